@@ -4,6 +4,8 @@ use crate::support::{
     TestApp,
     app::settings,
     contract::{committed, documents},
+    published,
+    receiver::{Received, Receiver},
 };
 use poem::{Endpoint, Request, http::Method};
 use prs::boot::{process::Process, role::Role, serve};
@@ -397,8 +399,68 @@ fn signature(secret: &str, body: &str) -> String {
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
+/// What the Go sample says, by a program around it; `None` where there is no Go, which CI installs.
+fn judged_in_go(secret: &str, body: &str, header: &str, next: &str) -> Option<bool> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("hooks")).expect("a folder");
+    for (file, text) in [
+        ("go.mod", "module judge\n"),
+        (
+            "hooks/verify.go",
+            include_str!("../../src/http/contract/docs/files/verify.go"),
+        ),
+        (
+            "main.go",
+            "package main\n\nimport (\n\t\"fmt\"\n\t\"judge/hooks\"\n\t\"os\"\n)\n\nfunc main() {\n\
+             \tfmt.Println(hooks.IsGenuine(os.Args[1], []byte(os.Args[2]), os.Args[3], os.Args[4]))\n}\n",
+        ),
+    ] {
+        std::fs::write(folder.path().join(file), text).expect("written");
+    }
+    let mut go = Command::new("go");
+    go.args(["run", ".", secret, body, header, next])
+        .current_dir(folder.path());
+    let Ok(output) = go.output() else {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "there is no Go");
+        return None;
+    };
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(told.trim() == "true")
+}
+
+/// The TypeScript sample as JavaScript, read as strictly as its compiler can. The compiler is installed from the pinned list
+/// in `tests/verification`, once for each target folder.
+fn compiled() -> String {
+    let folder = published::installed("verification", &["package.json", "package-lock.json"], |_| ());
+    let sample = include_str!("../../src/http/contract/docs/files/verify.ts");
+    std::fs::write(folder.join("verify.ts"), sample).expect("written");
+    let mut compiler = Command::new("node");
+    compiler
+        .current_dir(&folder)
+        .arg("node_modules/typescript/bin/tsc")
+        .args([
+            "--strict",
+            "--noUncheckedIndexedAccess",
+            "--exactOptionalPropertyTypes",
+            "--target",
+            "es2022",
+            "--module",
+            "nodenext",
+            "--types",
+            "node",
+            "verify.ts",
+        ]);
+    published::run(&mut compiler);
+    std::fs::read_to_string(folder.join("verify.js")).expect("a script")
+}
+
 /// What each of the samples says of a header and the one that follows it.
-fn judged(body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
+fn judged(compiled: &str, secret: &str, body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("body"), body).expect("written");
     let run = |program: &str, file: &str, text: String| {
@@ -407,7 +469,7 @@ fn judged(body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
         command
             .arg(file)
             .current_dir(folder.path())
-            .env("PRS_WEBHOOK_SECRET", SECRET);
+            .env("PRS_WEBHOOK_SECRET", secret);
         let output = command.stderr(Stdio::inherit()).output().expect(program);
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(output.status.success(), "{file}: {text}");
@@ -421,30 +483,33 @@ fn judged(body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
     let python = format!(
         "{}\nprint(str(is_genuine({}, open('body', 'rb').read(), {given}, {following})).lower())\n",
         include_str!("../../src/http/contract/docs/files/verify.py"),
-        json!(SECRET)
+        json!(secret)
     );
-    // Node of this version reads no types.
-    let plain = include_str!("../../src/http/contract/docs/files/verify.ts")
-        .replace(": string", "")
-        .replace(": Uint8Array", "")
-        .replace(": boolean", "");
     let script = format!(
-        "import {{ readFileSync }} from 'node:fs';\n{plain}\nconsole.log(isGenuine({}, readFileSync('body'), {given}, {following}));\n",
-        json!(SECRET)
+        "import {{ readFileSync }} from 'node:fs';\n{compiled}\nconsole.log(isGenuine({}, readFileSync('body'), {given}, {following}));\n",
+        json!(secret)
     );
-    vec![
+    let mut said = vec![
         ("shell", run("sh", "verify.sh", shell)),
         ("Python", run("python3", "verify.py", python)),
         ("TypeScript", run("node", "verify.mjs", script)),
         (
             "Rust",
-            verify::is_genuine(SECRET, body.as_bytes(), header, (!next.is_empty()).then_some(next)),
+            verify::is_genuine(secret, body.as_bytes(), header, (!next.is_empty()).then_some(next)),
         ),
-    ]
+    ];
+    said.extend(judged_in_go(secret, body, header, next).map(|is_genuine| ("Go", is_genuine)));
+    said
 }
 
-#[test]
-fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() {
+#[tokio::test]
+async fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() {
+    let compiled = compiled();
+    let judge = |secret: &str, body: &str, header: &str, next: &str, is_good: bool| {
+        for (language, said) in judged(&compiled, secret, body, header, next) {
+            assert_eq!(said, is_good, "{language}: {header} {next}");
+        }
+    };
     let (good, other) = (signature(SECRET, BODY), signature("another", BODY));
     for (body, header, next, is_good) in [
         (BODY, good.as_str(), "", true),
@@ -455,8 +520,56 @@ fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() {
         (BODY, &good[..62], "", false),
         (&format!("{BODY} "), good.as_str(), "", false),
     ] {
-        for (language, said) in judged(body, header, next) {
-            assert_eq!(said, is_good, "{language}: {header} {next}");
-        }
+        judge(SECRET, body, header, next, is_good);
+    }
+    // Deliveries of this service, before and during a rotation.
+    let app = TestApp::start().await;
+    let receiver = Receiver::start().await;
+    let (id, first) = app.register(&receiver.url()).await;
+    app.send_sample("payment.confirmed").await;
+    let path = format!("/v1/webhook/{id}/rotate-secret");
+    let rotated = app.post(&path).with_client().json(&json!({})).send().await.expect(200);
+    let second = rotated["secret"].as_str().expect("a secret");
+    app.send_sample("payment.confirmed").await;
+    let [before, during] = <[Received; 2]>::try_from(receiver.received().await).expect("two deliveries");
+    for (delivery, secret, is_good) in [
+        (&before, first.as_str(), true),
+        (&before, second, false),
+        (&during, first.as_str(), true),
+        (&during, second, true),
+        (&during, SECRET, false),
+    ] {
+        let of = |name: &str| delivery.header(name).unwrap_or_default();
+        let (header, next) = (of("x-service-signature"), of("x-service-signature-next"));
+        judge(secret, &delivery.body, header, next, is_good);
+    }
+}
+
+#[test]
+fn the_guide_to_webhooks_shows_the_same_samples() {
+    let guide = include_str!("../../docs/guides/webhooks.md");
+    for (language, file, text) in [
+        (
+            "ts",
+            "verify.ts",
+            include_str!("../../src/http/contract/docs/files/verify.ts"),
+        ),
+        (
+            "python",
+            "verify.py",
+            include_str!("../../src/http/contract/docs/files/verify.py"),
+        ),
+        (
+            "go",
+            "verify.go",
+            include_str!("../../src/http/contract/docs/files/verify.go"),
+        ),
+        (
+            "rust",
+            "verify.rs",
+            include_str!("../../src/http/contract/docs/files/verify.rs"),
+        ),
+    ] {
+        assert!(guide.contains(&format!("```{language} {file}\n{text}```\n")), "{file}");
     }
 }

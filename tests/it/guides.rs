@@ -182,6 +182,11 @@ async fn the_lines_of_the_guide_to_requests_work_as_they_stand() {
 }
 
 #[tokio::test]
+async fn the_lines_of_the_guide_to_webhooks_work_as_they_stand() {
+    follow("webhooks.md").await;
+}
+
+#[tokio::test]
 async fn the_lines_of_the_guide_to_errors_work_as_they_stand() {
     follow("errors-and-idempotency.md").await;
 }

@@ -46,8 +46,10 @@ pub fn ensure_browser() -> Result<()> {
     ensure_program("chromedriver", &["chromium-driver"]).map(drop)
 }
 
-/// Makes sure that the tests can install the published verifiers of webhooks: one needs npm, the other one `venv`.
+/// Makes sure that the tests can install the published verifiers of webhooks, of which one needs npm and the other one
+/// `venv`, and run the samples of verification that are shown.
 pub fn ensure_webhook_verifiers() -> Result<()> {
+    ensure_program("go", &["golang-go"])?;
     ensure_program("node", &["nodejs"])?;
     ensure_program("npm", &["nodejs", "npm"])?;
     let python = ensure_program("python3", &["python3", "python3-venv"])?;
