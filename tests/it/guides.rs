@@ -197,6 +197,11 @@ async fn the_lines_of_the_guide_to_testing_work_as_they_stand() {
 }
 
 #[tokio::test]
+async fn the_lines_for_those_who_come_from_the_hosted_api_work_as_they_stand() {
+    follow("coming-from-the-hosted-api.md").await;
+}
+
+#[tokio::test]
 async fn the_lines_of_the_guide_to_payouts_work_as_they_stand() {
     follow("payouts.md").await;
 }

@@ -44,6 +44,7 @@ mod guesses;
 mod guides;
 mod handed_out;
 mod health;
+mod hosted_api;
 mod idempotency;
 mod leaders;
 mod links;

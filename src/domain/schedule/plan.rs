@@ -235,6 +235,28 @@ mod tests {
     }
 
     #[test]
+    fn a_network_without_the_contract_has_no_recurring_payments() {
+        let now = DateTime::from_timestamp(1_893_456_000, 0).expect("a time");
+        let payer = Address::parse("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").expect("an address");
+        let monthly = Repetition {
+            start: now,
+            frequency: Frequency::Monthly,
+            total_payments: 2,
+            payer,
+            other_payer: None,
+        };
+        let refused = |network: Network| {
+            let mut checks = Checks::new();
+            check(&monthly, network, true, None, now, &mut checks);
+            checks.finish().err().map(|refusal| refusal.fields[0].field.clone())
+        };
+        assert_eq!(refused(Network::Base), None);
+        for network in [Network::Optimism, Network::Tron] {
+            assert_eq!(refused(network).as_deref(), Some("recurrence"), "{network:?}");
+        }
+    }
+
+    #[test]
     fn periods_are_fixed_seconds() {
         let days = Frequency::ALL.map(|frequency| period_s(frequency) / 86_400);
         assert_eq!(days, [1, 7, 30, 365]);

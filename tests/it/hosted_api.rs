@@ -1,0 +1,82 @@
+//! What integrators are told who come from the hosted API: every line has a test, and what is not here is not here.
+
+use crate::support::TestApp;
+use poem::http::Method;
+use serde_json::json;
+use std::{collections::BTreeSet, path::Path};
+
+const GUIDE: &str = include_str!("../../docs/guides/coming-from-the-hosted-api.md");
+
+/// Operations of the published interface that a later version brings.
+fn later() -> BTreeSet<String> {
+    let list: toml::Table = include_str!("../../openapi/deviations.toml").parse().expect("TOML");
+    let rows = list["not_yet"].as_array().expect("rows").iter();
+    rows.map(|row| row["operation"].as_str().expect("text").to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_is_not_here_yet_is_listed_and_answers_so() {
+    let (_, section) = GUIDE.split_once("## What is not here yet").expect("a section");
+    let listed = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("- `")?.strip_suffix('`'));
+    let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
+    assert_eq!(listed, later());
+    let app = TestApp::start().await;
+    for operation in listed {
+        let (method, path) = operation.split_once(' ').expect("method and path");
+        let method: Method = method.parse().expect("a method");
+        let path = path.replace(['{', '}'], "");
+        let answer = app.call(method, &path).with_key().json(&json!({})).send().await;
+        assert!([404, 405].contains(&answer.status), "{operation}: {}", answer.text);
+        let body = answer.json();
+        assert_eq!(body["statusCode"], answer.status, "{operation}");
+        let message = body["message"].as_str().unwrap_or_default();
+        let is_unknown = message.starts_with("Cannot ") || message.ends_with(" is not possible here");
+        assert!(is_unknown, "{operation}: {message}");
+    }
+}
+
+/// Whether a file has a test of this name.
+fn is_there(file: &str, name: &str) -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let start = format!("fn {name}(");
+    let mut found = (0..lines.len()).filter(|at| lines[*at].trim_start_matches("async ").starts_with(&start));
+    found.any(|at| {
+        let mut attributes = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        attributes.any(|line| line.ends_with("test]"))
+    })
+}
+
+#[test]
+fn every_line_names_tests_that_are_there() {
+    let mut count = 0;
+    let mut is_table = false;
+    for line in GUIDE.lines() {
+        let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else {
+            // The line between the head and the rows.
+            is_table &= line.starts_with("|---");
+            continue;
+        };
+        let (said, tests) = row.rsplit_once(" | ").expect("cells");
+        if !is_table {
+            assert_eq!(tests, "held by", "{line}");
+            is_table = true;
+            continue;
+        }
+        for test in tests.split(", ") {
+            let name = test.strip_prefix('`').and_then(|test| test.strip_suffix('`'));
+            let (file, name) = name.and_then(|name| name.split_once("::")).unwrap_or((test, ""));
+            assert!(is_there(file, name), "{said}: there is no test {test}");
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count}");
+    assert!(
+        !is_there("tests/it/hosted_api.rs", "is_there"),
+        "what is no test is none"
+    );
+}
