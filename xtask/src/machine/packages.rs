@@ -1,5 +1,6 @@
 //! Programs of the machine that a verb needs: found, installed when we may, or named with the command that does it.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::SystemTime;
@@ -52,13 +53,37 @@ pub fn ensure_webhook_verifiers() -> Result<()> {
     ensure_program("go", &["golang-go"])?;
     ensure_program("node", &["nodejs"])?;
     ensure_program("npm", &["nodejs", "npm"])?;
+    ensure_python().map(drop)
+}
+
+/// Makes sure that there is a Python that makes environments of its own.
+fn ensure_python() -> Result<PathBuf> {
     let python = ensure_program("python3", &["python3", "python3-venv"])?;
-    let mut look = Command::new(python);
+    let mut look = Command::new(&python);
     // Debian packages `venv` without the part that brings pip into it.
-    match command::capture(look.args(["-c", "import ensurepip, venv"])) {
-        Ok(_) => Ok(()),
-        Err(_) => install(&["python3-venv"]),
+    if command::capture(look.args(["-c", "import ensurepip, venv"])).is_err() {
+        install(&["python3-venv"])?;
     }
+    Ok(python)
+}
+
+/// Makes sure that there is what makes bad calls out of the documents: the pinned PyPI packages of `tests/fuzz`, in an
+/// environment of their own in the target directory. Returns the program.
+pub fn ensure_fuzzer() -> Result<PathBuf> {
+    let lock = workspace::root().join("tests/fuzz/requirements.txt");
+    let folder = workspace::target_directory()?.join("xtask/fuzz-python");
+    let (installed, program) = (folder.join("installed"), folder.join("bin/schemathesis"));
+    if !is_older(modified(&installed), modified(&lock)) {
+        return Ok(program);
+    }
+    let python = ensure_python()?;
+    eprintln!("fetching schemathesis");
+    command::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let mut pip = Command::new(folder.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
+    command::run(pip.arg(&lock))?;
+    fs::write(&installed, "")?;
+    Ok(program)
 }
 
 /// Makes sure there is a local chain node: the one of the machine, or the pinned npm package of `devnet/`.
