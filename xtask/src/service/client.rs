@@ -17,6 +17,7 @@ pub struct Answer {
     pub status: u16,
     /// The body; a text if it is not JSON.
     pub body: Value,
+    cookies: Vec<String>,
 }
 
 impl Answer {
@@ -26,6 +27,15 @@ impl Answer {
             bail!("answered {} instead of {status}: {}", self.status, self.body);
         }
         Ok(self.body)
+    }
+
+    /// The value of a cookie that the answer sets.
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        self.cookies.iter().find_map(|cookie| {
+            let (pair, _) = cookie.split_once(';').unwrap_or((cookie, ""));
+            let (own, value) = pair.split_once('=')?;
+            (own == name).then_some(value)
+        })
     }
 }
 
@@ -95,9 +105,12 @@ impl Client {
         };
         let mut response = response.with_context(|| url.clone())?;
         let status = response.status().as_u16();
+        let cookies = response.headers().get_all("set-cookie").iter();
+        let cookies = cookies.filter_map(|cookie| Some(cookie.to_str().ok()?.to_owned()));
+        let cookies = cookies.collect();
         let text = response.body_mut().read_to_string().with_context(|| url.clone())?;
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Ok(Answer { status, body })
+        Ok(Answer { status, body, cookies })
     }
 
     fn send<S: AsSendBody>(&self, request: Request<S>, timeout: Duration) -> Result<Response<Body>, ureq::Error> {

@@ -13,16 +13,16 @@ use super::ready::Ready;
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Speaks JSON-RPC.
-pub(super) struct Chain(Client);
+pub(crate) struct Chain(Client);
 
 impl Chain {
     /// The node of a running service.
-    pub(super) fn of(ready: &Ready) -> Result<Self> {
+    pub(crate) fn of(ready: &Ready) -> Result<Self> {
         Ok(Self(Client::new(ready.member("/chain/rpcUrl")?, Vec::new())))
     }
 
     /// Makes one call.
-    pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value> {
+    pub(crate) fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut answer = self.0.call("", &Call::Post(&body))?.expect(200)?;
         match answer.get("error") {

@@ -1,8 +1,8 @@
 //! `cargo xtask dev`: the service with everything around it on this machine, and what to do with it.
 
-mod chain;
+pub(crate) mod chain;
 mod demo;
-mod ready;
+pub(crate) mod ready;
 mod sign;
 
 use std::env;
@@ -33,14 +33,21 @@ pub(crate) struct Options {
     /// Create a request, pay it on the local chain, wait for the signed event, print the timeline and end
     #[arg(long)]
     demo: bool,
+    #[command(flatten)]
+    service: ServiceOptions,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+/// How the service itself is started.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServiceOptions {
     /// Listen on this port instead of one the service chooses
     #[arg(long)]
     port: Option<u16>,
     /// Keep the database in this folder
     #[arg(long)]
     data: Option<PathBuf>,
-    #[command(subcommand)]
-    verb: Option<Verb>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -79,8 +86,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }
         None => {}
     }
-    packages::ensure_chain_node()?;
-    let mut service = Service::start(options)?;
+    let mut service = Service::start(&options.service, "dev", &[])?;
     if options.demo {
         return demo::run(&service.ready).map_err(|error| Failure::StepFailed(service.explain(error)));
     }
@@ -90,8 +96,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         if command::interrupted() {
             break Ok(());
         }
-        if let Err(error) = service.running.still_running() {
-            break Err(service.explain(error));
+        if let Err(error) = service.still_running() {
+            break Err(error);
         }
         std::thread::sleep(POLL);
     };
@@ -101,16 +107,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 /// A running `prs dev`, ended with this value.
-struct Service {
+pub(crate) struct Service {
     running: Running,
-    ready: Ready,
+    pub(crate) ready: Ready,
     log: PathBuf,
 }
 
 impl Service {
-    fn start(options: &Options) -> Result<Self> {
+    /// Builds the service and starts it with settings in its environment; its log has the name of who needs it.
+    pub(crate) fn start(options: &ServiceOptions, name: &str, settings: &[(&str, &str)]) -> Result<Self> {
+        packages::ensure_chain_node()?;
         let prs = workspace::build_prs()?;
-        let log = scratch()?.join("dev.log");
+        let log = scratch()?.join(format!("{name}.log"));
         let mut command = Command::new(prs);
         command.args(["dev", "--json"]);
         if let Some(port) = options.port {
@@ -120,6 +128,7 @@ impl Service {
             command.arg("--data").arg(data);
         }
         command
+            .envs(settings.iter().copied())
             .current_dir(workspace::root())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -127,6 +136,12 @@ impl Service {
         let mut running = Running::start(&mut command)?;
         let ready = wait_until_ready(&mut running).map_err(|error| with_log(error, &log))?;
         Ok(Self { running, ready, log })
+    }
+
+    /// An error, with the end of the log, when the service has ended although it should still run.
+    pub(crate) fn still_running(&mut self) -> Result<()> {
+        let ended = self.running.still_running();
+        ended.map_err(|error| self.explain(error))
     }
 
     /// Adds the end of the log to an error.
@@ -175,7 +190,7 @@ fn wait_until_ready(running: &mut Running) -> Result<Ready> {
 }
 
 /// The folder for what a run leaves behind: logs, and where the running service is.
-fn scratch() -> Result<PathBuf> {
+pub(crate) fn scratch() -> Result<PathBuf> {
     let folder = workspace::target_directory()?.join("xtask");
     fs::create_dir_all(&folder)?;
     Ok(folder)

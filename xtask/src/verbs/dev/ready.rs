@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use xtask::service::client::Client;
 
 /// What `prs dev --json` says when it is ready.
-pub(super) struct Ready(Value);
+pub(crate) struct Ready(Value);
 
 impl Ready {
     /// Reads the one line of standard output.
@@ -20,7 +20,7 @@ impl Ready {
     }
 
     /// A member by JSON pointer.
-    pub(super) fn member(&self, pointer: &str) -> Result<&str> {
+    pub(crate) fn member(&self, pointer: &str) -> Result<&str> {
         self.0
             .pointer(pointer)
             .and_then(Value::as_str)
@@ -28,13 +28,13 @@ impl Ready {
     }
 
     /// A caller with a credential of the seeded tenant: the name of its header, and where the line has it.
-    pub(super) fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
+    pub(crate) fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
         let headers = vec![(header, self.member(pointer)?.to_owned())];
         Ok(Client::new(self.member("/baseUrl")?, headers))
     }
 
     /// The address of an unlocked account of the local chain.
-    pub(super) fn account(&self, index: usize) -> Result<&str> {
+    pub(crate) fn account(&self, index: usize) -> Result<&str> {
         self.member(&format!("/chain/accounts/{index}/address"))
     }
 }
