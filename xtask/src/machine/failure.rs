@@ -16,7 +16,7 @@ const EXIT_BROKEN: u8 = 100;
 pub enum Failure {
     /// A committed file is not what the code produces; the text names the command that renews it.
     NeedsUpdate(String),
-    /// The demonstration, the crash test or the abuse test does not show what it should; the first cause says what.
+    /// The demonstration, the crash test, the abuse test or the fuzzer does not show what it should; the first cause says what.
     StepFailed(anyhow::Error),
     /// Anything else, with its chain of causes.
     Broken(anyhow::Error),

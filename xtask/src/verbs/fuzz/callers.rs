@@ -1,0 +1,121 @@
+//! Who calls: one credential for each way to authenticate, all of the tenant that `prs dev` begins with.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use xtask::service::client::{Call, Client};
+
+use crate::verbs::dev::chain::Chain;
+use crate::verbs::dev::ready::Ready;
+
+/// The account of the local chain whose wallet the tenant belongs to.
+const OWNER: usize = 1;
+
+const SESSION_COOKIE: &str = "session_token";
+
+/// A credential, and how the documents name its scheme.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// What the table calls it.
+    pub(super) name: &'static str,
+    /// Its scheme and its value; nothing for a stranger.
+    pub(super) credential: Option<(&'static str, String)>,
+    /// The page that calls.
+    pub(super) origin: Option<String>,
+}
+
+/// Every caller, in an order in which none is revoked by one before it: API keys change client IDs, sessions change API
+/// keys.
+pub(super) fn all(ready: &Ready) -> Result<Vec<Caller>> {
+    let page = ready.member("/clientOrigin")?;
+    let seeded = |name, scheme, pointer: &str, origin: Option<&str>| -> Result<Caller> {
+        Ok(Caller {
+            name,
+            credential: Some((scheme, ready.member(pointer)?.to_owned())),
+            origin: origin.map(str::to_owned),
+        })
+    };
+    let session = |name, scheme, origin: Option<&str>| -> Result<Caller> {
+        Ok(Caller {
+            name,
+            credential: Some((scheme, sign_in(ready)?)),
+            origin: origin.map(str::to_owned),
+        })
+    };
+    Ok(vec![
+        Caller {
+            name: "nobody",
+            credential: None,
+            origin: None,
+        },
+        seeded("client ID", "ClientId", "/clientId", Some(page))?,
+        seeded("backend client ID", "ClientId", "/backendClientId", None)?,
+        seeded("orchestrator key", "OrchestratorKey", "/orchestratorKey", None)?,
+        seeded("API key", "ApiKey", "/apiKey", None)?,
+        session("wallet session", "SessionBearer", None)?,
+        session("cookie", "Session", Some(page))?,
+    ])
+}
+
+/// Signs the wallet of the tenant in; returns the token of the session.
+fn sign_in(ready: &Ready) -> Result<String> {
+    let service = Client::new(ready.member("/baseUrl")?, Vec::new());
+    let wallet = ready.account(OWNER)?;
+    let challenge = service.create("/v1/auth/wallet/challenge", &json!({ "address": wallet }))?;
+    let message = challenge["message"].as_str().context("a challenge has no message")?;
+    let bytes = format!("0x{}", hex::encode(message));
+    let signature = Chain::of(ready)?.call("personal_sign", &json!([bytes, wallet]))?;
+    let mut proof = json!({ "signature": signature });
+    for member in ["challengeId", "nonce", "message"] {
+        proof[member] = challenge[member].clone();
+    }
+    let answer = service.call("/v1/auth/wallet/verify", &Call::Post(&proof))?;
+    let token = answer.cookie(SESSION_COOKIE).map(str::to_owned);
+    answer.expect(200)?;
+    token.with_context(|| format!("a sign-in set no {SESSION_COOKIE}"))
+}
+
+impl Caller {
+    /// The operations of a document that this credential opens; for a stranger those that need none.
+    pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<&'a str> {
+        let paths = document["paths"].as_object().into_iter().flatten();
+        let operations = paths.flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
+        operations
+            .filter(|(_, operation)| self.opens(operation))
+            .filter_map(|(_, operation)| operation["operationId"].as_str())
+            .collect()
+    }
+
+    fn opens(&self, operation: &Value) -> bool {
+        let mut ways = operation["security"].as_array().into_iter().flatten().peekable();
+        match &self.credential {
+            None => ways.peek().is_none(),
+            Some((scheme, _)) => ways.any(|way| way.get(scheme).is_some()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_tries_what_its_credential_opens() {
+        let document = json!({"paths": {
+            "/a": {
+                "get": {"operationId": "read", "security": [{"ApiKey": []}, {"ClientId": []}]},
+                "post": {"operationId": "create", "security": [{"ApiKey": []}]},
+                "parameters": [],
+            },
+            "/b": {"get": {"operationId": "open"}},
+        }});
+        let caller = |credential: Option<&'static str>| Caller {
+            name: "",
+            credential: credential.map(|scheme| (scheme, String::new())),
+            origin: None,
+        };
+        assert_eq!(caller(Some("ApiKey")).operations(&document), ["read", "create"]);
+        assert_eq!(caller(Some("ClientId")).operations(&document), ["read"]);
+        assert_eq!(caller(None).operations(&document), ["open"]);
+        assert!(caller(Some("Session")).operations(&document).is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! One run of schemathesis: one document, one credential, the operations that it opens.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::callers::Caller;
+use xtask::machine::workspace;
+
+/// What is checked, and what is not.
+const CONFIG: &str = "tests/fuzz/schemathesis.toml";
+
+/// What is tried.
+pub(super) struct Trial<'a> {
+    pub(super) program: &'a Path,
+    /// Where logs and reports are written.
+    pub(super) folder: &'a Path,
+    /// Its name and where it is.
+    pub(super) document: (&'a str, &'a Path),
+    pub(super) caller: &'a Caller,
+    pub(super) operations: &'a [&'a str],
+    pub(super) base_url: &'a str,
+    pub(super) seconds: u64,
+    pub(super) seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Operations that were called.
+    pub(super) tested: u64,
+    pub(super) cases: u64,
+    /// Failures that differ from each other.
+    pub(super) failures: u64,
+    /// Why the trial does not count as passed.
+    pub(super) complaint: Option<String>,
+    /// Each failure with the call that shows it.
+    pub(super) log: PathBuf,
+}
+
+impl Trial<'_> {
+    /// Runs it to its end.
+    pub(super) fn run(&self) -> Result<Found> {
+        let name = format!("{}-{}", self.document.0, self.caller.name.replace(' ', "-"));
+        let at = |ending: &str| self.folder.join(format!("{name}.{ending}"));
+        let (config, log, report) = (at("toml"), at("log"), at("json"));
+        fs::write(&config, self.config()?)?;
+        let _ = fs::remove_file(&report);
+        let output = File::create(&log)?;
+        let mut run = Command::new(self.program);
+        run.current_dir(self.folder)
+            .env("PYTHONPATH", workspace::root().join("tests/fuzz"))
+            .arg("--config-file")
+            .arg(&config)
+            .arg("run")
+            .arg(self.document.1)
+            .args(["--url", self.base_url, "--no-color"])
+            .args([
+                "--max-time",
+                &self.seconds.to_string(),
+                "--seed",
+                &self.seed.to_string(),
+            ])
+            .args(["--report", "json", "--report-json-path"])
+            .arg(&report);
+        for operation in self.operations {
+            run.args(["--include-operation-id", operation]);
+        }
+        if self.operations.len() == 1 {
+            // From one operation alone nothing follows, and schemathesis takes that for an error of the document.
+            run.args(["--phases", "examples,coverage,fuzzing"]);
+        }
+        if let Some(origin) = &self.caller.origin {
+            run.arg("--header").arg(format!("Origin: {origin}"));
+        }
+        let status = run
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .status();
+        let is_good = status.context("cannot start schemathesis")?.success();
+        let told = fs::read(&report).with_context(|| format!("schemathesis wrote no report; see {}", log.display()))?;
+        Ok(found(&serde_json::from_slice(&told)?, is_good, log))
+    }
+
+    /// The committed configuration, and the credential.
+    fn config(&self) -> Result<String> {
+        let mut config = fs::read_to_string(workspace::root().join(CONFIG)).context(CONFIG)?;
+        if let Some((scheme, value)) = &self.caller.credential {
+            let member = if *scheme == "SessionBearer" {
+                "bearer"
+            } else {
+                "api_key"
+            };
+            config.push_str(&format!("\n[auth.openapi.{scheme}]\n{member} = \"{value}\"\n"));
+        }
+        Ok(config)
+    }
+}
+
+/// Reads the report of a run.
+fn found(report: &Value, is_good: bool, log: PathBuf) -> Found {
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let titles = |member: &str| -> Vec<String> {
+        let entries = report[member].as_array().into_iter().flatten();
+        entries
+            .map(|entry| format!("{} × {}", entry["count"], entry["title"].as_str().unwrap_or_default()))
+            .collect()
+    };
+    let (tested, cases) = (number("/operations/tested"), number("/test_cases/generated"));
+    let mut complaints = [titles("failures"), titles("errors")].concat();
+    if complaints.is_empty() && !is_good {
+        complaints.push("schemathesis ended badly".to_owned());
+    }
+    if tested < number("/operations/selected") {
+        complaints.push("not every operation had its turn, more seconds are needed".to_owned());
+    }
+    if cases == 0 {
+        complaints.push("nothing was called".to_owned());
+    }
+    Found {
+        tested,
+        cases,
+        failures: number("/test_cases/unique_failures"),
+        complaint: (!complaints.is_empty()).then(|| complaints.join(", ")),
+        log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn failures_errors_and_what_had_no_turn_are_complaints() {
+        let report = |selected: u64, failures: Value, errors: Value| {
+            json!({
+                "operations": {"selected": selected, "tested": 3}, "failures": failures, "errors": errors,
+                "test_cases": {"generated": 40, "unique_failures": 2},
+            })
+        };
+        let said = |report: &Value, is_good| found(report, is_good, PathBuf::new()).complaint.unwrap_or_default();
+        assert_eq!(said(&report(3, json!([]), json!([])), true), "");
+        let failure = json!([{"title": "Server error", "count": 2}]);
+        assert_eq!(said(&report(3, failure, json!([])), false), "2 × Server error");
+        let error = json!([{"title": "Network error", "count": 1}]);
+        assert_eq!(said(&report(3, json!([]), error), false), "1 × Network error");
+        assert_eq!(
+            said(&report(3, json!([]), json!([])), false),
+            "schemathesis ended badly"
+        );
+        assert!(said(&report(4, json!([]), json!([])), true).starts_with("not every operation"));
+        assert_eq!(said(&json!({}), true), "nothing was called");
+    }
+}
