@@ -437,6 +437,7 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
 async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
     let app = TestApp::start().await;
     let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
+    let own = app.ctx.own_pages.origin.clone();
     let keys = async |headers: &[(&str, &str)]| {
         let mut call = Request::builder().uri("/_dev/keys".parse().expect("a path"));
         for (name, value) in headers {
@@ -461,11 +462,27 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
         vec![("host", "localhost:8080"), ("sec-fetch-site", "cross-site")],
         vec![("host", "localhost:8080"), ("sec-fetch-site", "same-site")],
         vec![("host", "localhost:8080"), ("origin", "http://localhost:3000")],
+        vec![("host", "localhost:8080"), ("origin", "null")],
         vec![("host", "rebound.example"), ("sec-fetch-site", "same-origin")],
+        // A name that was made to lead here: page and service have the same origin, which is not ours.
+        vec![
+            ("host", "rebound.example:8080"),
+            ("origin", "http://rebound.example:8080"),
+            ("sec-fetch-site", "same-origin"),
+        ],
+        vec![("host", "rebound.example:8080"), ("origin", own.as_str())],
+        vec![("host", "localhost@rebound.example"), ("sec-fetch-site", "same-origin")],
+        vec![("host", "localhost"), ("host", "rebound.example")],
+        vec![("host", "localhost.rebound.example")],
+        vec![("host", "")],
         vec![],
     ] {
         let (status, _, refused) = keys(&headers).await;
-        assert_eq!(status, 403, "{headers:?}: {refused}");
+        assert_eq!(
+            (status, &refused["statusCode"], &refused["error"]),
+            (403, &json!(403), &json!("Forbidden")),
+            "{headers:?}: {refused}"
+        );
     }
     let transaction = |to: &str, data: &str, value: &str| json!({ "to": to, "data": data, "value": { "type": "BigNumber", "hex": value } });
     let sign = async |transactions: Value| {

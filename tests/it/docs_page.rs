@@ -310,6 +310,13 @@ async fn what_is_not_there_or_cannot_be_done_is_a_plain_refusal() {
         "/docs/%2e%2e/%2e%2e/etc/passwd".to_owned(),
         "/docs/..%2f..%2fetc%2fpasswd".to_owned(),
         "/docs/....//etc/passwd".to_owned(),
+        "/docs/..%5c..%5cCargo.toml".to_owned(),
+        "/docs/%c0%ae%c0%ae/Cargo.toml".to_owned(),
+        "/docs/%252e%252e/Cargo.toml".to_owned(),
+        "/docs/..;/Cargo.toml".to_owned(),
+        "/docs/%00".to_owned(),
+        "/docs/swagger/%2e%2e/swagger/v2".to_owned(),
+        "/docs/swagger/v2%00.json".to_owned(),
         "/docs//docs.css".to_owned(),
         format!("{folder}/../docs.css"),
         format!("{folder}/%2e%2e%2fdocs.css"),
@@ -345,11 +352,18 @@ async fn what_is_not_there_or_cannot_be_done_is_a_plain_refusal() {
         "/openapi/v2.json",
         &style,
     ] {
-        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
-            let refused = docs.ask(method.clone(), path, &[]).await;
+        for method in ["POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"] {
+            let unknown = Method::from_bytes(method.as_bytes()).expect("a method");
+            let refused = docs.ask(unknown, path, &[]).await;
             assert_eq!(
                 (refused.status, refused.header("allow")),
                 (405, "GET, HEAD"),
+                "{method} {path}"
+            );
+            let body: serde_json::Value = serde_json::from_slice(&refused.bytes).expect("JSON");
+            assert_eq!(
+                (&body["statusCode"], &body["error"]),
+                (&json!(405), &json!("Method Not Allowed")),
                 "{method} {path}"
             );
         }
