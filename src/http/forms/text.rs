@@ -1,19 +1,27 @@
 //! The macro behind the wire types; operations declare forms of their own with it.
 
-/// Characters of [`LINE`] that are refused.
+/// Characters of [`LINE`] that are refused, but for the separators U+2028 and U+2029, which are white space: generators
+/// write them into the code of a client as they are, where they end the line.
 macro_rules! unseen {
     () => {
-        r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+        r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    };
+}
+
+/// Characters of [`LINE`]: what is no white space and is not refused, and the white space that ends no line.
+macro_rules! seen {
+    ($($refused:expr),+) => {
+        concat!(r"(?:[^\s", $($refused,)+ r"]|[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000])*")
     };
 }
 
 /// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
 /// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
 /// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
-pub const LINE: &str = concat!("^[^", unseen!(), "]*$");
+pub const LINE: &str = concat!("^", seen!(unseen!()), "$");
 
 /// [`LINE`] in which something is written: spaces alone say nothing.
-pub const WRITTEN_LINE: &str = concat!("^[^", unseen!(), r"]*[^\s", unseen!(), "][^", unseen!(), "]*$");
+pub const WRITTEN_LINE: &str = concat!("^", seen!(unseen!()), r"[^\s", unseen!(), "]", seen!(unseen!()), "$");
 
 /// Tag characters, and what is no character in other planes. Readers of the documents that know no planes cannot compile
 /// them.
@@ -28,20 +36,18 @@ macro_rules! unseen_in_other_planes {
 }
 
 /// [`LINE`] in all planes.
-const LINE_IN_ALL_PLANES: &str = concat!("^[^", unseen!(), unseen_in_other_planes!(), "]*$");
+const LINE_IN_ALL_PLANES: &str = concat!("^", seen!(unseen!(), unseen_in_other_planes!()), "$");
 
 /// [`WRITTEN_LINE`] in all planes.
 const WRITTEN_LINE_IN_ALL_PLANES: &str = concat!(
-    "^[^",
+    "^",
+    seen!(unseen!(), unseen_in_other_planes!()),
+    r"[^\s",
     unseen!(),
     unseen_in_other_planes!(),
-    r"]*[^\s",
-    unseen!(),
-    unseen_in_other_planes!(),
-    "][^",
-    unseen!(),
-    unseen_in_other_planes!(),
-    "]*$"
+    "]",
+    seen!(unseen!(), unseen_in_other_planes!()),
+    "$"
 );
 
 /// The pattern that texts are held to where the documents say `pattern`.
