@@ -20,6 +20,7 @@ pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     let Some(object) = schema.as_object_mut() else { return };
     object.shift_remove("title");
     take_example(object);
+    drop_notes(object);
     for keyword in ["minimum", "maximum", "multipleOf"] {
         if let Some(number) = object.get(keyword).and_then(whole) {
             object.insert(keyword.to_owned(), number.into());
@@ -62,6 +63,18 @@ fn wrapped_reference(schema: &Value) -> Option<String> {
         keywords.all(|keyword| matches!(keyword.as_str(), "description" | "nullable" | "title"))
     });
     (only_notes && references.next().is_none()).then(|| component_name(reference).to_owned())
+}
+
+/// The framework repeats the text and the example of a reference as a part beside it; generators make a type of that part,
+/// one that is open.
+fn drop_notes(schema: &mut Map<String, Value>) {
+    let repeated = schema.clone();
+    if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
+        parts.retain(|part| {
+            let mut members = part.as_object().into_iter().flatten();
+            !members.all(|(keyword, value)| repeated.get(keyword) == Some(value))
+        });
+    }
 }
 
 pub(super) fn component_name(reference: &str) -> &str {
@@ -131,5 +144,30 @@ fn note_references(value: &Value, names: &mut BTreeSet<String>) {
         }
         Value::Array(items) => items.iter().for_each(|item| note_references(item, names)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_with_an_example_has_no_open_type_beside_it() {
+        let text = "Always `single`. Example: `single`";
+        let reference = json!({ "$ref": "#/components/schemas/Kind" });
+        let mut notes = json!({ "description": text });
+        tidy(&mut notes, &mut BTreeSet::new());
+        let mut schema = json!({ "description": text, "allOf": [reference, notes] });
+        tidy(&mut schema, &mut BTreeSet::new());
+        let tidied = json!({ "description": "Always `single`.", "allOf": [reference], "example": "single" });
+        assert_eq!(schema, tidied);
+    }
+
+    #[test]
+    fn a_part_that_says_more_stays() {
+        let parts = json!([{ "$ref": "#/components/schemas/Kind" }, { "maxLength": 3 }]);
+        let mut schema = json!({ "allOf": parts });
+        tidy(&mut schema, &mut BTreeSet::new());
+        assert_eq!(schema["allOf"], parts);
     }
 }
