@@ -59,7 +59,7 @@ pub struct Currency {
 /// What an invoice currency can be paid in.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct ConversionRoutes {
+pub struct ConversionRouteList {
     /// Invoice currency. Example: `USD`
     pub currency_id: CurrencyIdText,
     /// Network filter as it was given; null when there was none. Absent when `networks` was given

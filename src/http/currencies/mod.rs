@@ -70,7 +70,7 @@ impl Currencies {
         network: Checked<NetworkText>,
         /// Only payment currencies of these networks, separated by commas; wins over `network`
         networks: Checked<NetworksText>,
-    ) -> Result<Json<ConversionRoutes>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+    ) -> Result<Json<ConversionRouteList>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
         let network = network.take(&mut checks);
         let networks = networks.take(&mut checks).map(|list| list.networks());

@@ -1,6 +1,6 @@
 //! Currencies and routes as clients see them.
 
-use super::bodies::{ConversionRoutes, Currency};
+use super::bodies::{ConversionRouteList, Currency};
 use crate::{
     domain::{currency, network::Network},
     flows::currencies::routes::Routes,
@@ -27,8 +27,8 @@ pub(super) fn routes(
     found: Routes,
     network: Option<NetworkText>,
     networks: Option<Vec<NetworkText>>,
-) -> ConversionRoutes {
-    ConversionRoutes {
+) -> ConversionRouteList {
+    ConversionRouteList {
         currency_id: CurrencyIdText::written(found.currency_id),
         network: networks.is_none().then_some(OrNull(network)),
         networks,

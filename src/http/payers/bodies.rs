@@ -431,7 +431,7 @@ pub struct PaymentDetail {
 /// Bank accounts of a payer.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase")]
-pub struct PaymentDetails {
+pub struct PaymentDetailList {
     /// The accounts, the oldest first
     #[oai(validator(max_items = 1000))]
     pub payment_details: Vec<PaymentDetail>,

@@ -189,7 +189,7 @@ impl Payers {
         /// Only this account
         #[oai(name = "paymentDetailsId")]
         payment_details_id: Checked<UuidText>,
-    ) -> Result<Json<PaymentDetails>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+    ) -> Result<Json<PaymentDetailList>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();
         let wanted = payment_details_id.take(&mut checks);
         checks.finish()?;
@@ -198,7 +198,7 @@ impl Payers {
             flows::payers::accounts::list(&ctx, &caller, client_user_id.as_str(), wanted.as_deref()).await?;
         let is_masked = ctx.payers.mask_bank_details;
         let accounts = accounts.iter().map(|account| view::detail(&payer, account, is_masked));
-        Ok(Json(PaymentDetails {
+        Ok(Json(PaymentDetailList {
             payment_details: accounts.collect(),
         }))
     }

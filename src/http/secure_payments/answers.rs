@@ -245,10 +245,12 @@ pub struct BatchSecurePayment {
     pub facts: SecurePaymentFacts,
 }
 
+// Its name comes last by the alphabet: the generator of Go tries the alternatives in that order, and this one fits wherever
+// the others do.
 /// A secure payment of which nothing is shown before its payer is approved.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
-pub struct MaskedSecurePayment {
+pub struct WithheldSecurePayment {
     /// One request or several
     pub payment_type: SecurePaymentKind,
     /// State
@@ -271,7 +273,7 @@ pub enum SecurePaymentView {
     /// Of several
     Batch(BatchSecurePayment),
     /// Before its payer is approved
-    Masked(MaskedSecurePayment),
+    Withheld(WithheldSecurePayment),
 }
 
 /// One fee as it is paid.

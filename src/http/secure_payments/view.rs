@@ -216,7 +216,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
     let expires_at = Instant(payment.expires_at);
     let status = opened.status();
     if shown.is_masked {
-        return SecurePaymentView::Masked(MaskedSecurePayment {
+        return SecurePaymentView::Withheld(WithheldSecurePayment {
             payment_type: payment.kind,
             status,
             orchestrator_id: OrNull(None),
