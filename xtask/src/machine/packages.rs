@@ -1,7 +1,7 @@
 //! Programs of the machine that a verb needs: found, installed when we may, or named with the command that does it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -57,7 +57,7 @@ pub fn ensure_webhook_verifiers() -> Result<()> {
 }
 
 /// Makes sure that there is a Python that makes environments of its own.
-fn ensure_python() -> Result<PathBuf> {
+pub fn ensure_python() -> Result<PathBuf> {
     let python = ensure_program("python3", &["python3", "python3-venv"])?;
     let mut look = Command::new(&python);
     // Debian packages `venv` without the part that brings pip into it.
@@ -109,7 +109,11 @@ pub fn ensure_search_peer() -> Result<()> {
 
 /// Fetches the pinned npm packages of a folder, unless they are there.
 fn fetch(folder: &str, what: &str) -> Result<()> {
-    let folder = workspace::root().join(folder);
+    fetch_into(&workspace::root().join(folder), what)
+}
+
+/// Fetches the pinned npm packages of any folder, unless they are there.
+pub fn fetch_into(folder: &Path, what: &str) -> Result<()> {
     let (lock, installed) = (
         folder.join("package-lock.json"),
         folder.join("node_modules/.package-lock.json"),
@@ -121,12 +125,12 @@ fn fetch(folder: &str, what: &str) -> Result<()> {
     eprintln!("fetching {what}");
     let mut install = Command::new(npm);
     install
-        .current_dir(&folder)
+        .current_dir(folder)
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
     command::run(&mut install)
 }
 
-fn modified(path: &std::path::Path) -> Option<SystemTime> {
+fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|entry| entry.modified()).ok()
 }
 

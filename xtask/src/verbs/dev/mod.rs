@@ -106,6 +106,38 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(ended?)
 }
 
+/// A `prs dev` for other verbs: the one that `PRS_DEV` says is running, or one that ends with this value.
+pub(crate) struct Target {
+    /// The file with the line that `prs dev --json` printed.
+    pub(crate) file: PathBuf,
+    _service: Option<Service>,
+}
+
+impl Target {
+    /// Starts a service unless one is named.
+    pub(crate) fn find() -> Result<Self> {
+        if let Some(file) = env::var_os("PRS_DEV") {
+            return Ok(Self {
+                file: file.into(),
+                _service: None,
+            });
+        }
+        let options = Options {
+            demo: false,
+            port: None,
+            data: None,
+            verb: None,
+        };
+        let service = Service::start(&options)?;
+        let file = scratch()?.join("target.json");
+        fs::write(&file, service.ready.text())?;
+        Ok(Self {
+            file,
+            _service: Some(service),
+        })
+    }
+}
+
 /// A running `prs dev`, ended with this value.
 pub(crate) struct Service {
     running: Running,
