@@ -1,7 +1,7 @@
 //! The commands of this repository. Each prints the command that repairs what it found.
 //!
 //! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test, the abuse
-//! test and the fuzzer end with 1 when what they show does not hold.
+//! test, the fuzzer and the clients end with 1 when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
 mod verbs;
@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, failure};
 
-use crate::verbs::{bench, check, crash, dev, fuzz, openapi, schema, test, tidy};
+use crate::verbs::{bench, check, clients, crash, dev, fuzz, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of this repository")]
@@ -54,6 +54,8 @@ enum Verb {
     Dev(dev::Options),
     /// Calls every operation of the documents with every credential, well and badly, and judges the answers
     Fuzz(fuzz::Options),
+    /// Clients in several languages, generated from the documents, compiled and run against the service
+    Clients(clients::Options),
     /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
     Crash(crash::Options),
 }
@@ -98,6 +100,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
         Verb::Fuzz(options) => fuzz::run(options),
+        Verb::Clients(options) => clients::run(options),
         Verb::Crash(options) => crash::run(options),
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod advisories;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod clients;
 pub(crate) mod crash;
 pub(crate) mod deny;
 pub(crate) mod dev;

@@ -1,0 +1,100 @@
+//! Collections for Bruno, written from the documents by Bruno's own program, and one request of them sent.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use xtask::machine::{packages, workspace};
+
+use super::language::said;
+
+/// What it is called on the command line.
+pub(super) const NAME: &str = "collection";
+
+/// The documents, and what their collections are called, as folders and in Bruno.
+const COLLECTIONS: [(&str, &str); 2] = [("v2", "payment-requests"), ("auth", "payment-requests-auth")];
+
+/// What is sent to see that they work, as Bruno calls its file.
+const SENT: &str = "Requests/Create a request.bru";
+
+/// Writes the collections and sends one request of the first; returns what there is to tell.
+pub(super) fn run(documents: &Path, service: &Path, out: Option<&Path>) -> Result<String> {
+    packages::ensure_program("node", &["nodejs"])?;
+    let folder = workspace::target_directory()?.join("clients").join(NAME);
+    fs::create_dir_all(&folder)?;
+    let harness = workspace::root().join("xtask/clients").join(NAME);
+    for name in ["package.json", "package-lock.json"] {
+        let wanted = fs::read(harness.join(name))?;
+        if fs::read(folder.join(name)).ok().as_ref() != Some(&wanted) {
+            fs::write(folder.join(name), wanted)?;
+        }
+    }
+    packages::fetch_into(&folder, "Bruno")?;
+    let place = out.unwrap_or(&folder);
+    fs::create_dir_all(place)?;
+    let bruno = folder.join("node_modules/.bin/bru");
+    let mut requests = 0;
+    for (document, name) in COLLECTIONS {
+        let collection = place.join(name);
+        let _ = fs::remove_dir_all(&collection);
+        let mut import = Command::new(&bruno);
+        import.args([
+            "import",
+            "openapi",
+            "--collection-format",
+            "bru",
+            "--collection-name",
+            name,
+        ]);
+        import
+            .arg("--source")
+            .arg(documents.join(document).with_extension("json"));
+        import.arg("--output").arg(place);
+        said(&mut import)?;
+        requests += count(&collection)?;
+    }
+
+    let ready: Value = serde_json::from_str(&fs::read_to_string(service)?)?;
+    let member = |name: &str| {
+        ready[name]
+            .as_str()
+            .with_context(|| format!("`prs dev --json` names no {name}"))
+    };
+    let report = folder.join("sent.json");
+    let mut send = Command::new(&bruno);
+    let [(_, collection), _] = COLLECTIONS;
+    send.current_dir(place.join(collection)).args(["run", SENT]);
+    send.arg("--env-var").arg(format!("baseUrl={}", member("baseUrl")?));
+    send.arg("--env-var").arg(format!("apiKey={}", member("apiKey")?));
+    send.arg("--reporter-json").arg(&report);
+    said(&mut send)?;
+    let report: Value = serde_json::from_str(&fs::read_to_string(&report)?)?;
+    let status = report
+        .pointer("/0/results/0/response/status")
+        .or_else(|| report.pointer("/results/0/response/status"));
+    if status != Some(&Value::from(201)) {
+        bail!("`{SENT}` was answered with {status:?}");
+    }
+    Ok(format!(
+        "{requests} requests in {} collections below {}; `{SENT}` answered 201",
+        COLLECTIONS.len(),
+        place.display()
+    ))
+}
+
+/// How many requests there are in the folders of a collection.
+fn count(collection: &Path) -> Result<usize> {
+    let mut requests = 0;
+    for group in fs::read_dir(collection)? {
+        let group = group?.path();
+        if group.is_dir() && !group.ends_with("environments") {
+            let files = fs::read_dir(&group)?
+                .filter_map(Result::ok)
+                .map(|entry| entry.file_name());
+            requests += files.filter(|name| *name != *"folder.bru").count();
+        }
+    }
+    Ok(requests)
+}

@@ -1,0 +1,268 @@
+//! `cargo xtask clients`: for each language a client that is generated from the committed documents, compiled strictly and
+//! run through the golden flow against a running service; and what its generator says to a broken document.
+
+mod collection;
+mod documents;
+mod language;
+mod typescript;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use xtask::machine::failure::{Failure, Outcome};
+use xtask::machine::{command, packages, workspace};
+
+use self::documents::Broken;
+use self::language::{Language, Work};
+use crate::verbs::dev;
+
+/// The parts of the golden flow, in their order.
+const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
+
+/// All languages, in the order in which they are shown.
+const LANGUAGES: [&Language; 2] = [&typescript::FETCH, &typescript::ZOD];
+
+/// How much of a complaint is shown.
+const COMPLAINT_LETTERS: usize = 150;
+
+/// How many places without a type are shown for each language.
+const PLACES_SHOWN: usize = 5;
+
+/// Which clients are looked at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// typescript-fetch, typescript-zod, or `collection`; all of them when absent
+    languages: Vec<String>,
+    /// Generate from the documents of this folder instead of `openapi/`
+    #[arg(long)]
+    documents: Option<PathBuf>,
+    /// Leave the collection in this folder; only with `collection`
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Looks at each language, also after one failed, and prints a table.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let known = |name: &String| name == collection::NAME || LANGUAGES.iter().any(|language| language.name == name);
+    if let Some(unknown) = options.languages.iter().find(|name| !known(name)) {
+        let names = LANGUAGES.map(|language| language.name).join(", ");
+        return Err(anyhow!("{unknown} is none of {names}, {}", collection::NAME).into());
+    }
+    let is_wanted = |name: &str| options.languages.is_empty() || options.languages.iter().any(|wanted| wanted == name);
+    let documents = options
+        .documents
+        .clone()
+        .unwrap_or_else(|| workspace::root().join("openapi"));
+    packages::ensure_chain_node()?;
+    let service = dev::Target::find()?;
+    let begun = Instant::now();
+    let mut rows = Vec::new();
+    for language in LANGUAGES.iter().filter(|language| is_wanted(language.name)) {
+        eprintln!("{}: {}", language.name, language.generator);
+        rows.push(look(language, &documents, &service.file));
+        if command::interrupted() {
+            break;
+        }
+    }
+    let mut failed: Vec<&str> = rows
+        .iter()
+        .filter(|row| !row.is_fine())
+        .map(|row| row.language.name)
+        .collect();
+    if !rows.is_empty() {
+        print(&rows);
+        if print_open_types(&documents)? > 0 {
+            failed.push("open types of the documents");
+        }
+    }
+    if is_wanted(collection::NAME) {
+        match collection::run(&documents, &service.file, options.out.as_deref()) {
+            Ok(said) => println!("{:<17} {said}", collection::NAME),
+            Err(error) => {
+                println!("{:<17} failed: {error:#}", collection::NAME);
+                failed.push(collection::NAME);
+            }
+        }
+    }
+    println!("{:<17} {:.0} s", "all of it", begun.elapsed().as_secs_f32());
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(Failure::StepFailed(anyhow!("{}", failed.join(", ")))),
+    }
+}
+
+/// A part that held, with its duration, or what was complained about.
+type Part = Result<Duration, String>;
+
+/// What was seen of one language.
+struct Row {
+    language: &'static Language,
+    prepared: Part,
+    generated: Part,
+    compiled: Part,
+    golden: Part,
+    untyped: Vec<String>,
+    twins: Vec<String>,
+    broken: Vec<(Broken, Result<String, String>)>,
+}
+
+impl Row {
+    fn is_fine(&self) -> bool {
+        let parts = [&self.prepared, &self.generated, &self.compiled, &self.golden];
+        parts.iter().all(|part| part.is_ok())
+            && self.untyped.is_empty()
+            && self.broken.iter().all(|(_, said)| said.is_ok())
+    }
+}
+
+fn look(language: &'static Language, documents: &Path, service: &Path) -> Row {
+    let mut row = Row {
+        language,
+        prepared: Err("not tried".to_owned()),
+        generated: Err("not tried".to_owned()),
+        compiled: Err("not tried".to_owned()),
+        golden: Err("not tried".to_owned()),
+        untyped: Vec::new(),
+        twins: Vec::new(),
+        broken: Vec::new(),
+    };
+    let begun = Instant::now();
+    let work = match language.prepared(service) {
+        Ok(work) => work,
+        Err(error) => {
+            row.prepared = Err(format!("{error:#}"));
+            return row;
+        }
+    };
+    row.prepared = Ok(begun.elapsed());
+    row.generated = timed(|| {
+        documents::write(documents, &work.documents(), language.adaptations, None)?;
+        (language.generate)(&work)
+    });
+    if row.generated.is_err() {
+        return row;
+    }
+    match (language.untyped)(&work).and_then(|places| Ok((places, (language.twins)(&work)?))) {
+        Ok((places, twins)) => (row.untyped, row.twins) = (places, twins),
+        Err(error) => row.untyped.push(format!("{error:#}")),
+    }
+    row.compiled = timed(|| (language.compile)(&work));
+    if row.compiled.is_ok() {
+        row.golden = timed(|| {
+            let steps = language.golden(&work)?;
+            if steps != STEPS {
+                bail!("only {}", steps.join(", "));
+            }
+            Ok(())
+        });
+        row.broken = [Broken::Reference, Broken::Member]
+            .map(|broken| (broken, notices(language, &work, documents, broken)))
+            .into();
+    }
+    row
+}
+
+fn timed(part: impl FnOnce() -> Result<()>) -> Part {
+    let begun = Instant::now();
+    part().map(|()| begun.elapsed()).map_err(|error| format!("{error:#}"))
+}
+
+/// Who refuses a broken document, and with which words.
+fn notices(language: &Language, work: &Work, documents: &Path, broken: Broken) -> Result<String, String> {
+    let written = documents::write(documents, &work.documents(), language.adaptations, Some(broken));
+    written.map_err(|error| format!("{error:#}"))?;
+    let (who, complaint) = match (language.generate)(work) {
+        Err(complaint) => ("generator", complaint),
+        Ok(()) => match (language.compile)(work) {
+            Err(complaint) => ("compiler", complaint),
+            Ok(()) => return Err("accepted".to_owned()),
+        },
+    };
+    let complaint = format!("{complaint:#}");
+    let line = complaint
+        .lines()
+        .skip(usize::from(complaint.lines().count() > 1))
+        .find(|line| broken.is_named_in(line));
+    match line.or_else(|| complaint.lines().find(|line| broken.is_named_in(line))) {
+        Some(line) => Ok(format!("{who}: {}", shortened(line))),
+        None => Err(format!("{who}, without a name: {}", shortened(&complaint))),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(COMPLAINT_LETTERS).collect()
+}
+
+fn print(rows: &[Row]) {
+    println!(
+        "{:<17} {:>9} {:>10} {:>9} {:>15} {:>13}  broken documents",
+        "", "prepared", "generated", "compiled", "golden flow", "open, unnamed"
+    );
+    for row in rows {
+        let part = |part: &Part| match part {
+            Ok(time) => format!("{:.1} s", time.as_secs_f32()),
+            Err(_) => "no".to_owned(),
+        };
+        let golden = match &row.golden {
+            Ok(time) => format!("{0} of {0}, {1:.1} s", STEPS.len(), time.as_secs_f32()),
+            Err(_) => "no".to_owned(),
+        };
+        let refused = row.broken.iter().filter(|(_, said)| said.is_ok()).count();
+        println!(
+            "{:<17} {:>9} {:>10} {:>9} {:>15} {:>13}  {refused} of 2 refused",
+            row.language.name,
+            part(&row.prepared),
+            part(&row.generated),
+            part(&row.compiled),
+            golden,
+            row.untyped.len(),
+        );
+    }
+    println!();
+    for row in rows {
+        println!("{}: {}", row.language.name, row.language.generator);
+        for adaptation in row.language.adaptations {
+            println!("  adapted     {}", adaptation.reason);
+        }
+        for (name, part) in [
+            ("prepared", &row.prepared),
+            ("generated", &row.generated),
+            ("compiled", &row.compiled),
+            ("golden flow", &row.golden),
+        ] {
+            if let Err(complaint) = part {
+                println!("  {name:<11} no: {complaint}");
+            }
+        }
+        for place in row.untyped.iter().take(PLACES_SHOWN) {
+            println!("  untyped     {place}");
+        }
+        if let Some(first) = row.twins.first() {
+            println!(
+                "  or null     {} names after `OrNull`, such as {first}",
+                row.twins.len()
+            );
+        }
+        for (broken, said) in &row.broken {
+            let (Ok(said) | Err(said)) = said;
+            println!("  {}: {said}", broken.title());
+        }
+    }
+    println!();
+}
+
+/// Prints where types without a name come from; returns how many there are.
+fn print_open_types(documents: &Path) -> Result<usize> {
+    let mut open = 0;
+    for name in documents::NAMES {
+        let places = documents::unnamed(&documents::read(documents, name)?);
+        println!("types of {name}.json that are open or have no name: {}", places.len());
+        open += places.len();
+        for place in places {
+            println!("  {place}");
+        }
+    }
+    Ok(open)
+}
