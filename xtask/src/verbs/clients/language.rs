@@ -34,6 +34,9 @@ pub(super) struct Language {
     pub(super) twins: fn(&Work) -> Result<Vec<String>>,
 }
 
+/// What names of generators have in them that made one for the values of a component that may be null.
+const TWIN: &str = "ornull";
+
 impl Language {
     /// A folder to work in, with the harness and what it needs.
     pub(super) fn prepared(&self, service: &Path) -> Result<Work> {
@@ -117,6 +120,17 @@ impl Work {
         Ok(found)
     }
 
+    /// Generated files with one of these parts in their names.
+    pub(super) fn names(&self, places: &[&str], parts: &[&str]) -> Result<Vec<String>> {
+        let files = self.files(places)?;
+        let names = files
+            .iter()
+            .filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
+        Ok(names
+            .filter(|name| parts.iter().any(|part| name.contains(part)))
+            .collect())
+    }
+
     fn files(&self, places: &[&str]) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let mut waiting: Vec<PathBuf> = places.iter().map(|place| self.path(place)).collect();
@@ -140,6 +154,11 @@ impl Work {
 /// What a generator has that names nothing by itself.
 pub(super) fn none(_work: &Work) -> Result<Vec<String>> {
     Ok(Vec::new())
+}
+
+/// Whether a name is that of the values of a component that may be null.
+pub(super) fn is_twin(name: &str) -> bool {
+    name.to_lowercase().replace('_', "").contains(TWIN)
 }
 
 /// Where a document is below the folder.

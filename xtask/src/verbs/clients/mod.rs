@@ -4,6 +4,7 @@
 mod collection;
 mod documents;
 mod language;
+mod python;
 mod typescript;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::verbs::dev;
 const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
 
 /// All languages, in the order in which they are shown.
-const LANGUAGES: [&Language; 2] = [&typescript::FETCH, &typescript::ZOD];
+const LANGUAGES: [&Language; 3] = [&typescript::FETCH, &typescript::ZOD, &python::PYTHON];
 
 /// How much of a complaint is shown.
 const COMPLAINT_LETTERS: usize = 150;
@@ -32,7 +33,7 @@ const PLACES_SHOWN: usize = 5;
 /// Which clients are looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// typescript-fetch, typescript-zod, or `collection`; all of them when absent
+    /// typescript-fetch, typescript-zod, python, or `collection`; all of them when absent
     languages: Vec<String>,
     /// Generate from the documents of this folder instead of `openapi/`
     #[arg(long)]

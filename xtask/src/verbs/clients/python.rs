@@ -1,0 +1,89 @@
+//! Python, checked by mypy.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::Result;
+use xtask::machine::packages;
+
+use super::documents;
+use super::language::{Language, Work, document, has_word, is_twin, said};
+
+/// Calls and models.
+pub(super) const PYTHON: Language = Language {
+    name: "python",
+    generator: "openapi-python-client 0.29.1",
+    folder: "python",
+    adaptations: &[documents::WITHOUT_STREAM],
+    prepare: |work| {
+        environment(work)?;
+        Ok(fs::write(work.path("generated/__init__.py"), "")?)
+    },
+    generate: |work| {
+        for name in documents::NAMES {
+            let mut generator = installed(work, "openapi-python-client");
+            generator.args([
+                "generate",
+                "--path",
+                &document(name),
+                "--output-path",
+                &format!("generated/{name}"),
+            ]);
+            said(generator.args([
+                "--meta",
+                "none",
+                "--overwrite",
+                "--fail-on-warning",
+                "--config",
+                "config.yaml",
+            ]))?;
+        }
+        Ok(())
+    },
+    compile: |work| said(installed(work, "mypy").args(["golden.py", "surroundings.py", "generated"])),
+    golden: |work| {
+        let mut golden = installed(work, "python");
+        golden.arg("golden.py");
+        golden
+    },
+    untyped: |work| {
+        // Members that the document does not know are kept aside, whatever it says about the others.
+        let mut found = work.lines(&["generated/v2/models", "generated/auth/models"], |line| {
+            let is_member = line.starts_with("    ") && !line.starts_with("     ") && line.contains(": ");
+            is_member
+                && has_word(line, &["Any", "object"])
+                && !line.contains("additional_properties")
+                && !line.contains("def ")
+        })?;
+        found.extend(work.lines(&["generated/v2/api", "generated/auth/api"], |line| {
+            line.starts_with(") -> ") && has_word(line, &["Any"]) && !line.contains("dict[str, Any]:")
+        })?);
+        found.extend(python_names(work)?.into_iter().filter(|name| !is_twin(name)));
+        Ok(found)
+    },
+    twins: |work| Ok(python_names(work)?.into_iter().filter(|name| is_twin(name)).collect()),
+};
+
+/// Modules of Python that the generator named.
+fn python_names(work: &Work) -> Result<Vec<String>> {
+    work.names(&["generated/v2/models", "generated/auth/models"], &["_type_", "_item_"])
+}
+
+/// A program of the environment of the folder.
+pub(super) fn installed(work: &Work, program: &str) -> Command {
+    work.run(work.path("venv/bin").join(program), &[])
+}
+
+/// Makes sure that the pinned packages are installed into an environment of the folder.
+pub(super) fn environment(work: &Work) -> Result<()> {
+    let wanted = fs::read(work.path("requirements.txt"))?;
+    let fetched = work.path("venv/installed.txt");
+    if fs::read(&fetched).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    packages::ensure_python_environments()?;
+    eprintln!("fetching what {} names", work.path("requirements.txt").display());
+    said(&mut work.run("python3", &["-m", "venv", "--clear", "venv"]))?;
+    said(installed(work, "pip").args(["install", "--quiet", "--requirement", "requirements.txt"]))?;
+    Ok(fs::write(fetched, wanted)?)
+}
