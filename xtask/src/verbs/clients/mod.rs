@@ -3,6 +3,7 @@
 
 mod collection;
 mod documents;
+mod go;
 mod language;
 mod python;
 mod typescript;
@@ -22,7 +23,7 @@ use crate::verbs::dev;
 const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
 
 /// All languages, in the order in which they are shown.
-const LANGUAGES: [&Language; 3] = [&typescript::FETCH, &typescript::ZOD, &python::PYTHON];
+const LANGUAGES: [&Language; 4] = [&typescript::FETCH, &typescript::ZOD, &python::PYTHON, &go::GO];
 
 /// How much of a complaint is shown.
 const COMPLAINT_LETTERS: usize = 150;
@@ -33,7 +34,7 @@ const PLACES_SHOWN: usize = 5;
 /// Which clients are looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// typescript-fetch, typescript-zod, python, or `collection`; all of them when absent
+    /// typescript-fetch, typescript-zod, python, go, or `collection`; all of them when absent
     languages: Vec<String>,
     /// Generate from the documents of this folder instead of `openapi/`
     #[arg(long)]
