@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The documents that clients are generated from.
 pub(super) const NAMES: [&str; 2] = ["v2", "auth"];
@@ -31,6 +31,36 @@ pub(super) const WITHOUT_STREAM: Adaptation = Adaptation {
         paths.is_some_and(|paths| paths.shift_remove(STREAM).is_some())
     },
 };
+
+/// Rust: the generator keys parameters by their name alone.
+pub(super) const TOKEN_OF_LINKS: Adaptation = Adaptation {
+    document: "v2",
+    reason: "the `token` in paths is called `linkToken`: the generator ends at a query parameter of the same name",
+    change: rename_token,
+};
+
+fn rename_token(document: &mut Value) -> bool {
+    let Some(paths) = document["paths"].as_object_mut() else {
+        return false;
+    };
+    let mut renamed = false;
+    let adapted = std::mem::take(paths).into_iter().map(|(path, mut operations)| {
+        if !path.contains("{token}") {
+            return (path, operations);
+        }
+        renamed = true;
+        for operation in operations.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+                if parameter["name"] == "token" && parameter["in"] == "path" {
+                    parameter["name"] = "linkToken".into();
+                }
+            }
+        }
+        (path.replace("{token}", "{linkToken}"), operations)
+    });
+    *paths = adapted.collect();
+    renamed
+}
 
 /// What is broken on purpose, to see that somebody notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +210,19 @@ mod tests {
         assert_eq!(places.len(), 3, "{places:?}");
         assert!(places.contains(&"#/components/schemas/Bad/properties/any: no type".to_owned()));
         assert!(places.contains(&"#/components/schemas/Bad/properties/list/items: an enum without a name".to_owned()));
+    }
+
+    #[test]
+    fn the_token_of_a_link_differs_from_that_of_a_currency() {
+        let parameters = json!([{"name": "token", "in": "path"}, {"name": "token", "in": "query"}]);
+        let mut document = json!({"paths": {"/x/{token}": {"get": {"parameters": parameters}}, "/y": {}}});
+        assert!(rename_token(&mut document));
+        let parameters = &document["paths"]["/x/{linkToken}"]["get"]["parameters"];
+        assert_eq!(
+            (&parameters[0]["name"], &parameters[1]["name"]),
+            (&json!("linkToken"), &json!("token"))
+        );
+        assert!(!rename_token(&mut document));
     }
 
     #[test]

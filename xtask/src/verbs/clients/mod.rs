@@ -6,6 +6,7 @@ mod documents;
 mod go;
 mod language;
 mod python;
+mod rust;
 mod typescript;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +24,13 @@ use crate::verbs::dev;
 const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
 
 /// All languages, in the order in which they are shown.
-const LANGUAGES: [&Language; 4] = [&typescript::FETCH, &typescript::ZOD, &python::PYTHON, &go::GO];
+const LANGUAGES: [&Language; 5] = [
+    &typescript::FETCH,
+    &typescript::ZOD,
+    &python::PYTHON,
+    &rust::RUST,
+    &go::GO,
+];
 
 /// How much of a complaint is shown.
 const COMPLAINT_LETTERS: usize = 150;
@@ -34,7 +41,7 @@ const PLACES_SHOWN: usize = 5;
 /// Which clients are looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// typescript-fetch, typescript-zod, python, go, or `collection`; all of them when absent
+    /// typescript-fetch, typescript-zod, python, rust, go, or `collection`; all of them when absent
     languages: Vec<String>,
     /// Generate from the documents of this folder instead of `openapi/`
     #[arg(long)]
