@@ -80,7 +80,13 @@ pub fn ensure_fuzzer() -> Result<PathBuf> {
     eprintln!("fetching schemathesis");
     command::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
     let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r"]);
+    pip.args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+    ]);
     command::run(pip.arg(&lock))?;
     fs::write(&installed, "")?;
     Ok(program)

@@ -9,16 +9,18 @@ mod python;
 mod rust;
 mod typescript;
 
+use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use xtask::machine::failure::{Failure, Outcome};
-use xtask::machine::{command, packages, workspace};
+use xtask::machine::{command, workspace};
+use xtask::service::dev::{Dev, StartOptions, scratch};
 
 use self::documents::Broken;
 use self::language::{Language, Work};
-use crate::verbs::dev;
 
 /// The parts of the golden flow, in their order.
 const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
@@ -37,6 +39,32 @@ const COMPLAINT_LETTERS: usize = 150;
 
 /// How many places without a type are shown for each language.
 const PLACES_SHOWN: usize = 5;
+
+/// A `prs dev` that clients call: the one that `PRS_DEV` says is running, or one that ends with this value.
+struct Target {
+    /// The file with the line that `prs dev --json` printed.
+    file: PathBuf,
+    _service: Option<Dev>,
+}
+
+impl Target {
+    /// Starts a service unless one is named.
+    fn find() -> Result<Self> {
+        if let Some(file) = env::var_os("PRS_DEV") {
+            return Ok(Self {
+                file: file.into(),
+                _service: None,
+            });
+        }
+        let service = Dev::start(&StartOptions::default(), "clients-service", &[])?;
+        let file = scratch()?.join("target.json");
+        fs::write(&file, service.ready.text())?;
+        Ok(Self {
+            file,
+            _service: Some(service),
+        })
+    }
+}
 
 /// Which clients are looked at.
 #[derive(Debug, clap::Args)]
@@ -63,8 +91,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .documents
         .clone()
         .unwrap_or_else(|| workspace::root().join("openapi"));
-    packages::ensure_chain_node()?;
-    let service = dev::Target::find()?;
+    let service = Target::find()?;
     let begun = Instant::now();
     let mut rows = Vec::new();
     for language in LANGUAGES.iter().filter(|language| is_wanted(language.name)) {

@@ -81,7 +81,7 @@ pub(super) fn environment(work: &Work) -> Result<()> {
     if fs::read(&fetched).is_ok_and(|text| text == wanted) {
         return Ok(());
     }
-    packages::ensure_python_environments()?;
+    packages::ensure_python()?;
     eprintln!("fetching what {} names", work.path("requirements.txt").display());
     said(&mut work.run("python3", &["-m", "venv", "--clear", "venv"]))?;
     said(installed(work, "pip").args(["install", "--quiet", "--requirement", "requirements.txt"]))?;

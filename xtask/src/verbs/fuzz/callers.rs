@@ -2,10 +2,9 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use xtask::service::chain::Chain;
 use xtask::service::client::{Call, Client};
-
-use crate::verbs::dev::chain::Chain;
-use crate::verbs::dev::ready::Ready;
+use xtask::service::ready::Ready;
 
 /// The account of the local chain whose wallet the tenant belongs to.
 const OWNER: usize = 1;

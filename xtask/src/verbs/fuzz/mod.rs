@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, packages, workspace};
+use xtask::service::dev::{Dev, StartOptions, scratch};
 
 use self::callers::Caller;
 use self::trial::{Found, Trial};
-use crate::verbs::dev::{Service, ServiceOptions, scratch};
 
 /// Documents that describe calls.
 const DOCUMENTS: [&str; 2] = ["v2", "auth"];
@@ -49,13 +49,13 @@ pub(crate) struct Options {
     #[arg(long)]
     caller: Option<String>,
     #[command(flatten)]
-    service: ServiceOptions,
+    service: StartOptions,
 }
 
 /// Tries every document with every credential, prints what was tried and found, and fails on any finding.
 pub(crate) fn run(options: &Options) -> Outcome {
     let program = packages::ensure_fuzzer()?;
-    let mut service = Service::start(&options.service, "fuzz-service", &SETTINGS)?;
+    let mut service = Dev::start(&options.service, "fuzz-service", &SETTINGS)?;
     let callers = callers::all(&service.ready)?;
     let callers: Vec<&Caller> = callers
         .iter()
