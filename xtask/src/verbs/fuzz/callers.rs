@@ -73,7 +73,36 @@ fn sign_in(ready: &Ready) -> Result<String> {
     token.with_context(|| format!("a sign-in set no {SESSION_COOKIE}"))
 }
 
+/// How each scheme is sent, and what it has to open as long as it is good.
+const SCHEMES: [(&str, &str, &str, &str); 5] = [
+    ("ApiKey", "x-api-key", "", "/v2/currencies"),
+    ("ClientId", "x-client-id", "", "/v2/currencies"),
+    (
+        "OrchestratorKey",
+        "x-orchestrator-key",
+        "",
+        "/v2/orchestrators/webhooks",
+    ),
+    ("SessionBearer", "authorization", "Bearer ", "/v2/request"),
+    ("Session", "cookie", "session_token=", "/v2/request"),
+];
+
 impl Caller {
+    /// Errors: the credential opens nothing any more, so that what was tried with it says nothing.
+    pub(super) fn require_good(&self, base_url: &str) -> Result<()> {
+        let Some((own, value)) = &self.credential else {
+            return Ok(());
+        };
+        let known = SCHEMES.iter().find(|(scheme, ..)| scheme == own);
+        let (_, header, before, path) = known.with_context(|| format!("no header for {own}"))?;
+        let mut headers = vec![(*header, format!("{before}{value}"))];
+        headers.extend(self.origin.clone().map(|origin| ("origin", origin)));
+        let answer = Client::new(base_url, headers).get(path);
+        answer
+            .with_context(|| format!("{} was lost on the way", self.name))
+            .map(drop)
+    }
+
     /// The operations of a document that this credential opens; for a stranger those that need none.
     pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<&'a str> {
         let paths = document["paths"].as_object().into_iter().flatten();

@@ -85,6 +85,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             seed: options.seed,
         };
         let found = trial.run()?;
+        caller.require_good(trial.base_url)?;
         service.still_running()?;
         table.push(row(
             document.name,

@@ -53,6 +53,7 @@ impl Trial<'_> {
         let mut run = Command::new(self.program);
         run.current_dir(self.folder)
             .env("PYTHONPATH", workspace::root().join("tests/fuzz"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .arg("--config-file")
             .arg(&config)
             .arg("run")
