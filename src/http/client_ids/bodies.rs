@@ -40,7 +40,7 @@ text! {
 #[oai(rename_all = "camelCase")]
 pub struct AmountLimit {
     /// Amount in human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Its currency. Requests in another currency are refused, except that dollars and dollar tokens (USDC, USDT, DAI) are compared with each other
     pub currency: CurrencyIdText,
 }

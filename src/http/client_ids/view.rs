@@ -197,7 +197,7 @@ fn terms(client: &ClientId) -> ClientIdTerms {
         allowed_currencies: list(&client.limits.currencies, CurrencyIdText::written),
         allowed_networks: list(&client.limits.networks, |network| *network),
         max_amount: OrNull(client.limits.max_amount.as_ref().map(|limit| AmountLimit {
-            amount: AmountText::written(&limit.amount),
+            amount: AskedAmountText::written(&limit.amount),
             currency: CurrencyIdText::written(&limit.currency),
         })),
     }

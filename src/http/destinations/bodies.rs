@@ -6,13 +6,6 @@ use crate::{
 };
 
 text! {
-    /// Id of a payee destination. Whether it names one is a rule of the domain.
-    DestinationIdText {
-        pattern: r"^[^\s\x00-\x1f\x7f]{1,200}$",
-        length_max: 200,
-        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
-        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",
-    }
     /// Signature of a wallet: 65 bytes.
     SignatureText {
         pattern: "^0x[a-fA-F0-9]{130}$",

@@ -9,12 +9,6 @@ use poem_openapi::Object;
 /// Page size when none is asked for. Source: decisions D14.
 const LIMIT_DEFAULT: u64 = 20;
 
-/// Largest page. Source: decisions D14.
-const LIMIT_MAX: u64 = 100;
-
-/// Last row that a page may start at. Source: decisions D14.
-const OFFSET_MAX: u64 = 10_000;
-
 /// Where a page lies.
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Pagination", rename_all = "camelCase")]
@@ -44,19 +38,11 @@ impl Page {
 
 /// Reads `limit`.
 pub fn page_limit(limit: Checked<LimitText>, checks: &mut Checks) -> u64 {
-    let asked = limit.take(checks).map(|text| u64::from(text.number()));
-    if asked.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
-        checks.fail("limit", format!("must be a whole number from 1 to {LIMIT_MAX}"));
-    }
-    asked.unwrap_or(LIMIT_DEFAULT)
+    limit.take(checks).map_or(LIMIT_DEFAULT, |text| text.number())
 }
 
 /// Reads `limit` and `offset`.
 pub fn limit_offset(limit: Checked<LimitText>, offset: Checked<OffsetText>, checks: &mut Checks) -> (u64, u64) {
     let limit = page_limit(limit, checks);
-    let offset = offset.take(checks).map(|text| u64::from(text.number()));
-    if offset.is_some_and(|offset| offset > OFFSET_MAX) {
-        checks.fail("offset", format!("must be a whole number from 0 to {OFFSET_MAX}"));
-    }
-    (limit, offset.unwrap_or(0))
+    (limit, offset.take(checks).map_or(0, |text| text.number()))
 }

@@ -62,6 +62,15 @@ text! {
         hint: "must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
         reads: Amount = Amount::parse,
     }
+    /// Decimal number greater than zero in human units: what may be asked for. How many fraction digits there may be is a
+    /// matter of the currency.
+    AskedAmountText {
+        pattern: r"^([1-9][0-9]{0,76}(\.[0-9]{1,30})?|0\.[0-9]{0,29}[1-9][0-9]{0,29})$",
+        length_max: 108,
+        example: "10.5",
+        hint: "must be a decimal number greater than 0, written as a string, for example \"10.5\": digits, optionally a point and more digits",
+        reads: Amount = Amount::parse,
+    }
     /// Percentage from 0 to 100 with at most two fraction digits.
     PercentText {
         pattern: r"^(100(\.0{1,2})?|[1-9]?[0-9](\.[0-9]{1,2})?)$",
@@ -99,6 +108,13 @@ text! {
         length_max: 32,
         example: "sepolia",
         hint: "must be the id of a network, for example mainnet, base or arbitrum-one",
+    }
+    /// Id of a payee destination. Whether it names one is a rule of the domain.
+    DestinationIdText {
+        pattern: r"^((0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]+#[a-fA-F0-9]{8}:[^\s\x00-\x1f\x7f]+|[^\s:@\x00-\x1f\x7f]+:(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}):[^\s@\x00-\x1f\x7f]+)$",
+        length_max: 200,
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",
     }
     /// Your own id of a payer.
     ClientUserIdText {
@@ -156,33 +172,33 @@ text! {
         hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
         reads: DateTime<Utc> = |text: &str| instant(text).ok_or(IsoInstantText::HINT),
     }
-    /// Page size, a number in a string.
+    /// Page size, a number in a string. Source: decisions D14.
     LimitText {
-        pattern: "^[0-9]{1,5}$",
-        length_max: 5,
+        pattern: "^([1-9][0-9]?|100)$",
+        length_max: 3,
         example: "20",
-        hint: "must be a whole number of digits only, for example 20",
+        hint: "must be a whole number from 1 to 100, in digits alone",
     }
-    /// Number of rows to skip, a number in a string.
+    /// Number of rows to skip, a number in a string. Source: decisions D14.
     OffsetText {
-        pattern: "^[0-9]{1,7}$",
-        length_max: 7,
+        pattern: "^(0|[1-9][0-9]{0,3}|10000)$",
+        length_max: 5,
         example: "0",
-        hint: "must be a whole number of digits only, for example 0",
+        hint: "must be a whole number from 0 to 10000, in digits alone",
     }
 }
 
 impl LimitText {
-    /// The number; the form bounds it to five digits.
-    pub fn number(&self) -> u32 {
-        self.0.parse().unwrap_or(u32::MAX)
+    /// The number; the form bounds it.
+    pub fn number(&self) -> u64 {
+        self.0.parse().unwrap_or(u64::MAX)
     }
 }
 
 impl OffsetText {
-    /// The number; the form bounds it to seven digits.
-    pub fn number(&self) -> u32 {
-        self.0.parse().unwrap_or(u32::MAX)
+    /// The number; the form bounds it.
+    pub fn number(&self) -> u64 {
+        self.0.parse().unwrap_or(u64::MAX)
     }
 }
 
@@ -365,6 +381,8 @@ mod tests {
             TxHash,
             WalletText,
             AmountText,
+            AskedAmountText,
+            DestinationIdText,
             PercentText,
             UlidText,
             ReferenceText,
@@ -382,6 +400,30 @@ mod tests {
         assert!(AmountText::parse("007").is_err());
         assert!(AmountText::parse("1e3").is_err());
         assert!(AmountText::parse("10.5\n").is_err());
+        assert!(AmountText::parse("0.00").is_ok());
+        for zero in ["0", "0.0", "0.000", "00", ".5", "01"] {
+            assert!(AskedAmountText::parse(zero).is_err(), "{zero}");
+        }
+        for asked in ["1", "10", "0.1", "0.010", "1.0", &format!("0.{}1", "0".repeat(29))] {
+            assert!(AskedAmountText::parse(asked).unwrap().value().is_ok(), "{asked}");
+        }
+        let fau = "0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C";
+        let named = format!("sepolia:0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567:{fau}");
+        assert!(DestinationIdText::parse(&named).is_ok());
+        for wrong in [
+            fau,
+            "sepolia:x:y",
+            "sepolia",
+            &named.replace("sepolia", ""),
+            &format!("{named}@"),
+        ] {
+            assert!(DestinationIdText::parse(wrong).is_err(), "{wrong}");
+        }
+        for (least, most) in [("0", "101"), ("-1", "1000"), ("007", "1e2")] {
+            assert!(LimitText::parse(least).is_err() && LimitText::parse(most).is_err());
+        }
+        assert!(LimitText::parse("1").is_ok() && LimitText::parse("100").is_ok());
+        assert!(OffsetText::parse("10000").is_ok() && OffsetText::parse("10001").is_err());
         assert!(PercentText::parse("100.01").is_err());
         assert!(PercentText::parse("2.555").is_err());
         assert!(UlidText::parse("81JZX4T9QK3M7N8P2R5S6V0WYB").is_err());

@@ -28,7 +28,7 @@ pub struct BatchPayoutItem {
     /// Wallet that is paid, on the network of `paymentCurrency`
     pub payee: WalletText,
     /// Amount in the invoice currency, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Currency that the amount is written in
     pub invoice_currency: CurrencyIdText,
     /// Currency that the payer pays in; all of a batch are on one network
@@ -39,7 +39,7 @@ impl Example for BatchPayoutItem {
     fn example() -> Self {
         Self {
             payee: WalletText::example(),
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             invoice_currency: CurrencyIdText::example(),
             payment_currency: CurrencyIdText::example(),
         }

@@ -44,7 +44,7 @@ pub struct CreatePayoutBody {
     /// Wallet that is paid, on the network of `paymentCurrency`
     pub payee: WalletText,
     /// Amount in the invoice currency, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Currency that the amount is written in
     pub invoice_currency: CurrencyIdText,
     /// Currency that the payer pays in
@@ -70,7 +70,7 @@ impl Example for CreatePayoutBody {
     fn example() -> Self {
         Self {
             payee: WalletText::example(),
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             invoice_currency: CurrencyIdText::example(),
             payment_currency: CurrencyIdText::example(),
             fee_percentage: None,

@@ -69,7 +69,7 @@ pub struct CreateRequestBody {
     /// or `isCryptoToFiatAvailable` is true, with which it must be absent
     pub payee: Option<WalletText>,
     /// Amount in the invoice currency, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Currency that the amount is written in
     pub invoice_currency: CurrencyIdText,
     /// Currency that the payer pays in
@@ -95,7 +95,7 @@ impl Example for CreateRequestBody {
         Self {
             payer: None,
             payee: Some(WalletText::example()),
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             invoice_currency: CurrencyIdText::example(),
             payment_currency: CurrencyIdText::example(),
             recurrence: None,

@@ -181,7 +181,7 @@ impl Requests {
         /// Source token of a crosschain payment; needs `chain`
         token: Checked<SourceToken>,
         /// Part of the amount, in the invoice currency; never more than what is left
-        amount: Checked<AmountText>,
+        amount: Checked<AskedAmountText>,
         /// Payer of an off-ramp payment
         #[oai(name = "clientUserId")]
         client_user_id: Checked<ClientUserIdText>,

@@ -1,6 +1,6 @@
 //! What payers, and the owners of secure payments, are shown.
 
-use super::bodies::{FeePlanView, LinkDestinationText, PayPageText};
+use super::bodies::{FeePlanView, PayPageText};
 use crate::{
     domain::{
         destination::ScreeningProvider,
@@ -149,7 +149,7 @@ pub struct SecurePaymentAnalytics {
     pub number_of_payments_excluding_fees: Option<u32>,
     /// Where it pays to; absent when the payee is masked
     #[oai(validator(max_items = 200))]
-    pub destination_ids: Option<Vec<LinkDestinationText>>,
+    pub destination_ids: Option<Vec<DestinationIdText>>,
 }
 
 /// What is shown of every secure payment of which anything is.

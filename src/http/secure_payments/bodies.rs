@@ -38,14 +38,7 @@ words! {
 }
 
 text! {
-    /// Id of a payee destination. Whether it names one is a rule of the domain.
-    LinkDestinationText {
-        pattern: r"^[^\x00]*$",
-        length_max: 2048,
-        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
-        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
-    }
-    /// Where a payer may go. What is safe is a rule of the domain.
+    /// Where a payer may go. What is safe is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.
     RedirectUrlText {
         pattern: r"^[^\x00]*$",
         length_max: 2048,
@@ -117,9 +110,9 @@ impl Example for SecurePaymentAccessPolicy {
 pub struct SecurePaymentItem {
     /// Where it is paid to; absent, at the destination that is set up. Another one is a 403
     #[oai(nullable)]
-    pub destination_id: Option<LinkDestinationText>,
+    pub destination_id: Option<DestinationIdText>,
     /// Amount in the token of the destination, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Fee on top of this amount, 0 to 100; needs `feeAddress`
     #[oai(nullable)]
     pub fee_percentage: Option<PercentText>,
@@ -156,7 +149,7 @@ impl Example for SecurePaymentItem {
     fn example() -> Self {
         Self {
             destination_id: None,
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             fee_percentage: None,
             fee_address: None,
             reference: None,
@@ -234,7 +227,7 @@ pub struct CreateSecurePayoutBody {
     /// What is paid; has to be on `network`
     pub currency: CurrencyIdText,
     /// Amount, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Your own reference; payers see it
     #[oai(nullable)]
     pub reference: Option<MerchantReference>,
@@ -269,7 +262,7 @@ impl Example for CreateSecurePayoutBody {
             creator_wallet_address: WalletText::example(),
             network: NetworkText::example(),
             currency: CurrencyIdText::example(),
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             reference: Some(MerchantReference::example()),
             recipient_identifier: None,
             fee_percentage: None,
@@ -314,7 +307,7 @@ impl Example for CombinePayoutsBody {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct PreviewFeesBody {
     /// Amount, human units
-    pub amount: AmountText,
+    pub amount: AskedAmountText,
     /// Id or symbol of a stablecoin. Example: `USDC`
     pub currency: CurrencyIdText,
     /// Which way the money goes
@@ -327,7 +320,7 @@ pub struct PreviewFeesBody {
 impl Example for PreviewFeesBody {
     fn example() -> Self {
         Self {
-            amount: AmountText::example(),
+            amount: AskedAmountText::example(),
             currency: CurrencyIdText::written("USDC"),
             flow: PaymentFlow::GetPaid,
             default_fee_bearer: None,
@@ -646,7 +639,7 @@ impl SecurePaymentItem {
                 Ok(None) => Wanted::Unknown,
                 Err(_) => {
                     let field = format!("{place}destinationId");
-                    unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
+                    unreadable.push(FieldError::new(field, DestinationIdText::HINT));
                     Wanted::Unknown
                 }
             },

@@ -198,7 +198,7 @@ fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> Secure
         .requests
         .iter()
         .filter_map(|request| destination_of(request, false).0?.destination_id)
-        .map(LinkDestinationText::written);
+        .map(DestinationIdText::written);
     SecurePaymentAnalytics {
         creation_timestamp: Some(Instant(opened.payment.created_at)),
         total_payment_amount_usd: plan.map(FeePlan::payer_total),

@@ -31,15 +31,21 @@ text! {
         example: "x-service",
         hint: "must be a prefix of header names, for example x-service",
     }
+    /// Where events are posted. What a host may be is a rule of the domain.
+    HookUrlText {
+        pattern: r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\x00-\x1f\x7f]+$",
+        length_max: 2048,
+        example: "https://shop.example.com/hooks",
+        hint: "must be an absolute https URL, for example https://example.com/hooks",
+    }
 }
 
 /// A new endpoint.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateWebhookBody {
-    /// Where events are posted: https, or http on localhost outside production. Example: `https://shop.example.com/hooks`
-    #[oai(validator(min_length = 1, max_length = 2048))]
-    pub url: String,
+    /// Where events are posted: https, or http on localhost outside production
+    pub url: HookUrlText,
     /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
@@ -50,7 +56,7 @@ pub struct CreateWebhookBody {
 impl Example for CreateWebhookBody {
     fn example() -> Self {
         Self {
-            url: "https://shop.example.com/hooks".to_owned(),
+            url: HookUrlText::example(),
             client_id: None,
             header_prefix: None,
         }

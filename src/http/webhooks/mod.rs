@@ -36,7 +36,7 @@ impl Webhooks {
         let holder = flows::webhooks::holder(&ctx, &caller, body.client_id.as_deref()).await?;
         answer_once(once, created, async |call| {
             let prefix = body.header_prefix.as_ref().map(HeaderPrefixText::as_str);
-            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, prefix, call).await
+            flows::webhooks::create::run(&ctx, &caller.0, holder, body.url.as_str(), prefix, call).await
         })
         .await
     }

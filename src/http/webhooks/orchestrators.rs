@@ -14,9 +14,8 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateOrchestratorWebhookBody {
-    /// Where events are posted: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
-    #[oai(validator(min_length = 1, max_length = 2048))]
-    pub url: String,
+    /// Where events are posted: https, or http on localhost outside production
+    pub url: HookUrlText,
     /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
     pub header_prefix: Option<HeaderPrefixText>,
 }
@@ -124,7 +123,7 @@ impl Orchestrators {
         let holder = (&caller.0).into();
         answer_once(once, created, async |call| {
             let prefix = body.header_prefix.as_ref().map(HeaderPrefixText::as_str);
-            flows::webhooks::create::run(&ctx, &caller.0, holder, &body.url, prefix, call).await
+            flows::webhooks::create::run(&ctx, &caller.0, holder, body.url.as_str(), prefix, call).await
         })
         .await
     }
