@@ -98,6 +98,37 @@ pub fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
     found
 }
 
+/// Changes as a section of a changelog: what breaks first, then what does not; of texts and examples only their number.
+pub fn changelog(changes: &[Change]) -> String {
+    let of = |class| changes.iter().filter(move |change| change.class == class);
+    let mut text = String::new();
+    for (title, class) in [
+        ("Breaks clients", Class::Breaking),
+        ("Goes on working", Class::Compatible),
+    ] {
+        // The same change in many places is one line.
+        let mut places: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for change in of(class) {
+            places.entry(&change.what).or_default().insert(&change.at);
+        }
+        if !places.is_empty() {
+            text.push_str(&format!("### {title}\n\n"));
+        }
+        for (what, places) in places {
+            let places: Vec<String> = places.into_iter().map(|place| format!("`{place}`")).collect();
+            text.push_str(&format!("- {}: {what}\n", places.join(", ")));
+        }
+        if !text.is_empty() && !text.ends_with("\n\n") {
+            text.push('\n');
+        }
+    }
+    let cosmetic = of(Class::Cosmetic).count();
+    if cosmetic > 0 {
+        text.push_str(&format!("Texts and examples that changed: {cosmetic}.\n"));
+    }
+    text
+}
+
 /// The status of the answer that differs as a whole, not in a member of its body.
 fn status(difference: &Difference) -> Option<&str> {
     use Part::{Header, MediaType, Response};
@@ -522,6 +553,36 @@ more items in a response | breaking | = get/responses/200/content/application~1j
         let changes = compare(&base(), &edited(turned));
         let is_of = |name: &str| changes.iter().filter(|change| change.at.starts_with(name)).count();
         assert_eq!((is_of("Bridge"), is_of("Direct")), (2, 2), "{changes:?}");
+    }
+
+    #[test]
+    fn a_changelog_begins_with_what_breaks_and_counts_texts() {
+        let changes = compare(
+            &base(),
+            &edited(
+                r##"- Order/properties/total & = Order/properties/extra {"type": "string"} & = State/description "New""##,
+            ),
+        );
+        let changes: Vec<Change> = changes.into_iter().collect();
+        let wanted = "### Breaks clients\n\n- `Order (response)`: property total removed\n\n\
+            ### Goes on working\n\n- `Order (response)`: property extra added\n\nTexts and examples that changed: 1.\n";
+        assert_eq!(changelog(&changes), wanted);
+    }
+
+    #[test]
+    fn what_an_event_loses_breaks_its_receivers() {
+        let document = |members: Value| {
+            crate::turned::turned(&json!({ "webhooks": { "paid": { "post": { "requestBody": { "content": {
+                "application/json": { "schema": { "type": "object", "properties": members } } } } } } } }))
+        };
+        let old = document(json!({ "a": { "type": ["string", "null"] } }));
+        let changes = compare(&old, &document(json!({ "b": { "type": "string" } })));
+        let printed: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        let lines = [
+            "breaking   POST paid response 200: property a removed",
+            "compatible POST paid response 200: property b added",
+        ];
+        assert_eq!(printed, lines);
     }
 
     #[test]
