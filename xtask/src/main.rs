@@ -6,7 +6,6 @@
 
 mod verbs;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -14,7 +13,7 @@ use clap::{Parser, Subcommand};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, failure};
 
-use crate::verbs::{bench, check, clients, crash, dev, fuzz, openapi, schema, test, tidy};
+use crate::verbs::{bench, check, clients, crash, dev, fuzz, lint, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of this repository")]
@@ -25,7 +24,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The exported documents: write them, check them, list their changes
+    /// The exported documents: write them, check them, lint and score them, list their changes
     #[command(subcommand)]
     Openapi(OpenapiVerb),
     /// The schema of the migrated database: write it, check it
@@ -46,7 +45,7 @@ enum Verb {
         /// Parts of test paths, such as `payments`
         names: Vec<String>,
     },
-    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi, schema, payment page, cargo-deny
+    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi with its linters and score, schema, payment page, cargo-deny
     Check(check::Options),
     /// The numbers of the service beside their baselines, or those that are named
     Bench(bench::Options),
@@ -66,10 +65,14 @@ enum OpenapiVerb {
     Generate,
     /// Check bytes, meaning, deviations, rules and compatibility
     Check(openapi::CheckOptions),
-    /// One line per change, for CHANGELOG.md: between two files, or from the main branch to the code
+    /// What linters say about the documents: spectral, redocly and the rules of OWASP
+    Lint,
+    /// How complete the documents are, beside the published ones
+    Score,
+    /// A section for CHANGELOG.md: what changed in the documents since the main branch
     Diff {
-        /// The older and the newer document
-        files: Vec<PathBuf>,
+        /// Another revision, such as the tag of the last release; or the older and the newer file
+        operands: Vec<String>,
     },
 }
 
@@ -90,7 +93,9 @@ fn run(verb: &Verb) -> Outcome {
     match verb {
         Verb::Openapi(OpenapiVerb::Generate) => openapi::generate(),
         Verb::Openapi(OpenapiVerb::Check(options)) => openapi::check(*options),
-        Verb::Openapi(OpenapiVerb::Diff { files }) => openapi::diff(openapi::operands(files)?),
+        Verb::Openapi(OpenapiVerb::Lint) => lint::run(),
+        Verb::Openapi(OpenapiVerb::Score) => openapi::score(),
+        Verb::Openapi(OpenapiVerb::Diff { operands }) => openapi::diff(openapi::operands(operands)?),
         Verb::Schema(SchemaVerb::Generate) => schema::generate(),
         Verb::Schema(SchemaVerb::Check) => schema::check(),
         Verb::Tidy => tidy::run(),

@@ -113,6 +113,12 @@ pub fn ensure_search_peer() -> Result<()> {
     fetch("benches/peers/search", "fastify and pg")
 }
 
+/// Makes sure that there is what judges the exported documents.
+pub fn ensure_linters() -> Result<()> {
+    ensure_program("node", &["nodejs"])?;
+    fetch("xtask/lint", "the linters of the documents")
+}
+
 /// Fetches the pinned npm packages of a folder, unless they are there.
 fn fetch(folder: &str, what: &str) -> Result<()> {
     fetch_into(&workspace::root().join(folder), what)

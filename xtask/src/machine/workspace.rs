@@ -113,9 +113,12 @@ pub fn files() -> Result<Vec<PathBuf>> {
 
 /// A file as it is on the main branch; nothing when there is no such branch or file.
 pub fn on_main(path: &str) -> Option<Vec<u8>> {
-    ["main", "origin/main"].iter().find_map(|branch| {
-        let mut git = Command::new("git");
-        git.current_dir(root()).args(["show", &format!("{branch}:{path}")]);
-        command::capture(&mut git).ok()
-    })
+    ["main", "origin/main"].iter().find_map(|branch| at(branch, path))
+}
+
+/// A file as it is at a revision; nothing when there is no such revision or file.
+pub fn at(revision: &str, path: &str) -> Option<Vec<u8>> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["show", &format!("{revision}:{path}")]);
+    command::capture(&mut git).ok()
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use crate::verbs::openapi::CheckOptions;
-use crate::verbs::{advisories, deny, openapi, page, schema, tidy};
+use crate::verbs::{advisories, deny, lint, openapi, page, schema, tidy};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, workspace};
 
@@ -42,6 +42,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         ),
         ("tidy", Box::new(tidy::run)),
         ("openapi check", Box::new(move || openapi::check(openapi_options))),
+        ("openapi lint", Box::new(lint::run)),
+        ("openapi score", Box::new(openapi::score)),
         ("schema check", Box::new(schema::check)),
         ("payment page", Box::new(page::check)),
         ("cargo-deny", Box::new(deny::check)),

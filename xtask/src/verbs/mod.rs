@@ -9,6 +9,7 @@ pub(crate) mod deny;
 pub(crate) mod dev;
 mod findings;
 pub(crate) mod fuzz;
+pub(crate) mod lint;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod plans;

@@ -1,11 +1,11 @@
-//! `cargo xtask openapi`: writes the exported documents, and checks them in five ways.
+//! `cargo xtask openapi`: writes the exported documents, checks them in five ways, scores them, and lists their changes.
 //!
 //! The committed bytes are the exported ones; the meaning is that of the contract; the rules of this repository are
 //! kept; the differences are listed; nothing breaks clients written against the main branch.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,12 +13,13 @@ use serde_json::Value;
 
 use contract::compat::{self, Class};
 use contract::deviations::{self, Deviations, Verdict};
+use contract::turned::turned;
 use contract::{conformance, rules};
 use xtask::machine::failure::{self, Failure, Outcome};
 use xtask::machine::{command, workspace};
 
 /// The exported documents by the name `prs export openapi` knows them by.
-const DOCUMENTS: [&str; 3] = ["v2", "auth", "webhooks"];
+pub(crate) const DOCUMENTS: [&str; 3] = ["v2", "auth", "webhooks"];
 
 /// Documents that describe our own HTTP interface; the third describes what we send to others.
 const HTTP_DOCUMENTS: [&str; 2] = ["v2", "auth"];
@@ -81,33 +82,56 @@ pub(crate) fn check(options: CheckOptions) -> Outcome {
     ])
 }
 
-/// One line per change: between two files, or between the main branch and a fresh export.
-pub(crate) fn diff(files: Option<(&Path, &Path)>) -> Outcome {
-    if let Some((old, new)) = files {
-        print_changes(None, &read_json(old)?, &read_json(new)?);
-        return Ok(());
-    }
-    let exported = export(&workspace::build_prs()?)?;
-    for name in HTTP_DOCUMENTS {
-        let path = document_path(name);
-        match workspace::on_main(&path) {
-            Some(old) => print_changes(Some(name), &serde_json::from_slice(&old)?, &parse(&exported, &path)?),
-            None => println!("{name}: the main branch has no {path}, nothing to compare with"),
+/// What `openapi diff` compares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operands<'a> {
+    /// The committed documents with those of the main branch, or of another revision.
+    Revision(Option<&'a str>),
+    /// Two files.
+    Files(&'a Path, &'a Path),
+}
+
+/// The changes of the documents as a section for CHANGELOG.md.
+pub(crate) fn diff(operands: Operands<'_>) -> Outcome {
+    let mut changes = Vec::new();
+    match operands {
+        Operands::Files(old, new) => {
+            changes.extend(compat::compare(&turned(&read_json(old)?), &turned(&read_json(new)?)))
+        }
+        Operands::Revision(revision) => {
+            for name in DOCUMENTS {
+                let path = document_path(name);
+                let old = match revision {
+                    Some(revision) => workspace::at(revision, &path),
+                    None => workspace::on_main(&path),
+                };
+                let old = old.with_context(|| format!("{} has no {path}", revision.unwrap_or("the main branch")))?;
+                let new = read_json(&workspace::root().join(&path))?;
+                changes.extend(compat::compare(&turned(&serde_json::from_slice(&old)?), &turned(&new)));
+            }
         }
     }
+    print!("{}", compat::changelog(&changes));
     Ok(())
 }
 
-fn print_changes(name: Option<&str>, old: &Value, new: &Value) {
-    for change in compat::compare(old, new) {
-        match name {
-            Some(name) => println!("{name}: {change}"),
-            None => println!("{change}"),
-        }
+/// How complete the committed documents are, beside the published ones.
+pub(crate) fn score() -> Outcome {
+    let mut score = workspace::cargo();
+    score.args(["run", "--quiet", "--package", "score", "--"]);
+    score.args(DOCUMENTS.map(document_path)).arg("--beside").args(CONTRACTS);
+    let status = score.status().context("cannot start cargo")?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(4) => Err(Failure::NeedsUpdate(
+            "a document misses something; see the places above".to_owned(),
+        )),
+        _ => Err(anyhow!("the score ended with {status}").into()),
     }
 }
 
-fn document_path(name: &str) -> String {
+/// Where a document stands in the repository.
+pub(crate) fn document_path(name: &str) -> String {
     format!("openapi/{name}.json")
 }
 
@@ -241,13 +265,16 @@ fn rules_are_kept(documents: &[Value]) -> Outcome {
 
 fn nothing_breaks(exported: &BTreeMap<String, Vec<u8>>, allowed: bool) -> Outcome {
     let mut count = 0;
-    for name in HTTP_DOCUMENTS {
+    for name in DOCUMENTS {
         let path = document_path(name);
         let Some(old) = workspace::on_main(&path) else {
             println!("{name}: the main branch has no {path}, compatibility is not compared");
             continue;
         };
-        let changes = compat::compare(&serde_json::from_slice(&old)?, &parse(exported, &path)?);
+        let changes = compat::compare(
+            &turned(&serde_json::from_slice(&old)?),
+            &turned(&parse(exported, &path)?),
+        );
         for change in changes.iter().filter(|change| change.class == Class::Breaking) {
             eprintln!("{name}: {change}");
             count += 1;
@@ -263,11 +290,12 @@ fn nothing_breaks(exported: &BTreeMap<String, Vec<u8>>, allowed: bool) -> Outcom
     Ok(())
 }
 
-/// Reads the two operands of `openapi diff`, which come together or not at all.
-pub(crate) fn operands(files: &[PathBuf]) -> Result<Option<(&Path, &Path)>> {
-    match files {
-        [] => Ok(None),
-        [old, new] => Ok(Some((old, new))),
-        _ => bail!("`cargo xtask openapi diff` takes two files or none"),
+/// Reads the operands of `openapi diff`: none, a revision, or two files.
+pub(crate) fn operands(given: &[String]) -> Result<Operands<'_>> {
+    match given {
+        [] => Ok(Operands::Revision(None)),
+        [revision] => Ok(Operands::Revision(Some(revision))),
+        [old, new] => Ok(Operands::Files(Path::new(old), Path::new(new))),
+        _ => bail!("`cargo xtask openapi diff` takes a revision, two files or nothing"),
     }
 }

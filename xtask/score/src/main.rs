@@ -1,0 +1,117 @@
+//! `cargo xtask openapi score`: what the documents have of everything that is typed, secured, shown, named and described,
+//! beside the published ones. Ends with 4 when a share of ours is less than 100.
+//!
+//! It is a program of its own because it validates examples, and nothing else of xtask needs what validates.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use contract::score::{NAMES, Score, score};
+use contract::turned::turned;
+use serde_json::{Map, Value, json};
+
+/// A document of ours is out of date, or misses something.
+const EXIT_NEEDS_UPDATE: u8 = 4;
+
+/// What the facts of the published documents leave out.
+const NOT_KEPT: [&str; 2] = ["examples that fit", "described members"];
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(end_of_ours) = arguments.iter().position(|argument| argument == "--beside") else {
+        bail!("score OURS… --beside PUBLISHED…");
+    };
+    let names: Vec<&String> = arguments.iter().filter(|argument| *argument != "--beside").collect();
+    let scores: Vec<Score> = names.iter().map(|path| of_file(path)).collect::<Result<_>>()?;
+    print(&names, &scores, end_of_ours);
+    let mut is_whole = true;
+    for (path, score) in names.iter().zip(&scores).take(end_of_ours) {
+        for (name, share) in NAMES.iter().zip(score.shares()) {
+            for missing in &share.missing {
+                eprintln!("{path}#{missing} is missing among the {name}");
+                is_whole = false;
+            }
+        }
+    }
+    Ok(match is_whole {
+        true => ExitCode::SUCCESS,
+        false => EXIT_NEEDS_UPDATE.into(),
+    })
+}
+
+/// Prints a line for each document; `of_ours` of them are ours.
+fn print(names: &[&String], scores: &[Score], of_ours: usize) {
+    println!("{:<32}{}", "", NAMES.map(|name| format!("{name:>21}")).concat());
+    for (index, (name, score)) in names.iter().zip(scores).enumerate() {
+        let mut cells = String::new();
+        for (column, share) in NAMES.iter().zip(score.shares()) {
+            let cell = match share.percent() {
+                Some(_) if index >= of_ours && NOT_KEPT.contains(column) => "not kept".to_owned(),
+                Some(percent) => format!("{percent} % {share}"),
+                None => "-".to_owned(),
+            };
+            cells.push_str(&format!("{cell:>21}"));
+        }
+        println!("{name:<32}{cells}");
+    }
+}
+
+fn of_file(path: &str) -> Result<Score> {
+    let bytes = fs::read(path).with_context(|| path.to_owned())?;
+    let document = turned(&serde_json::from_slice(&bytes).with_context(|| path.to_owned())?);
+    Ok(score(&document, &|schema, example| fits(&document, schema, example)))
+}
+
+/// Whether an example fits. A schema that cannot be compiled fits nothing.
+fn fits(document: &Value, schema: &Value, example: &Value) -> bool {
+    let mut components = Map::new();
+    collect(document, schema, &mut components);
+    let mut schema = schema.clone();
+    schema["components"] = json!({ "schemas": components });
+    as_json_schema(&mut schema);
+    let options = jsonschema::options();
+    let validator = options.should_validate_formats(true).build(&schema);
+    validator.is_ok_and(|validator| validator.is_valid(example))
+}
+
+/// Finds every component that a schema needs.
+fn collect(document: &Value, schema: &Value, found: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(members) => {
+            let reference = members.get("$ref").and_then(Value::as_str);
+            let name = reference.and_then(|reference| reference.rsplit('/').next());
+            if let Some(name) = name.filter(|name| !found.contains_key(*name)) {
+                let target = document["components"]["schemas"][name].clone();
+                found.insert(name.to_owned(), target.clone());
+                collect(document, &target, found);
+            }
+            members.values().for_each(|member| collect(document, member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(document, item, found)),
+        _ => {}
+    }
+}
+
+/// What OpenAPI 3.0 calls `nullable` is a type in JSON Schema, and its exclusive bounds are flags.
+fn as_json_schema(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+                match members.get(flag) {
+                    Some(Value::Bool(true)) => drop(members.insert(flag.to_owned(), members[bound].clone())),
+                    Some(Value::Bool(false)) => drop(members.shift_remove(flag)),
+                    _ => {}
+                }
+            }
+            if members.shift_remove("nullable") == Some(Value::Bool(true))
+                && let Some(kind) = members.get("type").cloned()
+            {
+                members.insert("type".to_owned(), json!([kind, "null"]));
+            }
+            members.values_mut().for_each(as_json_schema);
+        }
+        Value::Array(items) => items.iter_mut().for_each(as_json_schema),
+        _ => {}
+    }
+}
