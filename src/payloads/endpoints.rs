@@ -1,6 +1,6 @@
 //! What owners are told about their endpoints.
 
-use super::{forms::timestamp, placeholders as sample};
+use super::{forms::timestamp, pattern, placeholders as sample};
 use crate::domain::event::WebhookDisabled;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,10 +13,10 @@ pub struct WebhookDisabledBody {
     #[schemars(extend("enum" = ["webhook.disabled"], "examples" = ["webhook.disabled"]))]
     pub event: &'static str,
     /// The endpoint.
-    #[schemars(length(max = 26), extend("examples" = [sample::WEBHOOK_ID]))]
+    #[schemars(length(max = 26), regex(pattern = pattern::ULID), extend("examples" = [sample::WEBHOOK_ID]))]
     pub webhook_id: String,
     /// Client ID whose events it received; null when it received those of its whole owner.
-    #[schemars(length(max = 34), extend("examples" = [sample::CLIENT_ID]))]
+    #[schemars(length(max = 34), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
     /// Host of its URL.
     #[schemars(length(max = 255), extend("examples" = ["shop.example.com"]))]

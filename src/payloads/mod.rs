@@ -4,6 +4,7 @@ pub mod endpoints;
 mod forms;
 mod kinds;
 pub mod orchestrators;
+mod pattern;
 pub mod payers;
 pub mod payments;
 mod persons;
@@ -12,6 +13,7 @@ pub mod progress;
 mod received;
 mod render;
 pub mod secure_payments;
+mod words;
 
 pub use forms::Names;
 pub use kinds::{KINDS, Kind, body, sample};

@@ -1,6 +1,6 @@
 //! Bodies of what orchestrators are told.
 
-use super::{forms::timestamp, placeholders as sample};
+use super::{forms::timestamp, pattern, placeholders as sample};
 use crate::domain::{
     address::Address,
     event::{ClientIdLinked, ScreeningCompleted},
@@ -17,16 +17,16 @@ pub struct ClientIdLinkedBody {
     #[schemars(extend("enum" = ["client_id.linked"], "examples" = ["client_id.linked"]))]
     pub event: &'static str,
     /// Client ID of the platform: store it.
-    #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: String,
     /// You.
-    #[schemars(length(max = 64), extend("examples" = [sample::ORCHESTRATOR]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::ORCHESTRATOR]))]
     pub orchestrator_id: String,
     /// The link.
-    #[schemars(length(max = 64), extend("examples" = ["01JZX8D4EF5G6H7J8K9MNPQRST"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = ["01JZX8D4EF5G6H7J8K9MNPQRST"]))]
     pub link_id: String,
     /// The intent that the platform followed.
-    #[schemars(length(max = 64), extend("examples" = ["01JZX9E5FG6H7J8K9MNPQRSTVW"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = ["01JZX9E5FG6H7J8K9MNPQRSTVW"]))]
     pub intent_id: String,
     /// Your own id of the platform, as given with the intent; null when none was given.
     #[schemars(length(max = 255), extend("examples" = ["merchant-7"]))]
@@ -35,13 +35,13 @@ pub struct ClientIdLinkedBody {
     #[schemars(length(max = 255), extend("examples" = [sample::DESTINATION_ID]))]
     pub destination_id: String,
     /// Wallet that the platform is paid to: lower case on EVM networks, the original case on Tron.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYEE_LOWER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYEE_LOWER]))]
     pub destination_wallet_address: String,
     /// Network of the destination.
-    #[schemars(length(max = 32), extend("examples" = ["base"]))]
+    #[schemars(length(max = 32), regex(pattern = pattern::NETWORK), extend("examples" = ["base"]))]
     pub chain: String,
     /// Symbol of the currency of the destination.
-    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub currency: String,
     /// When it was linked.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
@@ -56,19 +56,19 @@ pub struct KytScreeningCompleted {
     #[schemars(extend("enum" = ["kyt.screening.completed"], "examples" = ["kyt.screening.completed"]))]
     pub event: &'static str,
     /// Token of the secure payment.
-    #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
     pub payment_token: String,
     /// Wallet that was screened.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub wallet_address: String,
     /// Account of the person behind it; null when it is not known.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub eoa_address: Option<String>,
     /// Connected smart account; null when there is none.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYEE]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYEE]))]
     pub smart_account_address: Option<String>,
     /// Result.
-    #[schemars(extend("enum" = ScreeningStatus::ALL.map(ScreeningStatus::wire), "examples" = ["approved"]))]
+    #[schemars(with = "ScreeningStatus")]
     pub status: &'static str,
     /// Provider that came to the result, which may be the backup.
     #[schemars(length(max = 64), extend("examples" = ["screening-provider"]))]

@@ -20,16 +20,10 @@ pub struct ComplianceUpdatedBody {
     #[schemars(length(max = 255), extend("examples" = [sample::CLIENT_USER_ID]))]
     pub client_user_id: String,
     /// What is known about the payer's identity.
-    #[schemars(extend(
-        "enum" = KycStatus::ALL.map(KycStatus::wire),
-        "examples" = ["approved"]
-    ))]
+    #[schemars(with = "KycStatus")]
     pub kyc_status: &'static str,
     /// Whether the payer agreed to the terms.
-    #[schemars(extend(
-        "enum" = AgreementStatus::ALL.map(AgreementStatus::wire),
-        "examples" = ["completed"]
-    ))]
+    #[schemars(with = "AgreementStatus")]
     pub agreement_status: &'static str,
     /// Whether the identity is approved and the agreement completed.
     #[schemars(extend("examples" = [true]))]
@@ -59,10 +53,7 @@ pub struct PaymentDetailUpdatedBody {
     #[schemars(length(max = 255), extend("examples" = [sample::CLIENT_USER_ID]))]
     pub client_user_id: String,
     /// Whether the account can be used.
-    #[schemars(extend(
-        "enum" = PaymentDetailStatus::ALL.map(PaymentDetailStatus::wire),
-        "examples" = ["failed"]
-    ))]
+    #[schemars(with = "PaymentDetailStatus")]
     pub status: &'static str,
     /// Why the account was refused; only with the status failed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Bodies of the payment events.
 
-use super::{forms::Names, placeholders as sample};
+use super::{forms::Names, pattern, placeholders as sample};
 use crate::domain::{network::Network, payment::ReversalReason, request::terms::CustomerInfo};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,10 +41,10 @@ pub struct PaymentReversedBody {
     #[schemars(extend("enum" = ["payment.reversed"], "examples" = ["payment.reversed"]))]
     pub event: &'static str,
     /// The payment, as a search of payments names it.
-    #[schemars(length(max = 26), extend("examples" = [sample::PAYMENT_ID]))]
+    #[schemars(length(max = 26), regex(pattern = pattern::ULID), extend("examples" = [sample::PAYMENT_ID]))]
     pub payment_id: String,
     /// Why it was taken back: the chain reorganised below what was final, or a comparison with the chain did not find it.
-    #[schemars(extend("enum" = ReversalReason::ALL.map(ReversalReason::wire), "examples" = ["reorganised"]))]
+    #[schemars(with = "ReversalReason")]
     pub reason: &'static str,
     /// Facts of the payment; the totals are those without it.
     #[serde(flatten)]
@@ -116,7 +116,7 @@ pub struct PaymentPartialCheckout {
 pub struct Creator {
     /// Client ID that created the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    #[schemars(with = "String", length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
     /// Page that created the request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct Creator {
 #[serde(rename_all = "camelCase")]
 pub struct ClientIdScope {
     /// Client ID that created the request.
-    #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: String,
     /// Page that created the request; null when it was no page.
     #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
@@ -141,10 +141,10 @@ pub struct ClientIdScope {
 #[serde(rename_all = "camelCase")]
 pub struct CheckoutScope {
     /// Token of the secure payment; null for an endpoint that is not approved.
-    #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
     pub secure_payment_token: Option<String>,
     /// Client ID that created the secure payment; null when an API key did.
-    #[schemars(length(max = 64), extend("examples" = [sample::CLIENT_ID]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
     /// Page that created the secure payment; null when it was no page.
     #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
@@ -157,19 +157,19 @@ pub struct CheckoutScope {
 pub struct PaymentBody {
     /// The request that was paid.
     #[schemars(
-        length(max = 66),
+        length(max = 66), regex(pattern = pattern::REQUEST_ID),
         extend("examples" = [sample::REQUEST_ID])
     )]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
     #[schemars(
-        length(max = 66),
+        length(max = 66), regex(pattern = pattern::REQUEST_ID),
         extend("examples" = [sample::REQUEST_ID])
     )]
     pub request_id_upper: String,
     /// Reference that the payment carried on chain.
-    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Page of a public explorer that shows the transaction.
     #[schemars(
@@ -180,43 +180,43 @@ pub struct PaymentBody {
     )]
     pub explorer: String,
     /// What this payment settles, in the invoice currency.
-    #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
+    #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub amount: String,
     /// What all payments of the request settle so far, in the invoice currency.
-    #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
+    #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub total_amount_paid: String,
     /// What the request asks for, in the invoice currency.
-    #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
+    #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub expected_amount: String,
     /// Time of the block that holds the payment.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
     /// Transaction of the payment.
     #[schemars(
-        length(max = 66),
+        length(max = 66), regex(pattern = pattern::TX_HASH),
         extend("examples" = [sample::TX_HASH])
     )]
     pub tx_hash: String,
     /// Wallet that the money came from; null when the chain does not tell, and for an endpoint that is not approved.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub payer_address: Option<String>,
     /// Account of the person who paid; differs from payerAddress when a smart account paid, null when unknown, and for an endpoint that is not approved.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub payer_eoa_address: Option<String>,
     /// Network of the payment.
-    #[schemars(length(max = 32), extend("examples" = ["base"]))]
+    #[schemars(length(max = 32), regex(pattern = pattern::NETWORK), extend("examples" = ["base"]))]
     pub network: String,
     /// Symbol of the invoice currency.
-    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub currency: String,
     /// Symbol of the currency that was paid.
-    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub payment_currency: String,
     /// Whether the money goes on to a bank account.
     #[schemars(extend("examples" = [false]))]
     pub is_crypto_to_fiat: bool,
     /// Progress of a payout to a bank account; empty for payments that stay on chain.
-    #[schemars(length(max = 64), extend("examples" = [""]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CODE), extend("examples" = [""]))]
     pub sub_status: String,
     /// Which part of the service recognised the payment.
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
@@ -226,7 +226,7 @@ pub struct PaymentBody {
     pub fees: Vec<EventFee>,
     /// Wallet that was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 42), extend("examples" = [sample::PAYEE]))]
+    #[schemars(with = "String", length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYEE]))]
     pub payee: Option<String>,
     /// Customer, as given when the request was created; null for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -242,23 +242,23 @@ pub struct PaymentBody {
     pub recurring_payment: Option<EventRecurringPayment>,
     /// Units of the invoice currency for one unit of the payment currency, when the payment was converted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate: Option<String>,
     /// The same rate where it was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate_source: Option<String>,
     /// The same rate where it was received.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.99985"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate_destination: Option<String>,
     /// What was paid of a converted amount, in the payment currency.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["100.515077"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.515077"]))]
     pub converted_amount_source: Option<String>,
     /// The same where it was received.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["100.515077"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.515077"]))]
     pub converted_amount_destination: Option<String>,
     /// Where the rate came from: `chainlink` for price feeds on chain, `coingecko`, or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -266,11 +266,11 @@ pub struct PaymentBody {
     pub rate_provider: Option<String>,
     /// What was paid beyond the expected amount, in the invoice currency.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.5"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.5"]))]
     pub excess_amount: Option<String>,
     /// What is missing of the fee that was handed out, in the invoice currency; the payee has the whole amount.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 108), extend("examples" = ["0.25"]))]
+    #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub fee_shortfall: Option<String>,
 }
 
@@ -282,10 +282,10 @@ pub struct EventFee {
     #[schemars(length(max = 32), extend("examples" = ["platform"]))]
     pub r#type: String,
     /// Amount in human units.
-    #[schemars(length(max = 108), extend("examples" = ["0.25"]))]
+    #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub amount: String,
     /// Symbol of its currency.
-    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub currency: String,
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     forms::{Names, clipped, processor, symbol, timestamp},
+    pattern,
     payments::EventRecurringPayment,
     placeholders as sample,
 };
@@ -21,14 +22,14 @@ pub struct PaymentFailedBody {
     #[schemars(extend("enum" = ["payment.failed"], "examples" = ["payment.failed"]))]
     pub event: &'static str,
     /// The request whose payment failed.
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id_upper: String,
     /// Reference of the payment.
-    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Reason as a code, for example insufficient_funds, failed or bounced; more may follow.
     #[schemars(length(max = 64), extend("examples" = ["insufficient_funds"]))]
@@ -69,23 +70,23 @@ pub struct PaymentRefundedBody {
     #[schemars(extend("enum" = ["payment.refunded"], "examples" = ["payment.refunded"]))]
     pub event: &'static str,
     /// The request whose payment was refunded.
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id_upper: String,
     /// Reference of the payment.
-    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Wallet that has the money again; null for an endpoint that is not approved.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub refunded_to: Option<String>,
     /// How much went back, in the currency of the member currency.
-    #[schemars(length(max = 108), extend("examples" = ["100.5"]))]
+    #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub refund_amount: String,
     /// Symbol of the currency that went back.
-    #[schemars(length(max = 64), extend("examples" = ["USDC"]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub currency: String,
     /// When it went back.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
@@ -94,10 +95,10 @@ pub struct PaymentRefundedBody {
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
     pub payment_processor: String,
     /// Transaction of the refund; null when it is not known.
-    #[schemars(length(max = 66), extend("examples" = [sample::TX_HASH]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::TX_HASH), extend("examples" = [sample::TX_HASH]))]
     pub tx_hash: Option<String>,
     /// Network on which the money went back.
-    #[schemars(length(max = 32), extend("examples" = ["base"]))]
+    #[schemars(length(max = 32), regex(pattern = pattern::NETWORK), extend("examples" = ["base"]))]
     pub network: String,
     /// Page of a public explorer that shows the refund; absent while its transaction is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,14 +118,14 @@ pub struct PaymentProcessingBody {
     #[schemars(extend("enum" = ["payment.processing"], "examples" = ["payment.processing"]))]
     pub event: &'static str,
     /// The request that is paid out.
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id_upper: String,
     /// Reference of the payment.
-    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// The payout.
     #[schemars(length(max = 255), extend("examples" = ["01JZX7C3DE4F5G6H7J8K9MNPQR"]))]
@@ -133,10 +134,7 @@ pub struct PaymentProcessingBody {
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
     /// How far it is.
-    #[schemars(extend(
-        "enum" = OffRampStatus::ALL.map(OffRampStatus::wire),
-        "examples" = ["sending_fiat"]
-    ))]
+    #[schemars(with = "OffRampStatus")]
     pub sub_status: &'static str,
     /// Which part of the service pays out.
     #[schemars(length(max = 64), extend("examples" = ["service-tech"]))]
@@ -173,20 +171,20 @@ pub struct RequestRecurringBody {
     #[schemars(extend("enum" = ["request.recurring"], "examples" = ["request.recurring"]))]
     pub event: &'static str,
     /// The new request.
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id_upper: String,
     /// The request that repeats.
-    #[schemars(length(max = 66), extend("examples" = [sample::ORIGINAL_REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::ORIGINAL_REQUEST_ID]))]
     pub original_request_id: String,
     /// Reference of payments of the new request.
-    #[schemars(length(max = 18), extend("examples" = [sample::REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Reference of payments of the request that repeats.
-    #[schemars(length(max = 18), extend("examples" = [sample::ORIGINAL_REFERENCE]))]
+    #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::ORIGINAL_REFERENCE]))]
     pub original_request_payment_reference: String,
     /// When the new request was generated.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]

@@ -2,7 +2,7 @@
 
 use super::{
     forms::{foreign, timestamp},
-    placeholders as sample,
+    pattern, placeholders as sample,
 };
 use crate::domain::event::{AccessRejected, PayerStep, PayerStepKind};
 use schemars::JsonSchema;
@@ -17,27 +17,24 @@ pub struct SecurePaymentUserEvent {
     #[schemars(extend("enum" = ["secure_payment.user_event"], "examples" = ["secure_payment.user_event"]))]
     pub event: &'static str,
     /// The step.
-    #[schemars(extend(
-        "enum" = PayerStepKind::ALL.map(PayerStepKind::wire),
-        "examples" = ["wallet_connected"]
-    ))]
+    #[schemars(with = "PayerStepKind")]
     pub user_event: &'static str,
     /// Token of the secure payment; null for an endpoint that is not approved.
-    #[schemars(length(max = 64), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
     pub secure_payment_token: Option<String>,
     /// The request; only when the secure payment has exactly one, and never for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(with = "String", length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: Option<String>,
     /// All requests of the secure payment. Empty for an endpoint that is not approved.
     #[schemars(
         length(max = 1000),
-        inner(length(max = 66)),
+        inner(length(max = 66), regex(pattern = pattern::REQUEST_ID)),
         extend("examples" = [[sample::REQUEST_ID]])
     )]
     pub request_ids: Vec<String>,
     /// Orchestrator of the secure payment; null when it has none.
-    #[schemars(length(max = 64), extend("examples" = [sample::ORCHESTRATOR]))]
+    #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::ORCHESTRATOR]))]
     pub orchestrator_id: Option<String>,
     /// When it happened, by the clock of the browser.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME_OF_BROWSER]))]
@@ -61,10 +58,10 @@ pub struct SecurePaymentAccessRejected {
     ))]
     pub event: &'static str,
     /// The request; of a secure payment with several, the first.
-    #[schemars(length(max = 66), extend("examples" = [sample::REQUEST_ID]))]
+    #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// Wallet that tried: lower case on EVM networks, the original case on Tron; null for an endpoint that is not approved.
-    #[schemars(length(max = 42), extend("examples" = [sample::PAYER_LOWER]))]
+    #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER_LOWER]))]
     pub attempted_payer_wallet_address: Option<String>,
     /// When it tried.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]

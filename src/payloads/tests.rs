@@ -72,7 +72,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         origin: Origin {
             platform: PlatformId(String::new()),
             client: None,
-            client_id: Some("cli_1".to_owned()),
+            client_id: Some("cli_abcdefghijklmnopqrstuvwxyz0123".to_owned()),
             page: None,
         },
         terms: Terms {
@@ -162,7 +162,7 @@ fn a_confirmed_payment_tells_every_member_of_the_contract() {
     assert_eq!(body["subStatus"], "");
     assert_eq!(body["paymentProcessor"], "service-network");
     assert_eq!(body["fees"][0]["amount"], "0.25");
-    assert_eq!(body["clientId"], "cli_1");
+    assert_eq!(body["clientId"], "cli_abcdefghijklmnopqrstuvwxyz0123");
     assert_eq!(body["customerInfo"]["firstName"], "Ada");
     assert_eq!(body["reference"], "order \u{2028} \"1\"");
     assert!(body.get("origin").is_none());
@@ -195,7 +195,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         unreachable!("a payment")
     };
     let mut base = *base;
-    base.secure_payment_token = Some("tok_1".to_owned());
+    base.secure_payment_token = Some("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned());
     base.recurring_payment = Some("rec_1".to_owned());
     base.request.origin.client = Some(ClientRowId("row".to_owned()));
     base.request.origin.page = Some("https://shop.example.com".to_owned());
@@ -289,7 +289,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
     events.push(Event::PayerStep(Box::new(PayerStep {
         platform: platform(),
         client: None,
-        secure_payment_token: "tok_1".to_owned(),
+        secure_payment_token: "01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned(),
         step: PayerStepKind::PaymentSentToWallet,
         requests: vec![RequestId("01ab".to_owned()), RequestId("01cd".to_owned())],
         orchestrator: None,
@@ -306,10 +306,10 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         at,
     })));
     events.push(Event::ClientIdLinked(Box::new(ClientIdLinked {
-        orchestrator: "orc_1".to_owned(),
-        client_id: "cli_1".to_owned(),
-        link: "link_1".to_owned(),
-        intent: "intent_1".to_owned(),
+        orchestrator: "01JZX5A1BC2D3E4F5G6H7J8K9M".to_owned(),
+        client_id: "cli_abcdefghijklmnopqrstuvwxyz0123".to_owned(),
+        link: "01JZX8D4EF5G6H7J8K9MNPQRST".to_owned(),
+        intent: "01JZX9E5FG6H7J8K9MNPQRSTVW".to_owned(),
         external_id: None,
         destination_id: "destination".to_owned(),
         wallet,
@@ -318,8 +318,8 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         at,
     })));
     events.push(Event::ScreeningCompleted(Box::new(ScreeningCompleted {
-        orchestrator: "orc_1".to_owned(),
-        secure_payment_token: "tok_1".to_owned(),
+        orchestrator: "01JZX5A1BC2D3E4F5G6H7J8K9M".to_owned(),
+        secure_payment_token: "01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned(),
         wallet: tron,
         eoa: None,
         smart_account: None,
@@ -332,7 +332,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         owner: OwnerId("platform".to_owned()),
         client: None,
         client_id: None,
-        endpoint: EndpointId("endpoint".to_owned()),
+        endpoint: EndpointId("01JZX6B2CD3E4F5G6H7J8K9MNP".to_owned()),
         is_approved: true,
         host: "hooks.example.com".to_owned(),
         failing_since: at,
@@ -520,19 +520,22 @@ fn twins_follow_from_what_created_the_request() {
     assert_eq!(kinds(&twins), ["payment.partial.client_id"]);
     assert!(twins[0].twins(true).is_empty(), "a twin has no twins");
     let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &Names::default())).unwrap();
-    assert_eq!((&twin["clientId"], &twin["origin"]), (&json!("cli_1"), &Value::Null));
+    assert_eq!(
+        (&twin["clientId"], &twin["origin"]),
+        (&json!("cli_abcdefghijklmnopqrstuvwxyz0123"), &Value::Null)
+    );
     assert_eq!(twins[0].audience(), event.audience());
     let Event::PaymentReceived(mut facts) = event else {
         unreachable!("a payment")
     };
-    facts.secure_payment_token = Some("tok_1".to_owned());
+    facts.secure_payment_token = Some("01JZX4T9QK3M7N8P2R5S6V0WYB".to_owned());
     facts.request.origin.client_id = None;
     let twins = Event::PaymentReceived(facts).twins(true);
     assert_eq!(kinds(&twins), ["payment.partial.checkout"]);
     let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &Names::default())).unwrap();
     assert_eq!(
         (&twin["securePaymentToken"], &twin["clientId"]),
-        (&json!("tok_1"), &Value::Null)
+        (&json!("01JZX4T9QK3M7N8P2R5S6V0WYB"), &Value::Null)
     );
 }
 

@@ -3,8 +3,11 @@
 //! Schemas come from `schemars`, the document from `utoipa`, whose schema model is lossy: [`typed`] refuses a schema
 //! that it would not write back in full. Source: decisions D29; interface §6.1.
 
-use crate::payloads::{KINDS, Kind, Names, sample};
-use schemars::generate::SchemaSettings;
+use crate::{
+    http::forms::text::ANY,
+    payloads::{KINDS, Kind, Names, sample},
+};
+use schemars::{Schema as JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Value, json};
 use utoipa::openapi::{
     Components, Content, ContentBuilder, HttpMethod, Info, License, OpenApiBuilder, PathItem, Paths, Ref, RefOr,
@@ -51,9 +54,29 @@ headers! {
          under the same key. During a rotation one for each secret that is good, separated by spaces.";
 }
 
+fn settings() -> SchemaSettings {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.with_transform(RecursiveTransform(bound_text))
+}
+
+/// A text without a form of its own is any text.
+fn bound_text(schema: &mut JsonSchema) {
+    let is_text = match schema.get("type") {
+        Some(Value::String(kind)) => kind == "string",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        _ => false,
+    };
+    let has_form = ["format", "pattern", "enum", "const"]
+        .iter()
+        .any(|keyword| schema.get(*keyword).is_some());
+    if is_text && !has_form {
+        schema.insert("pattern".to_owned(), ANY.into());
+    }
+}
+
 /// The document.
 pub fn document() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+    let settings = settings().with(|settings| {
         settings.meta_schema = None;
         settings.definitions_path = "/components/schemas".into();
     });
@@ -100,8 +123,7 @@ pub fn document() -> Value {
     document.webhooks = Some(hooks);
     let mut document = json!(document);
     document["servers"] = super::about::this_host();
-    // One endpoint receives every kind, but each webhook has a body of its own: this names the type of them all.
-    document["x-any-event"] = json!({ "$ref": "#/components/schemas/WebhookEvent" });
+    document["components"]["pathItems"] = json!({ "Receiver": receiver() });
     document["info"]["contact"] = json!({ "name": "The maintainers of this service" });
     document
 }
@@ -109,7 +131,7 @@ pub fn document() -> Value {
 /// Name and JSON Schema of each event, every one complete in itself.
 pub fn event_schemas() -> Vec<(String, String)> {
     let schemas = KINDS.iter().map(|kind| {
-        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut generator = settings().into_generator();
         let mut schema = (kind.schema)(&mut generator);
         let definitions = generator.take_definitions(true);
         schema.insert(
@@ -149,6 +171,31 @@ fn operation(kind: &Kind) -> Operation {
         )
         .securities(Some(Vec::new()))
         .build()
+}
+
+/// One endpoint receives every kind, but each webhook has a body of its own: this has the type of them all.
+fn receiver() -> PathItem {
+    let event = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name("WebhookEvent")))
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some("receiveEvent"))
+        .tag(TAG)
+        .summary(Some("Any event"))
+        .description(Some(
+            "What one endpoint receives: events of every kind, each as its webhook says.",
+        ))
+        .parameters(Some(parameters()))
+        .request_body(Some(
+            RequestBodyBuilder::new()
+                .description(Some("The event."))
+                .required(Some(Required::True))
+                .content("application/json", event)
+                .build(),
+        ))
+        .response("2XX", Response::new("Taken."))
+        .securities(Some(Vec::new()));
+    PathItem::new(HttpMethod::Post, operation.build())
 }
 
 fn parameters() -> impl Iterator<Item = Parameter> {

@@ -59,6 +59,9 @@ pub fn enforced(pattern: &str) -> &str {
     }
 }
 
+/// Any text: of no other does the service know what it may hold. No body, no parameter and no row has U+0000.
+pub const ANY: &str = r"^[^\x00]*$";
+
 /// A text form that stands for a value of the domain.
 pub trait Reads {
     /// The value.
