@@ -81,19 +81,19 @@ pub struct ErrorBody {
     #[oai(validator(max_length = 2000))]
     pub message: String,
     /// Name of the status.
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z -]*$"))]
     pub error: String,
     /// Every wrong field, when the input was refused; of more than 1000 the first ones, and `hint` says so.
     #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
     pub errors: Option<Vec<ErrorDetail>>,
     /// Machine-readable name of the failure, where there is one.
-    #[oai(skip_serializing_if_is_none, validator(max_length = 64))]
+    #[oai(skip_serializing_if_is_none, validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub code: Option<String>,
     /// What to do about it.
     #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
     /// State of a secure payment that is paid: `completed`. Example: `completed`
-    #[oai(skip_serializing_if_is_none, validator(max_length = 32))]
+    #[oai(skip_serializing_if_is_none, validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
     pub status: Option<String>,
     /// Look of its page; absent when it has none of its own
     #[oai(skip_serializing_if_is_none)]
@@ -102,7 +102,10 @@ pub struct ErrorBody {
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
     pub request_statuses: Option<Vec<RequestPaid>>,
     /// Id of the call, as in the x-request-id header; quote it when asking for help.
-    #[oai(skip_serializing_if_is_none, validator(max_length = 128))]
+    #[oai(
+        skip_serializing_if_is_none,
+        validator(max_length = 128, pattern = "^[A-Za-z0-9._:-]{1,128}$")
+    )]
     pub request_id: Option<String>,
 }
 

@@ -75,6 +75,9 @@ impl Accounts {
     /// Opens an account with a platform of its own and signs it in. The session lasts 30 days. Who may open one is a
     /// setting of the operator, `accounts.registration`: anybody, who has an invite, or nobody; others get 403.
     ///
+    /// When: somebody without a wallet begins
+    /// Needs: an invite, where the operator asks for one
+    /// Next: `POST /v1/api-keys` for a server, `POST /v1/client-ids` for a page
     /// 201: The new account; its session is in the cookie
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
     /// 403: Accounts are opened with an invite of the operator; send it as invite
@@ -107,6 +110,9 @@ impl Accounts {
     /// `Retry-After` says how long. A browser that signed in before shows that with the cookie `device_token`, another
     /// client with its address: tries from elsewhere do not keep it waiting.
     ///
+    /// When: somebody with an account comes back
+    /// Needs: the e-mail address and the password
+    /// Next: whatever a session may do; `POST /v1/auth/logout` at the end
     /// 200: Who signed in; the session is in the cookie
     /// 401: The e-mail address or the password is wrong
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
@@ -128,6 +134,9 @@ impl Accounts {
     /// Ends the session of the cookie or Bearer token and clears the cookie. Without a session it does nothing and
     /// succeeds.
     ///
+    /// When: somebody leaves
+    /// Needs: the cookie or the Bearer token
+    /// Next: `POST /v1/auth/login`, or `POST /v1/auth/wallet/challenge`, to come back
     /// 200: There is no session any more, and the cookie is cleared
     /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
     #[oai(path = "/auth/logout", method = "post", operation_id = "logOut")]

@@ -34,7 +34,7 @@ pub struct ApiKeyFacts {
     /// Name for people, or null
     pub label: OrNull<NameText>,
     /// First characters of the key. Example: `sk_kX2mV`
-    #[oai(validator(max_length = 16))]
+    #[oai(validator(max_length = 16, pattern = "^sk_[0-9A-Za-z_-]*$"))]
     pub hint: String,
     /// Time of creation
     pub created_at: Instant,
@@ -56,7 +56,7 @@ impl From<&Key> for ApiKeyFacts {
 #[oai(rename_all = "camelCase")]
 pub struct ApiKeyCreated {
     /// The key for `x-api-key`, shown only this once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^sk_[0-9A-Za-z_-]+$"))]
     pub api_key: String,
     /// Facts
     #[oai(flatten)]
@@ -111,6 +111,8 @@ impl ApiKeys {
     ///
     /// What is known about the keys of the platform; never the keys themselves.
     ///
+    /// When: you look which keys are good, and when each was used
+    /// Next: `POST /v1/api-keys/{id}/rotate` for an old one
     /// 200: What is known about every good key and the last 1000 revoked ones, newest first
     #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
@@ -124,6 +126,8 @@ impl ApiKeys {
     ///
     /// A key opens everything of the platform and is for servers only. It is shown once.
     ///
+    /// When: a server of yours is to call this service
+    /// Next: keep it where your server reads secrets, and send it as `x-api-key`
     /// 201: The new key, which is shown only here
     /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
     #[oai(path = "/api-keys", method = "post", operation_id = "createApiKey")]
@@ -145,6 +149,9 @@ impl ApiKeys {
     ///
     /// Creates the successor of a key, shown once. The key before is refused at once, or after the overlap.
     ///
+    /// When: a key is old, or may be known to others
+    /// Needs: the id of a key
+    /// Next: change the key of your server before the overlap ends
     /// 201: The successor, which is shown only here
     /// 404: API key not found
     /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
@@ -174,6 +181,9 @@ impl ApiKeys {
     ///
     /// For good; a second time changes nothing.
     ///
+    /// When: a key is lost or no longer needed
+    /// Needs: the id of a key
+    /// Next: `POST /v1/api-keys` for a new one
     /// 200: The key is refused from now on
     /// 404: API key not found
     #[oai(path = "/api-keys/:id", method = "delete", operation_id = "revokeApiKey")]

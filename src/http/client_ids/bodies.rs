@@ -82,10 +82,10 @@ pub struct CreateClientIdBody {
     /// Operator wallet, kept for commerce payments
     pub operator_wallet_address: Option<WalletText>,
     /// Seconds, kept for commerce payments. Example: `3600`
-    #[oai(validator(minimum(value = "0", exclusive)))]
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_pre_approval_expiry: Option<i64>,
     /// Seconds, kept for commerce payments. Example: `86400`
-    #[oai(validator(minimum(value = "0", exclusive)))]
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_authorization_expiry: Option<i64>,
     /// What may be asked for with it
     #[oai(flatten)]
@@ -130,10 +130,16 @@ pub struct CreateOwnClientIdBody {
     #[oai(nullable)]
     pub operator_wallet_address: Option<WalletText>,
     /// Seconds, kept for commerce payments. Example: `3600`
-    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    #[oai(
+        nullable,
+        validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
+    )]
     pub default_pre_approval_expiry: Option<i64>,
     /// Seconds, kept for commerce payments. Example: `86400`
-    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    #[oai(
+        nullable,
+        validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
+    )]
     pub default_authorization_expiry: Option<i64>,
     /// What may be asked for with it
     #[oai(flatten)]
@@ -202,10 +208,16 @@ pub struct ClientIdTermsChange {
     #[oai(nullable)]
     pub operator_wallet_address: MaybeUndefined<WalletText>,
     /// Seconds. Example: `3600`
-    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    #[oai(
+        nullable,
+        validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
+    )]
     pub default_pre_approval_expiry: MaybeUndefined<i64>,
     /// Seconds. Example: `86400`
-    #[oai(nullable, validator(minimum(value = "0", exclusive)))]
+    #[oai(
+        nullable,
+        validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
+    )]
     pub default_authorization_expiry: MaybeUndefined<i64>,
 }
 
@@ -307,8 +319,10 @@ pub struct ClientIdTerms {
     /// Operator wallet, or null
     pub operator_wallet_address: OrNull<WalletText>,
     /// Seconds, or null. Example: `3600`
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_pre_approval_expiry: OrNull<i64>,
     /// Seconds, or null. Example: `86400`
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_authorization_expiry: OrNull<i64>,
     /// Wallets that alone may be named as payee, or null for any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
     #[oai(validator(max_items = 20, unique_items))]

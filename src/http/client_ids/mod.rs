@@ -19,6 +19,9 @@ impl ClientIds {
     /// `allowedPayees`: otherwise a stranger can name a wallet of the stranger's own as payee. Webhooks and requests that
     /// are made with it belong to it.
     ///
+    /// When: a page or a simple backend of yours is to call this service
+    /// Needs: an API key; the pages that may use it
+    /// Next: send it as `x-client-id`, and register an endpoint for it with `POST /v1/webhook`
     /// 201: The new client ID
     /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
     #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]
@@ -41,6 +44,8 @@ impl ClientIds {
     ///
     /// Client IDs of the platform, newest first, with the last 1000 of those that were revoked.
     ///
+    /// When: you look which client IDs there are
+    /// Next: `GET /v2/client-ids/{id}` for one of them
     /// 200: Every client ID that is not revoked and the last 1000 that are, newest first
     #[oai(path = "/client-ids", method = "get", operation_id = "listClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyOnly>) -> Result<Json<Vec<ClientIdSummary>>, Fail<0>> {
@@ -52,6 +57,9 @@ impl ClientIds {
     ///
     /// With its fee and expiries, revoked or not.
     ///
+    /// When: you show the settings of one
+    /// Needs: the id of its row
+    /// Next: `PUT /v2/client-ids/{id}`
     /// 200: Everything about the client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getClientId")]
@@ -70,6 +78,9 @@ impl ClientIds {
     ///
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
     ///
+    /// When: its pages, limits or fee change
+    /// Needs: the id of its row
+    /// Next: nothing; the next call is judged by what is set
     /// 200: The client ID as it is now
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateClientId")]
@@ -90,6 +101,9 @@ impl ClientIds {
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
     ///
+    /// When: it is misused or no longer needed
+    /// Needs: the id of its row
+    /// Next: `POST /v2/client-ids` for a new one
     /// 200: The client ID is revoked, for good
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeClientId")]

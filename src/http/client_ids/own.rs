@@ -14,6 +14,9 @@ impl OwnClientIds {
     /// `Origin`. Bind it to a payee destination or give it `allowedPayees`; otherwise a stranger can name a wallet of
     /// the stranger's own as payee. Without domains it is for a backend, works without `Origin`, and is a secret.
     ///
+    /// When: a page or a simple backend of yours is to call this service
+    /// Needs: the pages that may use it; for links also a destination
+    /// Next: send it as `x-client-id`, and register an endpoint for it with `POST /v1/webhook`
     /// 201: The new client ID
     /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
     #[oai(path = "/client-ids", method = "post", operation_id = "createOwnClientId")]
@@ -36,6 +39,8 @@ impl OwnClientIds {
     ///
     /// Client IDs of the platform, newest first, with the last 1000 of those that were revoked.
     ///
+    /// When: you look which client IDs there are
+    /// Next: `GET /v1/client-ids/{id}` for one of them
     /// 200: Every client ID that is not revoked and the last 1000 that are, newest first
     #[oai(path = "/client-ids", method = "get", operation_id = "listOwnClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<Vec<OwnClientId>>, Fail<0>> {
@@ -47,6 +52,9 @@ impl OwnClientIds {
     ///
     /// Revoked ones too.
     ///
+    /// When: you show the settings of one
+    /// Needs: the id of its row
+    /// Next: `PUT /v1/client-ids/{id}`
     /// 200: The client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getOwnClientId")]
@@ -65,6 +73,9 @@ impl OwnClientIds {
     ///
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
     ///
+    /// When: its pages, limits, fee or destination change
+    /// Needs: the id of its row
+    /// Next: nothing; the next call is judged by what is set
     /// 200: The client ID as it is now
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateOwnClientId")]
@@ -85,6 +96,9 @@ impl OwnClientIds {
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
     ///
+    /// When: it is misused or no longer needed
+    /// Needs: the id of its row
+    /// Next: `POST /v1/client-ids` for a new one
     /// 200: The client ID is revoked, for good
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeOwnClientId")]

@@ -11,7 +11,11 @@
 use crate::{
     domain::refusal::FieldError,
     http::{
-        contract::{examples::example_of, members::members_mut, schemas::component_name},
+        contract::{
+            examples::example_of,
+            members::members_mut,
+            schemas::{LIST_ITEMS_MAX, component_name},
+        },
         error::{Documented, TOO_MANY_HINT, documented},
         forms::{body, idempotency::IDEMPOTENCY_KEY, reply::REPLAYED_HEADER},
         gate::{access, rate_limits::SHOWN_MAX, scheme::needs},
@@ -19,9 +23,6 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// Bound of a list that is a whole answer; the catalogue and the client IDs of a platform stay far below.
-const LIST_ITEMS_MAX: u64 = 10_000;
 
 /// The member of a failure that says what became of requests.
 const REQUESTS_PAID: &str = "requestStatuses";
@@ -37,8 +38,8 @@ const HEADERS: [&str; 5] = [
 
 /// The headers that answers refer to.
 pub(super) fn headers() -> Value {
-    let text = |description: &str, length_max: u32, example: &str| {
-        let schema = json!({ "type": "string", "maxLength": length_max, "example": example });
+    let text = |description: &str, pattern: &str, length_max: u32, example: &str| {
+        let schema = json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "example": example });
         json!({ "description": description, "schema": schema })
     };
     let count = |description: &str, maximum: u32, example: u32| {
@@ -50,13 +51,13 @@ pub(super) fn headers() -> Value {
     let quota = "Calls a minute of this credential from this address, or of its platform where that has less left; absent \
                  where limits are switched off.";
     json!({
-        HEADERS[0]: text("Id of the call.", 128, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
-        HEADERS[1]: text(page, 2048, "https://shop.example.com"),
+        HEADERS[0]: text("Id of the call.", "^[A-Za-z0-9._:-]{1,128}$", 128, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
+        HEADERS[1]: text(page, r"^https?://[^\s/]+$", 2048, "https://shop.example.com"),
         HEADERS[2]: count(quota, SHOWN_MAX, 300),
         HEADERS[3]: count("Calls that are left at once.", SHOWN_MAX, 49),
         HEADERS[4]: count("Seconds until the whole burst is there again.", SHOWN_MAX, 25),
         "Retry-After": count("Seconds to wait before the next try.", 86_400, 1),
-        REPLAYED_HEADER: text("`true` when the answer is the stored one of an earlier call; else absent.", 4, "true"),
+        REPLAYED_HEADER: text("`true` when the answer is the stored one of an earlier call; else absent.", "^true$", 4, "true"),
     })
 }
 

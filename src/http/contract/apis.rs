@@ -1,4 +1,5 @@
-//! All operations, document by document. They are without state: they find their handles in the request.
+//! All operations, document by document, in the order of work: the tags of a document stand in it too. They are without
+//! state: they find their handles in the request.
 
 use crate::http::{
     accounts, api_keys, client_ids, currencies, destinations, events, payers, payments, payouts, provider_callbacks,
@@ -9,14 +10,14 @@ use poem_openapi::OpenApi;
 /// Operations under `{base_url}/v2`.
 pub fn platform() -> impl OpenApi {
     (
-        currencies::Currencies,
         requests::Requests,
+        payments::Payments,
         payouts::Payouts,
         payouts::BatchPayouts,
         payouts::recurring::RecurringPayouts,
         secure_payments::SecurePayments,
-        payments::Payments,
         payers::Payers,
+        currencies::Currencies,
         client_ids::ClientIds,
         destinations::Destinations,
         events::Events,

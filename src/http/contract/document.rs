@@ -5,7 +5,7 @@ use crate::http::{
         about::{self, AUTH, About, Link, PLATFORM},
         answers, apis,
         described::Described,
-        examples,
+        examples, guidance,
         members::{list_mut, members_mut},
         parameters, schemas,
     },
@@ -77,6 +77,7 @@ pub fn complete(spec: &str, about: &About) -> Value {
     for (operation, refused) in operations_mut(&mut document).zip(refused) {
         finish(operation, &schemas);
         answers::finish(operation, refused, &schemas, &mut shared);
+        guidance::finish(operation);
     }
     shared.sort_keys();
     document["components"]["responses"] = shared.into();
@@ -84,8 +85,19 @@ pub fn complete(spec: &str, about: &About) -> Value {
     document["components"]["examples"] = parameters::examples();
     document["components"]["parameters"] = operations_mut(&mut document).filter_map(parameters::share).collect();
     schemas::drop_unused(&mut document);
+    order_tags(&mut document);
     add_links(&mut document, about.links);
     document
+}
+
+/// The framework sorts tags by name; they are read in the order in which their operations stand.
+fn order_tags(document: &mut Value) {
+    let names: Vec<Value> = operations_mut(document)
+        .map(|operation| operation["tags"][0].clone())
+        .collect();
+    if let Some(tags) = document["tags"].as_array_mut() {
+        tags.sort_by_key(|tag| names.iter().position(|name| *name == tag["name"]));
+    }
 }
 
 fn operations_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
@@ -183,5 +195,51 @@ mod tests {
     fn documents_are_printed_the_same_every_time() {
         assert_eq!(v2(), v2());
         assert_eq!(auth(), auth());
+    }
+
+    #[test]
+    fn every_operation_says_when_it_is_called_what_it_needs_and_what_comes_next() {
+        for text in [v2(), auth()] {
+            let document: Value = serde_json::from_str(&text).unwrap();
+            for (path, item) in document["paths"].as_object().unwrap() {
+                for (method, operation) in item.as_object().unwrap() {
+                    let text = operation["description"].as_str().unwrap();
+                    for name in ["When", "Needs", "Next"] {
+                        assert!(text.contains(&format!("\n- **{name}**: ")), "{method} {path}: {text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_named_as_next_or_as_an_event_exists() {
+        let documents: Vec<Value> = [v2(), auth()]
+            .iter()
+            .map(|text| serde_json::from_str(text).unwrap())
+            .collect();
+        let exists = |call: &str| {
+            let (method, path) = call.split_once(' ').unwrap_or_default();
+            let is_there = |document: &Value| document["paths"][path][method.to_lowercase()].is_object();
+            documents.iter().any(is_there) || crate::payloads::KINDS.iter().any(|kind| kind.name == call)
+        };
+        let items = documents
+            .iter()
+            .flat_map(|document| document["paths"].as_object().unwrap().values());
+        let operations = items.flat_map(|item| item.as_object().unwrap().values());
+        let mut count = 0;
+        for text in operations.filter_map(|operation| operation["description"].as_str()) {
+            for line in text
+                .lines()
+                .filter(|line| line.starts_with("- **Next") || line.starts_with("- **Events"))
+            {
+                for named in line.split('`').skip(1).step_by(2) {
+                    let is_name = named.contains(" /v") || named.contains('.');
+                    assert!(!is_name || exists(named), "{named} in {line}");
+                    count += usize::from(is_name);
+                }
+            }
+        }
+        assert!(count > 80, "{count}");
     }
 }

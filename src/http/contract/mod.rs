@@ -8,6 +8,7 @@
 //! - [`schemas`]: references to what may be null, unsigned bounds, whole numbers, examples out of doc comments;
 //! - [`examples`]: examples of whole bodies, put together from those of their members;
 //! - [`parameters`]: examples that a page for trying things out does not fill in, and the one that many operations share;
+//! - [`guidance`]: when an operation is called, what it needs, what comes next and which events follow;
 //! - [`answers`]: headers, an example of each answer, the words of each operation out of its doc comment, and in the
 //!   components what is the same for every operation.
 //!
@@ -21,6 +22,7 @@ pub mod described;
 pub mod docs;
 pub mod document;
 mod examples;
+mod guidance;
 mod members;
 mod parameters;
 pub mod routes;

@@ -1,8 +1,11 @@
 //! Brings the framework's schemas into the form that readers and generators agree on.
 
-use crate::http::forms::body::unsigned;
+use crate::http::forms::{body::unsigned, text::ANY};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+
+/// Bound of a list that is a whole answer, and of a map; the catalogue and the client IDs of a platform stay far below.
+pub(super) const LIST_ITEMS_MAX: u64 = 10_000;
 
 /// Brings one schema into the form that readers and generators agree on.
 pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
@@ -27,6 +30,8 @@ pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
         }
     }
     bound_unsigned(object);
+    bound_text(object);
+    bound_map(object);
 }
 
 /// Doc comments of members end with their example; in the document it stands in its own keyword.
@@ -95,6 +100,23 @@ fn bound_unsigned(object: &mut Map<String, Value>) {
     object.insert("format".to_owned(), format.into());
     object.entry("minimum").or_insert(json!(0));
     object.entry("maximum").or_insert(most.into());
+}
+
+/// A text without a form of its own is any text.
+fn bound_text(object: &mut Map<String, Value>) {
+    let has_form = ["format", "pattern", "enum"]
+        .iter()
+        .any(|keyword| object.contains_key(*keyword));
+    if object.get("type") == Some(&json!("string")) && !has_form {
+        object.insert("pattern".to_owned(), ANY.into());
+    }
+}
+
+/// Maps have no type of their own that could carry their bound.
+fn bound_map(object: &mut Map<String, Value>) {
+    if object.get("additionalProperties").is_some_and(Value::is_object) {
+        object.entry("maxProperties").or_insert(json!(LIST_ITEMS_MAX));
+    }
 }
 
 /// Adds the nullable twin of each component that a nullable member refers to.

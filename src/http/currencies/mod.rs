@@ -16,6 +16,8 @@ impl Currencies {
     /// Lists the currencies of the enabled networks and the fiat currencies that requests can be written in. Filters
     /// combine with AND; a filter that matches nothing answers 404. The answer is always an array.
     ///
+    /// When: you choose what to ask for, or show what is taken
+    /// Next: `GET /v2/currencies/{currencyId}/conversion-routes`, or `POST /v2/request` with an id
     /// 200: The currencies that match, in one array
     /// 400 firstOnly: firstOnly can only be used when both network and symbol are provided
     /// 404: Token not found
@@ -52,6 +54,9 @@ impl Currencies {
     /// Lists the payment currencies in which a request in this invoice currency can be paid on chain. A currency
     /// without routes has an empty list.
     ///
+    /// When: you offer payers a choice of what to pay in
+    /// Needs: the id of an invoice currency
+    /// Next: `POST /v2/request` with one of them as `paymentCurrency`
     /// 200: The routes of the currency, and the filter as it was given
     /// 404: Token not found
     #[oai(

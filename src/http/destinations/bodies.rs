@@ -105,10 +105,13 @@ pub struct PayeeDestination {
     /// Policy, or null when none was ever set
     pub access_policy: OrNull<DestinationAccessPolicy>,
     /// The wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a71470997970c51812dc3a010c7d01b50e0d17dc79c8`
-    #[oai(validator(max_length = 80))]
+    #[oai(validator(max_length = 80, pattern = "^0x([0-9a-f]{2})+$"))]
     pub binary_interop_address: String,
     /// The wallet on its chain as text (ERC-7828). Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
-    #[oai(validator(max_length = 100))]
+    #[oai(validator(
+        max_length = 100,
+        pattern = "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]{1,20}#[0-9A-F]{8}$"
+    ))]
     pub human_readable_interop_address: String,
     /// Whether the owner of the wallet set it up. Example: `true`
     pub claimed: bool,
@@ -143,10 +146,10 @@ impl PayeeDestination {
 #[oai(rename_all = "camelCase")]
 pub struct TypedDataDomain {
     /// Name. Example: `PayeeDestination`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub name: String,
     /// Version. Example: `1`
-    #[oai(validator(max_length = 8))]
+    #[oai(validator(max_length = 8, pattern = "^[0-9]+$"))]
     pub version: String,
     /// Chain of the destination. Example: `11155111`
     pub chain_id: u64,
@@ -156,10 +159,10 @@ pub struct TypedDataDomain {
 #[derive(Debug, Clone, Object)]
 pub struct TypedDataMember {
     /// Name. Example: `wallet`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub name: String,
     /// Solidity type. Example: `address`
-    #[oai(rename = "type", validator(max_length = 32))]
+    #[oai(rename = "type", validator(max_length = 32, pattern = "^[a-z][A-Za-z0-9]*$"))]
     pub kind: String,
 }
 
@@ -184,7 +187,7 @@ pub struct TypedDataMessage {
     /// Chain. Example: `11155111`
     pub chain_id: u64,
     /// The nonce of this data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[0-9a-f]{32}$"))]
     pub nonce: String,
 }
 
@@ -193,14 +196,14 @@ pub struct TypedDataMessage {
 #[oai(rename_all = "camelCase")]
 pub struct SigningData {
     /// Names this data when the signature is handed in; works once. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[0-9a-f]{32}$"))]
     pub nonce: String,
     /// The EIP-712 domain
     pub domain: TypedDataDomain,
     /// The signed structures
     pub types: TypedDataTypes,
     /// Which structure is signed. Example: `PayeeDestination`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub primary_type: String,
     /// What is signed
     pub message: TypedDataMessage,

@@ -13,13 +13,16 @@ pub use bodies::*;
 /// Payee destinations.
 pub struct Destinations;
 
-#[OpenApi(prefix_path = "/v2", tag = "PlatformTag::PayeeDestinations")]
+#[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Destinations")]
 impl Destinations {
     /// Get typed data to sign
     ///
     /// The wallet that is to be paid signs the answer (EIP-712); the signature and the nonce then add or deactivate the
     /// destination. The nonce works once, within five minutes, for the client ID that asked. EVM wallets only.
     ///
+    /// When: a wallet is to say on your page where it is paid
+    /// Needs: the wallet at hand, to sign
+    /// Next: `POST /v2/payee-destination`, or `DELETE /v2/payee-destination/{destinationId}`
     /// 200: The typed data that the wallet signs
     #[oai(
         path = "/payee-destination/signing-data",
@@ -63,6 +66,9 @@ impl Destinations {
     /// Sets the destination of the wallet that signed. It replaces the one before; client IDs that are bound to that
     /// one follow.
     ///
+    /// When: the wallet has signed
+    /// Needs: the nonce of `GET /v2/payee-destination/signing-data` and the signature
+    /// Next: `POST /v2/secure-payments`, which pays to it
     /// 201: The destination, in use from now on
     #[oai(path = "/payee-destination", method = "post", operation_id = "addPayeeDestination")]
     async fn add(
@@ -84,6 +90,8 @@ impl Destinations {
     ///
     /// The one that is in use on this platform, or null.
     ///
+    /// When: you show where a wallet is paid
+    /// Next: `GET /v2/payee-destination/signing-data` to change it
     /// 200: The destination in use, or null when the wallet has none
     #[oai(
         path = "/payee-destination",
@@ -109,6 +117,9 @@ impl Destinations {
     ///
     /// In use or not. In a path `#` has to be written `%23`.
     ///
+    /// When: you have the id of one
+    /// Needs: an id as this service wrote it
+    /// Next: `POST /v2/secure-payments/payouts` pays to it
     /// 200: The destination
     /// 404: Payee destination not found
     #[oai(
@@ -132,6 +143,9 @@ impl Destinations {
     ///
     /// Takes it out of use with a signature of its wallet; it can be added again.
     ///
+    /// When: a wallet is no longer to be paid there
+    /// Needs: the nonce of `GET /v2/payee-destination/signing-data` with the action `deactivate`, and the signature
+    /// Next: `POST /v2/payee-destination` brings it back
     /// 200: The destination is out of use
     /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(

@@ -80,13 +80,16 @@ impl From<Destination> for PayoutDestination {
 /// Payee destinations of the wallet that signed in.
 pub struct OwnDestinations;
 
-#[OpenApi(prefix_path = "/v1", tag = "AuthTag::PayeeDestinations")]
+#[OpenApi(prefix_path = "/v1", tag = "AuthTag::Destinations")]
 impl OwnDestinations {
     /// Set where the wallet is paid
     ///
     /// Creates the destination of the wallet that signed in, or brings it back. A wallet has one at a time: this one
     /// replaces the one before, and client IDs that are bound to that one follow.
     ///
+    /// When: you set up payment links for the first time
+    /// Needs: a session of the wallet that is to be paid
+    /// Next: `POST /v1/client-ids` with its row id, or `POST /v2/secure-payments`
     /// 201: The destination, in use from now on
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "post", operation_id = "createOwnDestination")]
@@ -109,6 +112,9 @@ impl OwnDestinations {
     ///
     /// Replaces the destination that is in use; client IDs that are bound to it follow.
     ///
+    /// When: you want to be paid in another token or on another network
+    /// Needs: a destination in use
+    /// Next: nothing; new links pay there
     /// 200: The destination, in use from now on
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
@@ -128,6 +134,9 @@ impl OwnDestinations {
     ///
     /// The destination in use, or null.
     ///
+    /// When: you show where you are paid
+    /// Needs: a session of a wallet
+    /// Next: `PUT /v1/payee-destination` to change it
     /// 200: The destination in use, or null when the wallet has none
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "get", operation_id = "getOwnDestination")]
@@ -144,6 +153,9 @@ impl OwnDestinations {
     ///
     /// What the owner of a wallet set up, on this platform or another one, or null. Use it before a payout.
     ///
+    /// When: you pay a recipient who has a destination
+    /// Needs: the wallet of the recipient
+    /// Next: `POST /v2/secure-payments/payouts` with its id
     /// 200: Where the wallet wants to be paid, or null when it set up nothing
     #[oai(
         path = "/payee-destination/payout-lookup",
@@ -169,6 +181,9 @@ impl OwnDestinations {
     ///
     /// A destination of this platform, in use or not.
     ///
+    /// When: you have the id of one
+    /// Needs: an id as this service wrote it
+    /// Next: `PUT /v1/payee-destination` if it is yours
     /// 200: The destination
     /// 404: Payee destination not found
     #[oai(
@@ -195,6 +210,9 @@ impl OwnDestinations {
     ///
     /// Takes the destination of the wallet that signed in out of use; its row stays and can come back.
     ///
+    /// When: you no longer want to be paid there
+    /// Needs: a destination in use
+    /// Next: `POST /v1/payee-destination` brings it back
     /// 200: The destination is out of use
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found

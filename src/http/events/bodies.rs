@@ -42,7 +42,7 @@ pub struct LoggedEvent {
     /// Request that it is about, or null
     pub request_id: OrNull<RequestIdText>,
     /// Client ID that the object belongs to, or null. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
-    #[oai(validator(max_length = 34))]
+    #[oai(validator(max_length = 34, pattern = "^cli_[0-9A-Za-z]{30}$"))]
     pub client_id: OrNull<String>,
     /// Whether it is the sample of a test. Example: `false`
     pub is_test: bool,

@@ -26,6 +26,8 @@ impl Events {
     /// What happened, newest first, kept for 30 days unless the operator chose otherwise. A client ID sees the events
     /// of what was created with it.
     ///
+    /// When: you look what was told, or missed deliveries
+    /// Next: `GET /v2/events/{eventId}`, or `POST /v2/events/{eventId}/replay`
     /// 200: One page of events, newest first
     #[oai(path = "/events", method = "get", operation_id = "listEvents")]
     #[expect(
@@ -73,6 +75,10 @@ impl Events {
     /// carry it. Without `after` and `Last-Event-ID` the stream begins with what happens next. It ends when the service
     /// stops or the credential is revoked; connect again with the last id you have seen. Test events are left out.
     ///
+    /// When: you have no public address, or want to see events at once
+    /// Needs: a client that reads server-sent events
+    /// Next: remember the id of the last message and connect again with it
+    /// Events: all that you may see, as messages
     /// 200: A stream without end: one message for each event
     /// 429: As many event streams are open as caps.event_streams allows, 32; close one first
     #[oai(path = "/events/stream", method = "get", operation_id = "followEvents")]
@@ -109,6 +115,9 @@ impl Events {
     ///
     /// The event and the state of its deliveries. A client ID sees those to its own endpoints.
     ///
+    /// When: a delivery of one event is in doubt
+    /// Needs: the id of an event
+    /// Next: `POST /v2/events/{eventId}/replay`
     /// 200: The event with its body and its deliveries
     /// 404: Event not found
     #[oai(path = "/events/:eventId", method = "get", operation_id = "getEvent")]
@@ -135,6 +144,10 @@ impl Events {
     /// Queues the deliveries of the event again: the same bytes and the same `x-service-delivery`, marked with
     /// `x-service-replay: true`, with a new round of four tries.
     ///
+    /// When: a receiver lost or mistreated an event
+    /// Needs: a finished delivery of it
+    /// Next: `GET /v2/deliveries` shows the new tries
+    /// Events: the same event once more
     /// 202: How many deliveries are queued
     /// 404: Event not found
     /// 409: The endpoint is switched off
@@ -159,6 +172,10 @@ impl Events {
     /// Like the replay of one event, for all of them; for example after an outage of the receiver. Test events are left
     /// out. It stops with `nextCursor` when as many deliveries are due as may be; go on from there a little later.
     ///
+    /// When: a receiver was down for a while
+    /// Needs: the begin of that time
+    /// Next: call again with `nextCursor`, then `GET /v2/deliveries/summary`
+    /// Events: the same events once more
     /// 202: How many deliveries are queued, and where to go on
     /// 404: Webhook not found
     /// 409: The endpoint is switched off
@@ -188,6 +205,8 @@ impl Events {
     ///
     /// Newest first. A client ID sees those to its own endpoints.
     ///
+    /// When: you look what reached your endpoints
+    /// Next: `GET /v2/deliveries/{deliveryId}` for one of them
     /// 200: One page of deliveries, newest first
     #[oai(path = "/deliveries", method = "get", operation_id = "listDeliveries")]
     #[expect(
@@ -232,6 +251,8 @@ impl Events {
     ///
     /// Those that were created in a span of time, by endpoint and state. A client ID counts those to its own endpoints.
     ///
+    /// When: a dashboard shows how deliveries go
+    /// Next: `GET /v2/deliveries` with the state that stands out
     /// 200: One count for each endpoint and state that has deliveries in the span
     #[oai(path = "/deliveries/summary", method = "get", operation_id = "getDeliverySummary")]
     async fn summary(
@@ -255,6 +276,9 @@ impl Events {
     ///
     /// With each try: when, how long, what came back.
     ///
+    /// When: you want to know why one did not arrive
+    /// Needs: the id in `x-service-delivery`
+    /// Next: `POST /v2/deliveries/{deliveryId}/retry`
     /// 200: The delivery with every try
     /// 404: Delivery not found
     #[oai(path = "/deliveries/:deliveryId", method = "get", operation_id = "getDelivery")]
@@ -275,6 +299,10 @@ impl Events {
     /// Queues a finished delivery again, whether it failed, was cancelled or arrived: the same bytes and identity,
     /// marked with `x-service-replay: true`, with a new round of four tries.
     ///
+    /// When: the receiver is mended
+    /// Needs: a finished delivery
+    /// Next: `GET /v2/deliveries/{deliveryId}` shows the new tries
+    /// Events: the same event once more
     /// 202: The delivery, which is about to be sent again
     /// 404: Delivery not found
     /// 409: The delivery waits for its next try already

@@ -17,19 +17,19 @@ pub struct Branding {
     #[oai(validator(max_length = 255))]
     pub logo_path: Option<String>,
     /// Colour behind the page. Example: `#f3f4f6`
-    #[oai(validator(max_length = 7))]
+    #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub page_background_color: Option<String>,
     /// Colour behind the card. Example: `#ffffff`
-    #[oai(validator(max_length = 7))]
+    #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub card_background_color: Option<String>,
     /// Colour of the button. Example: `#00d395`
-    #[oai(validator(max_length = 7))]
+    #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub primary_action_color: Option<String>,
     /// Colour of texts. Example: `#475569`
-    #[oai(validator(max_length = 7))]
+    #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub primary_text_color: Option<String>,
     /// Colour of notes. Example: `#94a3b8`
-    #[oai(validator(max_length = 7))]
+    #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub secondary_text_color: Option<String>,
     /// Path of the terms. Example: `/branding/terms.html`
     #[oai(validator(max_length = 255))]

@@ -58,6 +58,9 @@ fn lifetime_s(session: &Session) -> Option<i64> {
     }
 }
 
+/// A token of a session, for the documents.
+const EXAMPLE: &str = "Zk3mV0sQy1xW8uT5rP2nL9jH6fD4bA7cE0gI3kM5oQ8";
+
 fn cookie(name: &str, token: &str, lifetime_s: Option<i64>, rules: &SessionRules) -> String {
     let secure = if rules.is_cookie_secure { " Secure;" } else { "" };
     let lifetime = lifetime_s
@@ -88,7 +91,11 @@ impl<R: ApiResponse> ApiResponse for WithCookie<R> {
         let mut meta = R::meta();
         for response in &mut meta.responses {
             let mut schema = MetaSchema::new("string");
-            schema.example = Some(format!("{SESSION_COOKIE}=…; HttpOnly; Secure; SameSite=Lax; Path=/").into());
+            schema.max_length = Some(256);
+            schema.pattern = Some(
+                "^[a-z_]+=[0-9A-Za-z_-]*; HttpOnly;( Secure;)? SameSite=Lax; Path=/(; Max-Age=[0-9]+)?$".to_owned(),
+            );
+            schema.example = Some(format!("{SESSION_COOKIE}={EXAMPLE}; HttpOnly; Secure; SameSite=Lax; Path=/").into());
             response.headers.push(MetaHeader {
                 name: "Set-Cookie".to_owned(),
                 description: Some(

@@ -73,7 +73,7 @@ pub(in crate::http) fn needs(accepted: &[Scheme]) -> String {
 
 impl Scheme {
     /// The header or cookie that carries it, in words of the documents.
-    pub(super) const fn carrier(self) -> &'static str {
+    pub(in crate::http) const fn carrier(self) -> &'static str {
         match self.facts().0 {
             Header(name) | Cookie(name) => name,
             Bearer => "authorization",

@@ -35,6 +35,10 @@ impl Payers {
     /// terms. The same `clientUserId` again gets the current state and links; as long as the identity is not approved its
     /// data is updated, and a payer who was rejected begins anew. What is known of a payer is told by `compliance.updated`.
     ///
+    /// When: somebody is to be paid out to a bank account for the first time
+    /// Needs: who they are and where they live
+    /// Next: send them to `kycUrl` and `agreementUrl`, meanwhile `POST /v2/payer/{clientUserId}/payment-details`
+    /// Events: `compliance.updated` with each change of identity or agreement
     /// 200: What is known of the payer, and where the rest is done
     /// 409: This payer is being erased; register it again once that is done
     /// 502: The off-ramp partner does not answer at the moment; try again
@@ -63,6 +67,9 @@ impl Payers {
     ///
     /// What is known of identity and agreement. In the path the id is percent-encoded.
     ///
+    /// When: you want to know whether a payer can be paid out
+    /// Needs: a payer of `POST /v2/payer`
+    /// Next: `POST /v2/payer/{clientUserId}/payment-details` once both are approved
     /// 200: What is known of the payer
     /// 404: Payer with client user ID user-1042 not found
     #[oai(path = "/payer/:clientUserId", method = "get", operation_id = "getPayer")]
@@ -83,6 +90,10 @@ impl Payers {
     /// For a payer who agreed to the terms somewhere else than on the page of `agreementUrl`. That they did not changes
     /// nothing.
     ///
+    /// When: a payer agreed to the terms on a page of yours
+    /// Needs: a payer of `POST /v2/payer`
+    /// Next: `GET /v2/payer/{clientUserId}`
+    /// Events: `compliance.updated`
     /// 200: It is noted
     /// 400 agreementCompleted: agreementCompleted must be provided
     /// 404: Payer with client user ID user-1042 not found
@@ -111,6 +122,9 @@ impl Payers {
     /// bank account. While something of the payer is just being handed to the partner, a 409 says so, and the payer is erased by
     /// itself within seconds. An addition of this service.
     ///
+    /// When: a payer wants to be forgotten
+    /// Needs: a payer without money on its way
+    /// Next: nothing; the same `clientUserId` may be registered anew
     /// 200: The payer is erased
     /// 404: Payer with client user ID user-1042 not found
     /// 409: Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back
@@ -134,6 +148,10 @@ impl Payers {
     /// payer is not approved; `payment_detail.updated` tells each change. What an account needs follows from its currency and
     /// its rails. The same account again is not added twice, unless it failed.
     ///
+    /// When: it is known to which account a payer is paid out
+    /// Needs: a payer of `POST /v2/payer`
+    /// Next: once approved, `POST /v2/request` with `isCryptoToFiatAvailable`, and name it in `GET /v2/request/{requestId}/pay`
+    /// Events: `payment_detail.updated` with each change
     /// 201: The account
     /// 404: Payer with client user ID user-1042 not found
     /// 409: There may be 20 bank accounts of a payer at most (caps.bank_accounts); use one that the payer has, or ask the operator for more
@@ -172,6 +190,9 @@ impl Payers {
     /// The bank accounts of a payer, or the one that is named. Birth dates and document numbers are never shown, and of
     /// account numbers and IBANs the last four characters alone, unless the operator chose otherwise.
     ///
+    /// When: you choose the account for a payout
+    /// Needs: a payer of `POST /v2/payer`
+    /// Next: name an approved one in `GET /v2/request/{requestId}/pay`
     /// 200: The accounts, the oldest first
     /// 404: Payer with client user ID user-1042 not found
     #[oai(

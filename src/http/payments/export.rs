@@ -119,7 +119,7 @@ impl ApiResponse for Export {
         let content = [("text/csv", table()), ("application/jsonl", Payment::schema_ref())];
         MetaResponses {
             responses: vec![MetaResponse {
-                description: "Payments, one after the other; the schema of JSON is that of one line.",
+                description: "Payments, one after the other; the schema is that of one line.",
                 status: Some(done::OK),
                 status_range: None,
                 content: content
@@ -135,6 +135,9 @@ impl ApiResponse for Export {
     }
 }
 
+/// Longest line of cells: none of the texts and lists of a payment is as long, quoted or not.
+const LINE_LENGTH_MAX: usize = 1024 * 1024;
+
 /// The header and a row.
 fn table() -> MetaSchemaRef {
     let names: Vec<&str> = CELLS.iter().map(|(name, _)| *name).collect();
@@ -145,6 +148,7 @@ fn table() -> MetaSchemaRef {
         0x4a2d5f7c1b8e3a906d7f2c4b5a1e8d3f6c9b0a7e2d5f4c1b8a3e6d9f0c7b2a5e,,";
     MetaSchemaRef::Inline(Box::new(MetaSchema {
         example: Some(Value::from(format!("{}\r\n{row}\r\n", names.join(",")))),
+        max_length: Some(LINE_LENGTH_MAX),
         ..MetaSchema::new_with_format("string", "csv")
     }))
 }

@@ -57,6 +57,9 @@ impl Payments {
     /// combine with AND. A transaction hash or wallet finds every payment of a batch. Pages that are read with `cursor`
     /// show every payment once, also while others arrive.
     ///
+    /// When: you look for a payment by what you know of it, or reconcile
+    /// Needs: one filter other than dates and paging
+    /// Next: `GET /v2/request/{requestId}` for the request of a payment
     /// 200: One page of payments, newest first, each with the request that it settles
     #[oai(path = "/payments", method = "get", operation_id = "searchPayments")]
     #[expect(
@@ -156,6 +159,9 @@ impl Payments {
     /// off without the end of its last chunk, which clients report; HTTP/1.0 has no chunks and is refused. Payments that
     /// are recorded meanwhile may be left out.
     ///
+    /// When: bookkeeping wants everything in one file
+    /// Needs: one filter other than dates
+    /// Next: nothing
     /// 200: The payments, each with the request that it settles
     /// 429: 2 exports of this platform are running; one more is taken when one has ended
     #[oai(path = "/payments/export", method = "get", operation_id = "exportPayments")]

@@ -81,7 +81,7 @@ impl Example for CreateBatchPayoutBody {
 #[derive(Debug, Clone, Object)]
 pub struct ApprovalTransaction {
     /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8bffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff`
-    #[oai(validator(max_length = 138))]
+    #[oai(validator(max_length = 138, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
     /// Token that is called
     pub to: WalletText,
@@ -94,7 +94,7 @@ pub struct ApprovalTransaction {
 #[derive(Debug, Clone, Object)]
 pub struct BatchPaymentTransaction {
     /// Encoded call. Example: `0x92cddb91`
-    #[oai(validator(max_length = 400000))]
+    #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
     /// Contract that is called
     pub to: WalletText,
@@ -129,6 +129,10 @@ impl BatchPayouts {
     /// of them are paid or none. Each is found and confirmed by itself. When no node answers, nothing is created. Requests
     /// of secure payments are paid through their links alone, also when these have ended.
     ///
+    /// When: you pay many recipients on one network
+    /// Needs: `payer` for an exact answer
+    /// Next: send the approvals, wait until they are mined, then the one payment
+    /// Events: `payment.confirmed` for each request
     /// 201: The transactions to sign, approvals first, and the requests that they pay
     /// 404 requestIds[0]: Request not found
     #[oai(path = "/payouts/batch", method = "post", operation_id = "createBatchPayout")]

@@ -31,6 +31,10 @@ impl Payouts {
     /// What is not signed in time, a day by default, is cancelled. The operator decides whether client IDs with allowed
     /// domains make recurring payments; where they may not, they get a 403.
     ///
+    /// When: you pay somebody now, or from now on again and again
+    /// Needs: a payee; `payerWallet` for an exact answer
+    /// Next: send the transactions; with `recurrence` also `POST /v2/payouts/recurring/{id}`
+    /// Events: `payment.confirmed` once the payment is final
     /// 201: The new request, and the transactions to sign, in their order
     /// 409: There may be 1000 live recurring payments of a platform at most (caps.schedules)
     #[oai(path = "/payouts", method = "post", operation_id = "createPayout")]

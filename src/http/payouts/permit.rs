@@ -14,10 +14,10 @@ use alloy::primitives::Address as EvmAddress;
 #[oai(rename_all = "camelCase")]
 pub struct PermitDomain {
     /// Name. Example: `ERC20RecurringPaymentProxy`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub name: String,
     /// Version. Example: `1`
-    #[oai(validator(max_length = 8))]
+    #[oai(validator(max_length = 8, pattern = "^[0-9]+$"))]
     pub version: String,
     /// Chain of the contract. Example: `11155111`
     pub chain_id: u64,
@@ -29,10 +29,10 @@ pub struct PermitDomain {
 #[derive(Debug, Clone, Object)]
 pub struct PermitMember {
     /// Name. Example: `subscriber`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub name: String,
     /// Solidity type. Example: `address`
-    #[oai(rename = "type", validator(max_length = 32))]
+    #[oai(rename = "type", validator(max_length = 32, pattern = "^[a-z][A-Za-z0-9]*$"))]
     pub kind: String,
 }
 

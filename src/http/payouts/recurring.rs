@@ -22,6 +22,10 @@ impl RecurringPayouts {
     /// key of an account: the contract asks no contract wallet. What was made with a client ID has to be what that client
     /// ID may still ask for, whoever calls.
     ///
+    /// When: the payer has signed the permit
+    /// Needs: the transactions of `POST /v2/payouts` mined, and the signature
+    /// Next: `GET /v2/payouts/recurring/{id}` shows each payment
+    /// Events: `payment.confirmed` for each payment, `payment.failed` when one could not be executed
     /// 201: The recurring payment is active
     /// 404: Recurring payment not found
     #[oai(
@@ -51,6 +55,9 @@ impl RecurringPayouts {
     ///
     /// Its state, its requests and its payments.
     ///
+    /// When: you show how far a recurring payment is
+    /// Needs: the id that `POST /v2/payouts` answered
+    /// Next: `PATCH /v2/payouts/recurring/{id}` to end it or to go on
     /// 200: The recurring payment and what was executed of it
     /// 404: Recurring payment not found
     #[oai(
@@ -75,6 +82,10 @@ impl RecurringPayouts {
     /// paused after failures: missed payments are executed one after the other. A client ID with allowed domains does
     /// neither: everybody reads it off its page, and would end what others signed.
     ///
+    /// When: it is to end, or what made it fail is put right
+    /// Needs: the id that `POST /v2/payouts` answered
+    /// Next: `GET /v2/payouts/recurring/{id}` shows the state
+    /// Events: none by itself; `payment.confirmed` for what is executed later
     /// 200: The recurring payment is changed
     /// 404: Recurring payment not found
     #[oai(

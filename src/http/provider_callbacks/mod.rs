@@ -24,6 +24,10 @@ impl ProviderCallbacks {
     /// anything else; how they are made is written in `docs/partners/offramp.md`. News that is known or was overtaken is
     /// taken and changes nothing, so every call may be repeated until it is answered with 200.
     ///
+    /// When: identity, account or payout changed at the partner
+    /// Needs: the three headers
+    /// Next: nothing; the news is told on
+    /// Events: `compliance.updated`, `payment_detail.updated`, `payment.processing` and what follows of them
     /// 200: It was taken
     /// 401: Unauthorized
     /// 404: This record is not known here, or not yet; tell it again later

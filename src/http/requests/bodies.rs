@@ -373,10 +373,10 @@ pub struct IntentApproval {
     /// Token
     pub to: WalletText,
     /// Encoded call. Example: `0x095ea7b3`
-    #[oai(validator(max_length = 100000))]
+    #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
     /// Native coin, in its smallest unit. Example: `0`
-    #[oai(validator(max_length = 80))]
+    #[oai(validator(max_length = 80, pattern = "^[0-9]+$"))]
     pub value: String,
 }
 

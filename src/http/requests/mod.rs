@@ -25,6 +25,10 @@ impl Requests {
     /// Creates a payment request. Hand its id to `GET /v2/request/{requestId}/pay` to get the calldata that pays it;
     /// a `payment.confirmed` webhook tells when the money is final.
     ///
+    /// When: an order is placed and you know what is to be paid
+    /// Needs: a payee, unless the client ID is bound to a destination
+    /// Next: `GET /v2/request/{requestId}/pay` for your own page, or `POST /v2/secure-payments` for a link in its place
+    /// Events: `payment.confirmed` when all has arrived and is final, `payment.partial` before that, `request.recurring` for each further period
     /// 201: Where the new request is found: its id, and the reference that its payments carry
     #[oai(path = "/request", method = "post", operation_id = "createRequest")]
     async fn create(
@@ -49,6 +53,8 @@ impl Requests {
     /// Requests of the platform, or of the client ID that calls, newest first. A person who signed in sees those of the
     /// own platform.
     ///
+    /// When: you show what was asked for
+    /// Next: `GET /v2/request/{requestId}` for one of them
     /// 200: One page of requests, newest first
     #[oai(path = "/request", method = "get", operation_id = "listRequests")]
     async fn list(
@@ -85,6 +91,9 @@ impl Requests {
     /// State, payments and amounts of a request. Amounts are final; what the chain shows but may still take back is
     /// in `detectedAmount`.
     ///
+    /// When: you want to know the state without waiting for a webhook
+    /// Needs: the id that `POST /v2/request` answered
+    /// Next: deliver once `hasBeenPaid` is true; until then `GET /v2/request/{requestId}/pay`
     /// 200: The request with its state, its payments and what is left to pay
     /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "get", operation_id = "getRequest")]
@@ -105,6 +114,10 @@ impl Requests {
     /// While the recurrence is stopped, nobody gets calldata that pays the request, and no further requests are made of
     /// it. Resumed, it goes on with the next period; those that began meanwhile are left out.
     ///
+    /// When: a subscription pauses or goes on
+    /// Needs: a request with `recurrence`
+    /// Next: `GET /v2/request/{requestId}` shows the setting
+    /// Events: none by itself; `request.recurring` follows again once it is resumed
     /// 200: What the request is set to now
     /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "patch", operation_id = "updateRequest")]
@@ -132,6 +145,10 @@ impl Requests {
     /// arrives all the same is credited, shown as `excessAmount` and told as `payment.partial`, and the request stays
     /// cancelled.
     ///
+    /// When: an order is called off before it is paid
+    /// Needs: a request for which nothing has arrived
+    /// Next: nothing; make a new request if the order comes back
+    /// Events: none by itself; `payment.partial` if money arrives all the same
     /// 200: The request is cancelled
     /// 404: Request not found
     #[oai(path = "/request/:requestId/cancel", method = "post", operation_id = "cancelRequest")]
@@ -156,6 +173,10 @@ impl Requests {
     /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included. A
     /// request of a secure payment is paid through its link alone, also when the link has ended.
     ///
+    /// When: the payer is about to pay
+    /// Needs: the id of a request; `wallet` for an exact answer
+    /// Next: send the transactions in their order, then wait for the webhook or read `GET /v2/request/{requestId}`
+    /// Events: `payment.confirmed` or `payment.partial` once the payment is final
     /// 200: The transactions to sign, in their order, and what the wallet needs for them
     /// 404: Request not found
     #[oai(

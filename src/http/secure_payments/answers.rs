@@ -7,7 +7,7 @@ use crate::{
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletType},
-            fee_plan::FeeBearer,
+            fee_plan::{FeeBearer, FeeKind},
             intent::PaymentChain,
         },
     },
@@ -32,6 +32,56 @@ words! {
     PaymentChain as "PaymentChain";
     /// Why a payout cannot be paid together with others
     BlockReason as "BlockReason";
+}
+
+/// How a secure payment is paid; today always on one EVM network
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum ExecutionKind {
+    /// On one EVM network
+    EvmSameChain,
+    /// From one EVM network to another
+    EvmCrossChain,
+    /// Several at once on Tron
+    TronBatch,
+}
+
+/// How a secure payment was made
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum IdentityMode {
+    /// With a key or a session
+    ManualDashboard,
+    /// With a client ID
+    ClientId,
+}
+
+/// Whose look a page has
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum BrandingSource {
+    /// That of the client ID
+    ClientId,
+    /// That of this service
+    ServiceNetwork,
+}
+
+/// Why there are no figures in US dollars
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum NoFiguresReason {
+    /// It is not paid in one stablecoin
+    FeePlanUnavailable,
+}
+
+/// Which way transactions go; today always on one network
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "lowercase")]
+pub enum RouteType {
+    /// From one network to another
+    Crosschain,
+    /// On one network
+    Samechain,
 }
 
 /// Whether a Safe account pays
@@ -59,15 +109,24 @@ text! {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct SecurePaymentDestination {
     /// The interop address of the wallet and the token, joined with a colon; absent when the payee is masked. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
-    #[oai(validator(max_length = 200))]
+    #[oai(validator(
+        max_length = 200,
+        pattern = "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]{1,20}#[0-9A-F]{8}:(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$"
+    ))]
     pub destination_id: Option<String>,
     /// The wallet on its chain (ERC-7828), masked where the payee is. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
-    #[oai(validator(max_length = 100))]
+    #[oai(validator(
+        max_length = 100,
+        pattern = "^[0-9A-Za-z.]{13,42}@eip155:[0-9]{1,20}(#[0-9A-F]{8})?$"
+    ))]
     pub payee_address: String,
     /// Contract of the token
     pub token_address: WalletText,
     /// The wallet, masked where the payee is. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
-    #[oai(validator(max_length = 42))]
+    #[oai(validator(
+        max_length = 42,
+        pattern = r"^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|[0-9A-Za-z]{6}\.\.\.[0-9A-Za-z]{4})$"
+    ))]
     pub wallet_address: String,
     /// Network
     pub network: NetworkText,
@@ -88,7 +147,7 @@ pub struct AccessWalletResult {
     /// What came of it
     pub status: AccessStatus,
     /// Why, as a code. Example: `wallet_not_allowed`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: String,
     /// Who screened it
     pub provider: OrNull<ScreeningProvider>,
@@ -103,7 +162,7 @@ pub struct AccessDecisionView {
     /// The answer; `error` is not yes
     pub status: AccessStatus,
     /// Why, as a code. Example: `wallet_not_allowed`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: String,
     /// Who screened
     pub provider: OrNull<ScreeningProvider>,
@@ -117,12 +176,12 @@ pub struct AccessDecisionView {
 #[oai(rename_all = "camelCase")]
 pub struct PaymentOptionView {
     /// What the wallet holds, human units. Example: `250`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub balance: String,
     /// Whether that is enough. Example: `true`
     pub has_enough_balance: bool,
     /// What is needed with every fee, human units. Example: `10.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub needed_amount: String,
 }
 
@@ -136,14 +195,13 @@ pub struct SecurePaymentAnalytics {
     /// Time of creation
     pub creation_timestamp: Option<Instant>,
     /// What the payer pays in US dollars; absent where it is not paid in one stablecoin. Example: `102.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub total_payment_amount_usd: Option<String>,
     /// Fee of the service among it. Example: `0.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub protocol_fee_amount_usd: Option<String>,
-    /// Why there are no figures in US dollars; absent where there are. Example: `fee_plan_unavailable`
-    #[oai(validator(max_length = 64))]
-    pub fee_amounts_usd_unavailable_reason: Option<String>,
+    /// Why there are no figures in US dollars; absent where there are
+    pub fee_amounts_usd_unavailable_reason: Option<NoFiguresReason>,
     /// Payments, fees left out. Example: `1`
     #[oai(validator(minimum(value = "0"), maximum(value = "200")))]
     pub number_of_payments_excluding_fees: Option<u32>,
@@ -201,7 +259,10 @@ pub struct SingleSecurePayment {
     #[oai(validator(min_items = 1, max_items = 1))]
     pub request_ids: Vec<RequestIdText>,
     /// Who is paid; masked as `0x1234...abcd` where the creator wants that. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
-    #[oai(validator(max_length = 42))]
+    #[oai(validator(
+        max_length = 42,
+        pattern = r"^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|[0-9A-Za-z]{6}\.\.\.[0-9A-Za-z]{4})$"
+    ))]
     pub payee: String,
     /// What is asked for, human units
     pub amount: AmountText,
@@ -284,23 +345,22 @@ pub struct FeeBundleLine {
     pub request_id: RequestIdText,
     /// Always null: fees of this service have no id of their own
     pub fee_component_id: OrNull<UlidText>,
-    /// Whose it is: `platform` or `protocol`. Example: `platform`
-    #[oai(validator(max_length = 32))]
-    pub fee_type: OrNull<String>,
+    /// Whose it is
+    pub fee_type: OrNull<FeeKind>,
     /// Name for people. Example: `Platform fee`
     #[oai(validator(max_length = 64))]
     pub fee_label: OrNull<String>,
     /// Who bears it
     pub fee_bearer: OrNull<FeeBearer>,
     /// Amount, human units. Example: `0.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub amount: String,
     /// Id of its currency
     pub payment_currency_id: CurrencyIdText,
     /// Network
     pub network: NetworkText,
     /// Chain, in digits. Example: `11155111`
-    #[oai(validator(max_length = 16))]
+    #[oai(validator(max_length = 16, pattern = "^[1-9][0-9]{0,15}$"))]
     pub chain_id: String,
     /// Its receiver
     pub recipient: WalletText,
@@ -311,22 +371,22 @@ pub struct FeeBundleLine {
 #[oai(rename_all = "camelCase")]
 pub struct FeeAmountSummary {
     /// What is asked for. Example: `10`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub gross_amount: String,
     /// What the payees get of it. Example: `10`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub net_recipient_amount: String,
     /// All fees. Example: `0.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub total_fees: String,
     /// Those that the payees bear. Example: `0`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payee_borne_fees: String,
     /// Those that the payer bears. Example: `0.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_borne_fees: String,
     /// What the payer pays. Example: `10.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_total: String,
 }
 
@@ -373,29 +433,28 @@ pub struct SecureCalldataMetadata {
     /// Fee of the service; absent when there is none. A limit for one payment may make it less than its rate
     pub protocol_fee: Option<PlatformFee>,
     /// Balance of the payment currency. Example: `250`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub balance: Option<String>,
     /// What the contract may take. Example: `0`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub allowance: Option<String>,
     /// What is taken, with every fee. Example: `10.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub required_amount: Option<String>,
     /// Balance of the native coin. Example: `1.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub native_balance: Option<String>,
     /// Network fee of all transactions in the native coin, at most. Example: `0.0004`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_network_fee: Option<String>,
     /// That of the approvals. Example: `0.0001`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_approval_network_fee: Option<String>,
     /// That of the payment. Example: `0.0003`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub estimated_payment_network_fee: Option<String>,
     /// Always `samechain`. Example: `samechain`
-    #[oai(validator(max_length = 16))]
-    pub route_type: Option<String>,
+    pub route_type: Option<RouteType>,
 }
 
 /// The transactions that pay one request, in the order of their execution.
@@ -417,7 +476,7 @@ pub struct SingleCalldata {
 #[derive(Debug, Clone, Object)]
 pub struct SecureApproval {
     /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8b00000000000000000000000000000000000000000000000091b77e5e5d9a0000`
-    #[oai(validator(max_length = 138))]
+    #[oai(validator(max_length = 138, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
     /// Token that is called
     pub to: WalletText,
@@ -429,7 +488,7 @@ pub struct SecureApproval {
 #[derive(Debug, Clone, Object)]
 pub struct SecureBatchPayment {
     /// Encoded call. Example: `0x92cddb91`
-    #[oai(validator(max_length = 400000))]
+    #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
     /// Contract that is called
     pub to: WalletText,
@@ -442,17 +501,17 @@ pub struct SecureBatchPayment {
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct InsufficientToken {
     /// Contract; the zero address for the native coin. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
-    #[oai(validator(max_length = 42))]
+    #[oai(validator(max_length = 42, pattern = "^0x[a-fA-F0-9]{40}$"))]
     pub token_address: String,
     /// Symbol
     pub token_symbol: Option<SymbolText>,
     /// Id of the currency
     pub payment_currency_id: Option<CurrencyIdText>,
     /// What is needed. Example: `10.25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub required: String,
     /// What is there. Example: `3`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub available: String,
 }
 
@@ -597,9 +656,8 @@ pub struct IntentRecorded {
 pub struct BrandingSummary {
     /// Whether it has. Example: `false`
     pub whitelabel_enabled: bool,
-    /// Whose look it has: `client_id` or `service_network`. Example: `service_network`
-    #[oai(validator(max_length = 32))]
-    pub source: String,
+    /// Whose look it has
+    pub source: BrandingSource,
 }
 
 /// What was found out about a wallet when it was screened.
@@ -615,7 +673,7 @@ pub struct KytResult {
     /// What came of it
     pub status: OrNull<AccessStatus>,
     /// Why, as a code. Example: `sanctioned`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub reason_code: OrNull<String>,
     /// Who screened it
     pub provider: OrNull<ScreeningProvider>,
@@ -679,14 +737,12 @@ pub struct OwnSecurePayment {
     pub network: NetworkText,
     /// Id of the currency; null with several
     pub currency: OrNull<CurrencyIdText>,
-    /// How it is paid: `evm_same_chain`, `evm_cross_chain` or `tron_batch`. Example: `evm_same_chain`
-    #[oai(validator(max_length = 32))]
-    pub execution_kind: OrNull<String>,
-    /// How it was made: `client_id`, or `manual_dashboard` with a key or a session. Example: `manual_dashboard`
-    #[oai(validator(max_length = 32))]
-    pub identity_mode: String,
+    /// How it is paid
+    pub execution_kind: OrNull<ExecutionKind>,
+    /// How it was made
+    pub identity_mode: IdentityMode,
     /// Client ID that made it. Example: `cli_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^cli_[0-9A-Za-z]{30}$"))]
     pub client_id: OrNull<String>,
     /// Look of the page
     pub branding: BrandingSummary,

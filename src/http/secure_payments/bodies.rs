@@ -13,14 +13,22 @@ use crate::{
         secure_payment::{
             About, Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AskedMode, AskedPolicy},
-            fee_plan::{BearerSource, FeeBearer},
+            fee_plan::{BearerSource, FeeBearer, FeeKind, FeeOrigin},
             plan::{NamedFee, NewItem, NewPayout, NewSecurePayment, Wanted, unreadable_destination},
             redirect::{LABEL_ALONE, Redirect, checked_url, is_plain},
         },
     },
-    http::{forms::text::LINE, operation::*},
+    http::{
+        forms::{shape::shape, text::LINE},
+        operation::*,
+    },
 };
 use chrono::TimeDelta;
+use poem_openapi::{
+    registry::{MetaSchema, MetaSchemaRef},
+    types::{ParseError, ParseFromJSON, ParseResult, ToJSON},
+};
+use serde_json::Value;
 
 words! {
     /// State of a secure payment
@@ -35,6 +43,43 @@ words! {
     FeeBearer as "FeeBearer";
     /// What decided who bears a fee
     BearerSource as "FeeBearerSource";
+    /// Whose fee it is
+    FeeKind as "FeeKind";
+    /// Where a fee was set
+    FeeOrigin as "FeeConfigSource";
+}
+
+/// How the receiver of a fee is found
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum FeeResolver {
+    /// It is a fixed address
+    StaticAddress,
+}
+
+/// Version of the form of fee plans: always 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeePlanVersion;
+
+shape! { FeePlanVersion, "FeePlanVersion", {
+    let mut schema = MetaSchema::new_with_format("integer", "int64");
+    schema.enum_items = vec![1.into()];
+    schema.minimum = Some(1.0);
+    schema.maximum = Some(1.0);
+    MetaSchemaRef::Inline(Box::new(schema))
+} }
+
+impl ToJSON for FeePlanVersion {
+    fn to_json(&self) -> Option<Value> {
+        Some(1.into())
+    }
+}
+
+impl ParseFromJSON for FeePlanVersion {
+    fn parse_from_json(value: Option<Value>) -> ParseResult<Self> {
+        let is_known = value.is_some_and(|value| value == 1);
+        is_known.then_some(Self).ok_or_else(|| ParseError::custom("must be 1"))
+    }
 }
 
 text! {
@@ -348,28 +393,28 @@ pub struct SecurePaymentCreated {
 #[oai(rename_all = "camelCase", example)]
 pub struct FeePlanView {
     /// Version of this form, always 1. Example: `1`
-    pub version: u32,
+    pub version: FeePlanVersion,
     /// Which way the money goes
     pub flow: PaymentFlow,
     /// Who bears fees that nothing else decides about: as the call says, else the payee of `get_paid` and the payer of `pay`
     pub default_fee_bearer: FeeBearer,
     /// What is asked for. Example: `100`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub gross_amount_usd: String,
     /// What the payee gets of it. Example: `100`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub net_recipient_amount_usd: String,
     /// What the payer pays. Example: `102.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_total_amount_usd: String,
     /// All fees. Example: `2.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub total_fees_usd: String,
     /// Those that the payee bears. Example: `0`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payee_borne_fees_usd: String,
     /// Those that the payer bears. Example: `2.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_borne_fees_usd: String,
     /// Fee by fee
     #[oai(validator(max_items = 400))]
@@ -379,7 +424,7 @@ pub struct FeePlanView {
 impl Example for FeePlanView {
     fn example() -> Self {
         Self {
-            version: 1,
+            version: FeePlanVersion,
             flow: PaymentFlow::GetPaid,
             default_fee_bearer: FeeBearer::Payee,
             gross_amount_usd: "100".to_owned(),
@@ -389,19 +434,19 @@ impl Example for FeePlanView {
             payee_borne_fees_usd: "0".to_owned(),
             payer_borne_fees_usd: "2.5".to_owned(),
             fees: vec![FeePlanLineView {
-                kind: "platform".to_owned(),
+                kind: FeeKind::Platform,
                 label: "Platform fee".to_owned(),
                 fee_bearer: FeeBearer::Payer,
                 fee_bearer_source: BearerSource::ForcedFeePolicy,
                 percentage_bps: 250,
                 cap_usd: OrNull(None),
                 calculated_amount_usd: "2.5".to_owned(),
-                destination_resolver: "static_address".to_owned(),
+                destination_resolver: FeeResolver::StaticAddress,
                 destination_ref: FeeDestination {
                     evm_address: Some(WalletText::example()),
                     tron_address: None,
                 },
-                config_source: "client_id".to_owned(),
+                config_source: FeeOrigin::ClientId,
             }],
         }
     }
@@ -411,9 +456,9 @@ impl Example for FeePlanView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct FeePlanLineView {
-    /// Whose it is: `platform` or `protocol`. Example: `platform`
-    #[oai(rename = "type", validator(max_length = 32))]
-    pub kind: String,
+    /// Whose it is
+    #[oai(rename = "type")]
+    pub kind: FeeKind,
     /// Name for people. Example: `Platform fee`
     #[oai(validator(max_length = 64))]
     pub label: String,
@@ -425,19 +470,17 @@ pub struct FeePlanLineView {
     #[oai(validator(maximum(value = "10000")))]
     pub percentage_bps: u32,
     /// Most of one payment; null without a limit. Example: `25`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub cap_usd: OrNull<String>,
     /// What it is. Example: `2.5`
-    #[oai(validator(max_length = 108))]
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub calculated_amount_usd: String,
-    /// How its receiver is found: always by a fixed address. Example: `static_address`
-    #[oai(validator(max_length = 32))]
-    pub destination_resolver: String,
+    /// How its receiver is found: always by a fixed address
+    pub destination_resolver: FeeResolver,
     /// Its receiver
     pub destination_ref: FeeDestination,
-    /// Where it was set: `call`, `client_id` or `service_settings`. Example: `call`
-    #[oai(validator(max_length = 32))]
-    pub config_source: String,
+    /// Where it was set
+    pub config_source: FeeOrigin,
 }
 
 /// Receiver of a fee.

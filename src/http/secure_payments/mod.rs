@@ -41,6 +41,10 @@ impl SecurePayments {
     ///
     /// A client ID without domains has to be bound to a destination. Accounts that sign in without a wallet make no links.
     ///
+    /// When: the payer pays on a page that is not yours
+    /// Needs: a destination: `GET /v2/payee-destination/signing-data` begins one
+    /// Next: hand out `securePaymentUrl`
+    /// Events: `secure_payment.user_event` while the payer is on the page, then `payment.confirmed`
     /// 201: The link
     /// 400: No active payment destination found for this platform
     /// 403: Destination does not match the configured payment destination.
@@ -64,6 +68,9 @@ impl SecurePayments {
     ///
     /// The newest link of one of your requests, with what only you may see. For people who signed in.
     ///
+    /// When: you lost the link of a request, or want to see who was screened
+    /// Needs: a session, and a request of a link
+    /// Next: hand out its address again, or `POST /v2/secure-payments/{token}/withdraw`
     /// 200: The link
     /// 404: No secure payment found for this request ID
     #[oai(path = "/secure-payments", method = "get", operation_id = "findSecurePayment")]
@@ -88,6 +95,10 @@ impl SecurePayments {
     /// is noted. Where its policy, or that of the recipient's destination, asks for screening, the recipient is screened
     /// first.
     ///
+    /// When: somebody else in your house signs a payout
+    /// Needs: the destination of the recipient
+    /// Next: hand out `securePaymentUrl`, or combine several with `POST /v2/secure-payments/batch-payouts`
+    /// Events: `payment.confirmed` once the payment is final
     /// 201: The link
     /// 403: Recipient wallet failed screening
     #[oai(
@@ -117,6 +128,10 @@ impl SecurePayments {
     /// requests live on in it; it ends when the first of them would have ended. Money that still arrives for one of them is
     /// credited to its request, which the new link then leaves out.
     ///
+    /// When: several payouts are to be signed once
+    /// Needs: tokens of unpaid payout links of one network
+    /// Next: hand out `securePaymentUrl`
+    /// Events: `payment.confirmed` for each request
     /// 201: The link
     #[oai(
         path = "/secure-payments/batch-payouts",
@@ -144,6 +159,9 @@ impl SecurePayments {
     /// is comes on top of the amount, so the payer bears it. `defaultFeeBearer` is for fees that nothing else decides about;
     /// where the call names nobody it is the payee of `get_paid` and the payer of `pay`. Nothing is stored.
     ///
+    /// When: you show what a link would cost before you make it
+    /// Needs: an amount in a stablecoin
+    /// Next: `POST /v2/secure-payments`, or `POST /v2/secure-payments/payouts`
     /// 200: The fees
     #[oai(
         path = "/secure-payments/fees/preview",
@@ -175,6 +193,10 @@ impl SecurePayments {
     /// people is shown before the wallet is approved. A link that is paid is a 409 with `status` and
     /// `requestStatuses`.
     ///
+    /// When: a payer opens a link
+    /// Needs: its token; `wallet` once one is connected
+    /// Next: `GET /v2/secure-payments/{token}/pay`
+    /// Events: `secure_payment.access_rejected` when the wallet may not pay
     /// 200: The link
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
@@ -219,6 +241,10 @@ impl SecurePayments {
     /// paid. Approvals allow exactly what is needed. With `wallet` the answer knows balances and allowance and leaves out
     /// what is not needed.
     ///
+    /// When: the payer is about to pay a link
+    /// Needs: its token; `wallet` for an exact answer
+    /// Next: send the transactions in their order, then `POST /v2/secure-payments/{token}/intent`
+    /// Events: `payment.confirmed` for each request once the payment is final
     /// 200: The transactions to sign, and what the wallet needs for them
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
@@ -267,6 +293,10 @@ impl SecurePayments {
     /// settles nothing and raises no event. A wallet that is named in `payerAddress` has to be one that may pay; where all
     /// is hidden until a wallet is approved, one has to be named.
     ///
+    /// When: the wallet has sent the payment
+    /// Needs: the hash of the transaction
+    /// Next: `GET /v2/secure-payments/{token}` until it answers 409 with `completed`
+    /// Events: none by itself; `payment.confirmed` once the payment is final
     /// 200: The transaction is noted
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
@@ -295,6 +325,10 @@ impl SecurePayments {
     /// Telemetry of the payment page, told as `secure_payment.user_event`; it proves nothing. Browsers report from pages of
     /// this service alone. At most 20 reports of a link an hour from one address, and 100 altogether.
     ///
+    /// When: a page of links tells what its payer does
+    /// Needs: the token of a link that can be paid
+    /// Next: nothing
+    /// Events: `secure_payment.user_event`
     /// 202: The report is told
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
@@ -325,6 +359,10 @@ impl SecurePayments {
     /// Calldata that was handed out before still works on the chain: money that arrives all the same is credited to its
     /// request. An addition of this service.
     ///
+    /// When: a link is no longer to be paid
+    /// Needs: the token of a link of yours
+    /// Next: make a new link if it is wanted again
+    /// Events: none by itself; `payment.confirmed` if money arrives all the same
     /// 200: The link is withdrawn
     /// 404: Secure payment not found
     /// 409: Secure payment has already been completed

@@ -52,7 +52,7 @@ pub(super) fn created(made: &Made) -> SecurePaymentCreated {
 
 pub(super) fn fee_plan(plan: &FeePlan) -> FeePlanView {
     FeePlanView {
-        version: 1,
+        version: FeePlanVersion,
         flow: plan.flow,
         default_fee_bearer: plan.default_bearer,
         gross_amount_usd: plan.gross(),
@@ -72,19 +72,19 @@ fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
         Family::Tron => (None, receiver),
     };
     FeePlanLineView {
-        kind: line.kind.wire().to_owned(),
+        kind: line.kind,
         label: line.kind.label().to_owned(),
         fee_bearer: FeeBearer::Payer,
         fee_bearer_source: line.kind.bearer_source(),
         percentage_bps: line.percent.basis_points().into(),
         cap_usd: OrNull(line.cap.clone()),
         calculated_amount_usd: line.amount(),
-        destination_resolver: "static_address".to_owned(),
+        destination_resolver: FeeResolver::StaticAddress,
         destination_ref: FeeDestination {
             evm_address,
             tron_address,
         },
-        config_source: line.origin.wire().to_owned(),
+        config_source: line.origin,
     }
 }
 
@@ -203,7 +203,7 @@ fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> Secure
         creation_timestamp: Some(Instant(opened.payment.created_at)),
         total_payment_amount_usd: plan.map(FeePlan::payer_total),
         protocol_fee_amount_usd: plan.map(FeePlan::protocol_fee),
-        fee_amounts_usd_unavailable_reason: plan.is_none().then(|| "fee_plan_unavailable".to_owned()),
+        fee_amounts_usd_unavailable_reason: plan.is_none().then_some(NoFiguresReason::FeePlanUnavailable),
         number_of_payments_excluding_fees: u32::try_from(opened.requests.len()).ok(),
         destination_ids: (!is_masked).then(|| ids.collect()),
     }
@@ -303,7 +303,7 @@ fn bundle(ctx: &Ctx, opened: &Opened, fees: &FeeLines, currency: Option<&str>) -
     let lines = fees.lines.iter().map(|line| FeeBundleLine {
         request_id: RequestIdText::written(&line.request),
         fee_component_id: OrNull(None),
-        fee_type: OrNull(Some(line.kind.wire().to_owned())),
+        fee_type: OrNull(Some(line.kind)),
         fee_label: OrNull(Some(line.kind.label().to_owned())),
         fee_bearer: OrNull(Some(FeeBearer::Payer)),
         amount: format_units(line.units, decimals(ctx, &line.currency)),
@@ -387,7 +387,7 @@ fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
             estimated_network_fee: network_fee(calldata.approval_gas.saturating_add(calldata.payment_gas)),
             estimated_approval_network_fee: network_fee(calldata.approval_gas),
             estimated_payment_network_fee: network_fee(calldata.payment_gas),
-            route_type: Some("samechain".to_owned()),
+            route_type: Some(RouteType::Samechain),
         },
     }
 }
@@ -486,15 +486,15 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         fee_plan: OrNull(opened.fee_plan(ctx).as_ref().map(fee_plan)),
         network: NetworkText::written(payment.network),
         currency: OrNull(currency.map(CurrencyIdText::written)),
-        execution_kind: OrNull(Some("evm_same_chain".to_owned())),
+        execution_kind: OrNull(Some(ExecutionKind::EvmSameChain)),
         identity_mode: match payment.origin.client_id {
-            Some(_) => "client_id".to_owned(),
-            None => "manual_dashboard".to_owned(),
+            Some(_) => IdentityMode::ClientId,
+            None => IdentityMode::ManualDashboard,
         },
         client_id: OrNull(payment.origin.client_id.clone()),
         branding: BrandingSummary {
             whitelabel_enabled: false,
-            source: "service_network".to_owned(),
+            source: BrandingSource::ServiceNetwork,
         },
         child_executable: found.block.is_none(),
         block_reason: OrNull(found.block),

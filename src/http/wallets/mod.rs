@@ -33,7 +33,7 @@ pub struct ChallengeView {
     /// Id of the challenge
     pub challenge_id: UlidText,
     /// Random part of the message. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^[0-9a-f]{32}$"))]
     pub nonce: String,
     /// The text to sign, in the layout of EIP-4361. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
     #[oai(validator(max_length = 4000))]
@@ -91,6 +91,9 @@ impl Wallets {
     ///
     /// The wallet signs the message as it stands, and `POST /v1/auth/wallet/verify` takes the signature.
     ///
+    /// When: somebody signs in with a wallet
+    /// Needs: the address of the wallet
+    /// Next: sign the message, then `POST /v1/auth/wallet/verify`
     /// 201: The message to sign
     #[oai(
         path = "/auth/wallet/challenge",
@@ -120,6 +123,9 @@ impl Wallets {
     /// lets it: 403 without an invite of the operator where one is needed. A contract wallet is asked on the enabled
     /// networks, at most three times for a challenge; while one of them cannot be asked, the answer is 502.
     ///
+    /// When: the wallet has signed the message
+    /// Needs: the challenge of `POST /v1/auth/wallet/challenge`
+    /// Next: `POST /v1/payee-destination`, then `POST /v1/client-ids`
     /// 200: Who signed in; the session is in the cookie
     /// 401: The challenge is unknown, expired, used or has other words; ask for a new one
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins

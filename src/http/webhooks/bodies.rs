@@ -130,7 +130,7 @@ pub struct Webhook {
     #[oai(flatten)]
     pub facts: EndpointFacts,
     /// Client ID whose events it receives; absent when it receives those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
-    #[oai(validator(max_length = 64))]
+    #[oai(validator(max_length = 64, pattern = "^cli_[0-9A-Za-z]{30}$"))]
     pub client_id: Option<String>,
     /// Whether it is told about persons. False for an endpoint that a public client ID registered and nobody approved: customer and payer are null in what it receives. Example: `true`
     pub is_approved: bool,

@@ -20,6 +20,10 @@ impl Webhooks {
     /// and `payee` of a delivery with your order, never `reference` alone. An endpoint that a public client ID (one with
     /// allowed domains) registers is told nothing about persons until `POST /v1/webhook/{webhookId}/approve`.
     ///
+    /// When: your backend is to be told instead of asking
+    /// Needs: an address that answers https
+    /// Next: keep the secret, then `POST /v1/webhook/test`
+    /// Events: those of its requests from now on
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
     /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
@@ -46,6 +50,8 @@ impl Webhooks {
     /// With a client ID its own, with a public one of these what nobody approved; otherwise all of the platform, those of
     /// its client IDs too.
     ///
+    /// When: you look where you are told
+    /// Next: `PUT /v1/webhook/{webhookId}` for one that is off
     /// 200: The endpoints, oldest first, inactive ones included
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<EndpointOwner>) -> Result<Json<WebhookList>, Fail<0>> {
@@ -59,6 +65,10 @@ impl Webhooks {
     ///
     /// Toggles the endpoint. Switched off, it receives nothing and what waited for it is cancelled.
     ///
+    /// When: a receiver is taken down, or is back
+    /// Needs: the id of an endpoint
+    /// Next: after it is on again, `POST /v2/events/replay` for what it missed
+    /// Events: what happens from now on, once it is on
     /// 200: The endpoint as it is now
     /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "put", operation_id = "toggleWebhook")]
@@ -81,6 +91,9 @@ impl Webhooks {
     ///
     /// It receives nothing any more, and what waited for it is cancelled.
     ///
+    /// When: an endpoint is gone for good
+    /// Needs: the id of an endpoint
+    /// Next: `POST /v1/webhook` for another one
     /// 200: The endpoint is gone
     /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "delete", operation_id = "deleteWebhook")]
@@ -102,6 +115,10 @@ impl Webhooks {
     /// and only API keys, sessions and client IDs without domains may see, switch, test or delete it. Look at its URL
     /// first, and rotate its secret afterwards: whoever registered it knows that one. A second time changes nothing.
     ///
+    /// When: a page registered an endpoint that is yours
+    /// Needs: the id of an endpoint
+    /// Next: `POST /v1/webhook/{webhookId}/rotate-secret`
+    /// Events: the same ones as before, now with customer and payer
     /// 200: The endpoint as it is now
     /// 404: Webhook not found
     /// 409: The platform has as many approved endpoints as `caps.endpoints` allows
@@ -131,6 +148,10 @@ impl Webhooks {
     /// call may see; to those of the whole platform when there is none. They are queued like events and tried once; the
     /// answer comes when each one had its try, after 15 seconds at the latest.
     ///
+    /// When: a receiver is new or changed
+    /// Needs: an active endpoint
+    /// Next: look at the result of each endpoint
+    /// Events: a sample of the named event
     /// 200: How many endpoints took the sample and how many did not
     /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
@@ -152,6 +173,9 @@ impl Webhooks {
     /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
     /// no try is in flight any more that was signed without the new secret.
     ///
+    /// When: a secret may be known to others, or is old
+    /// Needs: the id of an endpoint
+    /// Next: change the secret of the receiver before the overlap ends
     /// 200: The new secret, which is shown only here, and the end of the old one
     /// 404: Webhook not found
     /// 409: The secret is being rotated by another call at this moment

@@ -108,6 +108,10 @@ impl Orchestrators {
     ///
     /// What concerns the orchestrator is posted to the URL, signed with the secret of the answer.
     ///
+    /// When: you build on several platforms and want to be told
+    /// Needs: an address that answers https
+    /// Next: keep the secret, then `POST /v2/orchestrators/webhooks/test`
+    /// Events: what concerns you from now on
     /// 201: The new endpoint and its secret, which is shown only here
     /// 409: This URL is already registered
     /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
@@ -132,6 +136,8 @@ impl Orchestrators {
     ///
     /// Deactivated ones too; secrets are never shown again.
     ///
+    /// When: you look where you are told
+    /// Next: `PATCH /v2/orchestrators/webhooks/{id}` for one that is off
     /// 200: Every endpoint of the orchestrator, oldest first
     #[oai(path = "/webhooks", method = "get", operation_id = "listOrchestratorWebhooks")]
     async fn list(
@@ -149,6 +155,9 @@ impl Orchestrators {
     ///
     /// It receives nothing and what waited for it is cancelled; URL and secret stay. Off already, it stays off.
     ///
+    /// When: a receiver is taken down
+    /// Needs: the id of an endpoint
+    /// Next: `PATCH /v2/orchestrators/webhooks/{id}` brings it back
     /// 200: The endpoint, which receives nothing any more
     /// 404: Webhook not found
     #[oai(
@@ -170,6 +179,10 @@ impl Orchestrators {
     ///
     /// It receives new events again, with the secret that it has. On already, it stays on.
     ///
+    /// When: a receiver is back
+    /// Needs: the id of an endpoint
+    /// Next: `POST /v2/events/replay` for what it missed
+    /// Events: what happens from now on
     /// 200: The endpoint, which receives events again
     /// 404: Webhook not found
     #[oai(
@@ -192,6 +205,10 @@ impl Orchestrators {
     /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`. They
     /// are queued like events and tried once; the answer comes when each one had its try, after 15 seconds at the latest.
     ///
+    /// When: a receiver is new or changed
+    /// Needs: an active endpoint
+    /// Next: look at the result of each endpoint
+    /// Events: a sample of the named event
     /// 200: How many endpoints took the sample and how many did not
     #[oai(path = "/webhooks/test", method = "post", operation_id = "testOrchestratorWebhooks")]
     async fn test(
@@ -212,6 +229,9 @@ impl Orchestrators {
     /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
     /// no try is in flight any more that was signed without the new secret.
     ///
+    /// When: a secret may be known to others, or is old
+    /// Needs: the id of an endpoint
+    /// Next: change the secret of the receiver before the overlap ends
     /// 200: The new secret, which is shown only here, and the end of the old one
     /// 404: Webhook not found
     /// 409: The secret is being rotated by another call at this moment

@@ -19,7 +19,7 @@ pub(super) const ORDER: [&str; 14] = [
     "payment details",
     "currencies",
     "client ids",
-    "payee destinations",
+    "destinations",
     "events",
     "webhooks",
     "sessions",
