@@ -13,11 +13,16 @@ export function el(name, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Words in which what stands between backticks is code. */
-const words = (text) => text.split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
+/** Words in which what stands between backticks is code, and what stands between double asterisks is strong. */
+const words = (text) =>
+  text
+    .split('`')
+    .map((part, index) => (index % 2 ? el('code', {}, part) : part.split('**').map((piece, at) => (at % 2 ? el('strong', {}, piece) : piece))));
 
-/** Paragraphs of a description. */
-export const prose = (text) => text.split(/\n\s*\n/).map((part) => el('p', {}, words(part)));
+const list = (text) => el('ul', {}, text.slice(2).split('\n- ').map((item) => el('li', {}, words(item))));
+
+/** Paragraphs and lists of a description. */
+export const prose = (text) => text.split(/\n\s*\n/).map((part) => (part.startsWith('- ') ? list(part) : el('p', {}, words(part))));
 
 /** Code that can be copied; `name` says to a screen reader what it is. */
 export function listing(text, name) {
