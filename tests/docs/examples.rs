@@ -55,6 +55,9 @@ const ENDS: [&str; 9] = [
 /// An operation that never ends its answer.
 pub const STREAM: &str = "followEvents";
 
+/// How long a delivery may take: four tries and the round after them, where the service is slow to come up.
+const PATIENCE: Duration = Duration::from_secs(150);
+
 /// An operation for a delivery that is not under way.
 pub const RETRY: &str = "retryDelivery";
 
@@ -171,10 +174,10 @@ pub async fn delivered(dev: &Dev) {
     let path = path.expect("an operation").target;
     loop {
         let delivery = dev.call(&path, None).await;
-        if delivery["state"] == "delivered" {
+        if delivery["delivery"]["state"] == "delivered" {
             return;
         }
-        assert!(asked.elapsed() < Duration::from_secs(30), "{delivery}");
+        assert!(asked.elapsed() < PATIENCE, "{delivery}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -21,7 +21,7 @@ const EXECUTE: &str = "
     const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
     const find = (selector) => document.querySelector(`.opblock[id$='-${operation}'] ${selector}`);
     const come = async (look) => {
-        while (performance.now() - begun < 18000) {
+        while (performance.now() - begun < 60000) {
             const found = look();
             if (found) return found;
             await pause(20);
@@ -35,7 +35,7 @@ const EXECUTE: &str = "
         // The button is there before the operation is: what is pressed too early does nothing.
         const calls = window.calls;
         await pause(150);
-        while (window.calls === calls && performance.now() - begun < 18000) {
+        while (window.calls === calls && performance.now() - begun < 60000) {
             find('.execute').click();
             for (let look = 0; look < 100 && window.calls === calls; look += 1) await pause(10);
         }
@@ -61,6 +61,9 @@ async fn every_example_that_the_page_executes_answers_what_it_is_for() {
 
 async fn execute_all(reader: &Reader) {
     reader.browser.dress(1280, 860, false).await;
+    // Longer than the script waits by itself.
+    let patience = json!({ "script": 70_000, "pageLoad": 70_000 });
+    reader.browser.post("timeouts", &patience).await;
     let source = json!({ "source": LISTEN });
     reader
         .browser
