@@ -7,7 +7,11 @@ use crate::{
     http::forms::text::ANY,
     payloads::{KINDS, Kind, Names, sample},
 };
-use schemars::{Schema as JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
+use schemars::{
+    Schema as JsonSchema, SchemaGenerator,
+    generate::SchemaSettings,
+    transform::{RecursiveTransform, Transform as _},
+};
 use serde_json::{Value, json};
 use utoipa::openapi::{
     Components, Content, ContentBuilder, HttpMethod, Info, License, OpenApiBuilder, PathItem, Paths, Ref, RefOr,
@@ -59,6 +63,13 @@ fn settings() -> SchemaSettings {
     settings.with_transform(RecursiveTransform(bound_text))
 }
 
+/// The body of a kind. The generator applies transforms to what bodies refer to, and to no body itself.
+fn schema_of(kind: &Kind, generator: &mut SchemaGenerator) -> JsonSchema {
+    let mut schema = (kind.schema)(generator);
+    RecursiveTransform(bound_text).transform(&mut schema);
+    schema
+}
+
 /// A text without a form of its own is any text.
 fn bound_text(schema: &mut JsonSchema) {
     let is_text = match schema.get("type") {
@@ -86,7 +97,7 @@ pub fn document() -> Value {
     let mut union = OneOfBuilder::new().description(Some("Any event; the member event tells which."));
     let mut discriminator = Discriminator::new("event");
     for kind in KINDS {
-        let mut schema = (kind.schema)(&mut generator);
+        let mut schema = schema_of(&kind, &mut generator);
         schema.remove("title");
         components
             .schemas
@@ -132,7 +143,7 @@ pub fn document() -> Value {
 pub fn event_schemas() -> Vec<(String, String)> {
     let schemas = KINDS.iter().map(|kind| {
         let mut generator = settings().into_generator();
-        let mut schema = (kind.schema)(&mut generator);
+        let mut schema = schema_of(kind, &mut generator);
         let definitions = generator.take_definitions(true);
         schema.insert(
             "$schema".to_owned(),
