@@ -378,15 +378,23 @@ async fn is_erased_later(app: &TestApp, partner: &Partner) {
     app.add_account(ID, &dollars("7734509922")).await.expect(404);
     assert_eq!(partner.count("erase").await, before, "not while it may be in flight");
     app.advance_ms(10_002);
-    app.follow_payers().await;
-    assert_eq!(partner.count("erase").await, before + 1);
+    let keys = "SELECT CAST(COUNT(*) AS TEXT) FROM payer_keys";
+    // A partner that does not answer in time is asked again.
+    for _ in 0..5 {
+        app.follow_payers().await;
+        if one(app, keys).await == "0" {
+            break;
+        }
+        app.advance_ms(5 * 60 * 1_000);
+    }
+    assert!(partner.count("erase").await > before);
     let calls = partner.calls().await;
     assert_eq!(
         calls.last().map(|call| call.method.as_str()),
         Some("DELETE"),
         "after all that was handed over: {calls:?}"
     );
-    assert_eq!(one(app, "SELECT CAST(COUNT(*) AS TEXT) FROM payer_keys").await, "0");
+    assert_eq!(one(app, keys).await, "0");
     app.erase_payer(ID).await.expect(404);
 }
 
@@ -399,14 +407,21 @@ async fn what_was_handed_to_the_partner_by_whoever_is_gone_is_erased_with_the_pa
         partner.behave(OffRampBehaviour::Slow);
         let before = partner.count(operation).await;
         let (account, payer) = (dollars("7734509911"), person(ID));
-        let gone = tokio::time::timeout(Duration::from_millis(700), async {
+        let call = async {
             match operation {
                 "add_account" => app.add_account(ID, &account).await,
                 _ => app.register_payer(&payer).await,
             }
-        });
-        assert!(gone.await.is_err(), "{operation}");
-        assert_eq!(partner.count(operation).await, before + 1);
+        };
+        let reached = async {
+            while partner.count(operation).await == before {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            answer = call => panic!("{operation} is answered before it is given up: {}", answer.text),
+            () = reached => {}
+        }
         partner.behave(OffRampBehaviour::Normal);
         is_erased_later(&app, &partner).await;
     }
