@@ -83,6 +83,13 @@ impl ParseFromJSON for FeePlanVersion {
 }
 
 text! {
+    /// Id of a payee destination. What is no id is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.
+    LinkDestinationText {
+        pattern: r"^[^\x00]*$",
+        length_max: 2048,
+        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
+    }
     /// Where a payer may go. What is safe is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.
     RedirectUrlText {
         pattern: r"^[^\x00]*$",
@@ -155,7 +162,7 @@ impl Example for SecurePaymentAccessPolicy {
 pub struct SecurePaymentItem {
     /// Where it is paid to; absent, at the destination that is set up. Another one is a 403
     #[oai(nullable)]
-    pub destination_id: Option<DestinationIdText>,
+    pub destination_id: Option<LinkDestinationText>,
     /// Amount in the token of the destination, human units
     pub amount: AskedAmountText,
     /// Fee on top of this amount, 0 to 100; needs `feeAddress`
@@ -682,7 +689,7 @@ impl SecurePaymentItem {
                 Ok(None) => Wanted::Unknown,
                 Err(_) => {
                     let field = format!("{place}destinationId");
-                    unreadable.push(FieldError::new(field, DestinationIdText::HINT));
+                    unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
                     Wanted::Unknown
                 }
             },

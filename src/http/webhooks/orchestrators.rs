@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateOrchestratorWebhookBody {
-    /// Where events are posted: https, or http on localhost outside production
+    /// Where events are posted: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
     pub url: HookUrlText,
     /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
     pub header_prefix: Option<HeaderPrefixText>,
