@@ -1,7 +1,7 @@
 //! The commands of this repository. Each prints the command that repairs what it found.
 //!
 //! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test, the abuse
-//! test, the fuzzer and the clients end with 1 when what they show does not hold.
+//! test, the fuzzer, the clients and the examination of a deployment end with 1 when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
 mod verbs;
@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, failure};
 
-use crate::verbs::{bench, check, clients, crash, dev, fuzz, lint, openapi, schema, test, tidy};
+use crate::verbs::{bench, check, clients, dev, fuzz, lint, member, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of this repository")]
@@ -56,7 +56,9 @@ enum Verb {
     /// Clients in five languages, generated from the documents, compiled and run against the service
     Clients(clients::Options),
     /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
-    Crash(crash::Options),
+    Crash(member::Options),
+    /// Whether a deployment does what the documents say, operation by operation
+    Conformance(member::Options),
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,6 +108,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Dev(options) => dev::run(options),
         Verb::Fuzz(options) => fuzz::run(options),
         Verb::Clients(options) => clients::run(options),
-        Verb::Crash(options) => crash::run(options),
+        Verb::Crash(options) => member::run("crash", options),
+        Verb::Conformance(options) => member::run("conformance", options),
     }
 }

@@ -87,7 +87,7 @@ text! {
     LinkDestinationText {
         pattern: r"^[^\x00]*$",
         length_max: 2048,
-        example: "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567@eip155:11155111#6B834D37:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
     }
     /// Where a payer may go. What is safe is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.

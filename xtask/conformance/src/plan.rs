@@ -2,6 +2,11 @@
 //!
 //! `{name}` in a text stands for a value that was given or that an earlier answer had.
 
+use std::collections::BTreeMap;
+
+/// Values by name.
+pub(crate) type Values = BTreeMap<String, String>;
+
 /// With what a call says who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credential {

@@ -1,7 +1,6 @@
 //! Calls of a deployment, each held against what the documents say about it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use xtask::service::permit;
 
 use crate::document::Operation;
 use crate::judge::{Exchange, Judge};
-use crate::plan::{COOKIE, Credential, Signing, Step};
+use crate::plan::{COOKIE, Credential, Signing, Step, Values};
 use crate::report::{Report, Verdict};
 use crate::target::Deployment;
 
@@ -31,9 +30,6 @@ const ORIGIN: &str = "https://conformance.example";
 
 /// The media type of a stream, which has no end.
 const STREAM: &str = "text/event-stream";
-
-/// Values by name.
-pub(crate) type Values = BTreeMap<String, String>;
 
 /// Headers of a call.
 pub(crate) type Sent = Vec<(&'static str, String)>;
