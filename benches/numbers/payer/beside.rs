@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
@@ -34,6 +34,10 @@ const REFUSED_MS_MAX: f64 = 3_500.0;
 
 /// Forged callbacks in a second.
 const FORGED_PER_S: u32 = 1_000;
+
+/// As long as a call waits for a partner that hangs. Once calls are refused at once, because nobody answered those before,
+/// callers who came back at once would measure a loop of refusals and not callers who wait.
+const WAIT: Duration = Duration::from_secs(3);
 
 /// How long the noise is there before the run begins.
 const HEAD_START: Duration = Duration::from_secs(1);
@@ -118,11 +122,17 @@ impl Noise {
     }
 }
 
-/// Registers payers, each of which is refused because the partner does not answer.
+/// Registers payers, each of which is refused because the partner does not answer; whoever is refused comes back once it
+/// would have waited.
 fn wait(stage: &Stage, service: &Running) -> Noise {
     let address = service.address;
     let calls: Vec<Vec<u8>> = (0..WAITING).map(|number| stage.registration(service, number)).collect();
-    Noise::of(move || Ok(load::run_each(address, calls.clone(), (WAITING, WAITING), 502)?.latencies))
+    Noise::of(move || {
+        let begun = Instant::now();
+        let refused = load::run_each(address, calls.clone(), (WAITING, WAITING), 502)?;
+        std::thread::sleep(WAIT.saturating_sub(begun.elapsed()));
+        Ok(refused.latencies)
+    })
 }
 
 /// Tells news that nobody signed.
