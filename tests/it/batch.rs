@@ -568,7 +568,10 @@ async fn what_cannot_be_paid_together_is_refused_in_order() {
         (with(3, json!({ "paymentCurrency": "TRX-tron" })), tron, ""),
         (with(3, json!({ "invoiceCurrency": "USDC-tron" })), tron, ""),
         (
-            with(3, json!({ "paymentCurrency": "USDC-base", "amount": "1.0000000000000000001" })),
+            with(
+                3,
+                json!({ "paymentCurrency": "USDC-base", "amount": "1.0000000000000000001" }),
+            ),
             several,
             "",
         ),
