@@ -2,7 +2,7 @@
 
 use super::{
     clock::MovableClock,
-    context_with, database_clock,
+    context_with, database_clock, dev_database,
     examples::{self, Foretold},
     log, off_ramp_sandbox, open_database,
     process::Process,
@@ -453,7 +453,7 @@ async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
     if let Some(known) = store::accounts::platform_of_wallet(ctx.db.reader(), wallet).await? {
         return Ok(known);
     }
-    let named = Foretold::ulids(ctx, &[examples::PLATFORM]);
+    let named = Foretold::ulids(ctx, &[dev_database::PLATFORM]);
     let platform = flows::platforms::create::run(&named, PLATFORM_NAME).await?;
     let tx = ctx.db.begin("bind_wallet").await?;
     store::accounts::bind_wallet(&tx, wallet, &platform, ctx.clock.now()).await?;

@@ -46,9 +46,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The platform: ids of requests depend on it.
-pub(super) const PLATFORM: &str = "01JZX4T9QK3M7N8P2R5S6V0WYA";
-
 /// The orchestrator.
 pub(super) const ORCHESTRATOR: &str = "01JZX4T9QK3M7N8P2R5S6V0WYF";
 

@@ -6,6 +6,7 @@ pub mod clock;
 mod counted;
 mod described;
 pub mod dev;
+mod dev_database;
 pub mod documents;
 mod examples;
 pub mod health;

@@ -3,7 +3,7 @@
 use crate::{
     adapters::clock::SystemClock,
     boot::{
-        clock, context,
+        clock, context, dev_database,
         documents::{self, Document},
         health::{self, Health, Report},
         identity::Identity,
@@ -54,9 +54,17 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 /// Serves until the process is told to stop.
+///
+/// Errors: a database of `prs dev` in production.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
-    let ctx = context(settings, open_database(settings).await?)?;
-    run_with(settings, ctx, Process::new(role), || {}).await
+    let db = open_database(settings).await?;
+    if settings.http.production && dev_database::is_of_dev(&db).await? {
+        bail!(
+            "database.url: `prs dev` made this database, and everybody knows the wallet and the password in it; use \
+             another one, or set http.production to false"
+        );
+    }
+    run_with(settings, context(settings, db)?, Process::new(role), || {}).await
 }
 
 /// Serves with handles that are already built; `ready` is called once connections are accepted.

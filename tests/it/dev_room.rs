@@ -6,6 +6,7 @@ use crate::support::{
     clock::FixedClock,
     dev::Dev,
     payers::{dollars, person},
+    program,
 };
 use alloy::{
     primitives::{B256, U256},
@@ -353,6 +354,23 @@ async fn the_off_ramp_partner_behaves_as_the_room_says() {
     let body = json!({ "behaviour": "down" });
     assert_eq!(post(&served, "/_dev/offramp", &foreign, &body.to_string()).await.0, 403);
     app.post("/_dev/offramp").json(&body).send().await.expect(404);
+}
+
+#[tokio::test]
+async fn production_refuses_a_database_that_prs_dev_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let database = dev.text("/databaseUrl").to_owned();
+    drop(dev);
+    let mut serve = program::prs(folder.path());
+    serve
+        .env("PRS_DATABASE__URL", &database)
+        .env("PRS_HTTP__LISTEN", "127.0.0.1:0")
+        .env("PRS_HTTP__METRICS_LISTEN", "127.0.0.1:0");
+    let output = serve.arg("serve").output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("database.url: `prs dev` made this database"), "{said}");
 }
 
 #[tokio::test]
