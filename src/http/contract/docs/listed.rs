@@ -16,7 +16,6 @@ pub(super) const ORDER: [&str; 14] = [
     "payouts",
     "secure payments",
     "payers",
-    "payment details",
     "currencies",
     "client ids",
     "destinations",
@@ -25,6 +24,7 @@ pub(super) const ORDER: [&str; 14] = [
     "sessions",
     "api keys",
     "orchestrators",
+    "provider callbacks",
 ];
 
 /// What is in the documents.

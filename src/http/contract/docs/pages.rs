@@ -305,7 +305,11 @@ fn shown(group: &Group) -> Markup {
     html! {
         div.group data-name=(group.name) {
             h3 { (group.name) }
-            p.quiet { (group.about) }
+            p.quiet {
+                @for (turn, part) in group.about.split('`').enumerate() {
+                    @if turn % 2 == 1 { code { (part) } } @else { (part) }
+                }
+            }
             @for operation in &group.operations {
                 details #(operation.id) data-operation=(operation.id) data-document=(operation.document)
                     data-path=(operation.path) data-method=(operation.method) {
