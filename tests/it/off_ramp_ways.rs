@@ -124,11 +124,20 @@ async fn paid(fiat: &Fiat, account: &str, parts: &[(u64, u64)]) -> String {
     id
 }
 
+/// What it is called, how the account ends, what was asked for and sent, what is told, and the state at the end.
+type Way = (
+    &'static str,
+    &'static str,
+    &'static [(u64, u64)],
+    Vec<&'static str>,
+    &'static str,
+);
+
 #[tokio::test]
 async fn every_way_of_a_payment_is_told_step_by_step() {
     const TEN: u64 = 10_000_000;
     let bounced = ["payment.processing bounced", "payment.failed bounced"];
-    let ways: [(&str, &str, &[(u64, u64)], Vec<&str>, &str); 6] = [
+    let ways: [Way; 6] = [
         ("the whole", "7890", &[(TEN, TEN)], THROUGH.to_vec(), "paid"),
         (
             "a part, then the rest",

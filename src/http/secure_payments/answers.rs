@@ -551,10 +551,6 @@ pub struct BatchCalldata {
 }
 
 /// The transactions that pay a secure payment.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each call, and it is written at once"
-)]
 #[derive(Debug, Clone, Union)]
 pub enum SecureCalldata {
     /// Of one request
