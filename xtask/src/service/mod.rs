@@ -1,5 +1,9 @@
 //! The running service, seen from outside.
 
+pub mod chain;
 pub mod client;
 pub mod delivery;
+pub mod dev;
+pub mod hooks;
 pub mod permit;
+pub mod ready;

@@ -1,31 +1,20 @@
 //! `cargo xtask dev`: the service with everything around it on this machine, and what to do with it.
 
-mod chain;
 mod demo;
-mod ready;
 mod sign;
 
 use std::env;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use xtask::machine::command::{self, POLL, Running};
+use xtask::machine::command::{self, POLL};
 use xtask::machine::failure::{Failure, Outcome};
-use xtask::machine::{packages, workspace};
-
-use self::ready::{Ready, sample_request};
-
-/// The service migrates, starts a chain and deploys contracts before it is ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(180);
-
-/// How much of the log is shown when the service does not come up.
-const LOG_LINES_SHOWN: usize = 30;
+use xtask::machine::packages;
+use xtask::service::chain;
+use xtask::service::dev::{Dev, scratch};
+use xtask::service::ready::{Ready, sample_request};
 
 /// How `cargo xtask dev` runs the service.
 #[derive(Debug, clap::Args)]
@@ -80,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         None => {}
     }
     packages::ensure_chain_node()?;
-    let mut service = Service::start(options)?;
+    let mut service = Dev::start(options.port, options.data.as_deref())?;
     if options.demo {
         return demo::run(&service.ready).map_err(|error| Failure::StepFailed(service.explain(error)));
     }
@@ -98,87 +87,6 @@ pub(crate) fn run(options: &Options) -> Outcome {
     drop(service);
     let _ = fs::remove_file(state_file()?);
     Ok(ended?)
-}
-
-/// A running `prs dev`, ended with this value.
-struct Service {
-    running: Running,
-    ready: Ready,
-    log: PathBuf,
-}
-
-impl Service {
-    fn start(options: &Options) -> Result<Self> {
-        let prs = workspace::build_prs()?;
-        let log = scratch()?.join("dev.log");
-        let mut command = Command::new(prs);
-        command.args(["dev", "--json"]);
-        if let Some(port) = options.port {
-            command.args(["--port", &port.to_string()]);
-        }
-        if let Some(data) = &options.data {
-            command.arg("--data").arg(data);
-        }
-        command
-            .current_dir(workspace::root())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log)?);
-        let mut running = Running::start(&mut command)?;
-        let ready = wait_until_ready(&mut running).map_err(|error| with_log(error, &log))?;
-        Ok(Self { running, ready, log })
-    }
-
-    /// Adds the end of the log to an error.
-    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        with_log(error, &self.log)
-    }
-}
-
-fn with_log(error: anyhow::Error, log: &Path) -> anyhow::Error {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-    eprintln!("--- the end of {}\n{}\n---", log.display(), shown.join("\n"));
-    error
-}
-
-fn wait_until_ready(running: &mut Running) -> Result<Ready> {
-    let output = running
-        .child()
-        .stdout
-        .take()
-        .context("the service has no standard output")?;
-    let (sender, receiver) = mpsc::channel();
-    // The pipe is read to its end, because a full one would stop the service.
-    std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-    });
-    let deadline = Instant::now() + READY_TIMEOUT;
-    loop {
-        match receiver.recv_timeout(POLL) {
-            Ok(line) => return Ready::parse(&line),
-            Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(POLL);
-                running.still_running()?;
-                bail!("`prs dev` closed its standard output before it was ready");
-            }
-            Err(RecvTimeoutError::Timeout) if command::interrupted() => bail!("interrupted"),
-            Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                bail!("`prs dev` is not ready after {} s", READY_TIMEOUT.as_secs());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
-}
-
-/// The folder for what a run leaves behind: logs, and where the running service is.
-fn scratch() -> Result<PathBuf> {
-    let folder = workspace::target_directory()?.join("xtask");
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 fn state_file() -> Result<PathBuf> {
@@ -253,27 +161,4 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     println!("see it paid:");
     println!("  curl -s {base_url}/v2/request/REQUEST_ID -H 'x-api-key: {key}'");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_that_ends_before_it_is_ready_is_an_error() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "exit 7"]).stdout(Stdio::piped());
-        let mut running = Running::start(&mut command).unwrap();
-        assert!(wait_until_ready(&mut running).is_err());
-    }
-
-    #[test]
-    fn the_first_line_of_the_service_says_where_it_is() {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", r#"echo '{"apiKey": "k"}'; sleep 60"#])
-            .stdout(Stdio::piped());
-        let mut running = Running::start(&mut command).unwrap();
-        assert_eq!(wait_until_ready(&mut running).unwrap().member("/apiKey").unwrap(), "k");
-    }
 }

@@ -6,10 +6,9 @@ use std::{fs, io};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use xtask::service::chain::Chain;
 use xtask::service::permit::typed_data;
-
-use super::chain::Chain;
-use super::ready::Ready;
+use xtask::service::ready::Ready;
 
 /// Reads the answer of POST /v2/payouts from a file or from standard input; returns the signature of its payer.
 pub(super) fn sign(ready: &Ready, answer: Option<&Path>) -> Result<String> {

@@ -2,45 +2,52 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use xtask::service::client::Client;
+
+use crate::service::client::Client;
 
 /// What `prs dev --json` says when it is ready.
-pub(super) struct Ready(Value);
+pub struct Ready(Value);
 
 impl Ready {
     /// Reads the one line of standard output.
-    pub(super) fn parse(line: &str) -> Result<Self> {
+    pub fn parse(line: &str) -> Result<Self> {
         let value = serde_json::from_str(line).with_context(|| format!("`prs dev --json` printed `{line}`"))?;
         Ok(Self(value))
     }
 
     /// The line again.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.0.to_string()
     }
 
     /// A member by JSON pointer.
-    pub(super) fn member(&self, pointer: &str) -> Result<&str> {
+    pub fn member(&self, pointer: &str) -> Result<&str> {
         self.0
             .pointer(pointer)
             .and_then(Value::as_str)
             .with_context(|| format!("`prs dev --json` names no {pointer}"))
     }
 
+    /// An object by JSON pointer.
+    pub fn object(&self, pointer: &str) -> Result<&serde_json::Map<String, Value>> {
+        let object = self.0.pointer(pointer).and_then(Value::as_object);
+        object.with_context(|| format!("`prs dev --json` names no {pointer}"))
+    }
+
     /// A caller with a credential of the seeded tenant: the name of its header, and where the line has it.
-    pub(super) fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
+    pub fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
         let headers = vec![(header, self.member(pointer)?.to_owned())];
         Ok(Client::new(self.member("/baseUrl")?, headers))
     }
 
     /// The address of an unlocked account of the local chain.
-    pub(super) fn account(&self, index: usize) -> Result<&str> {
+    pub fn account(&self, index: usize) -> Result<&str> {
         self.member(&format!("/chain/accounts/{index}/address"))
     }
 }
 
 /// The request that the printed curl and the demonstration create.
-pub(super) fn sample_request(payee: &str) -> Value {
+pub fn sample_request(payee: &str) -> Value {
     json!({"payee": payee, "amount": "1.5", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia"})
 }
 

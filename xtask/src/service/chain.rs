@@ -4,31 +4,48 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use xtask::machine::command::{self, POLL};
-use xtask::service::client::{Call, Client};
 
-use super::ready::Ready;
+use crate::machine::command::{self, POLL};
+use crate::service::client::{Call, Client};
+use crate::service::ready::Ready;
 
 /// How long a transaction may take to be in a block of the local chain.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Speaks JSON-RPC.
-pub(super) struct Chain(Client);
+pub struct Chain(Client);
 
 impl Chain {
+    /// The node at an address.
+    pub fn at(rpc_url: &str) -> Self {
+        Self(Client::new(rpc_url, Vec::new()))
+    }
+
     /// The node of a running service.
-    pub(super) fn of(ready: &Ready) -> Result<Self> {
-        Ok(Self(Client::new(ready.member("/chain/rpcUrl")?, Vec::new())))
+    pub fn of(ready: &Ready) -> Result<Self> {
+        Ok(Self::at(ready.member("/chain/rpcUrl")?))
     }
 
     /// Makes one call.
-    pub(super) fn call(&self, method: &str, params: &Value) -> Result<Value> {
+    pub fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut answer = self.0.call("", &Call::Post(&body))?.expect(200)?;
         match answer.get("error") {
             Some(error) => bail!("{method}: {error}"),
             None => Ok(answer["result"].take()),
         }
+    }
+
+    /// Sends the transactions of an answer from an unlocked account, in their order; returns their hashes.
+    pub fn send_all(&self, answer: &Value, payer: &str) -> Result<Vec<String>> {
+        let transactions = transactions(answer);
+        if transactions.is_empty() {
+            bail!("the answer has no transactions: {answer}");
+        }
+        let sent = transactions
+            .into_iter()
+            .map(|transaction| self.send(payer, transaction));
+        sent.collect()
     }
 
     /// Sends one transaction of an answer from an unlocked account; returns its hash once it succeeded.
@@ -54,24 +71,15 @@ impl Chain {
 }
 
 /// Asks the service for the transactions that pay a request and sends them from an account; returns their hashes.
-pub(super) fn pay(service: &Client, ready: &Ready, request_id: &str, account: usize) -> Result<Vec<String>> {
+pub fn pay(service: &Client, ready: &Ready, request_id: &str, account: usize) -> Result<Vec<String>> {
     let payer = ready.account(account)?;
     let answer = service.get(&format!("/v2/request/{request_id}/pay?wallet={payer}"))?;
     send_all(ready, &answer, account)
 }
 
 /// Sends the transactions of an answer from an account, in their order; returns their hashes.
-pub(super) fn send_all(ready: &Ready, answer: &Value, account: usize) -> Result<Vec<String>> {
-    let chain = Chain::of(ready)?;
-    let payer = ready.account(account)?;
-    let transactions = transactions(answer);
-    if transactions.is_empty() {
-        bail!("the answer has no transactions: {answer}");
-    }
-    let sent = transactions
-        .into_iter()
-        .map(|transaction| chain.send(payer, transaction));
-    sent.collect()
+pub fn send_all(ready: &Ready, answer: &Value, account: usize) -> Result<Vec<String>> {
+    Chain::of(ready)?.send_all(answer, ready.account(account)?)
 }
 
 /// The transactions of an answer of `/pay`, of a payout or of a batch: approvals first, the payment last.
