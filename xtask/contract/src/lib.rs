@@ -1,4 +1,4 @@
-//! Compares OpenAPI documents by meaning.
+//! Compares OpenAPI documents by meaning, and writes their schemas for validators.
 
 pub mod compat;
 pub mod conformance;
@@ -6,4 +6,5 @@ pub mod deviations;
 mod document;
 mod meaning;
 pub mod rules;
+pub mod validation;
 mod walk;
