@@ -1,0 +1,406 @@
+//! Calls of a deployment, each held against what the documents say about it.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::http::Request;
+use xtask::machine::command;
+use xtask::service::chain::Chain;
+use xtask::service::hooks::Headers;
+use xtask::service::permit;
+
+use crate::document::Operation;
+use crate::judge::{Exchange, Judge};
+use crate::plan::{COOKIE, Credential, Signing, Step, Values};
+use crate::report::{Report, Verdict};
+use crate::target::Deployment;
+
+/// How often a call is repeated that came too early.
+const TRIES: usize = 4;
+
+/// The longest answer of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The page of the client ID that a run creates.
+const ORIGIN: &str = "https://conformance.example";
+
+/// The media type of a stream, which has no end.
+const STREAM: &str = "text/event-stream";
+
+/// Headers of a call.
+pub(crate) type Sent = Vec<(&'static str, String)>;
+
+/// A deployment, and what is known about it so far.
+pub(crate) struct Walk<'a> {
+    agent: Agent,
+    operations: Vec<Operation<'a>>,
+    /// Signs for the payer, whose account it has unlocked.
+    chain: Option<Chain>,
+    judge: RefCell<Judge>,
+    /// Texts for the places in braces.
+    pub(crate) values: Values,
+    pub(crate) report: Report,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(deployment: &'a Deployment<'_>, values: Values) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_global(Some(CALL_TIMEOUT))
+            .allow_non_standard_methods(true)
+            .build();
+        let documents = deployment.documents;
+        let mut operations = Operation::all(&documents.v2, &deployment.url);
+        operations.extend(Operation::all(&documents.auth, &deployment.auth_url));
+        Self {
+            agent: config.into(),
+            operations,
+            chain: deployment.rpc_url.as_deref().map(Chain::at),
+            judge: RefCell::default(),
+            values,
+            report: Report::default(),
+        }
+    }
+
+    /// Every operation of the documents.
+    pub(crate) fn operations(&self) -> &[Operation<'a>] {
+        &self.operations
+    }
+
+    /// Goes through steps in their order; one without the values it needs is left out, and said to be.
+    pub(crate) fn steps(&mut self, steps: &[Step]) -> Result<()> {
+        for step in steps {
+            if command::interrupted() {
+                bail!("interrupted");
+            }
+            let verdict = match self.step(step) {
+                Ok(verdict) => verdict,
+                Err(Missing(why)) => Verdict::LeftOut(why),
+            };
+            self.report.add(step.operation, &step.status.to_string(), verdict);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<Verdict, Missing> {
+        let operation = self.operation(step.operation)?;
+        let headers = self.headers(step.credential)?;
+        step.needs.map_or(Ok(String::new()), |name| self.value(name))?;
+        let mut path = operation.path.to_owned();
+        for (name, value) in step.path {
+            path = path.replace(&format!("{{{name}}}"), &encoded(&self.filled(value)?));
+        }
+        let mut query = Vec::new();
+        for part in step.query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            query.push(format!("{name}={}", encoded(&self.filled(value)?)));
+        }
+        let body = self.filled_body(step.body)?;
+        let exchange = match self.call(operation, &path, &query.join("&"), &headers, &body) {
+            Ok(exchange) => exchange,
+            Err(error) => return Ok(Verdict::Failed(vec![format!("{error:#}")])),
+        };
+        if let Some(refusal) = refused(step, &exchange) {
+            return Ok(match self.judged(operation, &exchange, exchange.status) {
+                Verdict::Held => Verdict::LeftOut(format!("it is not offered: {refusal}")),
+                wrong => wrong,
+            });
+        }
+        let verdict = self.judged(operation, &exchange, step.status);
+        if verdict == Verdict::Held {
+            self.keep(step, &exchange);
+        }
+        Ok(verdict)
+    }
+
+    /// Keeps what later calls need of an answer, and the signature of the payer over it where there is who signs.
+    fn keep(&mut self, step: &Step, exchange: &Exchange) {
+        let body = exchange.json();
+        for (name, pointer) in step.keep {
+            let value = match (*pointer == COOKIE, body.pointer(pointer)) {
+                (true, _) => session(&exchange.headers),
+                (false, value) => value.and_then(text),
+            };
+            self.values.extend(value.map(|value| ((*name).to_owned(), value)));
+        }
+        if let (Some((name, signing)), Some(chain)) = (step.signed, &self.chain) {
+            match sign(
+                chain,
+                self.values.get("payer").map_or("", String::as_str),
+                &body,
+                signing,
+            ) {
+                Ok(signature) => drop(self.values.insert(name.to_owned(), signature)),
+                Err(error) => eprintln!("{}: the node does not sign: {error:#}", step.operation),
+            }
+        }
+    }
+
+    /// Everything in which an answer differs from the document.
+    pub(crate) fn judged(&self, operation: Operation<'_>, exchange: &Exchange, status: u16) -> Verdict {
+        self.judge.borrow_mut().verdict(operation, exchange, status)
+    }
+
+    /// Calls, and waits when it was too early. Of a stream the first message is read.
+    pub(crate) fn call(
+        &self,
+        operation: Operation<'_>,
+        path: &str,
+        query: &str,
+        headers: &Sent,
+        body: &str,
+    ) -> Result<Exchange> {
+        let mark = if query.is_empty() { "" } else { "?" };
+        let url = format!("{}{path}{mark}{query}", operation.base_url);
+        let method = operation.method.to_uppercase();
+        for _ in 0..TRIES {
+            let mut request = Request::builder().method(method.as_str()).uri(&url);
+            for (name, value) in headers {
+                request = request.header(*name, value);
+            }
+            let response = if operation.takes_body() {
+                let request = request.header("content-type", "application/json");
+                self.agent.run(request.body(body.to_owned())?)
+            } else {
+                self.agent.run(request.body(())?)
+            };
+            let mut response = response.with_context(|| format!("{method} {path}"))?;
+            let status = response.status().as_u16();
+            let headers: Headers = response
+                .headers()
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap_or_default().to_owned()))
+                .collect();
+            if status == 429 {
+                let wait = headers.get("retry-after").and_then(|seconds| seconds.parse().ok());
+                std::thread::sleep(Duration::from_secs(wait.unwrap_or(1)));
+                continue;
+            }
+            let is_stream = headers.get("content-type").is_some_and(|kind| kind.starts_with(STREAM));
+            let body = match is_stream {
+                true => first_message(response.body_mut().as_reader())?,
+                false => response.body_mut().read_to_vec()?,
+            };
+            return Ok(Exchange { status, headers, body });
+        }
+        bail!("{method} {path} was answered 429 {TRIES} times")
+    }
+
+    pub(crate) fn operation(&self, id: &str) -> Result<Operation<'a>, Missing> {
+        let found = self.operations.iter().find(|operation| operation.id == id);
+        found
+            .copied()
+            .ok_or_else(|| Missing(format!("the documents have no {id}")))
+    }
+
+    pub(crate) fn headers(&self, credential: Credential) -> Result<Sent, Missing> {
+        let session = |own: &str| -> Result<Sent, Missing> {
+            let found = self.values.get(own).or_else(|| self.values.get("session"));
+            let token = found.ok_or_else(|| missing("session"))?;
+            Ok(vec![("authorization", format!("Bearer {token}"))])
+        };
+        Ok(match credential {
+            Credential::Key => vec![("x-api-key", self.value("apiKey")?)],
+            Credential::Client => vec![("x-client-id", self.value("clientId")?), ("origin", ORIGIN.to_owned())],
+            Credential::Orchestrator => vec![("x-orchestrator-key", self.value("orchestratorKey")?)],
+            Credential::Wallet => session("walletSession")?,
+            Credential::Account => session("accountSession").or_else(|_| session("walletSession"))?,
+            Credential::Nobody => Vec::new(),
+        })
+    }
+
+    /// The first credential that an operation accepts and that there is.
+    pub(crate) fn good_headers(&self, operation: Operation<'_>) -> Result<Sent, Missing> {
+        let mut missing = None;
+        for scheme in operation.schemes() {
+            let credential = match scheme {
+                "ApiKey" => Credential::Key,
+                "ClientId" => Credential::Client,
+                "OrchestratorKey" => Credential::Orchestrator,
+                "SessionBearer" => Credential::Account,
+                _ => continue,
+            };
+            match self.headers(credential) {
+                Ok(headers) => return Ok(headers),
+                Err(why) => missing = Some(why),
+            }
+        }
+        missing.map_or(Ok(Vec::new()), Err)
+    }
+
+    fn value(&self, name: &str) -> Result<String, Missing> {
+        self.values.get(name).cloned().ok_or_else(|| missing(name))
+    }
+
+    /// A text with its places filled.
+    pub(crate) fn filled(&self, text: &str) -> Result<String, Missing> {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else {
+                break;
+            };
+            filled.push_str(before);
+            filled.push_str(&self.value(name)?);
+            rest = after;
+        }
+        Ok(filled + rest)
+    }
+
+    /// A body with its places filled; the braces of JSON itself stay.
+    pub(crate) fn filled_body(&self, text: &str) -> Result<String, Missing> {
+        let Ok(mut body) = serde_json::from_str::<Value>(text) else {
+            return Ok(String::new());
+        };
+        self.fill(&mut body)?;
+        Ok(body.to_string())
+    }
+
+    fn fill(&self, value: &mut Value) -> Result<(), Missing> {
+        match value {
+            // Numbers are written without quotes.
+            Value::String(text) if text == "{chainId}" => *value = json!(self.value("chainId")?.parse::<u64>().ok()),
+            Value::String(text) => *text = self.filled(text)?,
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill(item))?,
+            Value::Object(members) => members.values_mut().try_for_each(|member| self.fill(member))?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Why a check cannot be made.
+#[derive(Debug)]
+pub(crate) struct Missing(pub(crate) String);
+
+/// What opens a check that lacks a value.
+pub(crate) fn missing(name: &str) -> Missing {
+    Missing(match name {
+        "receiver" | "webhookId" | "secret" | "clientWebhookId" | "orchestratorWebhookId" => {
+            "the deployment reaches no receiver of this run; --receiver-url names one".to_owned()
+        }
+        "destinationId" => "the platform has no destination that is known; --destination-id names one".to_owned(),
+        "orchestratorKey" => "no orchestrator is known; --orchestrator-key is one".to_owned(),
+        "session" => "nobody is signed in; --session is a session, and with --rpc-url a wallet signs in".to_owned(),
+        "paidRequestId" | "eventId" | "deliveryId" => {
+            "nothing was paid; --rpc-url names a node of a test chain that pays".to_owned()
+        }
+        "accountId" => "no account was registered".to_owned(),
+        "payerId" => "no payer was registered".to_owned(),
+        "recurringId" => "no recurring payment was made".to_owned(),
+        _ if name.ends_with("ignature") => {
+            "nobody signs for the payer; --rpc-url names a node that has the account unlocked".to_owned()
+        }
+        _ => format!("no earlier answer had {name}"),
+    })
+}
+
+/// What a deployment says that does not offer what a step asks for.
+fn refused(step: &Step, exchange: &Exchange) -> Option<String> {
+    let (status, words) = step.unless?;
+    let body = exchange.json();
+    let sentence = body["errors"][0]["message"]
+        .as_str()
+        .or_else(|| body["message"].as_str())?;
+    (exchange.status == status && sentence.contains(words)).then(|| sentence.to_owned())
+}
+
+/// The session that an answer opened.
+fn session(headers: &Headers) -> Option<String> {
+    let cookie = headers.get(COOKIE)?.split(';').next()?;
+    Some(cookie.split_once("session_token=")?.1.to_owned())
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// The signature of an account that a node has unlocked.
+fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Result<String> {
+    let signature = match signing {
+        Signing::Text(member) => {
+            let message = answer
+                .pointer(member)
+                .and_then(Value::as_str)
+                .context("nothing to sign")?;
+            let digits: String = message.bytes().map(|byte| format!("{byte:02x}")).collect();
+            chain.call("personal_sign", &json!([format!("0x{digits}"), account]))?
+        }
+        Signing::Data => {
+            let mut data = answer.clone();
+            data["types"]["EIP712Domain"] = json!([
+                { "name": "name", "type": "string" },
+                { "name": "version", "type": "string" },
+                { "name": "chainId", "type": "uint256" },
+            ]);
+            chain.call("eth_signTypedData_v4", &json!([account, data]))?
+        }
+        Signing::Permit => {
+            let (payer, data) = permit::typed_data(answer)?;
+            chain.call("eth_signTypedData_v4", &json!([payer, data]))?
+        }
+    };
+    signature
+        .as_str()
+        .map(str::to_owned)
+        .context("the node gave no signature")
+}
+
+/// Reads a stream up to the end of the first message that says something.
+fn first_message(mut reader: impl Read) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut byte = [0];
+    while reader.read(&mut byte)? == 1 {
+        text.extend(byte);
+        let has_said = text.windows(5).any(|window| window == b"data:");
+        if has_said && text.ends_with(b"\n\n") {
+            break;
+        }
+    }
+    Ok(text)
+}
+
+/// A text as a part of a URL.
+pub(crate) fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_what_the_cookie_holds() {
+        let headers = |cookie: &str| Headers::from([(COOKIE.to_owned(), cookie.to_owned())]);
+        assert_eq!(session(&headers("session_token=ab; Path=/")).as_deref(), Some("ab"));
+        assert_eq!(
+            session(&headers("__Host-session_token=ab; Secure")).as_deref(),
+            Some("ab")
+        );
+        assert_eq!(session(&headers("other=ab")), None);
+    }
+
+    #[test]
+    fn a_stream_is_read_to_the_end_of_its_first_message() {
+        let stream: &[u8] = b": \n\nid: 01\ndata: {}\n\nid: 02\n";
+        assert_eq!(first_message(stream).unwrap(), b": \n\nid: 01\ndata: {}\n\n");
+    }
+
+    #[test]
+    fn what_stands_in_a_url_is_encoded() {
+        assert_eq!(encoded("a#b:c d"), "a%23b%3Ac%20d");
+    }
+}
