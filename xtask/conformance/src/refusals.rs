@@ -1,0 +1,171 @@
+//! What every operation refuses: a caller without a credential, a body that is no JSON, a text of the wrong form, an id
+//! that nobody has; and how it answers what was asked before.
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+use xtask::machine::command;
+
+use crate::document::Operation;
+use crate::plan::Credential;
+use crate::report::Verdict;
+use crate::walk::{Missing, Sent, Walk, encoded};
+
+/// Ids of the right form that nobody has.
+const NO_ULID: &str = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
+const NO_REQUEST: &str = "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
+const NO_NAME: &str = "NO-SUCH-THING";
+
+/// How the pattern of a ULID begins.
+const ULID: &str = "^[0-7]";
+
+/// How the pattern of a number or a time begins.
+const DIGITS: &str = "^[0-9]";
+
+/// No ULID, no number and no time.
+const WRONG: &str = "~";
+
+/// Where partners of the operator call.
+const CALLBACKS: &str = "/v2/provider-callbacks/";
+
+/// A body that ends too early.
+const NO_JSON: &str = "{\"";
+
+/// Has every operation refuse what its document says that it refuses.
+pub(crate) fn all(walk: &mut Walk<'_>) -> Result<()> {
+    for operation in walk.operations().to_vec() {
+        if command::interrupted() {
+            bail!("interrupted");
+        }
+        let path = path_of(operation, None);
+        let query = required_query(operation);
+        let example = operation.example_body().to_string();
+        // The off-ramp partner proves itself by a signature, which is looked at before everything else.
+        let is_signed = operation.path.starts_with(CALLBACKS);
+        if operation.schemes().next().is_some() || is_signed {
+            refuse(walk, operation, (&path, &query), &Vec::new(), &example, 401);
+        }
+        if is_signed {
+            let why = "only the partner can sign a callback".to_owned();
+            walk.report.add(operation.id, "200", Verdict::LeftOut(why));
+            continue;
+        }
+        let headers = match walk.good_headers(operation) {
+            Ok(headers) => headers,
+            Err(Missing(why)) => {
+                walk.report.add(operation.id, "400", Verdict::LeftOut(why));
+                continue;
+            }
+        };
+        if operation.response(400).is_some() {
+            if operation.takes_body() {
+                refuse(walk, operation, (&path, &query), &headers, NO_JSON, 400);
+            }
+            if let Some(name) = parameter_of(operation, "path", ULID) {
+                let path = path_of(operation, Some(name));
+                refuse(walk, operation, (&path, &query), &headers, &example, 400);
+            }
+            if let Some(name) = parameter_of(operation, "query", DIGITS) {
+                let query = format!("{name}={WRONG}");
+                refuse(walk, operation, (&path, &query), &headers, &example, 400);
+            }
+        }
+        if operation.path.contains('{') && operation.response(404).is_some() {
+            refuse(walk, operation, (&path, &query), &headers, &example, 404);
+        }
+    }
+    Ok(())
+}
+
+fn refuse(
+    walk: &mut Walk<'_>,
+    operation: Operation<'_>,
+    (path, query): (&str, &str),
+    headers: &Sent,
+    body: &str,
+    status: u16,
+) {
+    let verdict = match walk.call(operation, path, query, headers, body) {
+        Ok(exchange) => walk.judged(operation, &exchange, status),
+        Err(error) => Verdict::Failed(vec![format!("{error:#}")]),
+    };
+    walk.report.add(operation.id, &status.to_string(), verdict);
+}
+
+/// The same call twice with an idempotency key: one answer, which says the second time that it is a repetition; another
+/// call with the key is refused.
+pub(crate) fn idempotency(walk: &mut Walk<'_>) -> Result<()> {
+    const BODY: &str = r#"{"payee":"{payee}","amount":"1","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}"#;
+    const OTHER: &str = r#"{"payee":"{payee}","amount":"2","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}"#;
+    let prepared = (|| -> Result<_, Missing> {
+        let mut headers = walk.headers(Credential::Key)?;
+        headers.push(("idempotency-key", walk.filled("{name}-idempotency")?));
+        let bodies = (walk.filled_body(BODY)?, walk.filled_body(OTHER)?);
+        Ok((walk.operation("createRequest")?, headers, bodies))
+    })();
+    let verdict = match prepared {
+        Err(Missing(why)) => Verdict::LeftOut(why),
+        Ok((operation, headers, (body, other))) => {
+            let first = walk.call(operation, operation.path, "", &headers, &body)?;
+            let second = walk.call(operation, operation.path, "", &headers, &body)?;
+            let mut wrong = Vec::new();
+            if first.body != second.body {
+                wrong.push("the second answer differs from the first".to_owned());
+            }
+            if second.headers.get("idempotency-replayed").map(String::as_str) != Some("true") {
+                wrong.push("the second answer has no `idempotency-replayed: true`".to_owned());
+            }
+            let other = walk.call(operation, operation.path, "", &headers, &other)?;
+            if let Verdict::Failed(further) = walk.judged(operation, &other, 409) {
+                wrong.extend(further);
+            }
+            Verdict::of(wrong)
+        }
+    };
+    walk.report.add("createRequest", "idempotency", verdict);
+    Ok(())
+}
+
+/// The path of an operation with ids that nobody has, but for a parameter whose form is wrong.
+fn path_of(operation: Operation<'_>, wrong: Option<&str>) -> String {
+    let mut path = operation.path.to_owned();
+    for parameter in operation.parameters("path") {
+        let name = parameter["name"].as_str().unwrap_or_default();
+        let value = match pattern(parameter) {
+            _ if wrong == Some(name) => WRONG,
+            pattern if pattern.starts_with(ULID) => NO_ULID,
+            _ if name == "requestId" => NO_REQUEST,
+            // Its form has a checksum, so it is that of the example.
+            _ if name == "destinationId" => parameter["example"].as_str().unwrap_or_default(),
+            _ => NO_NAME,
+        };
+        path = path.replace(&format!("{{{name}}}"), &encoded(value));
+    }
+    path
+}
+
+/// The first parameter of a kind whose form begins like this.
+fn parameter_of<'a>(operation: Operation<'a>, kind: &'static str, form: &str) -> Option<&'a str> {
+    let mut parameters = operation.parameters(kind);
+    let found = parameters.find(|parameter| pattern(parameter).starts_with(form))?;
+    found["name"].as_str()
+}
+
+fn pattern(parameter: &Value) -> &str {
+    parameter["schema"]["pattern"].as_str().unwrap_or_default()
+}
+
+/// Query parameters without which an operation does not look further, with the values of their examples.
+fn required_query(operation: Operation<'_>) -> String {
+    let required = operation
+        .parameters("query")
+        .filter(|parameter| parameter["required"] == true);
+    let texts = required.filter_map(|parameter| {
+        let example = match &parameter["example"] {
+            Value::String(text) => text.clone(),
+            Value::Null => return None,
+            other => other.to_string(),
+        };
+        Some(format!("{}={}", parameter["name"].as_str()?, encoded(&example)))
+    });
+    texts.collect::<Vec<_>>().join("&")
+}
