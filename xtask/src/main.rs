@@ -1,7 +1,7 @@
 //! The commands of this repository. Each prints the command that repairs what it found.
 //!
-//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test and the
-//! abuse test end with 1 when what they show does not hold.
+//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test, the
+//! abuse test and the examination of a deployment end with 1 when what they show does not hold.
 //! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
 
 mod verbs;
@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, failure};
 
-use crate::verbs::{bench, check, crash, dev, openapi, schema, test, tidy};
+use crate::verbs::{bench, check, dev, member, openapi, schema, test, tidy};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The commands of this repository")]
@@ -53,7 +53,9 @@ enum Verb {
     /// The service with a local chain, seeded, and what to open and copy
     Dev(dev::Options),
     /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
-    Crash(crash::Options),
+    Crash(member::Options),
+    /// Whether a deployment does what the documents say, operation by operation
+    Conformance(member::Options),
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,6 +97,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Check(options) => check::run(options),
         Verb::Bench(options) => bench::run(options),
         Verb::Dev(options) => dev::run(options),
-        Verb::Crash(options) => crash::run(options),
+        Verb::Crash(options) => member::run("crash", options),
+        Verb::Conformance(options) => member::run("conformance", options),
     }
 }

@@ -3,10 +3,10 @@
 pub(crate) mod advisories;
 pub(crate) mod bench;
 pub(crate) mod check;
-pub(crate) mod crash;
 pub(crate) mod deny;
 pub(crate) mod dev;
 mod findings;
+pub(crate) mod member;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod plans;

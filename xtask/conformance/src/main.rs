@@ -1,0 +1,279 @@
+//! `cargo xtask conformance`: whether a deployment does what the documents say, operation by operation.
+
+mod document;
+mod events;
+mod judge;
+mod plan;
+mod proxy;
+mod refusals;
+mod report;
+mod target;
+mod walk;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Result, anyhow};
+use clap::Parser;
+use serde_json::Value;
+use xtask::machine::command;
+use xtask::machine::failure::{self, Failure, Outcome};
+use xtask::service::chain::Chain;
+use xtask::service::hooks::Hooks;
+
+use crate::document::Documents;
+use crate::plan::{BEGIN, Credential, END, LINKS, PARTNERS, PEOPLE, Values};
+use crate::proxy::{Break, Fault};
+use crate::report::{Report, Verdict};
+use crate::target::{Deployment, Target};
+use crate::walk::Walk;
+
+/// What is broken to prove that it is noticed: one operation for each kind of fault.
+const BROKEN: [(&str, Fault); 5] = [
+    ("getRequest", Fault::Member("hasBeenPaid")),
+    ("searchPayments", Fault::Added("unheardOf")),
+    ("createClientId", Fault::Status(200)),
+    ("listWebhooks", Fault::Header("x-request-id")),
+    ("getClientId", Fault::Refusal("message")),
+];
+
+/// The only checks that may be left out of `prs dev`: nobody but the off-ramp partner signs a callback.
+const LEFT_OUT_OF_DEV: [(&str, &str); 1] = [("receiveOffRampNews", "200")];
+
+/// Holds the answers of a deployment against the documents, operation by operation.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask conformance")]
+struct Options {
+    /// Address of the deployment; without it `prs dev` is started and examined
+    #[arg(long, requires = "api_key")]
+    url: Option<String>,
+    /// Address of its auth API, when that is another one
+    #[arg(long, requires = "url")]
+    auth_url: Option<String>,
+    /// A key of a platform that is there for tests
+    #[arg(long, requires = "url")]
+    api_key: Option<String>,
+    /// A key of an orchestrator; without it its operations are only refused
+    #[arg(long, requires = "url")]
+    orchestrator_key: Option<String>,
+    /// A session of a person, where not everybody may register
+    #[arg(long, requires = "url")]
+    session: Option<String>,
+    /// A payee destination of the platform, for links
+    #[arg(long, requires = "url")]
+    destination_id: Option<String>,
+    /// Who is to be paid: an address of yours
+    #[arg(long, default_value = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")]
+    payee: String,
+    /// Whose wallet the calldata is for; with `--rpc-url` an account that its node has unlocked
+    #[arg(long, default_value = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")]
+    payer: String,
+    /// In what is paid
+    #[arg(long, default_value = "FAU-sepolia")]
+    currency: String,
+    /// On which network
+    #[arg(long, default_value = "sepolia")]
+    network: String,
+    /// A node of a test chain that pays and signs; without it no payment is made, and its events are not looked at
+    #[arg(long, requires = "url")]
+    rpc_url: Option<String>,
+    /// Under which address the deployment reaches the receiver of this run; not needed on one machine
+    #[arg(long)]
+    receiver_url: Option<String>,
+    /// On which port of this machine the receiver listens
+    #[arg(long, default_value_t = 0)]
+    receiver_port: u16,
+    /// Examine `prs serve` on a PostgreSQL that is started for it, on the chain of a `prs dev`
+    #[arg(long, conflicts_with = "url")]
+    postgres: bool,
+    /// On which port `prs dev` is started
+    #[arg(long, conflicts_with = "url")]
+    port: Option<u16>,
+    /// Write the report as JUnit XML too
+    #[arg(long)]
+    junit: Option<PathBuf>,
+    /// Examine the deployment again through a proxy that breaks one operation, and see that it alone is named
+    #[arg(long)]
+    prove: bool,
+}
+
+fn main() -> ExitCode {
+    failure::ended(run(&Options::parse()))
+}
+
+/// Examines a deployment and prints what was found.
+fn run(options: &Options) -> Outcome {
+    command::watch_interrupts()?;
+    let documents = Documents::committed()?;
+    let target = Target::start(options)?;
+    let mut deployment = target.deployment(options, &documents)?;
+    let receiver = receiver(options, &mut deployment)?;
+    println!("examining {}", deployment.url);
+    let begun = Instant::now();
+    let report = examine(&deployment, receiver.as_ref())?;
+    print!("{}", report.text());
+    println!("took {} s", begun.elapsed().as_secs());
+    if let Some(path) = &options.junit {
+        report.write_junit(path)?;
+    }
+    let failed = report.failed();
+    if !failed.is_empty() {
+        let named = failed.join(", ");
+        return Err(Failure::StepFailed(anyhow!("not as documented: {named}")));
+    }
+    if matches!(target, Target::Dev(_)) && report.left_out() != LEFT_OUT_OF_DEV {
+        let error = anyhow!("`prs dev` offers everything, and left out was {:?}", report.left_out());
+        return Err(Failure::StepFailed(error));
+    }
+    if options.prove {
+        prove(&deployment)?;
+    }
+    Ok(())
+}
+
+/// A receiver of events, where the deployment can reach one.
+fn receiver(options: &Options, deployment: &mut Deployment<'_>) -> Result<Option<Hooks>> {
+    let loopback = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+    let is_here = loopback.iter().any(|start| deployment.url.starts_with(start));
+    if options.receiver_url.is_none() && !is_here {
+        return Ok(None);
+    }
+    let hooks = Hooks::listen(options.receiver_port, events::refused_once)?;
+    let url = options.receiver_url.clone().unwrap_or_else(|| hooks.url());
+    deployment.values.insert("receiver".to_owned(), url);
+    Ok(Some(hooks))
+}
+
+/// One run through everything; what it makes is called `conformance-` and a number.
+fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Report> {
+    let mut values = deployment.values.clone();
+    let number = number()?;
+    values.insert("name".to_owned(), format!("conformance-{number}"));
+    values.insert("email".to_owned(), format!("conformance-{number}@example.com"));
+    values.insert("password".to_owned(), format!("conformance of {number}"));
+    let mut walk = Walk::new(deployment, values);
+    learn_currency(&mut walk)?;
+    for steps in [BEGIN, PEOPLE, LINKS, PARTNERS] {
+        walk.steps(steps)?;
+    }
+    refusals::idempotency(&mut walk)?;
+    events::test(&mut walk, receiver)?;
+    let chain = deployment.rpc_url.as_deref().map(Chain::at);
+    events::payment(&mut walk, chain.as_ref(), receiver)?;
+    refusals::all(&mut walk)?;
+    walk.steps(END)?;
+    let succeeds = |id: &str| {
+        let mut checks = walk.report.0.iter().filter(|check| check.operation == id);
+        checks.any(|check| check.name.starts_with('2'))
+    };
+    let ids = walk.operations().iter().map(|operation| operation.id);
+    let forgotten: Vec<&str> = ids.filter(|id| !succeeds(id)).collect();
+    for id in forgotten {
+        let why = "this program does not know how to call it".to_owned();
+        walk.report.add(id, "2xx", Verdict::LeftOut(why));
+    }
+    Ok(walk.report)
+}
+
+/// What no earlier run was called.
+#[expect(clippy::disallowed_methods, reason = "names must differ from run to run")]
+fn number() -> Result<u128> {
+    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis())
+}
+
+/// Looks up what the currency is called where tokens and chains are meant.
+fn learn_currency(walk: &mut Walk<'_>) -> Result<()> {
+    let (Ok(operation), Ok(headers)) = (walk.operation("listCurrencies"), walk.headers(Credential::Key)) else {
+        return Ok(());
+    };
+    let query = format!("id={}", walk.values["currency"]);
+    let found = walk.call(operation, operation.path, &query, &headers, "")?.json();
+    let mut learnt = Values::new();
+    for (name, pointer) in [
+        ("tokenAddress", "/0/address"),
+        ("chainId", "/0/chainId"),
+        ("symbol", "/0/symbol"),
+        ("chain", "/0/network"),
+    ] {
+        match found.pointer(pointer) {
+            Some(Value::String(text)) if name == "chain" => learnt.insert(name.to_owned(), text.to_uppercase()),
+            Some(Value::String(text)) => learnt.insert(name.to_owned(), text.clone()),
+            Some(other) => learnt.insert(name.to_owned(), other.to_string()),
+            None => None,
+        };
+    }
+    walk.values.extend(learnt);
+    Ok(())
+}
+
+/// Breaks one operation after the other and sees that exactly this one is named.
+fn prove(deployment: &Deployment<'_>) -> Outcome {
+    for (id, fault) in BROKEN {
+        let walk = Walk::new(deployment, Values::new());
+        let Ok(operation) = walk.operation(id) else {
+            return Err(anyhow!("the documents have no {id}").into());
+        };
+        let broken = Break {
+            method: operation.method.to_uppercase(),
+            path: operation.path.to_owned(),
+            fault,
+        };
+        let url = proxy::start(operation.base_url, broken)?;
+        let mut values = deployment.values.clone();
+        values.remove("receiver");
+        let behind = |own: &str| match own == operation.base_url {
+            true => url.clone(),
+            false => own.to_owned(),
+        };
+        let broken = Deployment {
+            documents: deployment.documents,
+            url: behind(&deployment.url),
+            auth_url: behind(&deployment.auth_url),
+            rpc_url: deployment.rpc_url.clone(),
+            values,
+        };
+        let report = examine(&broken, None)?;
+        let failed = report.failed();
+        if failed != [id] {
+            print!("{}", report.text());
+            let error = anyhow!("{id} was broken ({fault:?}), and named was {failed:?}");
+            return Err(Failure::StepFailed(error));
+        }
+        println!("broken {id} ({fault:?}): named, and nothing else");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Operation;
+    use crate::plan::EVENTS;
+
+    /// What is called where it needs more than a step says.
+    const ELSEWHERE: [&str; 2] = ["testWebhooks", "followEvents"];
+
+    #[test]
+    fn every_operation_is_called_for_its_success() {
+        let documents = Documents::committed().unwrap();
+        let steps = [BEGIN, PEOPLE, LINKS, PARTNERS, EVENTS, END].concat();
+        for document in [&documents.v2, &documents.auth] {
+            for operation in Operation::all(document, "") {
+                let planned = steps.iter().any(|step| {
+                    step.operation == operation.id && operation.response(step.status).is_some() && step.status < 300
+                });
+                let excused = LEFT_OUT_OF_DEV.iter().any(|(id, _)| *id == operation.id);
+                let is_called = planned || ELSEWHERE.contains(&operation.id) || excused;
+                assert!(is_called, "{} has no step", operation.id);
+            }
+        }
+        for step in steps {
+            let known = [&documents.v2, &documents.auth]
+                .into_iter()
+                .flat_map(|document| Operation::all(document, ""))
+                .any(|operation| operation.id == step.operation);
+            assert!(known, "{} is no operation", step.operation);
+        }
+    }
+}
