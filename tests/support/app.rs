@@ -184,6 +184,7 @@ impl Call<'_> {
     pub async fn without_worker(self) -> u16 {
         let request = finished(self.request, self.body);
         let status = self.app.endpoint.get_response(request).await.status().as_u16();
+        contract::note(self.method.as_str(), &self.path, status);
         status
     }
 
@@ -217,6 +218,7 @@ impl Call<'_> {
             issued.add_from_cookie(cookie.to_str().unwrap_or_default());
         }
         let status = parts.status.as_u16();
+        contract::note(self.method.as_str(), &self.path, status);
         let flaws = contract::flaws(self.method.as_str(), &self.path, status, &text);
         assert!(
             flaws.is_empty(),

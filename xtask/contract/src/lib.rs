@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod deviations;
 mod document;
 mod meaning;
+pub mod reached;
 pub mod rules;
 pub mod validation;
 mod walk;
