@@ -49,16 +49,22 @@ fn translate(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
-                if members.get(flag) == Some(&Value::Bool(true)) {
-                    let value = members.get(bound).cloned().unwrap_or_default();
-                    members.insert(flag.to_owned(), value);
+                match members.get(flag) {
+                    Some(Value::Bool(true)) => {
+                        let value = members.get(bound).cloned().unwrap_or_default();
+                        members.insert(flag.to_owned(), value);
+                    }
+                    Some(Value::Bool(false)) => drop(members.remove(flag)),
+                    _ => {}
                 }
             }
             if members.remove("nullable") == Some(Value::Bool(true)) {
                 if let Some(kind) = members.get("type").cloned() {
                     members.insert("type".to_owned(), json!([kind, "null"]));
                 }
-                if let Some(Value::Array(values)) = members.get_mut("enum") {
+                if let Some(Value::Array(values)) = members.get_mut("enum")
+                    && !values.contains(&Value::Null)
+                {
                     values.push(Value::Null);
                 }
                 if let Some(parts) = members.remove("allOf") {

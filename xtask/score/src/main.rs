@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use contract::score::{NAMES, Score, score};
 use contract::turned::turned;
-use serde_json::{Map, Value, json};
+use contract::validation::json_schema;
+use serde_json::Value;
 
 /// A document of ours is out of date, or misses something.
 const EXIT_NEEDS_UPDATE: u8 = 4;
@@ -65,53 +66,8 @@ fn of_file(path: &str) -> Result<Score> {
 
 /// Whether an example fits. A schema that cannot be compiled fits nothing.
 fn fits(document: &Value, schema: &Value, example: &Value) -> bool {
-    let mut components = Map::new();
-    collect(document, schema, &mut components);
-    let mut schema = schema.clone();
-    schema["components"] = json!({ "schemas": components });
-    as_json_schema(&mut schema);
+    let schema = json_schema(document, schema);
     let options = jsonschema::options();
     let validator = options.should_validate_formats(true).build(&schema);
     validator.is_ok_and(|validator| validator.is_valid(example))
-}
-
-/// Finds every component that a schema needs.
-fn collect(document: &Value, schema: &Value, found: &mut Map<String, Value>) {
-    match schema {
-        Value::Object(members) => {
-            let reference = members.get("$ref").and_then(Value::as_str);
-            let name = reference.and_then(|reference| reference.rsplit('/').next());
-            if let Some(name) = name.filter(|name| !found.contains_key(*name)) {
-                let target = document["components"]["schemas"][name].clone();
-                found.insert(name.to_owned(), target.clone());
-                collect(document, &target, found);
-            }
-            members.values().for_each(|member| collect(document, member, found));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect(document, item, found)),
-        _ => {}
-    }
-}
-
-/// What OpenAPI 3.0 calls `nullable` is a type in JSON Schema, and its exclusive bounds are flags.
-fn as_json_schema(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            for (bound, flag) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
-                match members.get(flag) {
-                    Some(Value::Bool(true)) => drop(members.insert(flag.to_owned(), members[bound].clone())),
-                    Some(Value::Bool(false)) => drop(members.shift_remove(flag)),
-                    _ => {}
-                }
-            }
-            if members.shift_remove("nullable") == Some(Value::Bool(true))
-                && let Some(kind) = members.get("type").cloned()
-            {
-                members.insert("type".to_owned(), json!([kind, "null"]));
-            }
-            members.values_mut().for_each(as_json_schema);
-        }
-        Value::Array(items) => items.iter_mut().for_each(as_json_schema),
-        _ => {}
-    }
 }
