@@ -90,7 +90,7 @@ fn not_forgotten(error: &OffRampError) -> Refusal {
 }
 
 /// Empties what SQLite keeps of the row that held the key. What stands in the way ends soon, and the worker tries again.
-pub(super) async fn wipe(ctx: &Ctx, platform: &PlatformId, payer: &PayerId) -> FlowResult<()> {
+async fn wipe(ctx: &Ctx, platform: &PlatformId, payer: &PayerId) -> FlowResult<()> {
     if ctx.db.checkpoint().await? {
         store::payers::wiped(ctx.db.writer(), platform, payer).await?;
     }
