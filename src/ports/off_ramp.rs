@@ -57,6 +57,8 @@ pub struct PartnerKey(pub String);
 pub struct PayerNews {
     /// Its own id of the payer.
     pub id: String,
+    /// Under which it was made.
+    pub key: PartnerKey,
     /// Number of the change, from 1.
     pub version: u64,
     /// Identity.
@@ -76,6 +78,8 @@ pub struct PayerNews {
 pub struct AccountNews {
     /// Its own id of the account.
     pub id: String,
+    /// Under which it was made.
+    pub key: PartnerKey,
     /// Its own id of the payer to whom it belongs.
     pub payer: String,
     /// Number of the change, from 1.
@@ -161,6 +165,8 @@ pub enum OrderStatus {
 pub struct OrderNews {
     /// Its own id of the order.
     pub id: String,
+    /// Under which it was made.
+    pub key: PartnerKey,
     /// Number of the change, from 1.
     pub version: u64,
     /// How far it is.
@@ -206,6 +212,8 @@ pub trait OffRamp: Send + Sync + 'static {
     async fn order(&self, order: &str) -> Result<OrderNews, OffRampError>;
     /// Forgets a payer with all bank accounts; one that is not known counts as forgotten.
     async fn erase(&self, payer: &str) -> Result<(), OffRampError>;
+    /// Forgets whoever was registered under a key, in the same way: for a registration whose answer nobody heard.
+    async fn erase_registered(&self, key: &PartnerKey) -> Result<(), OffRampError>;
     /// Whether the partner signed a callback, lately: before that, nothing of it is believed.
     fn is_signed(&self, callback: &CallbackText<'_>, signature: &str) -> bool;
     /// Reads the body of a callback that was signed. Errors: [`OffRampError::Odd`].

@@ -169,17 +169,17 @@ impl<'a> Record<'a> {
     }
 
     fn key(&self, key: &PartnerKey) -> Read<()> {
-        self.same("key", self.made_under()?, &key.0)
+        self.same("key", &self.made_under()?.0, &key.0)
     }
 
     /// Under which the record was made.
-    fn made_under(&self) -> Read<&'a str> {
+    fn made_under(&self) -> Read<PartnerKey> {
         let key = self.text("key", KEY_LENGTH)?;
         let is_hex = key
             .bytes()
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         match is_hex && key.len() == KEY_LENGTH {
-            true => Ok(key),
+            true => Ok(PartnerKey(key.to_owned())),
             false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
         }
     }
@@ -261,7 +261,6 @@ impl Beliefs {
     pub(super) fn payer(&self, value: &Value) -> Read<PayerNews> {
         let record = Record::of("payer", value)?;
         let (id, version) = (record.id("id")?, record.version()?);
-        record.made_under()?;
         let kyc = record.word("kycStatus", KycStatus::from_wire)?;
         let agreement = record.word("agreementStatus", AgreementStatus::from_wire)?;
         // Links open the papers of a person: they are in no event.
@@ -273,6 +272,7 @@ impl Beliefs {
         });
         Ok(PayerNews {
             id: id.to_owned(),
+            key: record.made_under()?,
             version,
             kyc,
             agreement,
@@ -386,7 +386,6 @@ impl Beliefs {
 fn account(value: &Value) -> Read<AccountNews> {
     let record = Record::of("account", value)?;
     let (id, payer, version) = (record.id("id")?, record.id("payerId")?, record.version()?);
-    record.made_under()?;
     let status = record.word("status", PaymentDetailStatus::from_wire)?;
     let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?;
     let raw = json!({
@@ -398,6 +397,7 @@ fn account(value: &Value) -> Read<AccountNews> {
     });
     Ok(AccountNews {
         id: id.to_owned(),
+        key: record.made_under()?,
         payer: payer.to_owned(),
         version,
         status,
@@ -412,10 +412,10 @@ fn order(value: &Value) -> Read<OrderNews> {
         "failed" => Some(OrderStatus::Failed),
         word => OffRampStatus::from_wire(word).map(OrderStatus::Moved),
     };
-    record.made_under()?;
     record.id("quoteId")?;
     Ok(OrderNews {
         id: record.id("id")?.to_owned(),
+        key: record.made_under()?,
         version: record.version()?,
         status: record.word("status", status)?,
         word: record.text("providerStatus", WORD_LENGTH_MAX)?.to_owned(),

@@ -45,7 +45,7 @@ const CALLS_MAX: usize = 32;
 const REFUSES: [StatusCode; 2] = [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY];
 
 /// What is asked of the partner, by name.
-pub const OPERATIONS: [&str; 9] = [
+pub const OPERATIONS: [&str; 10] = [
     "register",
     "agree",
     "payer",
@@ -55,6 +55,7 @@ pub const OPERATIONS: [&str; 9] = [
     "open_order",
     "order",
     "erase",
+    "erase_registered",
 ];
 
 /// How a call to the partner can end.
@@ -309,6 +310,20 @@ fn at(list: &str, id: &str, below: &str) -> Result<String, OffRampError> {
     }
 }
 
+impl HttpOffRamp {
+    /// Has a record forgotten; one that is not known counts as forgotten.
+    async fn forget(&self, operation: &'static str, path: String) -> Result<(), OffRampError> {
+        let asked = Asked {
+            method: Method::DELETE,
+            ..Asked::read(operation, path)
+        };
+        match self.ask(asked, erased).await {
+            Err(OffRampError::Unknown) => Ok(()),
+            erased => erased,
+        }
+    }
+}
+
 #[async_trait]
 impl OffRamp for HttpOffRamp {
     async fn register(&self, key: &PartnerKey, person: &Person) -> Result<PayerNews, OffRampError> {
@@ -363,14 +378,11 @@ impl OffRamp for HttpOffRamp {
     }
 
     async fn erase(&self, payer: &str) -> Result<(), OffRampError> {
-        let asked = Asked {
-            method: Method::DELETE,
-            ..Asked::read("erase", at("payers", payer, "")?)
-        };
-        match self.ask(asked, erased).await {
-            Err(OffRampError::Unknown) => Ok(()),
-            erased => erased,
-        }
+        self.forget("erase", at("payers", payer, "")?).await
+    }
+
+    async fn erase_registered(&self, key: &PartnerKey) -> Result<(), OffRampError> {
+        self.forget("erase_registered", at("registrations", &key.0, "")?).await
     }
 
     fn is_signed(&self, callback: &CallbackText<'_>, signature: &str) -> bool {

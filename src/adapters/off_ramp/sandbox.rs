@@ -268,6 +268,7 @@ impl OffRampSandbox {
             ("POST", ["payers"]) => self.register(state, key, &body, now),
             ("GET", ["payers", id]) => state.shown_payer(id),
             ("DELETE", ["payers", id]) => erase(state, id),
+            ("DELETE", ["registrations", key]) => erase(state, &id_of("pyr", key)),
             ("POST", ["payers", id, "agreement"]) => {
                 let is_known = state.payers.contains_key(*id);
                 if is_known {

@@ -171,7 +171,7 @@ fn good(operation: &str) -> Value {
             "status": "ongoing_checks",
             "providerStatus": "CHECKING",
         }),
-        "erase" => json!({ "erased": true }),
+        "erase" | "erase_registered" => json!({ "erased": true }),
         other => panic!("nobody asks {other}"),
     }
 }
@@ -197,6 +197,7 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
             .map(|news| format!("{news:?}")),
         "order" => partner.order("ord_1").await.map(|news| format!("{news:?}")),
         "erase" => partner.erase(PAYER).await.map(|()| String::new()),
+        "erase_registered" => partner.erase_registered(&key()).await.map(|()| String::new()),
         other => panic!("nobody asks {other}"),
     }
 }
@@ -297,7 +298,7 @@ fn shapes(operation: &str) -> (Option<&'static str>, &'static str) {
         "quote" => (Some("QuoteCall"), "Quote"),
         "open_order" => (Some("OrderCall"), "Order"),
         "order" => (None, "Order"),
-        "erase" => (None, "Erased"),
+        "erase" | "erase_registered" => (None, "Erased"),
         other => panic!("nobody asks {other}"),
     }
 }
@@ -533,7 +534,7 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
         told.say(ResponseTemplate::new(404).set_body_json(nobody));
         let read = ask(&partner, operation).await;
         match operation {
-            "erase" => assert!(read.is_ok()),
+            "erase" | "erase_registered" => assert!(read.is_ok()),
             _ => assert_eq!(read, Err(OffRampError::Unknown), "{operation}"),
         }
     }
@@ -1059,6 +1060,11 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
     assert_eq!(spoken.call("GET", &path, "", &Value::Null).0, 404);
     assert_eq!(spoken.call("DELETE", &path, "", &Value::Null).0, 404);
     assert!(!press(&spoken, PageKind::Kyc, "approve"));
+    // By the key as well, for whoever did not hear the id.
+    assert_eq!(spoken.register("Lovelace", "a"), payer);
+    let path = format!("/v1/registrations/{}", "a".repeat(64));
+    spoken.good("DELETE", &path, "", &Value::Null, "Erased");
+    assert_eq!(spoken.call("DELETE", &path, "", &Value::Null).0, 404);
 }
 
 #[test]
