@@ -33,6 +33,7 @@ pub mod off_ramp_quotes;
 pub mod orchestrators;
 pub mod payee_destinations;
 pub mod payer_keys;
+pub mod payer_registrations;
 pub mod payers;
 pub mod payment_groups;
 pub mod payment_parties;

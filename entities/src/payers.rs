@@ -37,8 +37,10 @@ pub struct Model {
     pub erasing_at: Option<DateTimeUtc>,
     /// When it was done.
     pub erased_at: Option<DateTimeUtc>,
-    /// Until when a call that hands the partner something of it may be in flight.
+    /// Until when a call that hands the partner something of it, or has it forgotten, may be in flight.
     pub in_flight_until: Option<DateTimeUtc>,
+    /// Since when the tenant wants it erased, while its money is on its way.
+    pub erasure_wanted_at: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

@@ -57,6 +57,7 @@ mod m20261123_0057_index_links_of_clients;
 mod m20261124_0056_mark_hidden;
 mod m20261124_0058_bind_requests;
 mod m20261127_0059_note_calls_in_flight;
+mod m20261128_0060_note_registrations;
 mod months;
 mod tables;
 
@@ -123,6 +124,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_0057_index_links_of_clients::Migration),
             Box::new(m20261124_0058_bind_requests::Migration),
             Box::new(m20261127_0059_note_calls_in_flight::Migration),
+            Box::new(m20261128_0060_note_registrations::Migration),
         ]
     }
 }

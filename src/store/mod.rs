@@ -35,6 +35,7 @@ pub mod owners;
 pub mod partitions;
 mod payer_details;
 pub mod payer_keys;
+pub mod payer_registrations;
 pub mod payers;
 pub mod payments;
 #[cfg(test)]

@@ -63,6 +63,7 @@ fn to_row(conn: &impl Sealing, payer: &Payer, key: &Secret) -> Result<Model, Sto
         erasing_at: None,
         erased_at: None,
         in_flight_until: payer.in_flight_until,
+        erasure_wanted_at: None,
     })
 }
 
@@ -87,6 +88,7 @@ async fn from_row(conn: &impl Sealing, row: Model) -> Result<Option<Payer>, Stor
         changed_at: row.changed_at,
         ask_at: row.ask_at,
         is_erasing: row.erasing_at.is_some(),
+        is_leaving: row.erasure_wanted_at.is_some(),
         in_flight_until: row.in_flight_until,
         id,
         platform,
@@ -185,6 +187,7 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
         Column::ErasingAt,
         Column::ErasedAt,
         Column::InFlightUntil,
+        Column::ErasureWantedAt,
     ];
     let mut changes = row.into_active_model().reset_all();
     for column in kept {
@@ -198,7 +201,23 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
     Ok(())
 }
 
-/// Notes until when a call that hands the partner something of a payer may be in flight. Needs the lock of the payer.
+/// Notes since when the tenant wants a payer erased, or that it does not any more.
+pub async fn want_erased(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    payer: &PayerId,
+    since: Option<DateTime<Utc>>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::ErasureWantedAt, Expr::value(since))
+        .filter(owned(platform, payer))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes until when a call that hands the partner something of a payer, or has it forgotten, may be in flight. Needs the lock
+/// of the payer.
 pub async fn set_in_flight(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,

@@ -74,6 +74,7 @@ mod origins;
 mod pay;
 mod payers;
 mod payers_answers;
+mod payers_first;
 mod payers_input;
 mod payers_news;
 mod payers_private;

@@ -15,7 +15,9 @@ use prs::{
     settings::{OffRampSource, Settings},
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -27,6 +29,9 @@ pub const KEY: &str = "the key with which calls are signed";
 pub const CALLBACK_SECRET: &str = "the secret of callbacks, the present";
 /// With which they were signed before.
 pub const FORMER_SECRET: &str = "the secret of callbacks, the former ";
+
+/// The key of news before it is told.
+const NO_KEY: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Longer than a call may take.
 const HANGS: Duration = Duration::from_secs(5);
@@ -40,6 +45,8 @@ pub enum Scripted {
     Changed(Vec<(&'static str, Change)>),
     /// Nothing in time.
     Hangs,
+    /// Nothing in time, and does what it was asked.
+    Unheard,
 }
 
 /// What becomes of a member.
@@ -75,6 +82,8 @@ pub struct Partner {
 #[derive(Default)]
 struct Script {
     overruled: Vec<(String, Scripted)>,
+    /// Keys of records that were made, by the ids that the partner gives them.
+    keys: HashMap<String, String>,
     told: u64,
 }
 
@@ -99,6 +108,7 @@ fn operation(method: &str, target: &str) -> &'static str {
         ("POST", ["payers"]) => "register",
         ("GET", ["payers", _]) => "payer",
         ("DELETE", ["payers", _]) => "erase",
+        ("DELETE", ["registrations", _]) => "erase_registered",
         ("POST", ["payers", _, "agreement"]) => "agree",
         ("POST", ["payers", _, "accounts"]) => "add_account",
         ("GET", ["accounts", _]) => "account",
@@ -125,26 +135,36 @@ impl Respond for Answers {
             idempotency_key: value(request, header::IDEMPOTENCY_KEY),
         };
         let name = operation(text.method, text.target);
-        let script = self.script.lock().expect("a lock");
+        let mut script = self.script.lock().expect("a lock");
+        for kind in ["pyr", "acc", "ord"] {
+            let key = received.idempotency_key;
+            let digest = Sha256::digest(format!("{kind} {key}"));
+            let id = format!("{kind}_{}", hex::encode(&digest[..12]));
+            script.keys.insert(id, key.to_owned());
+        }
         let scripted = script.overruled.iter().find(|(known, _)| known == name);
         let scripted = scripted.map(|(_, scripted)| scripted.clone());
         drop(script);
         match &scripted {
             Some(Scripted::Says(status, body)) => return ResponseTemplate::new(*status).set_body_string(body),
             Some(Scripted::Hangs) => return ResponseTemplate::new(503).set_delay(HANGS),
-            Some(Scripted::Changed(_)) | None => {}
+            Some(Scripted::Changed(_) | Scripted::Unheard) | None => {}
         }
         // The partner has the time of whoever calls it.
         let seconds = text.time.parse().expect("seconds");
         let now = DateTime::from_timestamp(seconds, 0).expect("a time");
         let reaction = self.sandbox.react(&received, now);
         let mut body = reaction.body;
+        let after = match scripted {
+            Some(Scripted::Unheard) => HANGS,
+            _ => reaction.after,
+        };
         if let Some(Scripted::Changed(changes)) = scripted {
             body = changed(&body, &changes);
         }
         ResponseTemplate::new(reaction.status)
             .set_body_string(body)
-            .set_delay(reaction.after)
+            .set_delay(after)
     }
 }
 
@@ -198,7 +218,7 @@ impl Partner {
     }
 
     /// What it answers to calls of an operation from now on (`register`, `agree`, `payer`, `add_account`, `account`, `quote`,
-    /// `open_order`, `order`, `erase`); `None` ends that.
+    /// `open_order`, `order`, `erase`, `erase_registered`); `None` ends that.
     pub fn answer(&self, operation: &str, scripted: Option<Scripted>) {
         let mut script = self.script.lock().expect("a lock");
         script.overruled.retain(|(known, _)| known != operation);
@@ -256,8 +276,22 @@ impl Partner {
         ]
     }
 
-    /// Tells the service something, signed as it should be.
+    /// News under the key of its record, unless it has another one already.
+    pub fn keyed(&self, news: &Value) -> Value {
+        let mut news = news.clone();
+        let script = self.script.lock().expect("a lock");
+        for record in ["payer", "account", "order"] {
+            let key = news[record]["id"].as_str().and_then(|id| script.keys.get(id));
+            if let Some(key) = key.filter(|_| news[record]["key"] == NO_KEY) {
+                news[record]["key"] = json!(key);
+            }
+        }
+        news
+    }
+
+    /// Tells the service something, signed as it should be and under the key of its record, unless it has one.
     pub async fn tell(&self, app: &TestApp, body: &Value) -> Answer {
+        let body = self.keyed(body);
         let told = {
             let mut script = self.script.lock().expect("a lock");
             script.told += 1;
@@ -288,7 +322,7 @@ impl Partner {
 pub fn payer_news(id: &str, version: u64, kyc: &str, agreement: &str) -> Value {
     let payer = json!({
         "id": id,
-        "key": "0".repeat(64),
+        "key": NO_KEY,
         "version": version,
         "kycStatus": kyc,
         "agreementStatus": agreement,
@@ -303,7 +337,7 @@ pub fn account_news(id: &str, payer: &str, version: u64, status: &str) -> Value 
     let rejection = (status == "failed").then_some("The bank does not know the account");
     let account = json!({
         "id": id,
-        "key": "0".repeat(64),
+        "key": NO_KEY,
         "payerId": payer,
         "version": version,
         "status": status,
@@ -316,7 +350,7 @@ pub fn account_news(id: &str, payer: &str, version: u64, status: &str) -> Value 
 pub fn order_news(id: &str, version: u64, status: &str) -> Value {
     let order = json!({
         "id": id,
-        "key": "0".repeat(64),
+        "key": NO_KEY,
         "quoteId": "qte_1",
         "version": version,
         "status": status,

@@ -58,6 +58,7 @@ pub fn registered(
         changed_at: now,
         ask_at: None,
         is_erasing: false,
+        is_leaving: false,
         in_flight_until: None,
         details: PayerDetails {
             client_user_id,

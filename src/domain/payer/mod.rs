@@ -10,4 +10,4 @@ mod record;
 pub mod standing;
 
 pub use form::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails};
-pub use record::{AccountDetails, PayableBy, Payer, PayerDetails, RegisteredAccount};
+pub use record::{AccountDetails, PayableBy, Payer, PayerDetails, PayerRegistration, RegisteredAccount};

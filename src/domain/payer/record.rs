@@ -47,10 +47,25 @@ pub struct Payer {
     pub ask_at: Option<DateTime<Utc>>,
     /// Whether erasure was asked for and is not done.
     pub is_erasing: bool,
-    /// Until when a call that hands the partner something of it may be in flight.
+    /// Whether its tenant wants it erased, and money is on its way still.
+    pub is_leaving: bool,
+    /// Until when a call that hands the partner something of it, or has it forgotten, may be in flight.
     pub in_flight_until: Option<DateTime<Utc>>,
     /// All that names it.
     pub details: PayerDetails,
+}
+
+/// A first registration that the partner may have taken, and that came to no payer here yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayerRegistration {
+    /// Under which the partner keeps the payer.
+    pub partner_key: String,
+    /// Tenant.
+    pub platform: PlatformId,
+    /// Until when a call that hands the partner the form, or has it forgotten, may be in flight.
+    pub in_flight_until: DateTime<Utc>,
+    /// Whether erasure was asked for and is not done.
+    pub is_erasing: bool,
 }
 
 /// All that names the holder of a bank account.
@@ -102,6 +117,8 @@ pub struct RegisteredAccount {
 pub struct PayableBy {
     /// To whom the money goes.
     pub to: PaidOutTo,
+    /// Whether the payer is to be erased once its money has arrived.
+    pub is_leaving: bool,
     /// The partner's own id of the payer.
     pub partner_payer: String,
     /// The partner's own id of the bank account.

@@ -5,73 +5,190 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         ids::{PayerId, PlatformId},
-        payer::Payer,
+        payer::{Payer, PayerRegistration},
         refusal::{Refusal, RefusalKind},
     },
     flows::{
         FlowResult,
-        payers::{partner, turns::in_turn, unknown},
+        payers::{hand::in_flight_until, partner, payer_key, turns::in_turn, unknown},
     },
-    ports::off_ramp::OffRampError,
-    store,
+    ports::off_ramp::{OffRamp, OffRampError, PartnerKey},
+    store::{self, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// When the worker tries again what a call did not finish.
 const AGAIN: TimeDelta = TimeDelta::minutes(1);
 
-/// Errors: unknown (404); money of the payer is on its way, or may be (409); a call that hands something of the payer to the
-/// partner may be in flight (409), or the partner does not answer (502), and the erasure goes on by itself. Source: ADR-0021.
-pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
-    let found = store::payers::find(ctx.db.reader(), &caller.platform, client_user_id).await?;
-    let found = found.ok_or_else(|| unknown(client_user_id))?;
-    partner(ctx)?;
-    begin(ctx, &found).await?;
-    let erased = in_turn(ctx, caller, partner(ctx)?.erase(&found.details.partner)).await;
-    finish(ctx, &found, erased).await
+/// Who is to be forgotten.
+pub(super) enum Whom {
+    /// A payer.
+    Payer(Box<Payer>),
+    /// Whoever the partner may have taken by a first registration that came to no payer here.
+    Registered(PayerRegistration),
 }
 
-/// From here on nothing is done for the payer any more. The partner is asked to forget it once nothing of it is handed to the
-/// partner any more. Errors: as [`run`].
-async fn begin(ctx: &Ctx, found: &Payer) -> FlowResult<()> {
-    let tx = ctx.db.begin("begin_erasure").await?;
-    let locked = store::payers::lock(&tx, &found.platform, &found.id).await?;
-    let locked = locked.ok_or_else(|| unknown(&found.details.client_user_id))?;
-    let now = ctx.clock.now();
-    let in_flight = locked.in_flight_until.filter(|until| *until > now);
-    if locked.is_erasing {
-        return waits_for(in_flight);
+/// Errors: unknown (404); money of the payer is on its way, or may be (409); a call about the payer may be in flight (409), or
+/// the partner does not answer (502), and the erasure goes on by itself. Source: ADR-0021.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
+    let (reader, platform) = (ctx.db.reader(), &caller.platform);
+    let payer = store::payers::find(reader, platform, client_user_id).await?;
+    let whom = match payer {
+        Some(payer) => Some(Whom::Payer(Box::new(payer))),
+        None => {
+            let key = payer_key(ctx, platform, client_user_id);
+            let found = store::payer_registrations::find(reader, platform, &key.0).await?;
+            found.map(Whom::Registered)
+        }
+    };
+    let whom = whom.ok_or_else(|| unknown(client_user_id))?;
+    let forgotten = in_turn(ctx, caller, forget(partner(ctx)?, &whom));
+    let is_there = through(ctx, &whom, forgotten).await?;
+    Ok(is_there.then_some(()).ok_or_else(|| unknown(client_user_id))?)
+}
+
+/// Has the partner forget somebody, and forgets the key after that; tells whether there was anybody. Errors: as [`run`].
+pub(super) async fn through(
+    ctx: &Ctx,
+    whom: &Whom,
+    forgotten: impl Future<Output = Result<(), OffRampError>>,
+) -> FlowResult<bool> {
+    let Some(until) = begin(ctx, whom).await? else {
+        return Ok(false);
+    };
+    match forgotten.await {
+        Ok(()) => finish(ctx, whom).await?,
+        Err(error) => {
+            // One that was not answered may reach whoever registers under the same id next, so that waits.
+            if !matches!(error, OffRampError::NoAnswer(_)) {
+                whom.clear_in_flight(ctx, until).await?;
+            }
+            return Err(not_forgotten(&error).into());
+        }
     }
-    if store::off_ramp_bindings::is_awaited(&tx, (&locked.platform, &locked.id), now).await? {
-        let message =
-            "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back";
+    Ok(true)
+}
+
+/// Asks the partner to forget somebody.
+pub(super) async fn forget(partner: &dyn OffRamp, whom: &Whom) -> Result<(), OffRampError> {
+    match whom {
+        Whom::Payer(payer) => partner.erase(&payer.details.partner).await,
+        Whom::Registered(registered) => {
+            let key = PartnerKey(registered.partner_key.clone());
+            partner.erase_registered(&key).await
+        }
+    }
+}
+
+/// Where an erasure is.
+struct Standing {
+    is_erasing: bool,
+    in_flight_until: Option<DateTime<Utc>>,
+}
+
+impl Whom {
+    /// Reads where the erasure is, and keeps others from changing it until the transaction ends; `None` when nobody is there.
+    async fn lock(&self, tx: &Tx) -> Result<Option<Standing>, StoreError> {
+        Ok(match self {
+            Self::Payer(payer) => {
+                let locked = store::payers::lock(tx, &payer.platform, &payer.id).await?;
+                locked.map(|payer| Standing {
+                    is_erasing: payer.is_erasing,
+                    in_flight_until: payer.in_flight_until,
+                })
+            }
+            Self::Registered(registered) => {
+                let (platform, key) = (&registered.platform, &registered.partner_key);
+                let locked = store::payer_registrations::lock(tx, platform, key).await?;
+                locked.map(|registered| Standing {
+                    is_erasing: registered.is_erasing,
+                    in_flight_until: Some(registered.in_flight_until),
+                })
+            }
+        })
+    }
+
+    async fn mark_erasing(&self, tx: &Tx, now: DateTime<Utc>, ask_at: DateTime<Utc>) -> Result<(), StoreError> {
+        match self {
+            Self::Payer(payer) => store::payers::mark_erasing(tx, &payer.platform, &payer.id, now, ask_at).await,
+            Self::Registered(registered) => store::payer_registrations::mark_erasing(tx, registered, now, ask_at).await,
+        }
+    }
+
+    async fn set_in_flight(&self, tx: &Tx, until: DateTime<Utc>) -> Result<(), StoreError> {
+        match self {
+            Self::Payer(payer) => store::payers::set_in_flight(tx, &payer.platform, &payer.id, until).await,
+            Self::Registered(registered) => store::payer_registrations::set_in_flight(tx, registered, until).await,
+        }
+    }
+
+    async fn clear_in_flight(&self, ctx: &Ctx, until: DateTime<Utc>) -> Result<(), StoreError> {
+        let writer = ctx.db.writer();
+        match self {
+            Self::Payer(payer) => store::payers::clear_in_flight(writer, &payer.platform, &payer.id, until).await,
+            Self::Registered(registered) => {
+                store::payer_registrations::clear_in_flight(writer, registered, until, ctx.clock.now()).await
+            }
+        }
+    }
+
+    async fn is_awaited(&self, tx: &Tx, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        match self {
+            Self::Payer(payer) => store::off_ramp_bindings::is_awaited(tx, (&payer.platform, &payer.id), now).await,
+            Self::Registered(_) => Ok(false),
+        }
+    }
+}
+
+/// From here on nothing is done for the payer any more, and the partner is about to be asked to forget it: once no other call
+/// about it can be in flight. Tells until when this one may be; `None` when nobody is there. Errors: as [`run`].
+async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<DateTime<Utc>>> {
+    let tx = ctx.db.begin("begin_erasure").await?;
+    let now = ctx.clock.now();
+    let Some(standing) = whom.lock(&tx).await? else {
+        return Ok(None);
+    };
+    if !standing.is_erasing && whom.is_awaited(&tx, now).await? {
+        if let Whom::Payer(payer) = whom {
+            store::payers::want_erased(&tx, &payer.platform, &payer.id, Some(now)).await?;
+            tx.commit().await?;
+        }
+        let message = "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come \
+                       back. Until then no new quote is handed out for the payer, unless it is registered again";
         return Err(Refusal::conflict(message).into());
     }
-    let ask_at = in_flight.unwrap_or(now + AGAIN);
-    store::payers::mark_erasing(&tx, &locked.platform, &locked.id, now, ask_at).await?;
-    tx.commit().await?;
-    waits_for(in_flight)
-}
-
-fn waits_for(in_flight: Option<DateTime<Utc>>) -> FlowResult<()> {
-    let message = "Something of this payer is just being handed to the off-ramp partner; the payer is erased by itself within \
-                   seconds";
-    match in_flight {
-        Some(_) => Err(Refusal::conflict(message).into()),
-        None => Ok(()),
+    if let Some(until) = standing.in_flight_until.filter(|until| *until > now) {
+        whom.mark_erasing(&tx, now, until).await?;
+        tx.commit().await?;
+        let message = "A call to the off-ramp partner about this payer may be in flight; the payer is erased by itself \
+                       within seconds";
+        return Err(Refusal::conflict(message).into());
     }
+    let until = in_flight_until(now, None);
+    whom.set_in_flight(&tx, until).await?;
+    whom.mark_erasing(&tx, now, now + AGAIN).await?;
+    tx.commit().await?;
+    Ok(Some(until))
 }
 
-/// Forgets the key of a payer who is being erased, once the partner forgot the payer. Errors: it did not (502).
-pub(super) async fn finish(ctx: &Ctx, payer: &Payer, at_partner: Result<(), OffRampError>) -> FlowResult<()> {
-    at_partner.map_err(|error| not_forgotten(&error))?;
+/// Forgets the key of a payer, or the note of a registration, once the partner forgot the payer.
+async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("erase_payer").await?;
-    if store::payers::lock(&tx, &payer.platform, &payer.id).await?.is_some() {
-        store::payers::erase(&tx, &payer.platform, &payer.id, now, now + AGAIN).await?;
+    let is_there = whom.lock(&tx).await?.is_some();
+    match whom {
+        Whom::Payer(payer) => {
+            if is_there {
+                store::payers::erase(&tx, &payer.platform, &payer.id, now, now + AGAIN).await?;
+            }
+            tx.commit().await?;
+            wipe(ctx, &payer.platform, &payer.id).await
+        }
+        Whom::Registered(registered) => {
+            store::payer_registrations::remove(&tx, registered).await?;
+            Ok(tx.commit().await?)
+        }
     }
-    tx.commit().await?;
-    wipe(ctx, &payer.platform, &payer.id).await
 }
 
 /// What the caller is told whose payer the partner did not forget yet.

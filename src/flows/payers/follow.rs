@@ -8,7 +8,10 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        payers::{erase, news},
+        payers::{
+            erase::{self, Whom},
+            news,
+        },
     },
     ports::off_ramp::{OffRamp, OffRampError},
     store,
@@ -30,6 +33,7 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     let tx = ctx.db.begin("take_payers").await?;
     let payers = store::payers::take_due(&tx, now, now + LEASE, BATCH).await?;
     let erased = store::payers::unwiped(&tx, now, BATCH).await?;
+    let registered = store::payer_registrations::take_due(&tx, now, now + LEASE, BATCH).await?;
     let accounts = store::bank_accounts::take_due(&tx, now, now + LEASE, BATCH).await?;
     tx.commit().await?;
     // One emptying is for all of them: each would keep writes waiting while somebody reads the file.
@@ -38,17 +42,21 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
             store::payers::wiped(ctx.db.writer(), platform, payer).await?;
         }
     }
-    for payer in &payers {
-        settled(match payer.is_erasing {
-            true => erase::finish(ctx, payer, partner.erase(&payer.details.partner).await).await,
-            false => ask(ctx, partner, payer).await,
-        })?;
+    let full = usize::try_from(BATCH).unwrap_or(usize::MAX);
+    let may_be_more = [payers.len(), registered.len(), accounts.len()].contains(&full);
+    let (leaving, staying): (Vec<_>, Vec<_>) = payers.into_iter().partition(|payer| payer.is_erasing);
+    for payer in &staying {
+        settled(ask(ctx, partner, payer).await)?;
+    }
+    let leaving = leaving.into_iter().map(|payer| Whom::Payer(Box::new(payer)));
+    for whom in leaving.chain(registered.into_iter().map(Whom::Registered)) {
+        let erased = erase::through(ctx, &whom, erase::forget(partner, &whom)).await;
+        settled(erased.map(|_| ()))?;
     }
     for account in &accounts {
         settled(ask_about_account(ctx, partner, account).await)?;
     }
-    let full = usize::try_from(BATCH).unwrap_or(usize::MAX);
-    Ok(payers.len() == full || accounts.len() == full)
+    Ok(may_be_more)
 }
 
 /// What the partner did not answer well stands in the log, and keeps nobody else waiting. Errors: the database.

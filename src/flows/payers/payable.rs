@@ -42,6 +42,20 @@ pub async fn run(
     Ok(decided?)
 }
 
+/// What somebody reads whose payer leaves: a quote that holds may still be paid, and no other one is handed out.
+///
+/// A public client ID is told no more than of a payer who is not there.
+pub fn leaving(caller: &PlatformCaller) -> Refusal {
+    let message = match caller.is_public() {
+        true => NOT_PAYABLE,
+        false => {
+            "must be the clientUserId of a payer who stays: this one is to be erased once its money has arrived; register \
+             it again to keep it"
+        }
+    };
+    named("clientUserId", message)
+}
+
 fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<PayableBy, Refusal> {
     let payer = payer.ok_or_else(|| {
         let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
@@ -71,6 +85,7 @@ fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<Pa
             payer: payer.id,
             account: account.id,
         },
+        is_leaving: payer.is_leaving,
         partner_payer: payer.details.partner,
         partner_account: account.details.partner,
         currency: account.details.account.currency,

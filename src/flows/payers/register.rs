@@ -11,7 +11,11 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{being_erased, change, hand::hand, not_done, odd, partner, payer_key, turns::in_turn},
+        payers::{
+            being_erased, change,
+            hand::{Begun, First, hand},
+            not_done, odd, partner, payer_key,
+        },
         publish,
     },
     ports::{
@@ -40,22 +44,22 @@ pub async fn run(
         }
         if let Some(approved) = known.as_ref().filter(|payer| !payer.standing.takes_data()) {
             let tx = ctx.db.begin("answer_for_payer").await?;
+            stay(&tx, approved).await?;
             keeper.commit_of(tx, approved, Some(&approved.id)).await?;
             return Ok(approved.clone());
         }
         let key = payer_key(ctx, platform, client_user_id);
         let registered = partner(ctx)?.register(&key, person);
-        let answered = match &known {
-            Some(known) => hand(ctx, caller, known, registered).await?.ok_or_else(being_erased)?,
-            None => in_turn(ctx, caller, registered).await,
+        let begun = match known {
+            Some(known) => Begun::Again(Box::new(known)),
+            None => First::begin(ctx, platform, client_user_id, &key).await?,
+        };
+        let answered = match &begun {
+            Begun::Again(known) => hand(ctx, caller, known, registered).await?.ok_or_else(being_erased)?,
+            Begun::First(first) => first.hand(ctx, caller, registered).await?,
         };
         let news = answered.map_err(|error| refused(&error))?;
-        let input = (client_user_id, person, &news);
-        let (tx, payer) = match commit(ctx, platform, input).await? {
-            Some(done) => done,
-            // Somebody else registered it at the same moment, and is found now.
-            None => commit(ctx, platform, input).await?.ok_or_else(odd)?,
-        };
+        let (tx, payer) = commit(ctx, (platform, client_user_id), &begun, (person, &news)).await?;
         keeper.commit_of(tx, &payer, Some(&payer.id)).await?;
         ctx.due.notify_one();
         Ok(payer)
@@ -63,39 +67,60 @@ pub async fn run(
     .await
 }
 
-/// Writes what the partner answered; the transaction is open still. `None` when the payer, or the partner's id, was taken
-/// at the same moment.
+/// Writes what the partner answered; the transaction is open still.
+///
+/// Errors: the payer is being erased, or was erased meanwhile (409); the partner's id is that of another payer (502).
 async fn commit(
     ctx: &Ctx,
-    platform: &PlatformId,
-    (client_user_id, person, news): (&str, &Person, &PayerNews),
-) -> FlowResult<Option<(Tx, Payer)>> {
+    (platform, client_user_id): (&PlatformId, &str),
+    begun: &Begun,
+    (person, news): (&Person, &PayerNews),
+) -> FlowResult<(Tx, Payer)> {
     let now = ctx.clock.now();
     let told = change::told(news);
     let tx = ctx.db.begin("register_payer").await?;
-    let found = store::payers::find(&tx, platform, client_user_id).await?;
-    let locked = match &found {
-        Some(found) => store::payers::lock(&tx, platform, &found.id).await?,
-        None => None,
+    let (known, in_flight_until) = match begun {
+        Begun::Again(known) => (Some(known.id.clone()), None),
+        Begun::First(first) => match first.end(&tx, now).await? {
+            Some(in_flight_until) => (None, in_flight_until),
+            // Somebody else registered it at the same moment.
+            None => {
+                let found = store::payers::find(&tx, platform, client_user_id).await?;
+                (Some(found.ok_or_else(being_erased)?.id), None)
+            }
+        },
     };
-    let written = match &locked {
-        Some(before) if before.is_erasing => return Err(being_erased().into()),
-        Some(before) => {
-            let after = compliance::registered_again(before, person.clone(), &told, now);
-            let written = change::write(ctx, &tx, (before, &after), &news.raw).await;
+    let written = match known {
+        Some(known) => {
+            let locked = store::payers::lock(&tx, platform, &known).await?;
+            let before = locked.filter(|payer| !payer.is_erasing).ok_or_else(being_erased)?;
+            let after = compliance::registered_again(&before, person.clone(), &told, now);
+            stay(&tx, &before).await?;
+            let written = change::write(ctx, &tx, (&before, &after), &news.raw).await;
             written.map(|_| after)
         }
         None => {
             let ids = (PayerId(ctx.ids.ulid()), platform.clone(), uuid(ctx.ids.as_ref()));
             let form = (client_user_id.to_owned(), person.clone());
-            let new = compliance::registered(ids, form, &told, now);
+            let new = Payer {
+                in_flight_until,
+                ..compliance::registered(ids, form, &told, now)
+            };
             insert(ctx, &tx, &new, news).await.map(|()| new)
         }
     };
     match written {
-        Ok(payer) => Ok(Some((tx, payer))),
-        Err(StoreError::Conflict(_)) => Ok(None),
+        Ok(payer) => Ok((tx, payer)),
+        Err(StoreError::Conflict(_)) => Err(odd()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A payer who is registered again is to be kept.
+async fn stay(tx: &Tx, payer: &Payer) -> Result<(), StoreError> {
+    match payer.is_leaving {
+        true => store::payers::want_erased(tx, &payer.platform, &payer.id, None).await,
+        false => Ok(()),
     }
 }
 

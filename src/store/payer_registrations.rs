@@ -1,0 +1,161 @@
+//! First registrations that the partner may have taken, and that came to no payer here yet. Source: ADR-0021.
+
+use super::StoreError;
+use crate::domain::{ids::PlatformId, payer::PayerRegistration};
+use chrono::{DateTime, Utc};
+use entities::payer_registrations::{ActiveModel, Column, Entity, Model};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, LockBehavior, LockType, OnConflict},
+};
+
+fn from_row(row: Model) -> PayerRegistration {
+    PayerRegistration {
+        partner_key: row.partner_key,
+        platform: PlatformId(row.platform_id),
+        in_flight_until: row.in_flight_until,
+        is_erasing: row.erasing_at.is_some(),
+    }
+}
+
+fn of(registration: &PayerRegistration) -> Condition {
+    owned(&registration.platform, &registration.partner_key)
+}
+
+fn owned(platform: &PlatformId, partner_key: &str) -> Condition {
+    Condition::all()
+        .add(Column::PlatformId.eq(platform.as_str()))
+        .add(Column::PartnerKey.eq(partner_key))
+}
+
+/// Notes that the partner is about to be asked for the first time; tells whether nothing was noted before.
+pub async fn note(conn: &impl ConnectionTrait, registration: &PayerRegistration) -> Result<bool, StoreError> {
+    let row = Model {
+        partner_key: registration.partner_key.clone(),
+        platform_id: registration.platform.0.clone(),
+        in_flight_until: registration.in_flight_until,
+        erasing_at: None,
+        ask_at: None,
+    };
+    let known = OnConflict::column(Column::PartnerKey).do_nothing().to_owned();
+    let insertion = Entity::insert(ActiveModel::from(row)).on_conflict(known);
+    Ok(insertion.exec_without_returning(conn).await? == 1)
+}
+
+/// Finds one by the key under which the partner keeps the payer.
+pub async fn find(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    partner_key: &str,
+) -> Result<Option<PayerRegistration>, StoreError> {
+    let found = Entity::find().filter(owned(platform, partner_key)).one(conn).await?;
+    Ok(found.map(from_row))
+}
+
+/// Reads one and keeps others from changing it until the transaction ends.
+pub async fn lock(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    partner_key: &str,
+) -> Result<Option<PayerRegistration>, StoreError> {
+    let found = Entity::find()
+        .filter(owned(platform, partner_key))
+        .lock(LockType::NoKeyUpdate)
+        .one(conn)
+        .await?;
+    Ok(found.map(from_row))
+}
+
+/// Notes until when a call may be in flight. Needs the lock.
+pub async fn set_in_flight(
+    conn: &impl ConnectionTrait,
+    registration: &PayerRegistration,
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::InFlightUntil, Expr::value(until))
+        .filter(of(registration))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that no such call is in flight any more, unless one was begun that may be in flight for longer.
+pub async fn clear_in_flight(
+    conn: &impl ConnectionTrait,
+    registration: &PayerRegistration,
+    until: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::InFlightUntil, Expr::value(now))
+        .filter(of(registration))
+        .filter(Column::InFlightUntil.lte(until))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that it is to be erased, and that the partner is asked to at a time. Needs the lock.
+pub async fn mark_erasing(
+    conn: &impl ConnectionTrait,
+    registration: &PayerRegistration,
+    now: DateTime<Utc>,
+    ask_at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::ErasingAt, Expr::value(now))
+        .col_expr(Column::AskAt, Expr::value(ask_at))
+        .filter(of(registration))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Forgets one: a payer came of it, or the partner has nothing of it.
+pub async fn remove(conn: &impl ConnectionTrait, registration: &PayerRegistration) -> Result<(), StoreError> {
+    Entity::delete_many().filter(of(registration)).exec(conn).await?;
+    Ok(())
+}
+
+/// Forgets one that came to nothing, unless another call may be in flight or it is being erased.
+pub async fn remove_alone(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    partner_key: &str,
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::delete_many()
+        .filter(owned(platform, partner_key))
+        .filter(Column::InFlightUntil.lte(until))
+        .filter(Column::ErasingAt.is_null())
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Takes those that the partner is to forget, the longest waiting first, and has others ask at another time. Needs a
+/// transaction.
+pub async fn take_due(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    again_at: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<PayerRegistration>, StoreError> {
+    let rows = Entity::find()
+        .filter(Column::AskAt.lte(now))
+        .order_by_asc(Column::AskAt)
+        .limit(limit)
+        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+        .all(conn)
+        .await?;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    Entity::update_many()
+        .col_expr(Column::AskAt, Expr::value(again_at))
+        .filter(Column::PartnerKey.is_in(rows.iter().map(|row| row.partner_key.as_str())))
+        .exec(conn)
+        .await?;
+    Ok(rows.into_iter().map(from_row).collect())
+}
