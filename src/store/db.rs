@@ -388,9 +388,19 @@ impl Db {
         if self.is_postgres() {
             return Ok(true);
         }
-        let statement = Statement::from_string(DbBackend::Sqlite, "PRAGMA wal_checkpoint(TRUNCATE)");
-        let row = self.writer.live.query_one_raw(statement).await?;
-        let busy: i32 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
+        let emptied = self.empty_log().await;
+        Ok(emptied.map_err(|error| DbErr::Query(RuntimeErr::SqlxError(error.into())))?)
+    }
+
+    /// Waits for nobody: whoever reads the file meanwhile would keep every write waiting.
+    async fn empty_log(&self) -> sqlx::Result<bool> {
+        let mut session = self.writer.live.get_sqlite_connection_pool().acquire().await?;
+        // One that waits for nobody is none for writes, however this ends.
+        session.close_on_drop();
+        sqlx::query("PRAGMA busy_timeout = 0").execute(&mut *session).await?;
+        let checkpoint = sqlx::query_scalar::<_, i32>("PRAGMA wal_checkpoint(TRUNCATE)");
+        let busy = checkpoint.fetch_one(&mut *session).await?;
+        session.close().await?;
         Ok(busy == 0)
     }
 
