@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use chrono::{DateTime, Utc};
 use entities::{
-    chain_quarantine, observations, off_ramp_addresses,
+    chain_blocks, chain_quarantine, observations, off_ramp_addresses,
     off_ramp_bindings::{ActiveModel, Column, Entity, Model},
     off_ramp_orders, off_ramp_quotes, requests,
 };
@@ -94,9 +94,18 @@ fn of_binding(column: Column) -> Expr {
     Expr::col((Entity, column))
 }
 
+/// What came on top of a request that was paid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    /// Counts as money that nobody has settled.
+    Counts,
+    /// Does not: anybody can send something to an address that was handed out.
+    LeftOut,
+}
+
 /// Requests of bindings with money that no order paid out, was told to, or can be: parts, what cancelled requests got, and
 /// what came on top. What the operator closed is left out until more comes.
-fn is_unsettled() -> Condition {
+fn is_unsettled(excess: Excess) -> Condition {
     use off_ramp_orders::Column as Order;
     use requests::Column as Paid;
     let of_request = |column: Paid| Expr::col((requests::Entity, column));
@@ -110,7 +119,9 @@ fn is_unsettled() -> Condition {
         .and_where(of_order(Order::PlatformId).eq(of_binding(Column::PlatformId)))
         .and_where(of_order(Order::RequestRow).eq(of_binding(Column::RequestRow)))
         .and_where(of_order(Order::State).is_in(over.map(OrderState::wire)))
-        .and_where(of_order(Order::AskedPayments).gte(of_request(Paid::PaymentCount)))
+        .and_where_option(
+            (excess == Excess::Counts).then(|| of_order(Order::AskedPayments).gte(of_request(Paid::PaymentCount))),
+        )
         .take();
     let closed = Func::coalesce([of_binding(Column::ClosedPayments), Expr::val(0)]);
     let unsettled = Query::select()
@@ -123,8 +134,8 @@ fn is_unsettled() -> Condition {
     Condition::all().add(Expr::exists(unsettled))
 }
 
-/// Whether money of a payer is on its way or may be: a quote holds, a payment was seen or set aside, a part has arrived, or an
-/// order is open. Call it for a payer who is locked: whoever quotes for one or credits it holds it before.
+/// Whether money of a payer is on its way or may be: somebody may be paying by a quote, a payment was seen or set aside, a part
+/// has arrived, or an order is open. Call it for a payer who is locked: whoever quotes for one or credits it holds it before.
 pub async fn is_awaited(
     conn: &impl ConnectionTrait,
     (platform, payer): (&PlatformId, &PayerId),
@@ -133,7 +144,6 @@ pub async fn is_awaited(
     use chain_quarantine::Column as Odd;
     use observations::Column as Seen;
     use off_ramp_orders::Column as Order;
-    use off_ramp_quotes::Column as Quoted;
     use requests::Column as Paid;
     let any = |table: &'static str| Query::select().expr(Expr::val(1)).from(table).limit(1).take();
     let bound = || {
@@ -149,15 +159,10 @@ pub async fn is_awaited(
         .and_where(Order::PayerId.eq(payer.as_str()))
         .and_where(Order::State.is_in(OrderState::OPEN.map(OrderState::wire)))
         .take();
-    let quoted = any("off_ramp_quotes")
-        .and_where(Quoted::PlatformId.eq(platform.as_str()))
-        .and_where(Quoted::PayerId.eq(payer.as_str()))
-        .and_where(Quoted::EndsAt.gt(now))
-        .take();
     let unsettled = any("off_ramp_bindings")
         .and_where(Column::PlatformId.eq(platform.as_str()))
         .and_where(Column::PayerId.eq(payer.as_str()))
-        .cond_where(is_unsettled())
+        .cond_where(is_unsettled(Excess::LeftOut))
         .take();
     let references = Query::select()
         .column(Paid::ReferenceTopic)
@@ -173,8 +178,44 @@ pub async fn is_awaited(
         .and_where(Odd::State.is_in(waiting.map(QuarantineState::wire)))
         .and_where(Odd::RequestRow.in_subquery(bound()))
         .take();
-    for statement in [open, quoted, unsettled, seen, set_aside] {
+    for statement in [open, unsettled, seen, set_aside] {
         if is_anything(conn, &statement).await? {
+            return Ok(true);
+        }
+    }
+    may_be_paying(conn, (platform, payer), now).await
+}
+
+/// Whether somebody may be paying by a quote of a payer: one holds, or its chain was not read past the end of one. A node that
+/// is behind has not told of a payment that came in time.
+async fn may_be_paying(
+    conn: &impl ConnectionTrait,
+    (platform, payer): (&PlatformId, &PayerId),
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    use chain_blocks::Column as Block;
+    use off_ramp_quotes::Column as Quoted;
+    let ends: Vec<(String, DateTime<Utc>)> = off_ramp_quotes::Entity::find()
+        .select_only()
+        .column(Quoted::Network)
+        .column_as(Quoted::EndsAt.max(), "last_end")
+        .filter(Quoted::PlatformId.eq(platform.as_str()))
+        .filter(Quoted::PayerId.eq(payer.as_str()))
+        .group_by(Quoted::Network)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    for (network, last_end) in ends {
+        let read_until: Option<i64> = chain_blocks::Entity::find()
+            .select_only()
+            .column(Block::TimeS)
+            .filter(Block::Network.eq(network))
+            .order_by_desc(Block::Number)
+            .limit(1)
+            .into_tuple()
+            .one(conn)
+            .await?;
+        if last_end > now || read_until.is_none_or(|read_until| read_until <= last_end.timestamp()) {
             return Ok(true);
         }
     }
@@ -190,7 +231,7 @@ pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<Re
     let rows: Vec<String> = Entity::find()
         .select_only()
         .column(Column::RequestRow)
-        .filter(is_unsettled())
+        .filter(is_unsettled(Excess::Counts))
         .order_by_asc(Column::CreatedAt)
         .order_by_asc(Column::RequestRow)
         .limit(limit)

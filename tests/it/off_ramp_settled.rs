@@ -96,6 +96,8 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     assert_eq!(fiat.told(&part).await.len(), 2, "told once");
     assert!(unsettled(&fiat).await.is_empty());
 
+    // Whoever was to be erased stays when it is registered again.
+    fiat.register(CLIENT_USER, "Approved").await.expect(200);
     let cancelled = fiat.request("10").await;
     let calldata = fiat.ask(&cancelled, CLIENT_USER, &account, "").await.expect(200);
     assert_eq!(
@@ -114,6 +116,7 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     close::run(&fiat.app.ctx, &cancelled, "returned").await.expect("closed");
     assert_eq!(fiat.status(&cancelled).await, "cancelled");
 
+    fiat.register(CLIENT_USER, "Approved").await.expect(200);
     let twice = fiat.request("10").await;
     let calldata = fiat.ask(&twice, CLIENT_USER, &account, "").await.expect(200);
     fiat.send(&calldata).await;
@@ -126,7 +129,8 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     fiat.seconds(8).await;
     fiat.send(&calldata).await;
     fiat.pass(QUOTE_ENDS).await;
-    cannot_be_erased(&fiat, "an excess").await;
+    // Anybody can send something to an address that was handed out: what comes on top keeps nobody from being erased.
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
     assert_eq!(
         unsettled(&fiat).await,
         [("paid".to_owned(), "20".to_owned(), Some("10".to_owned()))]
@@ -134,6 +138,44 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     close::run(&fiat.app.ctx, &twice, "returned").await.expect("closed");
     assert_eq!(fiat.status(&twice).await, "paid");
     assert_eq!(refused(&fiat, "no-such-request").await, RefusalKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_payer_is_not_erased_before_the_chain_was_read_past_its_quotes() {
+    let fiat = Fiat::start().await;
+    // The blocks that the node shows are older than the quote.
+    fiat.pass(10 * 365 * 24 * 60 * 60).await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
+    fiat.pass(QUOTE_ENDS).await;
+    fiat.mine(1).await;
+    cannot_be_erased(&fiat, "whether it was paid in time is not known").await;
+    let ten_years = 10 * 366 * 24 * 60 * 60;
+    fiat.app.devnet().increase_time(ten_years).await.expect("mined");
+    fiat.app.follow().await;
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+}
+
+#[tokio::test]
+async fn who_is_to_be_erased_is_quoted_no_more_until_it_is_registered_again() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let (quoted, new) = (fiat.request("5").await, fiat.request("6").await);
+    fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
+    cannot_be_erased(&fiat, "a quote holds").await;
+    // What was handed out can be paid.
+    fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
+    let asked = fiat.partner.count("quote").await;
+    let refused = fiat.ask(&new, CLIENT_USER, &account, "").await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text.contains("is to be erased"), "{}", refused.text);
+    assert_eq!(fiat.partner.count("quote").await, asked);
+    fiat.register(CLIENT_USER, "Approved").await.expect(200);
+    fiat.ask(&new, CLIENT_USER, &account, "").await.expect(200);
+    cannot_be_erased(&fiat, "a quote holds").await;
+    fiat.pass(QUOTE_ENDS).await;
+    fiat.mine(1).await;
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
 }
 

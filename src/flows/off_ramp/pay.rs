@@ -67,6 +67,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
     let (quote, is_shared) = match holding {
         Some(quote) => (quote.clone(), true),
+        None if by.is_leaving => return Err(payable::leaving(caller).into()),
         None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
     };
     let paid = request.paid_to(quote.terms.address);
@@ -91,8 +92,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     // As where payments are credited: first the request, then the payer.
     store::requests::lock(&tx, request).await?;
     if !store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
-        let gone = "must be the clientUserId of a payer that is there: this one was just erased";
-        return Err(Refusal::field("clientUserId", gone).led_by("clientUserId").into());
+        return Err(payable::leaving(caller).into());
     }
     if holding.is_none() {
         issue(&tx, request, (&quote, is_shared), now).await?;
