@@ -267,6 +267,25 @@ async fn equal_callbacks_at_once_change_and_tell_once() {
 }
 
 #[tokio::test]
+async fn news_under_the_key_of_somebody_else_is_not_believed() {
+    let (app, partner) = with_partner().await;
+    let theirs = brought_to(&app, &partner, "user-4711", "pending", "pending").await;
+    app.account_of("user-4711", &dollars("7734509911")).await;
+    let account = app.stored_accounts("user-4711").await[0].details.partner.clone();
+    let news = [
+        ("payer", payer_news(&theirs, 90, "approved", "completed")),
+        ("account", account_news(&account, &theirs, 90, "failed")),
+    ];
+    for (record, news) in news {
+        let mut bent = news.clone();
+        bent[record]["key"] = json!("ab".repeat(32));
+        partner.tell(&app, &bent).await.expect(404);
+        assert_eq!(states(&app, "user-4711").await, (json!("pending"), json!("pending")));
+        assert_eq!(app.accounts("user-4711").await[0]["status"], "pending");
+    }
+}
+
+#[tokio::test]
 async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "pending", "completed").await;
@@ -309,9 +328,10 @@ async fn news_of_records_that_are_not_known_or_belong_to_others_change_nothing()
 }
 
 /// Hands one message of the partner to the flow behind its callback.
-async fn hear(app: &TestApp, message: &Value) -> Taken {
-    let partner = app.ctx.partners.off_ramp.as_ref().expect("a partner");
-    let news = partner.news(message.to_string().as_bytes()).expect("readable");
+async fn hear(app: &TestApp, partner: &Partner, message: &Value) -> Taken {
+    let message = partner.keyed(message);
+    let off_ramp = app.ctx.partners.off_ramp.as_ref().expect("a partner");
+    let news = off_ramp.news(message.to_string().as_bytes()).expect("readable");
     provider_news::run(&app.ctx, &news).await.expect("taken")
 }
 
@@ -365,10 +385,11 @@ async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_ev
         }
         dice.shuffle(&mut messages);
         for message in &messages {
-            changed += usize::from(hear(&app, message).await == Taken::Changed);
+            changed += usize::from(hear(&app, &partner, message).await == Taken::Changed);
             heard += 1;
         }
         // What was lost is asked for, here at once.
+        let (last, of_account) = (partner.keyed(&last), partner.keyed(&of_account));
         partner.answer("payer", Some(Scripted::Says(200, last["payer"].to_string())));
         partner.answer("account", Some(Scripted::Says(200, of_account["account"].to_string())));
         let (db, now) = (app.ctx.db.writer(), Some(app.ctx.clock.now()));

@@ -1,12 +1,12 @@
 //! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
 
-use super::{brought, follow, locked_request_of};
+use super::{brought, count_disbelieved, follow, locked_request_of};
 use crate::{
     ctx::Ctx,
     domain::{
         event::{ChainTransaction, Event, PaymentFailed, PaymentProcessing, PaymentReceived},
         ledger::Settlement,
-        off_ramp::{FiatOrder, OrderState, Step, ask_again_after},
+        off_ramp::{FiatOrder, OrderState, Step, ask_again_after, order_key},
         off_ramp_news::Taken,
         request::Request,
     },
@@ -53,6 +53,11 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     let now = ctx.clock.now();
     let tx = ctx.db.begin("take_order_news").await?;
     let request = locked_request_of(&tx, &order.request).await?;
+    if news.key.0 != order_key(&order.platform, &request.id) {
+        tracing::warn!(order = %order.id, "the off-ramp partner tells of an order under the key of another one");
+        count_disbelieved("order");
+        return Ok(Some(Taken::Unknown));
+    }
     let after = FiatOrder {
         partner_id: Some(news.id.clone()),
         state,

@@ -6,7 +6,11 @@ use crate::{
         off_ramp_news::Taken,
         payer::{Payer, RegisteredAccount, account, compliance},
     },
-    flows::{FlowResult, payers::change, publish},
+    flows::{
+        FlowResult,
+        payers::{account_key, change, payer_key},
+        publish,
+    },
     ports::off_ramp::{AccountNews, PayerNews},
     store,
 };
@@ -27,7 +31,8 @@ pub(super) async fn about(ctx: &Ctx, found: &Payer, news: &PayerNews) -> FlowRes
     let Some(before) = locked.filter(|payer| !payer.is_erasing) else {
         return Ok(Taken::Unknown);
     };
-    if before.details.partner != news.id {
+    let key = payer_key(ctx, &before.platform, &before.details.client_user_id);
+    if before.details.partner != news.id || key != news.key {
         return Ok(disbelieved());
     }
     let Some(after) = compliance::heard(&before, &told, ctx.clock.now()) else {
@@ -65,7 +70,9 @@ pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &A
     let Some(before) = before else {
         return Ok(Taken::Unknown);
     };
-    if before.details.partner != news.id || payer.details.partner != news.payer {
+    let user = &payer.details.client_user_id;
+    let key = account_key(ctx, &payer.platform, user, &before.content_hash);
+    if before.details.partner != news.id || payer.details.partner != news.payer || key != news.key {
         return Ok(disbelieved());
     }
     let told = change::account_told(news);
