@@ -220,10 +220,16 @@ async fn click(browser: &Browser, page: &str, outcome: &str) -> String {
         Value::Null
     );
     let status = json!({ "using": "css selector", "value": "#status" });
-    let found = browser.post("element", &status).await;
-    let id = found[ELEMENT].as_str().unwrap_or_else(|| panic!("{found}"));
-    let text = browser.get(&format!("element/{id}/text")).await;
-    text.as_str().expect("a text").to_owned()
+    // An element of the page that is just left has no text any more.
+    loop {
+        let found = browser.post("element", &status).await;
+        let id = found[ELEMENT].as_str().unwrap_or_default();
+        let text = browser.get(&format!("element/{id}/text")).await;
+        match text.as_str() {
+            Some(text) => return text.to_owned(),
+            None => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
 }
 
 #[tokio::test]
