@@ -119,15 +119,16 @@ impl Payers {
     ///
     /// Takes away all that names the payer, here and at the off-ramp partner: the form, the bank accounts, and what events
     /// told of both. Amounts, times and transactions of payments stay. Refused while money of the payer is on its way to a
-    /// bank account. While something of the payer is just being handed to the partner, a 409 says so, and the payer is erased by
-    /// itself within seconds. An addition of this service.
+    /// bank account; from then on no new quote is handed out for the payer, unless it is registered again. While a call to the
+    /// partner about the payer may be in flight, a 409 says so, and the payer is erased by itself within seconds. Whoever was
+    /// registered by a call that was answered with a 502 can be erased too. An addition of this service.
     ///
     /// When: a payer wants to be forgotten
     /// Needs: a payer without money on its way
     /// Next: nothing; the same `clientUserId` may be registered anew
     /// 200: The payer is erased
     /// 404: Payer with client user ID user-1042 not found
-    /// 409: Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back
+    /// 409: Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back. Until then no new quote is handed out for the payer, unless it is registered again
     /// 502: The off-ramp partner does not answer at the moment; the payer is erased by itself once it does
     #[oai(path = "/payer/:clientUserId", method = "delete", operation_id = "erasePayer")]
     async fn erase(
