@@ -395,22 +395,38 @@ impl Operation {
         format!("{address}{joint}{query}")
     }
 
-    pub async fn send_to(&self, app: &TestApp, credential: Option<(Scheme, &str)>, path: &str, body: &Value) -> Answer {
-        let mut call = app.call(self.method.clone(), path);
-        if let Some((scheme, value)) = credential {
-            call = match scheme {
-                Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
-                Scheme::ApiKey => call.header("x-api-key", value),
-                // Signing in is for pages of the service; elsewhere programs write what they like.
-                Scheme::ClientId if self.row.any_of.is_empty() => call.header("x-client-id", value),
-                Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
-                Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
-                // A browser says which page calls, and without it a cookie changes nothing.
-                Scheme::Session => call
-                    .header("cookie", &format!("session_token={value}"))
-                    .header("origin", &app.ctx.own_pages.origin),
-            };
+    /// The path with its objects, and the documented examples of the query parameters that it needs.
+    pub fn needed_address(&self, objects: &BTreeMap<&str, String>) -> String {
+        let address = self.address(objects);
+        if address.contains('?') || self.needed.is_empty() {
+            return address;
         }
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        format!("{address}?{}", query.extend_pairs(&self.needed).finish())
+    }
+
+    /// Begins a call with a credential.
+    pub fn call_as<'a>(&self, app: &'a TestApp, credential: Option<(Scheme, &str)>, path: &str) -> Call<'a> {
+        let call = app.call(self.method.clone(), path);
+        let Some((scheme, value)) = credential else {
+            return call;
+        };
+        match scheme {
+            Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+            Scheme::ApiKey => call.header("x-api-key", value),
+            // Signing in is for pages of the service; elsewhere programs write what they like.
+            Scheme::ClientId if self.row.any_of.is_empty() => call.header("x-client-id", value),
+            Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
+            Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
+            // A browser says which page calls, and without it a cookie changes nothing.
+            Scheme::Session => call
+                .header("cookie", &format!("session_token={value}"))
+                .header("origin", &app.ctx.own_pages.origin),
+        }
+    }
+
+    pub async fn send_to(&self, app: &TestApp, credential: Option<(Scheme, &str)>, path: &str, body: &Value) -> Answer {
+        let call = self.call_as(app, credential, path);
         match self.method {
             Method::GET => call.send().await,
             _ => call.json(body).send().await,

@@ -37,6 +37,7 @@ mod docs_page;
 mod documents;
 mod events;
 mod events_kinds;
+mod every_status;
 mod export;
 mod fair_shares;
 mod growth;

@@ -8,7 +8,7 @@ use super::{
 };
 use chrono::TimeDelta;
 use devnet::{Devnet, Options, RELAYER_INDEX};
-use futures_util::future::join_all;
+use futures_util::{future::join_all, stream::pending};
 use poem::{
     Endpoint, Request, Response,
     endpoint::BoxEndpoint,
@@ -77,6 +77,7 @@ pub struct Call<'a> {
     path: String,
     request: poem::RequestBuilder,
     body: Option<String>,
+    stalls: bool,
 }
 
 /// An answer, read in full.
@@ -164,6 +165,13 @@ impl Call<'_> {
         self.header("content-type", "application/x-www-form-urlencoded")
     }
 
+    /// Announces a body that never comes.
+    pub fn stalled(mut self) -> Self {
+        self.stalls = true;
+        self.header("content-type", "application/json")
+            .header("content-length", "100")
+    }
+
     /// Makes a call whose answer does not end.
     pub async fn open(self) -> OpenAnswer {
         let response = self.app.endpoint.get_response(self.request.finish()).await;
@@ -175,14 +183,21 @@ impl Call<'_> {
     /// Makes a call that is answered once others have worked: nobody sends the samples of a test meanwhile.
     pub async fn without_worker(self) -> u16 {
         let request = finished(self.request, self.body);
-        self.app.endpoint.get_response(request).await.status().as_u16()
+        let status = self.app.endpoint.get_response(request).await.status().as_u16();
+        contract::note(self.method.as_str(), &self.path, status);
+        status
     }
 
     /// Makes the call. What the documents do not say of the answer fails the test.
     pub async fn send(self) -> Answer {
         let issued = &self.app.database.issued;
         self.body.iter().for_each(|body| issued.add_from_body(body));
-        let request = finished(self.request, self.body);
+        let request = match self.stalls {
+            true => self.request.body(poem::Body::from_bytes_stream(
+                pending::<Result<Vec<u8>, std::io::Error>>(),
+            )),
+            false => finished(self.request, self.body),
+        };
         let answering = self.app.endpoint.get_response(request);
         let response = match self.path.ends_with("/test") {
             true => self.app.with_worker(answering).await,
@@ -203,6 +218,7 @@ impl Call<'_> {
             issued.add_from_cookie(cookie.to_str().unwrap_or_default());
         }
         let status = parts.status.as_u16();
+        contract::note(self.method.as_str(), &self.path, status);
         let flaws = contract::flaws(self.method.as_str(), &self.path, status, &text);
         assert!(
             flaws.is_empty(),
@@ -454,6 +470,7 @@ impl TestApp {
             path: path.to_owned(),
             request: Request::builder().method(method).uri(uri),
             body: None,
+            stalls: false,
         }
     }
 
