@@ -6,6 +6,7 @@ pub mod deviations;
 mod document;
 pub mod exceptions;
 mod meaning;
+pub mod reached;
 pub mod rules;
 pub mod score;
 pub mod turned;

@@ -13,6 +13,7 @@ pub(crate) mod member;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod plans;
+pub(crate) mod reached;
 pub(crate) mod schema;
 pub(crate) mod test;
 pub(crate) mod tidy;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
 //! lists what was once found on the way of the money, with its tests; `cargo xtask test payer` runs those of payers and their
 //! bank accounts; `cargo xtask test abuse` measures instead.
+//! After all tests it lists the documented answers that none of them was sent.
 //! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
 
 use std::collections::BTreeMap;
@@ -11,9 +12,9 @@ use anyhow::{Context, Result, anyhow};
 
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::postgres::Postgres;
-use xtask::machine::{command, packages, workspace};
+use xtask::machine::{command, failure, packages, workspace};
 
-use super::{findings, plans};
+use super::{findings, plans, reached};
 
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
@@ -79,12 +80,22 @@ pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
 
     let url = postgres.as_ref().map(Postgres::url);
     let server: Vec<(&str, &str)> = url.iter().map(|url| ("PRS_TEST_POSTGRES_URL", url.as_str())).collect();
-    let units = tally(nextest, Half::Units, names, &server)?;
-    let sqlite = tally(nextest, Half::Integration, names, &[("PRS_TEST_DATABASE", "sqlite")])?;
+    let answers = reached::folder()?;
+    let noted = (
+        reached::VARIABLE,
+        answers.to_str().context("the target directory is no text")?,
+    );
+    let units = tally(nextest, Half::Units, names, &[server.as_slice(), &[noted]].concat())?;
+    let sqlite = tally(
+        nextest,
+        Half::Integration,
+        names,
+        &[("PRS_TEST_DATABASE", "sqlite"), noted],
+    )?;
     let on_postgres = server
         .first()
         .map(|server| {
-            let settings = [("PRS_TEST_DATABASE", "postgres"), *server];
+            let settings = [("PRS_TEST_DATABASE", "postgres"), *server, noted];
             tally(nextest, Half::Integration, names, &settings)
         })
         .transpose()?;
@@ -123,7 +134,13 @@ pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
     if total == 0 {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
-    judged
+    // A part of the tests reaches a part of the answers.
+    let answered = if asked.is_empty() {
+        reached::judge(&answers)
+    } else {
+        Ok(())
+    };
+    failure::worst([judged, answered])
 }
 
 /// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
