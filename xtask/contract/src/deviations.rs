@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::conformance::{Comparison, Finding};
+use crate::published::{Comparison, Finding};
 
 /// `openapi/deviations.toml`.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -256,7 +256,7 @@ mod tests {
         .iter()
         .map(|text| serde_json::from_str(text).unwrap())
         .collect();
-        let comparison = crate::conformance::compare(&contract, &[]);
+        let comparison = crate::published::compare(&contract, &[]);
         let strangers: Vec<&String> = committed
             .not_yet
             .iter()

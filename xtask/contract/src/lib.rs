@@ -1,11 +1,11 @@
 //! Compares OpenAPI documents by meaning, and writes their schemas for validators.
 
 pub mod compat;
-pub mod conformance;
 pub mod deviations;
 mod document;
 pub mod exceptions;
 mod meaning;
+pub mod published;
 pub mod reached;
 pub mod rules;
 pub mod score;

@@ -1,5 +1,5 @@
 //! The walk through two documents at once: everything in which an operation and its schemas differ. What a difference is
-//! worth is decided by those who walk: `conformance` and `compat`.
+//! worth is decided by those who walk: `published` and `compat`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

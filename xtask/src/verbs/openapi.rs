@@ -14,7 +14,7 @@ use serde_json::Value;
 use contract::compat::{self, Class};
 use contract::deviations::{self, Deviations, Verdict};
 use contract::turned::turned;
-use contract::{conformance, rules};
+use contract::{published, rules};
 use xtask::machine::failure::{self, Failure, Outcome};
 use xtask::machine::{command, workspace};
 
@@ -215,7 +215,7 @@ fn compare_with_contract(documents: &[Value]) -> Result<Verdict> {
         .map(|path| read_json(&root.join(path)))
         .collect::<Result<_>>()?;
     let list = Deviations::parse(&fs::read_to_string(root.join(DEVIATIONS)).context(DEVIATIONS)?)?;
-    let comparison = conformance::compare(&contracts, documents);
+    let comparison = published::compare(&contracts, documents);
     println!(
         "contract: {} operations built, {} not yet, {} differences, {} beyond the contract",
         comparison.present.len(),
