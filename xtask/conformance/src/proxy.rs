@@ -1,7 +1,7 @@
 //! A proxy that breaks one operation, to see that exactly this one is named.
 
-use std::io::{BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,6 +9,9 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Request;
 use xtask::service::hooks::{Message, read_message};
+
+/// How long a caller may take to hang up once it was answered.
+const LAST_BYTES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the answers of an operation are broken.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +62,8 @@ pub(crate) fn start(upstream: &str, broken: Break) -> Result<String> {
 }
 
 fn pass(mut stream: TcpStream, agent: &Agent, upstream: &str, broken: &Break) -> Result<()> {
-    let Some(Message { line, headers, body }) = read_message(&mut BufReader::new(stream.try_clone()?))? else {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let Some(Message { line, headers, body }) = read_message(&mut reader)? else {
         return Ok(());
     };
     let mut words = line.split_whitespace();
@@ -69,7 +73,7 @@ fn pass(mut stream: TcpStream, agent: &Agent, upstream: &str, broken: &Break) ->
     let mut request = Request::builder().method(method).uri(format!("{upstream}{target}"));
     for (name, value) in headers
         .iter()
-        .filter(|(name, _)| !["host", "connection", "content-length"].contains(&name.as_str()))
+        .filter(|(name, _)| !["host", "connection", "content-length", "transfer-encoding"].contains(&name.as_str()))
     {
         request = request.header(name, value);
     }
@@ -106,7 +110,12 @@ fn pass(mut stream: TcpStream, agent: &Agent, upstream: &str, broken: &Break) ->
         write!(stream, "{name}: {value}\r\n")?;
     }
     stream.write_all(b"\r\n")?;
-    Ok(stream.write_all(&body)?)
+    stream.write_all(&body)?;
+    // A call without a body may end in an empty chunk. Whoever closes over bytes that nobody read takes the answer back.
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LAST_BYTES_TIMEOUT))?;
+    let _ = io::copy(&mut reader, &mut io::sink());
+    Ok(())
 }
 
 fn with(body: &[u8], member: &str) -> Vec<u8> {
