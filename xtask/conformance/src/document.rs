@@ -96,17 +96,11 @@ impl<'a> Operation<'a> {
 
     /// The example of its body, or an empty object.
     pub(crate) fn example_body(&self) -> Value {
-        let content = &self.description["requestBody"]["content"]["application/json"];
-        let named = content["examples"]
-            .as_object()
-            .and_then(|examples| examples.values().next());
-        let example = match named {
-            Some(example) => &resolved(self.document, example)["value"],
-            None => &content["example"],
-        };
-        match example {
-            Value::Null => Value::Object(serde_json::Map::new()),
-            example => example.clone(),
-        }
+        let example = self
+            .description
+            .pointer("/requestBody/content/application~1json/example");
+        example
+            .cloned()
+            .unwrap_or_else(|| Value::Object(serde_json::Map::new()))
     }
 }
