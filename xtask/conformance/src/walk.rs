@@ -326,14 +326,10 @@ fn text(value: &Value) -> Option<String> {
 
 /// The signature of an account that a node has unlocked.
 fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Result<String> {
-    let signature = match signing {
+    match signing {
         Signing::Text(member) => {
-            let message = answer
-                .pointer(member)
-                .and_then(Value::as_str)
-                .context("nothing to sign")?;
-            let digits: String = message.bytes().map(|byte| format!("{byte:02x}")).collect();
-            chain.call("personal_sign", &json!([format!("0x{digits}"), account]))?
+            let message = answer.pointer(member).and_then(Value::as_str);
+            chain.sign_text(account, message.context("nothing to sign")?)
         }
         Signing::Data => {
             let mut data = answer.clone();

@@ -36,6 +36,23 @@ impl Chain {
         }
     }
 
+    /// The signature of an unlocked account over a text, as wallets sign one.
+    pub fn sign_text(&self, account: &str, text: &str) -> Result<String> {
+        let bytes = format!("0x{}", hex::encode(text));
+        self.signature("personal_sign", &json!([bytes, account]))
+    }
+
+    /// The signature of an unlocked account over typed data, the type of its domain included.
+    pub fn sign_data(&self, account: &str, data: &Value) -> Result<String> {
+        self.signature("eth_signTypedData_v4", &json!([account, data]))
+    }
+
+    fn signature(&self, method: &str, params: &Value) -> Result<String> {
+        let signature = self.call(method, params)?;
+        let text = signature.as_str().context("the node gave no signature")?;
+        Ok(text.to_owned())
+    }
+
     /// Sends the transactions of an answer from an unlocked account, in their order; returns their hashes.
     pub fn send_all(&self, answer: &Value, payer: &str) -> Result<Vec<String>> {
         let transactions = transactions(answer);

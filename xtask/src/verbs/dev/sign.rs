@@ -5,7 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use xtask::service::chain::Chain;
 use xtask::service::permit::typed_data;
 use xtask::service::ready::Ready;
@@ -22,7 +22,5 @@ pub(super) fn sign(ready: &Ready, answer: Option<&Path>) -> Result<String> {
     };
     let answer: Value = serde_json::from_str(&text).context("the answer of POST /v2/payouts is JSON")?;
     let (payer, data) = typed_data(&answer)?;
-    let signature = Chain::of(ready)?.call("eth_signTypedData_v4", &json!([payer, data]))?;
-    let signature = signature.as_str().context("the node gave no signature")?;
-    Ok(signature.to_owned())
+    Chain::of(ready)?.sign_data(payer, &data)
 }

@@ -61,8 +61,7 @@ fn sign_in(ready: &Ready) -> Result<String> {
     let wallet = ready.account(OWNER)?;
     let challenge = service.create("/v1/auth/wallet/challenge", &json!({ "address": wallet }))?;
     let message = challenge["message"].as_str().context("a challenge has no message")?;
-    let bytes = format!("0x{}", hex::encode(message));
-    let signature = Chain::of(ready)?.call("personal_sign", &json!([bytes, wallet]))?;
+    let signature = Chain::of(ready)?.sign_text(wallet, message)?;
     let mut proof = json!({ "signature": signature });
     for member in ["challengeId", "nonce", "message"] {
         proof[member] = challenge[member].clone();
