@@ -8,11 +8,14 @@ use xtask::machine::command;
 use crate::document::Operation;
 use crate::plan::Credential;
 use crate::report::Verdict;
-use crate::walk::{Missing, Sent, Walk, encoded};
+use crate::walk::{Ended, Missing, Sent, Walk, encoded};
 
 /// Ids of the right form that nobody has.
 const NO_ULID: &str = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
 const NO_REQUEST: &str = "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
+/// Its form has a checksum. The wallet of an example of the hosted service, on a network of which no platform of tests is.
+const NO_DESTINATION: &str =
+    "0x742d35Cc6634C0532925a3b844Bc454e4438f44e@eip155:10#9DE83AA2:0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85";
 const NO_NAME: &str = "NO-SUCH-THING";
 
 /// How the pattern of a ULID begins.
@@ -134,8 +137,7 @@ fn path_of(operation: Operation<'_>, wrong: Option<&str>) -> String {
             _ if wrong == Some(name) => WRONG,
             pattern if pattern.starts_with(ULID) => NO_ULID,
             _ if name == "requestId" => NO_REQUEST,
-            // Its form has a checksum, so it is that of the example.
-            _ if name == "destinationId" => parameter["example"].as_str().unwrap_or_default(),
+            _ if name == "destinationId" => NO_DESTINATION,
             _ => NO_NAME,
         };
         path = path.replace(&format!("{{{name}}}"), &encoded(value));
