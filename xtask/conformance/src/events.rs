@@ -14,10 +14,16 @@ use crate::document::event_schema;
 use crate::judge::{flaws, validator};
 use crate::plan::{Credential, EVENTS};
 use crate::report::Verdict;
-use crate::walk::{Missing, Walk, missing};
+use crate::walk::{Ended, Missing, Walk, missing};
 
 /// Under which name events stand in the report.
 const WEBHOOKS: &str = "webhooks";
+
+/// The operation that sends a test event.
+const TEST: &str = "testWebhooks";
+
+/// The operation that goes on telling of events.
+const STREAM: &str = "followEvents";
 
 /// How long an event may take to arrive, its payment included.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -54,86 +60,76 @@ pub(crate) fn refused_once(delivery: &Delivery) -> u16 {
 }
 
 /// A test event is sent, and its signature fits.
-pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) -> Result<()> {
-    let prepared = (|| -> Result<_, Missing> {
-        let receiver = receiver.ok_or_else(|| missing("receiver"))?;
-        let secret = walk.filled("{secret}")?;
-        Ok((
-            receiver,
-            secret,
-            walk.operation("testWebhooks")?,
-            walk.headers(Credential::Key)?,
-        ))
-    })();
-    let (receiver, secret, operation, headers) = match prepared {
-        Ok(prepared) => prepared,
-        Err(Missing(why)) => {
-            walk.report.add("testWebhooks", "200", Verdict::LeftOut(why.clone()));
-            walk.report.add(WEBHOOKS, "test event", Verdict::LeftOut(why));
-            return Ok(());
-        }
+pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) {
+    let (asked, arrived) = match ask_for_test(walk, receiver) {
+        Ok((asked, receiver, secret)) => (asked, test_arrived(receiver, &secret).unwrap_or_else(Verdict::from)),
+        Err(Ended::Missing(Missing(why))) => (Verdict::LeftOut(why.clone()), Verdict::LeftOut(why)),
+        Err(ended) => (
+            Verdict::from(ended),
+            Verdict::LeftOut("whether it was sent is not known".to_owned()),
+        ),
     };
+    walk.report.add(TEST, "200", asked);
+    walk.report.add(WEBHOOKS, "test event", arrived);
+}
+
+/// What was answered, who receives the event, and with which secret it is signed.
+fn ask_for_test<'r>(walk: &Walk<'_>, receiver: Option<&'r Hooks>) -> Result<(Verdict, &'r Hooks, String), Ended> {
+    let receiver = receiver.ok_or_else(|| missing("receiver"))?;
+    let secret = walk.filled("{secret}")?;
+    let (operation, headers) = (walk.operation(TEST)?, walk.headers(Credential::Key)?);
     let body = json!({ "eventType": EVENT }).to_string();
     let answer = walk.call(operation, operation.path, "", &headers, &body)?;
-    let verdict = walk.judged(operation, &answer, 200);
-    walk.report.add(operation.id, "200", verdict);
+    Ok((walk.judged(operation, &answer, 200), receiver, secret))
+}
+
+fn test_arrived(receiver: &Hooks, secret: &str) -> Result<Verdict, Ended> {
     let is_meant = |event: &Value, delivery: &Delivery| {
-        event["event"] == EVENT && delivery.headers.contains_key(TEST_HEADER) && delivery.verify(&secret).is_ok()
+        event["event"] == EVENT && delivery.headers.contains_key(TEST_HEADER) && delivery.verify(secret).is_ok()
     };
     let wrong = match receiver.wait(1, EVENT_TIMEOUT, is_meant).first() {
         Some(delivery) => body_flaws(&delivery.body)?,
         None => vec![format!("no signed test event after {} s", EVENT_TIMEOUT.as_secs())],
     };
-    walk.report.add(WEBHOOKS, "test event", Verdict::of(wrong));
-    Ok(())
+    Ok(Verdict::of(wrong))
 }
 
 /// A request is paid on the chain; its event is refused once, comes again with the same bytes and identity, and fits its
 /// schema and its signature both times. Then what the interface tells of it is read.
 pub(crate) fn payment(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) -> Result<()> {
-    const CHECK: &str = "payment, retry, signatures";
-    let prepared = (|| -> Result<_, Missing> {
-        let receiver = receiver.ok_or_else(|| missing("receiver"))?;
-        let chain = chain.ok_or_else(|| missing("paidRequestId"))?;
-        let request_id = walk.filled("{requestId}")?;
-        Ok((
-            receiver,
-            chain,
-            request_id,
-            walk.filled("{secret}")?,
-            walk.filled("{payer}")?,
-        ))
-    })();
-    let verdict = match prepared {
-        Err(Missing(why)) => Verdict::LeftOut(why),
-        Ok((receiver, chain, request_id, secret, payer)) => {
-            pay(walk, chain, &request_id, &payer)?;
-            let tries = receiver.wait(2, EVENT_TIMEOUT + RETRY_TIMEOUT, |event, delivery| {
-                let is_meant = event["event"] == EVENT && event["requestId"] == request_id.as_str();
-                is_meant && !delivery.headers.contains_key(TEST_HEADER)
-            });
-            let wrong = tried(&tries, &secret)?;
-            if wrong.is_empty() {
-                walk.values.insert("paidRequestId".to_owned(), request_id);
-                wait_until_recorded(walk)?;
-            }
-            Verdict::of(wrong)
-        }
-    };
-    walk.report.add(WEBHOOKS, CHECK, verdict);
+    let verdict = paid(walk, chain, receiver).unwrap_or_else(Verdict::from);
+    walk.report.add(WEBHOOKS, "payment, retry, signatures", verdict);
     walk.steps(EVENTS)?;
-    stream(walk)
+    let verdict = followed(walk).unwrap_or_else(Verdict::from);
+    walk.report.add(STREAM, "200", verdict);
+    Ok(())
+}
+
+fn paid(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) -> Result<Verdict, Ended> {
+    let receiver = receiver.ok_or_else(|| missing("receiver"))?;
+    let chain = chain.ok_or_else(|| missing("paidRequestId"))?;
+    let (request_id, secret) = (walk.filled("{requestId}")?, walk.filled("{secret}")?);
+    pay(walk, chain, &request_id)?;
+    let tries = receiver.wait(2, EVENT_TIMEOUT + RETRY_TIMEOUT, |event, delivery| {
+        let is_meant = event["event"] == EVENT && event["requestId"] == request_id.as_str();
+        is_meant && !delivery.headers.contains_key(TEST_HEADER)
+    });
+    let wrong = tried(&tries, &secret)?;
+    if wrong.is_empty() {
+        walk.values.insert("paidRequestId".to_owned(), request_id);
+        wait_until_recorded(walk)?;
+    }
+    Ok(Verdict::of(wrong))
 }
 
 /// Pays a request with the calldata that the deployment gives.
-fn pay(walk: &Walk<'_>, chain: &Chain, request_id: &str, payer: &str) -> Result<()> {
-    let (Ok(operation), Ok(headers)) = (walk.operation("getPaymentCalldata"), walk.headers(Credential::Key)) else {
-        return Ok(());
-    };
+fn pay(walk: &Walk<'_>, chain: &Chain, request_id: &str) -> Result<(), Ended> {
+    let payer = walk.filled("{payer}")?;
+    let (operation, headers) = (walk.operation("getPaymentCalldata")?, walk.headers(Credential::Key)?);
     let path = operation.path.replace("{requestId}", request_id);
     let calldata = walk.call(operation, &path, &format!("wallet={payer}"), &headers, "")?;
-    let sent = chain.send_all(&calldata.json(), payer);
-    sent.map(drop).context("the payment on the chain")
+    let sent = chain.send_all(&calldata.json(), &payer);
+    Ok(sent.map(drop).context("the payment on the chain")?)
 }
 
 /// What is wrong with the tries of one delivery, of which the first was refused.
@@ -169,14 +165,9 @@ fn body_flaws(body: &[u8]) -> Result<Vec<String>> {
 }
 
 /// Waits until the delivery is known to have arrived, which is noted after the receiver answered.
-fn wait_until_recorded(walk: &Walk<'_>) -> Result<()> {
-    let (Ok(operation), Ok(headers), Ok(query)) = (
-        walk.operation("listDeliveries"),
-        walk.headers(Credential::Key),
-        walk.filled("endpointId={webhookId}&state=delivered"),
-    ) else {
-        return Ok(());
-    };
+fn wait_until_recorded(walk: &Walk<'_>) -> Result<(), Ended> {
+    let (operation, headers) = (walk.operation("listDeliveries")?, walk.headers(Credential::Key)?);
+    let query = walk.filled("endpointId={webhookId}&state=delivered")?;
     let deadline = Instant::now() + RECORD_TIMEOUT;
     while Instant::now() < deadline && !command::interrupted() {
         let listed = walk.call(operation, operation.path, &query, &headers, "")?.json();
@@ -190,24 +181,15 @@ fn wait_until_recorded(walk: &Walk<'_>) -> Result<()> {
 }
 
 /// Follows the events from the oldest one, and reads the first message.
-fn stream(walk: &mut Walk<'_>) -> Result<()> {
-    let prepared = (|| -> Result<_, Missing> {
-        walk.filled("{eventId}")?;
-        Ok((walk.operation("followEvents")?, walk.headers(Credential::Key)?))
-    })();
-    let verdict = match prepared {
-        Err(Missing(why)) => Verdict::LeftOut(why),
-        Ok((operation, headers)) => {
-            let query = format!("after={BEFORE_ALL}");
-            let exchange = walk.call(operation, operation.path, &query, &headers, "")?;
-            match exchange.body.is_empty() {
-                true => Verdict::Failed(vec!["the stream ended before it said anything".to_owned()]),
-                false => walk.judged(operation, &exchange, 200),
-            }
-        }
-    };
-    walk.report.add("followEvents", "200", verdict);
-    Ok(())
+fn followed(walk: &Walk<'_>) -> Result<Verdict, Ended> {
+    walk.filled("{eventId}")?;
+    let (operation, headers) = (walk.operation(STREAM)?, walk.headers(Credential::Key)?);
+    let query = format!("after={BEFORE_ALL}");
+    let exchange = walk.call(operation, operation.path, &query, &headers, "")?;
+    Ok(match exchange.body.is_empty() {
+        true => Verdict::Failed(vec!["the stream ended before it said anything".to_owned()]),
+        false => walk.judged(operation, &exchange, 200),
+    })
 }
 
 #[cfg(test)]

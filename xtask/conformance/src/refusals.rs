@@ -87,45 +87,39 @@ fn refuse(
     body: &str,
     status: u16,
 ) {
-    let verdict = match walk.call(operation, path, query, headers, body) {
-        Ok(exchange) => walk.judged(operation, &exchange, status),
-        Err(error) => Verdict::Failed(vec![format!("{error:#}")]),
-    };
+    let answer = walk.call(operation, path, query, headers, body).map_err(Ended::from);
+    let verdict = answer.map_or_else(Verdict::from, |answer| walk.judged(operation, &answer, status));
     walk.report.add(operation.id, &status.to_string(), verdict);
 }
 
 /// The same call twice with an idempotency key: one answer, which says the second time that it is a repetition; another
 /// call with the key is refused.
-pub(crate) fn idempotency(walk: &mut Walk<'_>) -> Result<()> {
+pub(crate) fn idempotency(walk: &mut Walk<'_>) {
+    let verdict = repeated(walk).unwrap_or_else(Verdict::from);
+    walk.report.add("createRequest", "idempotency", verdict);
+}
+
+fn repeated(walk: &Walk<'_>) -> Result<Verdict, Ended> {
     const BODY: &str = r#"{"payee":"{payee}","amount":"1","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}"#;
     const OTHER: &str = r#"{"payee":"{payee}","amount":"2","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}"#;
-    let prepared = (|| -> Result<_, Missing> {
-        let mut headers = walk.headers(Credential::Key)?;
-        headers.push(("idempotency-key", walk.filled("{name}-idempotency")?));
-        let bodies = (walk.filled_body(BODY)?, walk.filled_body(OTHER)?);
-        Ok((walk.operation("createRequest")?, headers, bodies))
-    })();
-    let verdict = match prepared {
-        Err(Missing(why)) => Verdict::LeftOut(why),
-        Ok((operation, headers, (body, other))) => {
-            let first = walk.call(operation, operation.path, "", &headers, &body)?;
-            let second = walk.call(operation, operation.path, "", &headers, &body)?;
-            let mut wrong = Vec::new();
-            if first.body != second.body {
-                wrong.push("the second answer differs from the first".to_owned());
-            }
-            if second.headers.get("idempotency-replayed").map(String::as_str) != Some("true") {
-                wrong.push("the second answer has no `idempotency-replayed: true`".to_owned());
-            }
-            let other = walk.call(operation, operation.path, "", &headers, &other)?;
-            if let Verdict::Failed(further) = walk.judged(operation, &other, 409) {
-                wrong.extend(further);
-            }
-            Verdict::of(wrong)
-        }
-    };
-    walk.report.add("createRequest", "idempotency", verdict);
-    Ok(())
+    let operation = walk.operation("createRequest")?;
+    let mut headers = walk.headers(Credential::Key)?;
+    headers.push(("idempotency-key", walk.filled("{name}-idempotency")?));
+    let (body, other) = (walk.filled_body(BODY)?, walk.filled_body(OTHER)?);
+    let first = walk.call(operation, operation.path, "", &headers, &body)?;
+    let second = walk.call(operation, operation.path, "", &headers, &body)?;
+    let mut wrong = Vec::new();
+    if first.body != second.body {
+        wrong.push("the second answer differs from the first".to_owned());
+    }
+    if second.headers.get("idempotency-replayed").map(String::as_str) != Some("true") {
+        wrong.push("the second answer has no `idempotency-replayed: true`".to_owned());
+    }
+    let other = walk.call(operation, operation.path, "", &headers, &other)?;
+    if let Verdict::Failed(further) = walk.judged(operation, &other, 409) {
+        wrong.extend(further);
+    }
+    Ok(Verdict::of(wrong))
 }
 
 /// The path of an operation with ids that nobody has, but for a parameter whose form is wrong.

@@ -78,16 +78,13 @@ impl<'a> Walk<'a> {
             if command::interrupted() {
                 bail!("interrupted");
             }
-            let verdict = match self.step(step) {
-                Ok(verdict) => verdict,
-                Err(Missing(why)) => Verdict::LeftOut(why),
-            };
+            let verdict = self.step(step).unwrap_or_else(Verdict::from);
             self.report.add(step.operation, &step.status.to_string(), verdict);
         }
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<Verdict, Missing> {
+    fn step(&mut self, step: &Step) -> Result<Verdict, Ended> {
         let operation = self.operation(step.operation)?;
         let headers = self.headers(step.credential)?;
         step.needs.map_or(Ok(String::new()), |name| self.value(name))?;
@@ -101,10 +98,7 @@ impl<'a> Walk<'a> {
             query.push(format!("{name}={}", encoded(&self.filled(value)?)));
         }
         let body = self.filled_body(step.body)?;
-        let exchange = match self.call(operation, &path, &query.join("&"), &headers, &body) {
-            Ok(exchange) => exchange,
-            Err(error) => return Ok(Verdict::Failed(vec![format!("{error:#}")])),
-        };
+        let exchange = self.call(operation, &path, &query.join("&"), &headers, &body)?;
         if let Some(refusal) = refused(step, &exchange) {
             return Ok(match self.judged(operation, &exchange, exchange.status) {
                 Verdict::Held => Verdict::LeftOut(format!("it is not offered: {refusal}")),
@@ -278,6 +272,36 @@ impl<'a> Walk<'a> {
 #[derive(Debug)]
 pub(crate) struct Missing(pub(crate) String);
 
+/// Why a check came to no end.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It was not begun.
+    Missing(Missing),
+    /// There was no answer, or none that can be read.
+    Unanswered(anyhow::Error),
+}
+
+impl From<Missing> for Ended {
+    fn from(missing: Missing) -> Self {
+        Self::Missing(missing)
+    }
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Unanswered(error)
+    }
+}
+
+impl From<Ended> for Verdict {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Missing(Missing(why)) => Self::LeftOut(why),
+            Ended::Unanswered(error) => Self::Failed(vec![format!("{error:#}")]),
+        }
+    }
+}
+
 /// What opens a check that lacks a value.
 pub(crate) fn missing(name: &str) -> Missing {
     Missing(match name {
@@ -338,17 +362,13 @@ fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Resul
                 { "name": "version", "type": "string" },
                 { "name": "chainId", "type": "uint256" },
             ]);
-            chain.call("eth_signTypedData_v4", &json!([account, data]))?
+            chain.sign_data(account, &data)
         }
         Signing::Permit => {
             let (payer, data) = permit::typed_data(answer)?;
-            chain.call("eth_signTypedData_v4", &json!([payer, data]))?
+            chain.sign_data(payer, &data)
         }
-    };
-    signature
-        .as_str()
-        .map(str::to_owned)
-        .context("the node gave no signature")
+    }
 }
 
 /// Reads a stream up to the end of the first message that says something.
