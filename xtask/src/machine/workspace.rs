@@ -65,9 +65,14 @@ pub fn build_prs() -> Result<PathBuf> {
 
 /// Builds `prs` with features that a normal build has not.
 pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
-    eprintln!("building the service; the first time takes minutes, and cargo says what it is at");
+    build("prs", features)
+}
+
+/// Builds a program of the workspace and returns where cargo put it.
+pub fn build(program: &str, features: &[&str]) -> Result<PathBuf> {
+    eprintln!("building {program}; the first time takes minutes, and cargo says what it is at");
     let mut build = cargo();
-    build.args(["build", "--workspace", "--bin", "prs"]);
+    build.args(["build", "--workspace", "--bin", program]);
     // With a test among the targets, dependencies have the features that tests give them: theirs are not built once more.
     build.args(["--test", SMALL_TEST]);
     if !features.is_empty() {
@@ -78,7 +83,7 @@ pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
         .stderr(Stdio::inherit());
     let output = build.output().context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("the service does not build");
+        bail!("{program} does not build");
     }
     for line in output
         .stdout
@@ -87,13 +92,13 @@ pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
     {
         let message: Value = serde_json::from_slice(line).context("cargo printed something else than messages")?;
         if message["reason"] == "compiler-artifact"
-            && message["target"]["name"] == "prs"
+            && message["target"]["name"] == program
             && let Some(executable) = message["executable"].as_str()
         {
             return Ok(PathBuf::from(executable));
         }
     }
-    bail!("cargo built no binary named `prs`")
+    bail!("cargo built no binary named `{program}`")
 }
 
 /// Files of the repository as git sees them, relative to the root: tracked, or new and not ignored.

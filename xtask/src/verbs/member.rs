@@ -2,6 +2,7 @@
 //! are asked for.
 
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use xtask::machine::failure::Outcome;
 use xtask::machine::workspace;
@@ -17,10 +18,8 @@ pub(crate) struct Options {
 
 /// Runs the program of a package in place of this process, so that signals and the exit code are its own.
 pub(crate) fn run(package: &str, options: &Options) -> Outcome {
-    eprintln!("building {package}; the first time takes minutes, and cargo says what it is at");
-    let mut program = workspace::cargo();
-    program
-        .args(["run", "--package", package, "--"])
-        .args(&options.arguments);
+    // What belongs to the same selection as the service shares its dependencies; `cargo run --package` builds them once more.
+    let mut program = Command::new(workspace::build(package, &[])?);
+    program.current_dir(workspace::root()).args(&options.arguments);
     Err(program.exec().into())
 }
