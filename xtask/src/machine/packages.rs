@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::machine::{command, workspace};
 
@@ -67,29 +67,28 @@ pub fn ensure_python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Makes sure that there is what makes bad calls out of the documents: the pinned PyPI packages of `tests/fuzz`, in an
-/// environment of their own in the target directory. Returns the program.
-pub fn ensure_fuzzer() -> Result<PathBuf> {
-    let lock = workspace::root().join("tests/fuzz/requirements.txt");
-    let folder = workspace::target_directory()?.join("xtask/fuzz-python");
-    let (installed, program) = (folder.join("installed"), folder.join("bin/schemathesis"));
-    if !is_older(modified(&installed), modified(&lock)) {
-        return Ok(program);
+/// Makes sure that the PyPI packages of a list, which names their hashes, are in an environment in this folder. Returns the
+/// folder of its programs.
+pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
+    let (installed, programs) = (folder.join("installed.txt"), folder.join("bin"));
+    let wanted = fs::read(lock).with_context(|| lock.display().to_string())?;
+    if fs::read(&installed).is_ok_and(|text| text == wanted) {
+        return Ok(programs);
     }
     let python = ensure_python()?;
-    eprintln!("fetching schemathesis");
-    command::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let mut pip = Command::new(folder.join("bin/pip"));
+    eprintln!("fetching what {} names", lock.display());
+    command::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(folder))?;
+    let mut pip = Command::new(programs.join("pip"));
     pip.args([
         "install",
         "--quiet",
         "--disable-pip-version-check",
         "--require-hashes",
-        "-r",
+        "--requirement",
     ]);
-    command::run(pip.arg(&lock))?;
-    fs::write(&installed, "")?;
-    Ok(program)
+    command::run(pip.arg(lock))?;
+    fs::write(installed, wanted)?;
+    Ok(programs)
 }
 
 /// Makes sure there is a local chain node: the one of the machine, or the pinned npm package of `devnet/`.

@@ -76,14 +76,5 @@ pub(super) fn installed(work: &Work, program: &str) -> Command {
 
 /// Makes sure that the pinned packages are installed into an environment of the folder.
 pub(super) fn environment(work: &Work) -> Result<()> {
-    let wanted = fs::read(work.path("requirements.txt"))?;
-    let fetched = work.path("venv/installed.txt");
-    if fs::read(&fetched).is_ok_and(|text| text == wanted) {
-        return Ok(());
-    }
-    packages::ensure_python()?;
-    eprintln!("fetching what {} names", work.path("requirements.txt").display());
-    said(&mut work.run("python3", &["-m", "venv", "--clear", "venv"]))?;
-    said(installed(work, "pip").args(["install", "--quiet", "--requirement", "requirements.txt"]))?;
-    Ok(fs::write(fetched, wanted)?)
+    packages::ensure_python_packages(&work.path("requirements.txt"), &work.path("venv")).map(drop)
 }

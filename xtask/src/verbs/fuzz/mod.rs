@@ -54,7 +54,9 @@ pub(crate) struct Options {
 
 /// Tries every document with every credential, prints what was tried and found, and fails on any finding.
 pub(crate) fn run(options: &Options) -> Outcome {
-    let program = packages::ensure_fuzzer()?;
+    let lock = workspace::root().join("tests/fuzz/requirements.txt");
+    let programs = packages::ensure_python_packages(&lock, &scratch()?.join("fuzz-python"))?;
+    let program = programs.join("schemathesis");
     let mut service = Dev::start(&options.service, "fuzz-service", &SETTINGS)?;
     let callers = callers::all(&service.ready)?;
     let callers: Vec<&Caller> = callers
