@@ -128,7 +128,8 @@ func (f *flow) page() error {
 }
 
 func (f *flow) refuse() error {
-	_, _, err := f.service.RequestsAPI.CreateRequest(f.ctx).CreateRequestBody(f.asked("0")).Execute()
+	// The document allows it, and the token has fewer digits.
+	_, _, err := f.service.RequestsAPI.CreateRequest(f.ctx).CreateRequestBody(f.asked("0.0000000000000000001")).Execute()
 	refused, err := refusal(err)
 	if err != nil {
 		return err
