@@ -3,7 +3,7 @@
 
 use crate::{
     access::{Operation, Tenant, operations, tenant, unknown},
-    support::{Answer, TestApp, app::Call},
+    support::{Answer, TestApp, app::Call, off_ramp::payer_news, payers::with_partner},
 };
 use futures_util::future::join_all;
 use prs::http::gate::scheme::{Mark, Scheme};
@@ -26,7 +26,10 @@ const IDENTITY: [&str; 8] = [
     "known_devices",
 ];
 
-/// The operations that document a status; what is signed is tested in `off_ramp_partner`.
+/// Where the off-ramp partner tells what changed.
+const CALLBACKS: &str = "/v2/provider-callbacks/offramp";
+
+/// The operations that document a status. No credential opens what is signed: it has a test of its own.
 fn documented(status: &str) -> Vec<Operation> {
     let mut found = operations();
     found.retain(|one| one.responses[status].is_object() && !one.row.marks.contains(&Mark::Signed));
@@ -156,4 +159,34 @@ async fn in_a_database_that_is_another_one_every_operation_fails_and_says_no_mor
             .any(|table| answer.text.contains(&format!("other_{table}")))
     };
     assert!(!answers.values().any(said));
+}
+
+#[tokio::test]
+async fn what_the_partner_tells_is_answered_in_the_same_ways() {
+    let (app, partner) = with_partner().await;
+    let news = payer_news("payer_1", 1, "approved", "completed");
+    let large = app.post(CALLBACKS).json(&json!("x".repeat(TOO_MUCH)));
+    large.send().await.expect(413);
+    let hasty = app.beside(|settings| settings.http.body_timeout_ms = 100).await;
+    hasty.post(CALLBACKS).stalled().send().await.expect(408);
+    let limited = app.beside(|settings| {
+        settings.rate_limits.enabled = true;
+        settings.rate_limits.factor_outside_production = 1;
+        settings.rate_limits.unknown_per_minute = 1;
+    });
+    let limited = limited.await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(limited.post(CALLBACKS).json(&news).send().await.status);
+    }
+    assert_eq!((statuses[0], statuses[3]), (401, 429), "{statuses:?}");
+    let cut_off = app.beside(|_| {}).await;
+    cut_off.ctx.db.clone().close().await.expect("closes");
+    partner.tell(&cut_off, &news).await.expect(503);
+    let other = app.beside(|_| {}).await;
+    let renamed = "ALTER TABLE payers RENAME TO other_payers";
+    app.ctx.db.writer().execute_unprepared(renamed).await.expect("renamed");
+    let failed = partner.tell(&other, &news).await;
+    assert_eq!(failed.status, 500, "{}", failed.text);
+    assert!(!failed.text.contains("payers"), "{}", failed.text);
 }

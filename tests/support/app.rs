@@ -176,20 +176,23 @@ impl Call<'_> {
     pub async fn open(self) -> OpenAnswer {
         let response = self.app.endpoint.get_response(self.request.finish()).await;
         assert_eq!(response.status().as_u16(), 200);
+        contract::note(self.method.as_str(), &self.path, 200);
         assert_eq!(response.content_type(), Some("text/event-stream"));
         OpenAnswer(response.into_body())
     }
 
     /// Makes a call that is answered once others have worked: nobody sends the samples of a test meanwhile.
     pub async fn without_worker(self) -> u16 {
-        let request = finished(self.request, self.body);
-        let status = self.app.endpoint.get_response(request).await.status().as_u16();
-        contract::note(self.method.as_str(), &self.path, status);
-        status
+        self.answered(false).await.status
     }
 
     /// Makes the call. What the documents do not say of the answer fails the test.
     pub async fn send(self) -> Answer {
+        let is_sample = self.path.ends_with("/test");
+        self.answered(is_sample).await
+    }
+
+    async fn answered(self, with_worker: bool) -> Answer {
         let issued = &self.app.database.issued;
         self.body.iter().for_each(|body| issued.add_from_body(body));
         let request = match self.stalls {
@@ -199,7 +202,7 @@ impl Call<'_> {
             false => finished(self.request, self.body),
         };
         let answering = self.app.endpoint.get_response(request);
-        let response = match self.path.ends_with("/test") {
+        let response = match with_worker {
             true => self.app.with_worker(answering).await,
             false => answering.await,
         };
