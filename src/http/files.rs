@@ -11,9 +11,10 @@ use poem::{
     http::{HeaderValue, header},
 };
 use sha2::{Digest, Sha256};
-use std::{
-    io::Write,
-    sync::{Arc, OnceLock},
+use std::{io::Write, sync::Arc};
+use tokio::{
+    sync::OnceCell,
+    task::{JoinError, spawn_blocking},
 };
 
 /// Digits of an edition.
@@ -88,8 +89,8 @@ pub(super) struct File {
     kind: &'static str,
     bytes: Bytes,
     edition: String,
-    brotli: OnceLock<Bytes>,
-    gzip: OnceLock<Bytes>,
+    brotli: OnceCell<Bytes>,
+    gzip: OnceCell<Bytes>,
 }
 
 impl File {
@@ -100,8 +101,8 @@ impl File {
             kind,
             edition: edition([&*bytes]),
             bytes,
-            brotli: OnceLock::new(),
-            gzip: OnceLock::new(),
+            brotli: OnceCell::new(),
+            gzip: OnceCell::new(),
         }
     }
 
@@ -111,7 +112,7 @@ impl File {
     }
 
     /// The file as a client takes it, or that it is still what the client has. Errors: the client takes no form of it.
-    pub(super) async fn answer(self: &Arc<Self>, request: &Request) -> Result<Response, error::Problem> {
+    pub(super) async fn answer(&self, request: &Request) -> Result<Response, error::Problem> {
         // Pictures are compressed in their own way.
         let coding = match self.kind.starts_with("image/") {
             true => Coding::Identity,
@@ -129,38 +130,27 @@ impl File {
             return Ok(response.body(self.bytes.clone()));
         }
         let response = response.header(header::CONTENT_ENCODING, coding.name());
-        let ready = self.form(coding).and_then(OnceLock::get).cloned();
-        let body = match ready {
-            Some(body) => body,
-            None => {
-                let file = self.clone();
-                // Large files take half a second, once.
-                let packed = tokio::task::spawn_blocking(move || file.packed(coding)).await;
-                packed.map_err(|_| error::Problem::internal())?
-            }
-        };
+        let body = self.packed(coding).await.map_err(|_| error::Problem::internal())?;
         Ok(response.body(body))
     }
 
-    fn form(&self, coding: Coding) -> Option<&OnceLock<Bytes>> {
-        match coding {
-            Coding::Brotli => Some(&self.brotli),
-            Coding::Gzip => Some(&self.gzip),
-            Coding::Identity => None,
-        }
-    }
-
-    fn packed(&self, coding: Coding) -> Bytes {
+    /// The file in one of its forms. Large files take half a second, once: of a crowd one compresses, and the others wait
+    /// without a thread.
+    async fn packed(&self, coding: Coding) -> Result<Bytes, JoinError> {
+        let form = match coding {
+            Coding::Brotli => &self.brotli,
+            Coding::Gzip => &self.gzip,
+            Coding::Identity => return Ok(self.bytes.clone()),
+        };
         let quality = match self.bytes.len() > LARGE {
             true => QUALITY_LARGE,
             false => QUALITY,
         };
-        match self.form(coding) {
-            Some(form) => form
-                .get_or_init(|| compressed(&self.bytes, coding, quality, Compression::best()))
-                .clone(),
-            None => self.bytes.clone(),
-        }
+        let pack = || {
+            let bytes = self.bytes.clone();
+            spawn_blocking(move || compressed(&bytes, coding, quality, Compression::best()))
+        };
+        form.get_or_try_init(pack).await.cloned()
     }
 }
 
@@ -271,6 +261,7 @@ fn cached(response: &mut Response, how: &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::future::join_all;
     use std::io::Read;
 
     fn asked(accepted: &str) -> Option<Coding> {
@@ -298,16 +289,19 @@ mod tests {
         assert_eq!(coding(&Request::default()), Some(Coding::Identity));
     }
 
-    #[test]
-    fn what_is_compressed_is_what_was_written() {
+    #[tokio::test]
+    async fn what_is_compressed_is_what_was_written_and_compressed_once() {
         let text = "so many words, so many words".repeat(50);
         let file = File::new("text/plain", text.clone());
         let mut plain = Vec::new();
-        brotli::BrotliDecompress(&mut &*file.packed(Coding::Brotli), &mut plain).unwrap();
+        brotli::BrotliDecompress(&mut &*file.packed(Coding::Brotli).await.unwrap(), &mut plain).unwrap();
         assert_eq!(plain, text.as_bytes());
         let mut plain = Vec::new();
-        let packed = file.packed(Coding::Gzip);
-        flate2::read::GzDecoder::new(&*packed).read_to_end(&mut plain).unwrap();
+        let crowd = join_all([Coding::Gzip; 9].map(|coding| file.packed(coding))).await;
+        let crowd: Vec<Bytes> = crowd.into_iter().map(Result::unwrap).collect();
+        let packed = &crowd[0];
+        assert!(crowd.iter().all(|other| other.as_ptr() == packed.as_ptr()));
+        flate2::read::GzDecoder::new(&**packed).read_to_end(&mut plain).unwrap();
         assert_eq!(plain, text.as_bytes());
     }
 
