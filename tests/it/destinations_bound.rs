@@ -2,8 +2,10 @@
 
 use crate::support::{
     TestApp,
+    session::sign_in,
     wallet::{TestWallet, session, token},
 };
+use poem::http::Method;
 use prs::{
     domain::{
         caller::{Person, PlatformCaller},
@@ -20,6 +22,7 @@ use prs::{
     },
     store,
 };
+use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 const SEPOLIA: u64 = 11_155_111;
@@ -333,4 +336,33 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
     create(&app, &own, &input(&app, "FAU-sepolia")).await.expect("created");
     let claimed = store::destinations::find_by_id(app.ctx.db.reader(), &elsewhere, &noted.id).await;
     assert!(claimed.expect("read").expect("there").is_claimed);
+}
+
+#[tokio::test]
+async fn whoever_comes_second_is_told_that_the_destination_is_being_changed() {
+    let app = TestApp::start().await;
+    let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
+    let set = async |method, currency| {
+        let body = json!({ "tokenAddress": token(&app, currency), "chainId": SEPOLIA });
+        let call = app.call(method, "/v1/payee-destination");
+        call.header("authorization", &bearer).json(&body).send().await
+    };
+    set(Method::POST, "FAU-sepolia").await.expect(201);
+    // As if another call had set one meanwhile: the one that is replaced counts as in use.
+    for statement in [
+        "DROP INDEX payee_destinations_active_key",
+        "CREATE UNIQUE INDEX payee_destinations_active_key ON payee_destinations (platform_id, wallet)",
+    ] {
+        let writer = app.ctx.db.writer();
+        writer.execute_unprepared(statement).await.expect("changed");
+    }
+    let second = set(Method::PUT, "USDC-sepolia").await.expect(409);
+    let sentence = "The destination of this wallet is being changed at this moment; try again";
+    assert_eq!(second["message"], sentence);
+    let own = app
+        .get("/v1/payee-destination")
+        .header("authorization", &bearer)
+        .send()
+        .await;
+    assert_eq!(own.expect(200)["tokenAddress"], token(&app, "FAU-sepolia"));
 }

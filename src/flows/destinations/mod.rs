@@ -114,7 +114,7 @@ async fn end(ctx: &Ctx, tx: &Tx, platform: &PlatformId, key: &DestinationKey) ->
         updated_at: ctx.clock.now(),
         ..active
     };
-    store::destinations::update(tx, &ended).await.map_err(or_busy)?;
+    store::destinations::update(tx, &ended).await?;
     Ok(true)
 }
 

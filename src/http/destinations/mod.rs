@@ -147,7 +147,6 @@ impl Destinations {
     /// Needs: the nonce of `GET /v2/payee-destination/signing-data` with the action `deactivate`, and the signature
     /// Next: `POST /v2/payee-destination` brings it back
     /// 200: The destination is out of use
-    /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(
         path = "/payee-destination/:destinationId",
         method = "delete",
@@ -161,7 +160,7 @@ impl Destinations {
         #[oai(name = "destinationId")]
         destination_id: Path<DestinationIdText>,
         body: Body<SignedDestinationBody>,
-    ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
+    ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST }>> {
         let id = destination_id.as_str();
         let signature = body.signature.as_str();
         flows::destinations::sign::deactivate(&ctx, &caller, id, &body.nonce, signature).await?;

@@ -216,7 +216,6 @@ impl OwnDestinations {
     /// 200: The destination is out of use
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
-    /// 409: The destination of this wallet is being changed at this moment; try again
     #[oai(
         path = "/payee-destination/deactivate",
         method = "patch",
@@ -227,7 +226,7 @@ impl OwnDestinations {
         ctx: Data<&Ctx>,
         caller: Auth<SessionOnly>,
         body: Body<DeactivateDestinationBody>,
-    ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<Json<DestinationDeactivated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         flows::destinations::deactivate::run(&ctx, &caller, body.destination_id.as_str()).await?;
         Ok(DestinationDeactivated::done())
     }

@@ -225,10 +225,7 @@ impl SecurePayments {
         /// Whether `wallet` is a Safe account, which cannot pay on this service yet
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
-    ) -> Result<
-        Json<SecurePaymentView>,
-        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
-    > {
+    ) -> Result<Json<SecurePaymentView>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
         let opened = opened(&ctx, &token).await?;
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await?;
