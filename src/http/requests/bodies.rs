@@ -343,7 +343,7 @@ pub struct RequestList {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct UpdateRequestBody {
-    /// `true` stops the repetition, `false` resumes it. Example: `true`
+    /// `true` stops the repetition, `false` resumes it. Example: `false`
     pub is_recurrence_stopped: bool,
 }
 
@@ -353,7 +353,7 @@ pub struct UpdateRequestBody {
 pub struct RequestUpdated {
     /// Id of the request
     pub request_id: RequestIdText,
-    /// Whether the repetition is stopped. Example: `true`
+    /// Whether the repetition is stopped. Example: `false`
     pub is_recurrence_stopped: bool,
 }
 

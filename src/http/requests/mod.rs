@@ -138,35 +138,6 @@ impl Requests {
         }))
     }
 
-    /// Cancel a request
-    ///
-    /// Takes back a request for which nothing has arrived yet; repeated, the call answers the same. Nobody gets calldata
-    /// for it any more, and it repeats no more. Calldata that was handed out before still works on the chain: money that
-    /// arrives all the same is credited, shown as `excessAmount` and told as `payment.partial`, and the request stays
-    /// cancelled.
-    ///
-    /// When: an order is called off before it is paid
-    /// Needs: a request for which nothing has arrived
-    /// Next: nothing; make a new request if the order comes back
-    /// Events: none by itself; `payment.partial` if money arrives all the same
-    /// 200: The request is cancelled
-    /// 404: Request not found
-    #[oai(path = "/request/:requestId/cancel", method = "post", operation_id = "cancelRequest")]
-    async fn cancel(
-        &self,
-        ctx: Data<&Ctx>,
-        caller: Auth<Canceller>,
-        /// Id of the request
-        #[oai(name = "requestId")]
-        request_id: Path<RequestIdText>,
-    ) -> Result<Json<RequestCancelled>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
-        let cancelled = flows::requests::cancel::run(&ctx, &caller, request_id.as_str()).await?;
-        Ok(Json(RequestCancelled {
-            request_id: request_id.0,
-            status: cancelled.ledger.status,
-        }))
-    }
-
     /// Get the calldata that pays a request
     ///
     /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
@@ -243,5 +214,34 @@ impl Requests {
         checks.finish()?;
         let found = flows::requests::pay::run(&ctx, &caller, request_id.as_str(), &input).await?;
         Ok(Json(PayResponse::Calldata(calldata(&found))))
+    }
+
+    /// Cancel a request
+    ///
+    /// Takes back a request for which nothing has arrived yet; repeated, the call answers the same. Nobody gets calldata
+    /// for it any more, and it repeats no more. Calldata that was handed out before still works on the chain: money that
+    /// arrives all the same is credited, shown as `excessAmount` and told as `payment.partial`, and the request stays
+    /// cancelled.
+    ///
+    /// When: an order is called off before it is paid
+    /// Needs: a request for which nothing has arrived
+    /// Next: nothing; make a new request if the order comes back
+    /// Events: none by itself; `payment.partial` if money arrives all the same
+    /// 200: The request is cancelled
+    /// 404: Request not found
+    #[oai(path = "/request/:requestId/cancel", method = "post", operation_id = "cancelRequest")]
+    async fn cancel(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<Canceller>,
+        /// Id of the request
+        #[oai(name = "requestId")]
+        request_id: Path<RequestIdText>,
+    ) -> Result<Json<RequestCancelled>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let cancelled = flows::requests::cancel::run(&ctx, &caller, request_id.as_str()).await?;
+        Ok(Json(RequestCancelled {
+            request_id: request_id.0,
+            status: cancelled.ledger.status,
+        }))
     }
 }
