@@ -70,7 +70,7 @@ pub struct CreateClientIdBody {
     /// Name for people
     pub label: NameText,
     /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
-    #[oai(validator(min_items = 1, max_items = 10))]
+    #[oai(validator(min_items = 1, max_items = 10, unique_items))]
     pub allowed_domains: Vec<DomainText>,
     /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call
     pub fee_percentage: Option<PercentText>,
@@ -115,7 +115,7 @@ pub struct CreateOwnClientIdBody {
     /// Name for people
     pub label: NameText,
     /// Pages that may use it; none for a backend client ID, which works without `Origin`. Example: `["https://shop.example.com"]`
-    #[oai(validator(max_items = 10))]
+    #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
     /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits
     #[oai(nullable)]
@@ -228,7 +228,7 @@ pub struct UpdateClientIdBody {
     /// Name for people
     pub label: Option<NameText>,
     /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
-    #[oai(validator(min_items = 1, max_items = 10))]
+    #[oai(validator(min_items = 1, max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
     /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 64))]
@@ -263,7 +263,7 @@ pub struct UpdateOwnClientIdBody {
     /// Name for people
     pub label: Option<NameText>,
     /// Pages that may use it; the list replaces the one before, and one that has pages keeps at least one: it was public, and stays so. Example: `["https://shop.example.com"]`
-    #[oai(validator(max_items = 10))]
+    #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
     /// Row id of the active payee destination. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(nullable, validator(max_length = 64))]
@@ -302,7 +302,7 @@ pub struct ClientIdNames {
     /// Name for people
     pub label: NameText,
     /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
-    #[oai(validator(max_items = 10))]
+    #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Vec<DomainText>,
     /// State
     pub status: ClientStatus,

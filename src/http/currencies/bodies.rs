@@ -20,7 +20,8 @@ text! {
     }
     /// Network IDs, separated by commas.
     NetworksText {
-        pattern: "^[a-z0-9, -]{1,256}$",
+        pattern: "^[ ,]*(?:[a-z0-9-]{1,32}(?:[ ,]*,[ ,]*[a-z0-9-]{1,32}){0,15}[ ,]*)?$",
+        length_min: 1,
         length_max: 256,
         example: "sepolia,base",
         hint: "must be network IDs separated by commas, for example sepolia,base",

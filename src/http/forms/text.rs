@@ -50,11 +50,47 @@ const WRITTEN_LINE_IN_ALL_PLANES: &str = concat!(
     "$"
 );
 
-/// The pattern that texts are held to where the documents say `pattern`.
+/// Characters of [`WRITTEN_LINE`] that no button says: those of markup, and what joins or stands in for letters.
+macro_rules! unsaid {
+    () => {
+        r#"<>&"'`\u200c\u200d\ufffc\ufffd"#
+    };
+}
+
+/// What a button says.
+pub const LABEL: &str = concat!(
+    "^",
+    seen!(unseen!(), unsaid!()),
+    r"[^\s",
+    unseen!(),
+    unsaid!(),
+    "]",
+    seen!(unseen!(), unsaid!()),
+    "$"
+);
+
+/// What [`LABEL`] is held to before the domain looks at it.
+const LABEL_TO_READ: &str = r#"^[^<>&"'`]*$"#;
+
+/// An IBAN, also in groups.
+pub const IBAN: &str = "^[ -]*(?:[A-Za-z][ -]*){2}(?:[0-9][ -]*){2}(?:[A-Za-z0-9][ -]*){11,30}$";
+
+/// A BIC.
+pub const BIC: &str = "^[A-Za-z0-9]{4}[A-Za-z]{2}[A-Za-z0-9]{2}(?:[A-Za-z0-9]{3})?$";
+
+/// A sort code, also in groups.
+pub const SORT_CODE: &str = "^[ -]*(?:[0-9][ -]*){6}$";
+
+/// An IFSC.
+pub const IFSC: &str = "^[A-Za-z]{4}0[A-Za-z0-9]{6}$";
+
+/// The pattern that texts are held to where the documents say `pattern`. Some forms are rules of the domain, which says what
+/// is wrong in its own words and together with all else; of these the documents say what it takes.
 pub fn enforced(pattern: &str) -> &str {
     match pattern {
         LINE => LINE_IN_ALL_PLANES,
-        WRITTEN_LINE => WRITTEN_LINE_IN_ALL_PLANES,
+        WRITTEN_LINE | IBAN | BIC | SORT_CODE | IFSC => WRITTEN_LINE_IN_ALL_PLANES,
+        LABEL => LABEL_TO_READ,
         other => other,
     }
 }

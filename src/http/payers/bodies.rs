@@ -5,7 +5,10 @@ use crate::{
         event::{AgreementStatus, KycStatus, PaymentDetailStatus},
         payer::{AccountType, BankAccount, Beneficiary, Person, Rails, bank_rules::ungrouped},
     },
-    http::{forms::text::WRITTEN_LINE, operation::*},
+    http::{
+        forms::text::{BIC, IBAN, IFSC, SORT_CODE, WRITTEN_LINE},
+        operation::*,
+    },
 };
 use chrono::NaiveDate;
 
@@ -105,6 +108,34 @@ text! {
         example: "1234567890",
         hint: "must have 1 to 34 letters, digits, spaces and dashes",
     }
+    /// IBAN, also in groups. Its check digits are a rule of the domain.
+    IbanText {
+        pattern: IBAN,
+        length_max: 64,
+        example: "DE89370400440532013000",
+        hint: "must be an IBAN of a country, with its two check digits",
+    }
+    /// BIC of a bank. Whether its country exists is a rule of the domain.
+    BicText {
+        pattern: BIC,
+        length_max: 64,
+        example: "DEUTDEFF",
+        hint: "must be a BIC of 8 or 11 letters and digits, with the code of a country in its middle",
+    }
+    /// Sort code of a bank in the United Kingdom, also in groups.
+    SortCodeText {
+        pattern: SORT_CODE,
+        length_max: 64,
+        example: "123456",
+        hint: "must be a sort code of 6 digits, with or without dashes",
+    }
+    /// IFSC of a bank in India.
+    IfscText {
+        pattern: IFSC,
+        length_max: 64,
+        example: "SBIN0005943",
+        hint: "must be an IFSC: 4 letters, 0, and 6 letters or digits",
+    }
 }
 
 // What names a person is not `Debug`: it does not print.
@@ -124,12 +155,14 @@ pub struct RegisterPayerBody {
     /// A person or a company
     pub beneficiary_type: Beneficiary,
     /// Name of the company. Example: `Engines Ltd`
+    #[oai(nullable)]
     pub company_name: Option<DetailText>,
     /// Birth date
     pub date_of_birth: BirthDateText,
     /// Street and number
     pub address_line1: DetailText,
     /// What the first line has no room for. Example: `Floor 3`
+    #[oai(nullable)]
     pub address_line2: Option<DetailText>,
     /// Town. Example: `New York`
     pub city: PersonNameText,
@@ -146,8 +179,10 @@ pub struct RegisterPayerBody {
     /// Social security number, or what the country has in its place; no answer shows it. Example: `123456789`
     pub ssn: CodeText,
     /// Where the money comes from. Example: `Salary`
+    #[oai(nullable)]
     pub source_of_funds: Option<DetailText>,
     /// What the company does. Example: `Software`
+    #[oai(nullable)]
     pub business_activity: Option<DetailText>,
 }
 
@@ -255,8 +290,10 @@ pub struct PaymentDetailsBody {
     /// Name of the holder. Example: `Ada Lovelace`
     pub account_name: DetailText,
     /// Number of the account; needed for usd by local and wire, gbp by local and wire, and inr
+    #[oai(nullable)]
     pub account_number: Option<AccountNumberText>,
     /// Routing number of a bank in the United States, with its check digit; needed for usd by local and wire. Example: `021000021`
+    #[oai(nullable)]
     pub routing_number: Option<AccountNumberText>,
     /// A person or a company
     pub beneficiary_type: Beneficiary,
@@ -265,10 +302,12 @@ pub struct PaymentDetailsBody {
     /// Street and number of the holder
     pub address_line1: DetailText,
     /// What the first line has no room for. Example: `Floor 3`
+    #[oai(nullable)]
     pub address_line2: Option<DetailText>,
     /// Town. Example: `New York`
     pub city: PersonNameText,
     /// State or province; needed in the United States. Example: `NY`
+    #[oai(nullable)]
     pub state: Option<PersonNameText>,
     /// Country of the holder
     pub country: CountryText,
@@ -277,31 +316,44 @@ pub struct PaymentDetailsBody {
     /// Postal code
     pub postal_code: CodeText,
     /// How the account is paid; `local` when absent
+    #[oai(nullable)]
     pub rails: Option<Rails>,
-    /// Sort code of a bank in the United Kingdom, 6 digits; needed for gbp by local and wire. Example: `123456`
-    pub sort_code: Option<CodeText>,
-    /// IBAN with its check digits; needed for eur, and gbp by swift. Example: `DE89370400440532013000`
-    pub iban: Option<CodeText>,
-    /// BIC of the bank, 8 or 11 letters and digits; needed by swift, and for inr. Example: `DEUTDEFF`
-    pub swift_bic: Option<CodeText>,
+    /// Sort code of a bank in the United Kingdom, 6 digits; needed for gbp by local and wire
+    #[oai(nullable)]
+    pub sort_code: Option<SortCodeText>,
+    /// IBAN with its check digits; needed for eur, and gbp by swift
+    #[oai(nullable)]
+    pub iban: Option<IbanText>,
+    /// BIC of the bank, 8 or 11 letters and digits; needed by swift, and for inr
+    #[oai(nullable)]
+    pub swift_bic: Option<BicText>,
     /// Number of an identity document; no answer shows it. Example: `X1234567`
+    #[oai(nullable)]
     pub document_number: Option<CodeText>,
     /// Kind of that document. Example: `passport`
+    #[oai(nullable)]
     pub document_type: Option<CodeText>,
     /// What the account is used for
+    #[oai(nullable)]
     pub account_type: Option<AccountType>,
     /// RIB number. Example: `30004000031234567890143`
+    #[oai(nullable)]
     pub rib_number: Option<CodeText>,
     /// BSB number of a bank in Australia. Example: `062000`
+    #[oai(nullable)]
     pub bsb_number: Option<CodeText>,
     /// National clearing code. Example: `026009593`
+    #[oai(nullable)]
     pub ncc: Option<CodeText>,
     /// Code of the branch. Example: `00003`
+    #[oai(nullable)]
     pub branch_code: Option<CodeText>,
     /// Code of the bank. Example: `30004`
+    #[oai(nullable)]
     pub bank_code: Option<CodeText>,
-    /// IFSC of a bank in India; needed for inr. Example: `SBIN0005943`
-    pub ifsc: Option<CodeText>,
+    /// IFSC of a bank in India; needed for inr
+    #[oai(nullable)]
+    pub ifsc: Option<IfscText>,
 }
 
 impl Example for PaymentDetailsBody {
@@ -339,8 +391,8 @@ impl Example for PaymentDetailsBody {
 
 impl From<PaymentDetailsBody> for BankAccount {
     fn from(body: PaymentDetailsBody) -> Self {
-        let capitals = |text: CodeText| text.as_str().to_ascii_uppercase();
-        let plain = |text: CodeText| ungrouped(text.as_str());
+        let capitals = |text: String| text.to_ascii_uppercase();
+        let plain = |text: String| ungrouped(&text);
         Self {
             bank_name: body.bank_name.into(),
             account_name: body.account_name.into(),
@@ -356,9 +408,9 @@ impl From<PaymentDetailsBody> for BankAccount {
             date_of_birth: body.date_of_birth.into(),
             postal_code: body.postal_code.into(),
             rails: body.rails.unwrap_or(Rails::Local),
-            sort_code: body.sort_code.map(plain),
-            iban: body.iban.map(plain),
-            swift_bic: body.swift_bic.map(capitals),
+            sort_code: body.sort_code.map(String::from).map(plain),
+            iban: body.iban.map(String::from).map(plain),
+            swift_bic: body.swift_bic.map(String::from).map(capitals),
             document_number: body.document_number.map(String::from),
             document_type: body.document_type.map(String::from),
             account_type: body.account_type,
@@ -367,7 +419,7 @@ impl From<PaymentDetailsBody> for BankAccount {
             ncc: body.ncc.map(String::from),
             branch_code: body.branch_code.map(String::from),
             bank_code: body.bank_code.map(String::from),
-            ifsc: body.ifsc.map(capitals),
+            ifsc: body.ifsc.map(String::from).map(capitals),
         }
     }
 }
@@ -435,4 +487,57 @@ pub struct PaymentDetailList {
     /// The accounts, the oldest first
     #[oai(validator(max_items = 1000))]
     pub payment_details: Vec<PaymentDetail>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::payer::bank_rules::broken;
+    use regex::Regex;
+
+    #[test]
+    fn the_documents_take_what_the_rules_of_bank_accounts_take() {
+        let of = |part: &str, pattern: &str, right: &[&str], wrong: &[&str]| {
+            let form = Regex::new(pattern).unwrap();
+            let is_right = |text: &str| {
+                let errors = broken(|name| (name == part).then_some(text));
+                !errors.iter().any(|error| error.field == part)
+            };
+            for text in right {
+                assert!(form.is_match(text) && is_right(text), "{part} {text}");
+            }
+            for text in wrong {
+                assert!(!form.is_match(text) && !is_right(text), "{part} {text}");
+            }
+        };
+        let german = [
+            "DE89370400440532013000",
+            "de89 3704 0044 0532 0130 00",
+            " -DE8-9370400440532013000-",
+        ];
+        of(
+            "iban",
+            IBAN,
+            &german,
+            &["DE8937040044", "8937040044053201300000", "DE89_370400440532013000", " "],
+        );
+        of(
+            "swiftBic",
+            BIC,
+            &["DEUTDEFF", "deutdeff500"],
+            &["DEUTDEF", "DEUT1EFF", "DEUT-EFF", "DEUTDEFF50"],
+        );
+        of(
+            "sortCode",
+            SORT_CODE,
+            &["123456", "12-34-56", "1 2 3 4 5 6 "],
+            &["12345", "1234567", "12345a", "-"],
+        );
+        of(
+            "ifsc",
+            IFSC,
+            &["SBIN0005943", "hdfc0000001"],
+            &["SBIN1005943", "SBI00005943", "SBIN000594"],
+        );
+    }
 }

@@ -99,22 +99,31 @@ impl RecurringPayouts {
         caller: Auth<Canceller>,
         /// Id of the recurring payment
         id: Path<UlidText>,
-        body: Body<UpdateRecurringBody>,
+        body: Draft<UpdateRecurringBody>,
     ) -> Result<Json<RecurringUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
-        let changed = match body.action.as_str() {
-            "cancel" => flows::schedules::update::cancel(&ctx, &caller, &id.id()).await?,
-            "unpause" => flows::schedules::update::unpause(&ctx, &caller, &id.id()).await?,
-            other => return Err(unknown_action(other).into()),
+        if let Some(refusal) = body.text("action").and_then(unknown_action) {
+            return Err(refusal.into());
+        }
+        let changed = match body.finish(Vec::new(), HINT)?.action {
+            RecurringPaymentAction::Cancel => flows::schedules::update::cancel(&ctx, &caller, &id.id()).await?,
+            RecurringPaymentAction::Unpause => flows::schedules::update::unpause(&ctx, &caller, &id.id()).await?,
         };
         Ok(Json(view::updated(&changed)))
     }
 }
 
+/// What a caller reads who asks for another action.
+const HINT: &str = "must be cancel or unpause";
+
+/// Longest action that is repeated.
+const SHOWN_MAX: usize = 64;
+
 /// The sentence of the contract, and what would be right beside it. Source: decisions D39.
-fn unknown_action(action: &str) -> Refusal {
-    let field = FieldError::new("action", ActionText::HINT);
-    Refusal {
+fn unknown_action(action: &str) -> Option<Refusal> {
+    let is_shown = action.len() <= SHOWN_MAX && !action.chars().any(char::is_control);
+    let is_known = matches!(action, "cancel" | "unpause");
+    (is_shown && !is_known).then(|| Refusal {
         message: format!("Invalid action: {action}"),
-        ..Refusal::fields(vec![field])
-    }
+        ..Refusal::fields(vec![FieldError::new("action", HINT)])
+    })
 }

@@ -18,13 +18,16 @@ text! {
         example: "0x7f81f89acd7d2f2d9ccd7c9aea5664685aa37c8ff2a32915cce70ada53195ec04e04c460d5842e71f2c7537b9225ab8824b1bafff904330c7339e724297fe5f91c",
         hint: "must be the signature of the payer's key: 0x and 130 hexadecimal digits; contract wallets cannot sign a recurring payment",
     }
-    /// What is done to a recurring payment.
-    ActionText {
-        pattern: r"^[^\x00-\x1f\x7f]*$",
-        length_max: 64,
-        example: "cancel",
-        hint: "must be cancel or unpause",
-    }
+}
+
+/// What is done to a recurring payment
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum RecurringPaymentAction {
+    /// It ends
+    Cancel,
+    /// It goes on after failures
+    Unpause,
 }
 
 /// The signature of the payer.
@@ -113,13 +116,13 @@ pub struct RecurringView {
 #[oai(example)]
 pub struct UpdateRecurringBody {
     /// `cancel` ends it, `unpause` takes it up again after failures
-    pub action: ActionText,
+    pub action: RecurringPaymentAction,
 }
 
 impl Example for UpdateRecurringBody {
     fn example() -> Self {
         Self {
-            action: ActionText::example(),
+            action: RecurringPaymentAction::Cancel,
         }
     }
 }

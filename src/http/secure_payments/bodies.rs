@@ -19,7 +19,10 @@ use crate::{
         },
     },
     http::{
-        forms::{shape::shape, text::LINE},
+        forms::{
+            shape::shape,
+            text::{LABEL, LINE},
+        },
         operation::*,
     },
 };
@@ -99,7 +102,7 @@ text! {
     }
     /// What a button says.
     RedirectLabelText {
-        pattern: r#"^[^<>&"'`]*$"#,
+        pattern: LABEL,
         length_min: 1,
         length_max: 255,
         example: "Back to the shop",
@@ -274,8 +277,8 @@ pub struct CreateSecurePayoutBody {
     pub recipient: WalletText,
     /// Wallet that is going to pay, usually yours; noted, and any wallet may pay
     pub creator_wallet_address: WalletText,
-    /// Network of the payment
-    pub network: NetworkText,
+    /// Network of the payment. Example: `sepolia`
+    pub network: Network,
     /// What is paid; has to be on `network`
     pub currency: CurrencyIdText,
     /// Amount, human units
@@ -312,7 +315,7 @@ impl Example for CreateSecurePayoutBody {
         Self {
             recipient: WalletText::example(),
             creator_wallet_address: WalletText::example(),
-            network: NetworkText::example(),
+            network: Network::Sepolia,
             currency: CurrencyIdText::example(),
             amount: AskedAmountText::example(),
             reference: Some(MerchantReference::example()),
@@ -775,12 +778,9 @@ impl CreateSecurePayoutBody {
         let redirect = button.read(&mut checks);
         let recipient = checks.take("recipient", self.recipient.value());
         let amount = checks.take("amount", self.amount.value());
-        let network = Network::from_id(self.network.as_str());
-        if network.is_none() {
-            checks.fail("network", format!("must be one of {}", Network::ids_in_words()));
-        }
+        let network = self.network;
         let currency = checks.take("currency", payment_currency(catalogue, self.currency.as_str()));
-        if let (Some(network), Some(currency)) = (network, &currency)
+        if let Some(currency) = &currency
             && currency.network != network
         {
             let sentence = format!(
@@ -834,5 +834,22 @@ impl CombinePayoutsBody {
         let redirect = button.read(&mut checks);
         checks.finish().map_err(|refusal| refusal.led_by(&leading))?;
         Ok((self.tokens.into_iter().map(String::from).collect(), redirect))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regex::Regex;
+
+    #[test]
+    fn the_documents_take_what_a_button_may_say() {
+        let form = Regex::new(LABEL).unwrap();
+        for letter in (0..=0xffff).filter_map(char::from_u32) {
+            let is_taken = is_plain(letter) && !"<>&\"'`".contains(letter);
+            assert_eq!(form.is_match(&format!("a{letter}b")), is_taken, "{letter:?}");
+            let is_seen = is_taken && !letter.is_whitespace();
+            assert_eq!(form.is_match(&letter.to_string()), is_seen, "{letter:?} alone");
+        }
     }
 }
