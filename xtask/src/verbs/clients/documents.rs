@@ -173,7 +173,8 @@ fn look(schema: &Value, place: &str, is_component: bool, found: &mut Vec<String>
             true if !is_component => found.push(format!("{place}: an object without a name")),
             _ => {}
         }
-    } else if members.contains_key("enum") && !is_component {
+    } else if !is_component && schema["enum"].as_array().is_some_and(|values| values.len() > 1) {
+        // One value alone is a constant, which needs no name.
         found.push(format!("{place}: an enum without a name"));
     }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
@@ -203,7 +204,8 @@ mod tests {
             "State": {"type": "string", "enum": ["a"]},
             "Bad": {"type": "object", "properties": {
                 "any": {"description": "?"}, "inner": {"type": "object", "properties": {}},
-                "list": {"type": "array", "items": {"type": "string", "enum": ["x"]}},
+                "list": {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}},
+                "version": {"type": "integer", "enum": [1]},
             }},
         }}});
         let places: Vec<String> = unnamed(&document);

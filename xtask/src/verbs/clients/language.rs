@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use xtask::machine::{command, workspace};
 
-use super::documents::Adaptation;
+use super::documents::{self, Adaptation};
 
 /// A generator, and what runs its client.
 pub(super) struct Language {
@@ -34,8 +34,8 @@ pub(super) struct Language {
     pub(super) twins: fn(&Work) -> Result<Vec<String>>,
 }
 
-/// What names of generators have in them that made one for the values of a component that may be null.
-const TWIN: &str = "ornull";
+/// How the name of a component ends that may be null.
+const OR_NULL: &str = "OrNull";
 
 impl Language {
     /// A folder to work in, with the harness and what it needs.
@@ -156,9 +156,28 @@ pub(super) fn none(_work: &Work) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// Whether a name is that of the values of a component that may be null.
-pub(super) fn is_twin(name: &str) -> bool {
-    name.to_lowercase().replace('_', "").contains(TWIN)
+/// Names of a generator, with those apart that say which component they are of: the name of one that may be null, and
+/// what the generator puts behind it for its values.
+pub(super) fn twins_of(work: &Work, names: Vec<String>, suffix: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let mut twins = Vec::new();
+    for name in documents::NAMES {
+        let document = documents::read(&work.documents(), name)?;
+        let components = document["components"]["schemas"].as_object().into_iter().flatten();
+        let nullable = components.filter(|(component, _)| component.ends_with(OR_NULL));
+        twins.extend(nullable.map(|(component, _)| plain(component) + &plain(suffix)));
+    }
+    Ok(names.into_iter().partition(|name| is_one_of(&twins, name)))
+}
+
+/// Whether a word of a line, or of the name of a file, begins with one of these.
+fn is_one_of(twins: &[String], line: &str) -> bool {
+    let mut words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    words.any(|word| twins.iter().any(|twin| plain(word).starts_with(twin)))
+}
+
+/// A name as generators of all languages write it, without their capitals and lines.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace('_', "")
 }
 
 /// Where a document is below the folder.
@@ -213,6 +232,23 @@ pub(super) fn said(run: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_says_which_component_it_is_of() {
+        let twins = ["amountlimitornullinner".to_owned()];
+        for derived in [
+            "v2.rs:1 pub struct AmountLimitOrNullInnerAmount(",
+            "amount_limit_or_null_inner.py",
+        ] {
+            assert!(is_one_of(&twins, derived), "{derived}");
+        }
+        for other in [
+            "v2.rs:1 pub struct AmountLimitInner {",
+            "v2.rs:1 pub struct OtherAmountLimitOrNullInner {",
+        ] {
+            assert!(!is_one_of(&twins, other), "{other}");
+        }
+    }
 
     #[test]
     fn words_in_texts_and_in_longer_words_do_not_count() {

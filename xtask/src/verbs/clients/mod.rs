@@ -277,7 +277,7 @@ fn print(rows: &[Row]) {
         }
         if let Some(first) = row.twins.first() {
             println!(
-                "  or null     {} names after `OrNull`, such as {first}",
+                "  or null     {} names of components that may be null and what the generator puts behind, such as {first}",
                 row.twins.len()
             );
         }

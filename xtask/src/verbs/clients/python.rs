@@ -7,7 +7,7 @@ use anyhow::Result;
 use xtask::machine::packages;
 
 use super::documents;
-use super::language::{Language, Work, document, has_word, is_twin, said};
+use super::language::{Language, Work, document, has_word, said, twins_of};
 
 /// Calls and models.
 pub(super) const PYTHON: Language = Language {
@@ -58,15 +58,16 @@ pub(super) const PYTHON: Language = Language {
         found.extend(work.lines(&["generated/v2/api", "generated/auth/api"], |line| {
             line.starts_with(") -> ") && has_word(line, &["Any"]) && !line.contains("dict[str, Any]:")
         })?);
-        found.extend(python_names(work)?.into_iter().filter(|name| !is_twin(name)));
+        found.extend(python_names(work)?.1);
         Ok(found)
     },
-    twins: |work| Ok(python_names(work)?.into_iter().filter(|name| is_twin(name)).collect()),
+    twins: |work| Ok(python_names(work)?.0),
 };
 
-/// Modules of Python that the generator named.
-fn python_names(work: &Work) -> Result<Vec<String>> {
-    work.names(&["generated/v2/models", "generated/auth/models"], &["_type_", "_item_"])
+/// Modules of Python that the generator named: those of components that may be null, and others.
+fn python_names(work: &Work) -> Result<(Vec<String>, Vec<String>)> {
+    let names = work.names(&["generated/v2/models", "generated/auth/models"], &["_type_", "_item_"])?;
+    twins_of(work, names, "Type")
 }
 
 /// A program of the environment of the folder.

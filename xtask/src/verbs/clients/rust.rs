@@ -6,7 +6,7 @@ use anyhow::Result;
 use xtask::machine::workspace;
 
 use super::documents;
-use super::language::{Language, Work, document, is_twin, said};
+use super::language::{Language, Work, document, said, twins_of};
 
 /// Calls and models.
 pub(super) const RUST: Language = Language {
@@ -36,20 +36,21 @@ pub(super) const RUST: Language = Language {
             let is_numbered = (0..10).any(|digit| line.starts_with(&format!("Variant{digit}")));
             is_value || is_numbered
         })?;
-        found.extend(rust_names(work)?.into_iter().filter(|name| !is_twin(name)));
+        found.extend(rust_names(work)?.1);
         Ok(found)
     },
-    twins: |work| Ok(rust_names(work)?.into_iter().filter(|name| is_twin(name)).collect()),
+    twins: |work| Ok(rust_names(work)?.0),
 };
 
-/// Types of Rust that the generator named.
-fn rust_names(work: &Work) -> Result<Vec<String>> {
-    work.lines(&["client/src"], |line| {
+/// Types of Rust that the generator named: those of components that may be null, and others.
+fn rust_names(work: &Work) -> Result<(Vec<String>, Vec<String>)> {
+    let names = work.lines(&["client/src"], |line| {
         let mut words = line.split_whitespace();
         let is_type = words.next() == Some("pub") && matches!(words.next(), Some("struct" | "enum"));
         let name = words.next().unwrap_or_default();
         is_type && (name.contains("Inner") || name.contains("Subtype"))
-    })
+    })?;
+    twins_of(work, names, "Inner")
 }
 
 fn cargo(work: &Work, arguments: &[&str]) -> Command {
