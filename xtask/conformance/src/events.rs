@@ -62,7 +62,7 @@ pub(crate) fn refused_once(delivery: &Delivery) -> u16 {
 /// A test event is sent, and its signature fits.
 pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) {
     let (asked, arrived) = match ask_for_test(walk, receiver) {
-        Ok((asked, receiver, secret)) => (asked, test_arrived(receiver, &secret).unwrap_or_else(Verdict::from)),
+        Ok((asked, receiver, secret)) => (asked, arrival_of_test(receiver, &secret).unwrap_or_else(Verdict::from)),
         Err(Ended::Missing(Missing(why))) => (Verdict::LeftOut(why.clone()), Verdict::LeftOut(why)),
         Err(ended) => (
             Verdict::from(ended),
@@ -83,7 +83,7 @@ fn ask_for_test<'r>(walk: &Walk<'_>, receiver: Option<&'r Hooks>) -> Result<(Ver
     Ok((walk.judged(operation, &answer, 200), receiver, secret))
 }
 
-fn test_arrived(receiver: &Hooks, secret: &str) -> Result<Verdict, Ended> {
+fn arrival_of_test(receiver: &Hooks, secret: &str) -> Result<Verdict, Ended> {
     let is_meant = |event: &Value, delivery: &Delivery| {
         event["event"] == EVENT && delivery.headers.contains_key(TEST_HEADER) && delivery.verify(secret).is_ok()
     };
