@@ -83,9 +83,9 @@ pub(in crate::http) fn below(path: &str, segment: &str) -> String {
     format!("{path}{separator}{segment}")
 }
 
-/// Shortens a name of a member for display.
+/// Shortens a name of a member for display. U+0000 becomes U+FFFD, because no text of an answer holds it either.
 pub(in crate::http) fn shown(name: &str) -> String {
-    name.chars().take(NAME_LENGTH_SHOWN).collect()
+    name.replace('\0', "\u{fffd}").chars().take(NAME_LENGTH_SHOWN).collect()
 }
 
 #[derive(Default)]
@@ -270,6 +270,7 @@ mod tests {
         assert!(matches!(read(b"{\"a\":1}x"), Err(Flaw::Syntax { line: 1, column: 8 })));
         assert!(matches!(read(b""), Err(Flaw::Syntax { .. })));
         assert_eq!(read(br#"{"a":"\u0000"}"#).unwrap_err().path(), Some("a"));
+        assert_eq!(read(br#"{"a\u0000":1}"#).unwrap_err().path(), Some("a\u{fffd}"));
         assert!(matches!(read(br#"{"a":"\ud800"}"#), Err(Flaw::Syntax { .. })));
         assert!(matches!(read(b"1e999"), Err(Flaw::Syntax { .. })));
     }
