@@ -430,6 +430,14 @@ column payer_keys.platform_id text not null
 column payer_keys.data_key text not null
 constraint payer_keys.payer_keys_pkey PRIMARY KEY (payer_id)
 CREATE UNIQUE INDEX payer_keys_pkey ON public.payer_keys USING btree (payer_id)
+column payer_registrations.partner_key text not null
+column payer_registrations.platform_id text not null
+column payer_registrations.in_flight_until timestamp with time zone not null
+column payer_registrations.erasing_at timestamp with time zone
+column payer_registrations.ask_at timestamp with time zone
+constraint payer_registrations.payer_registrations_pkey PRIMARY KEY (partner_key)
+CREATE INDEX payer_registrations_ask_idx ON public.payer_registrations USING btree (ask_at)
+CREATE UNIQUE INDEX payer_registrations_pkey ON public.payer_registrations USING btree (partner_key)
 column payers.id text not null
 column payers.platform_id text not null
 column payers.user_id text not null
@@ -446,6 +454,7 @@ column payers.ask_at timestamp with time zone
 column payers.erasing_at timestamp with time zone
 column payers.erased_at timestamp with time zone
 column payers.in_flight_until timestamp with time zone
+column payers.erasure_wanted_at timestamp with time zone
 constraint payers.payers_pkey PRIMARY KEY (id)
 CREATE INDEX payers_ask_idx ON public.payers USING btree (ask_at)
 CREATE UNIQUE INDEX payers_client_user_key ON public.payers USING btree (platform_id, client_user_hash)
