@@ -11,6 +11,9 @@ pub const DEPTH_MAX: usize = 64;
 /// Longest member name that an error message repeats.
 const NAME_LENGTH_SHOWN: usize = 64;
 
+/// Longest path that an error message repeats: a message has 2,000 characters at most.
+const PATH_LENGTH_SHOWN: usize = 1_000;
+
 /// Why a text is not an acceptable JSON document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
@@ -100,7 +103,8 @@ impl State {
         if path.is_empty() {
             "the top level".to_owned()
         } else {
-            path.iter().fold(String::new(), |path, segment| below(&path, segment))
+            let whole = path.iter().fold(String::new(), |path, segment| below(&path, segment));
+            whole.chars().take(PATH_LENGTH_SHOWN).collect()
         }
     }
 
@@ -262,6 +266,17 @@ mod tests {
         assert!(read(nested(DEPTH_MAX).as_bytes()).is_ok());
         assert_eq!(read(nested(DEPTH_MAX + 1).as_bytes()), Err(Flaw::Depth));
         assert_eq!(read("[".repeat(100_000).as_bytes()), Err(Flaw::Depth));
+    }
+
+    #[test]
+    fn a_path_is_shown_as_far_as_a_message_has_room() {
+        let name = "n".repeat(NAME_LENGTH_SHOWN);
+        let levels = DEPTH_MAX - 1;
+        let opened = format!("{{\"{name}\":").repeat(levels);
+        let text = format!("{opened}\"\\u0000\"{}", "}".repeat(levels));
+        let flaw = read(text.as_bytes()).unwrap_err();
+        assert_eq!(flaw.path().map(str::len), Some(PATH_LENGTH_SHOWN));
+        assert!(flaw.to_string().len() < 2_000);
     }
 
     #[test]
