@@ -15,7 +15,7 @@ use xtask::machine::{command, packages, workspace};
 use xtask::service::dev::{Dev, StartOptions, scratch};
 
 use self::callers::Caller;
-use self::trial::{Found, Trial};
+use self::trial::{Bound, Found, Trial};
 
 /// Documents that describe calls.
 const DOCUMENTS: [&str; 2] = ["v2", "auth"];
@@ -39,9 +39,13 @@ const SETTINGS: [(&str, &str); 12] = [
 /// What is tried, and for how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Seconds for all documents and credentials together; one document with one credential has six at least
-    #[arg(long, default_value_t = 90)]
-    seconds: u64,
+    /// Random calls of each operation with each credential, beside those that the document itself gives
+    #[arg(long, default_value_t = 4)]
+    examples: u64,
+    /// Seconds for all documents and credentials together, in place of a number of calls; one document with one credential
+    /// has six at least
+    #[arg(long, conflicts_with = "examples")]
+    seconds: Option<u64>,
     /// Where the random choices begin; the same number makes the same calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -70,12 +74,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .map(|(caller, document)| (caller, document, caller.operations(&document.text)))
         .filter(|(_, _, operations)| !operations.is_empty())
         .collect();
-    let shares = shares(options.seconds, parts.iter().map(|(_, _, operations)| operations.len()));
+    let operations = parts.iter().map(|(_, _, operations)| operations.len());
+    let bounds: Vec<Bound> = match options.seconds {
+        Some(seconds) => shares(seconds, operations).into_iter().map(Bound::Seconds).collect(),
+        None => operations.map(|_| Bound::Examples(options.examples)).collect(),
+    };
     let folder = scratch()?.join("fuzz");
     fs::create_dir_all(&folder)?;
     let mut table = vec![row("document", "caller", "operations", "cases", "failures")];
     let (mut cases, mut findings) = (0, Vec::new());
-    for ((caller, document, operations), seconds) in parts.iter().zip(shares) {
+    for ((caller, document, operations), bound) in parts.iter().zip(bounds) {
         let trial = Trial {
             program: &program,
             folder: &folder,
@@ -83,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             caller,
             operations,
             base_url: service.ready.member("/baseUrl")?,
-            seconds,
+            bound,
             seed: options.seed,
         };
         let found = trial.run()?;

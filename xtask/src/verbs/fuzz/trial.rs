@@ -23,8 +23,17 @@ pub(super) struct Trial<'a> {
     pub(super) caller: &'a Caller,
     pub(super) operations: &'a [&'a str],
     pub(super) base_url: &'a str,
-    pub(super) seconds: u64,
+    pub(super) bound: Bound,
     pub(super) seed: u64,
+}
+
+/// How far it goes. A number of calls is the same on every machine, so that what is found does not depend on its pace.
+#[derive(Clone, Copy)]
+pub(super) enum Bound {
+    /// Random calls of each operation.
+    Examples(u64),
+    /// Until the time is over.
+    Seconds(u64),
 }
 
 /// What came of it.
@@ -59,14 +68,13 @@ impl Trial<'_> {
             .arg("run")
             .arg(self.document.1)
             .args(["--url", self.base_url, "--no-color"])
-            .args([
-                "--max-time",
-                &self.seconds.to_string(),
-                "--seed",
-                &self.seed.to_string(),
-            ])
+            .args(["--seed", &self.seed.to_string()])
             .args(["--report", "json", "--report-json-path"])
             .arg(&report);
+        match self.bound {
+            Bound::Examples(number) => run.args(["--max-examples", &number.to_string()]),
+            Bound::Seconds(seconds) => run.args(["--max-time", &seconds.to_string()]),
+        };
         for operation in self.operations {
             run.args(["--include-operation-id", operation]);
         }
@@ -117,7 +125,7 @@ fn found(report: &Value, is_good: bool, log: PathBuf) -> Found {
         complaints.push("schemathesis ended badly".to_owned());
     }
     if tested < number("/operations/selected") {
-        complaints.push("not every operation had its turn, more seconds are needed".to_owned());
+        complaints.push("not every operation had its turn, more time is needed".to_owned());
     }
     if cases == 0 {
         complaints.push("nothing was called".to_owned());
