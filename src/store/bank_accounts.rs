@@ -17,8 +17,7 @@ use chrono::{DateTime, Utc};
 use entities::bank_accounts::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
-    QueryFilter, QueryOrder, QuerySelect,
-    sea_query::{Expr, LockBehavior, LockType},
+    QueryFilter, QueryOrder, sea_query::Expr,
 };
 
 fn place<'a>(platform: &'a str, account: &'a str) -> Place<'a> {
@@ -207,21 +206,8 @@ pub async fn take_due(
     again_at: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<RegisteredAccount>, StoreError> {
-    let rows = Entity::find()
-        .filter(Column::AskAt.lte(now))
-        .order_by_asc(Column::AskAt)
-        .limit(limit)
-        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
-        .all(conn)
-        .await?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    Entity::update_many()
-        .col_expr(Column::AskAt, Expr::value(again_at))
-        .filter(Column::Id.is_in(rows.iter().map(|row| row.id.as_str())))
-        .exec(conn)
-        .await?;
+    let (keys, times) = ((Column::Id, Column::AskAt), (now, again_at));
+    let rows = columns::take_due::<Entity>(conn, keys, Condition::all(), times, limit, |row| &row.id).await?;
     let mut accounts = Vec::new();
     for row in rows {
         let owner = OwnerId(row.platform_id.clone());

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, DbBackend, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Expr, Func, Query},
+    sea_query::{Expr, Func, LockBehavior, LockType, Query},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeSet, HashMap};
@@ -42,6 +42,33 @@ pub(super) async fn delete_oldest<E: EntityTrait>(
         .exec(conn)
         .await?;
     Ok(result.rows_affected)
+}
+
+/// Takes rows whose time has come, the longest waiting first, and has others take them at another time. Needs a transaction.
+pub(super) async fn take_due<E: EntityTrait>(
+    conn: &impl ConnectionTrait,
+    (key, time): (E::Column, E::Column),
+    condition: Condition,
+    (now, again_at): (DateTime<Utc>, DateTime<Utc>),
+    limit: u64,
+    key_of: impl Fn(&E::Model) -> &str,
+) -> Result<Vec<E::Model>, StoreError> {
+    let rows = E::find()
+        .filter(condition)
+        .filter(time.lte(now))
+        .order_by_asc(time)
+        .limit(limit)
+        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+        .all(conn)
+        .await?;
+    if !rows.is_empty() {
+        E::update_many()
+            .col_expr(time, Expr::value(again_at))
+            .filter(key.is_in(rows.iter().map(key_of)))
+            .exec(conn)
+            .await?;
+    }
+    Ok(rows)
 }
 
 /// What is kept of requests, read from rows that name tenant and request, in the order of a time; a request of which

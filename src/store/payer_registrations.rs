@@ -1,12 +1,12 @@
 //! First registrations that the partner may have taken, and that came to no payer here yet. Source: ADR-0021.
 
-use super::StoreError;
+use super::{StoreError, columns};
 use crate::domain::{ids::PlatformId, payer::PayerRegistration};
 use chrono::{DateTime, Utc};
 use entities::payer_registrations::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    sea_query::{Expr, LockBehavior, LockType, OnConflict},
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    sea_query::{Expr, LockType, OnConflict},
 };
 
 fn from_row(row: Model) -> PayerRegistration {
@@ -142,20 +142,7 @@ pub async fn take_due(
     again_at: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<PayerRegistration>, StoreError> {
-    let rows = Entity::find()
-        .filter(Column::AskAt.lte(now))
-        .order_by_asc(Column::AskAt)
-        .limit(limit)
-        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
-        .all(conn)
-        .await?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    Entity::update_many()
-        .col_expr(Column::AskAt, Expr::value(again_at))
-        .filter(Column::PartnerKey.is_in(rows.iter().map(|row| row.partner_key.as_str())))
-        .exec(conn)
-        .await?;
+    let (keys, times) = ((Column::PartnerKey, Column::AskAt), (now, again_at));
+    let rows = columns::take_due::<Entity>(conn, keys, Condition::all(), times, limit, |row| &row.partner_key).await?;
     Ok(rows.into_iter().map(from_row).collect())
 }

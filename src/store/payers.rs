@@ -21,7 +21,7 @@ use entities::{
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
     QuerySelect,
-    sea_query::{Expr, LockBehavior, LockType},
+    sea_query::{Expr, LockType},
 };
 
 /// Where the details of a payer stand.
@@ -308,22 +308,16 @@ pub async fn take_due(
     again_at: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<Payer>, StoreError> {
-    let rows = Entity::find()
-        .filter(Column::AskAt.lte(now))
-        .filter(Column::ErasedAt.is_null())
-        .order_by_asc(Column::AskAt)
-        .limit(limit)
-        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
-        .all(conn)
-        .await?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    Entity::update_many()
-        .col_expr(Column::AskAt, Expr::value(again_at))
-        .filter(Column::Id.is_in(rows.iter().map(|row| row.id.as_str())))
-        .exec(conn)
-        .await?;
+    let (keys, times) = ((Column::Id, Column::AskAt), (now, again_at));
+    let rows = columns::take_due::<Entity>(
+        conn,
+        keys,
+        Condition::all().add(Column::ErasedAt.is_null()),
+        times,
+        limit,
+        |row| &row.id,
+    )
+    .await?;
     let mut payers = Vec::new();
     for row in rows {
         payers.extend(from_row(conn, row).await?);
