@@ -54,8 +54,8 @@ pub(super) async fn take_due<E: EntityTrait>(
     key_of: impl Fn(&E::Model) -> &str,
 ) -> Result<Vec<E::Model>, StoreError> {
     let rows = E::find()
-        .filter(condition)
         .filter(time.lte(now))
+        .filter(condition)
         .order_by_asc(time)
         .limit(limit)
         .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)

@@ -130,6 +130,11 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["UPDATE \"payers\" SET \"ask_at\" = $"], OPEN),
     (&["FROM \"payers\" WHERE \"payers\".\"partner_hash\" = $"], PARTNER),
     (
+        &["FROM \"payer_registrations\" WHERE \"payer_registrations\".\"ask_at\" <= $"],
+        OPEN,
+    ),
+    (&["UPDATE \"payer_registrations\" SET \"ask_at\" = $"], OPEN),
+    (
         &["FROM \"bank_accounts\" WHERE \"bank_accounts\".\"ask_at\" <= $"],
         OPEN,
     ),
