@@ -175,7 +175,8 @@ async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<DateTime<Utc>>> {
 async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("erase_payer").await?;
-    let is_there = whom.lock(&tx).await?.is_some();
+    // Somebody else may have ended it, and the note may be one that was made since.
+    let is_there = whom.lock(&tx).await?.is_some_and(|standing| standing.is_erasing);
     match whom {
         Whom::Payer(payer) => {
             if is_there {
@@ -185,7 +186,9 @@ async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
             wipe(ctx, &payer.platform, &payer.id).await
         }
         Whom::Registered(registered) => {
-            store::payer_registrations::remove(&tx, registered).await?;
+            if is_there {
+                store::payer_registrations::remove(&tx, registered).await?;
+            }
             Ok(tx.commit().await?)
         }
     }

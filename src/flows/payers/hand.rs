@@ -140,12 +140,14 @@ impl First {
     /// when somebody else was faster.
     ///
     /// Errors: the payer is being erased (409); the answer comes so late that the payer may have been erased since (502).
-    pub(super) async fn end(&self, tx: &Tx, now: DateTime<Utc>) -> FlowResult<Option<Option<DateTime<Utc>>>> {
-        if now > self.noted.until {
+    pub(super) async fn end(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<Option<Option<DateTime<Utc>>>> {
+        let locked = store::payer_registrations::lock(tx, &self.platform, &self.key.0).await?;
+        // The clock is read under the lock: whoever waited for it may be late now.
+        if ctx.clock.now() > self.noted.until {
             let late = OffRampError::NoAnswer("answers after its call was given up".to_owned());
             return Err(not_done(&late));
         }
-        let Some(locked) = store::payer_registrations::lock(tx, &self.platform, &self.key.0).await? else {
+        let Some(locked) = locked else {
             return Ok(None);
         };
         if locked.is_erasing {

@@ -81,7 +81,7 @@ async fn commit(
     let tx = ctx.db.begin("register_payer").await?;
     let (known, in_flight_until) = match begun {
         Begun::Again(known) => (Some(known.id.clone()), None),
-        Begun::First(first) => match first.end(&tx, now).await? {
+        Begun::First(first) => match first.end(ctx, &tx).await? {
             Some(in_flight_until) => (None, in_flight_until),
             // Somebody else registered it at the same moment.
             None => {
