@@ -1,8 +1,9 @@
 //! A partner of the off-ramp that knows everybody at once, or never answers.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::{
@@ -84,11 +85,24 @@ async fn register(State(hangs): State<Arc<AtomicBool>>, headers: HeaderMap, Json
     let email = call["email"].as_str().unwrap_or_default();
     let (id, _) = email.split_once('@').unwrap_or_default();
     let key = headers.get(header::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
-    Json(record(id, key.unwrap_or_default(), 1, "not_started"))
+    let key = key.unwrap_or_default();
+    keys().insert(id.to_owned(), key.to_owned());
+    Json(record(id, key, 1, "not_started"))
+}
+
+/// Under which payers were made, by their ids: news carries it.
+static KEYS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+fn keys() -> MutexGuard<'static, BTreeMap<String, String>> {
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key_of(id: &str) -> String {
+    keys().get(id).cloned().unwrap_or_else(|| "0".repeat(64))
 }
 
 async fn read(Path(id): Path<String>) -> Json<Value> {
-    Json(record(&id, &"0".repeat(64), 1, "not_started"))
+    Json(record(&id, &key_of(&id), 1, "not_started"))
 }
 
 fn record(id: &str, key: &str, version: u64, kyc: &str) -> Value {
@@ -114,7 +128,7 @@ pub(super) enum Signed {
 
 /// A callback that tells of an approved identity, as it goes over the wire.
 pub(super) fn callback(service: SocketAddr, payer: &str, signed: Signed) -> Vec<u8> {
-    let payer = record(payer, &"0".repeat(64), 2, "approved");
+    let payer = record(payer, &key_of(payer), 2, "approved");
     let body = json!({ "type": "payer", "payer": payer }).to_string();
     let time = SystemClock.now().timestamp().to_string();
     let text = CallbackText {
