@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use contract::reached::{Excuses, Pair, documented, line};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Prints which documented answers were never sent; one that no row of the list excuses is an error.
+/// Prints which documented answers were never sent, and which rows of the list excuse nothing.
 pub(crate) fn judge(folder: &Path) -> Outcome {
     let root = workspace::root();
     let read = |path: &str| fs::read_to_string(root.join(path)).context(path.to_owned());
@@ -50,10 +50,11 @@ pub(crate) fn judge(folder: &Path) -> Outcome {
     for (operation, status) in &verdict.idle {
         println!("  {EXCUSES} excuses {operation} {status} in vain or without a reason");
     }
-    if verdict == contract::reached::Verdict::default() {
-        return Ok(());
+    // It is a list, and no verdict yet: no run of all tests was judged by it so far.
+    if verdict != contract::reached::Verdict::default() {
+        println!("  write a test for each of these answers, or take them out of the document or of {EXCUSES}");
     }
-    Err(anyhow!("write a test for each of these answers, or take them out of the document or of {EXCUSES}").into())
+    Ok(())
 }
 
 /// Everything that the processes of a run noted.
