@@ -5,7 +5,10 @@ use crate::{
     adapters::{evm, off_ramp},
     ctx::Ctx,
     domain::{destination::ScreeningProvider, network::Network},
-    flows::{payers::follow, secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES},
+    flows::{
+        payers::{disbelieved, follow},
+        secure_payments::screen::OUTCOMES as SCREENING_OUTCOMES,
+    },
     http::provider_callbacks,
     settings::Settings,
 };
@@ -65,7 +68,7 @@ pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
             metrics::counter!("prs_off_ramp_calls_total", "operation" => operation, "outcome" => outcome).increment(0);
         }
     }
-    for operation in ["quote", "open_order"] {
+    for operation in disbelieved::OPERATIONS {
         metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(0);
     }
     if ctx.partners.off_ramp.is_some() {

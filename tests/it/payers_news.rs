@@ -286,6 +286,41 @@ async fn news_under_the_key_of_somebody_else_is_not_believed() {
 }
 
 #[tokio::test]
+async fn records_of_somebody_else_are_seen_and_asked_for_again_more_slowly() {
+    let (app, partner) = with_partner().await;
+    brought_to(&app, &partner, "user-4711", "pending", "pending").await;
+    app.account_of("user-4711", &dollars("7734509911")).await;
+    let wrong = || {
+        Some(Scripted::Changed(vec![
+            ("key", Change::To(json!("ab".repeat(32)))),
+            ("version", Change::To(json!(90))),
+        ]))
+    };
+    let disbelieved = async |what: &str| {
+        let measured = app.get("/metrics").send().await.text;
+        let name = format!("prs_off_ramp_disbelieved_total{{operation=\"{what}\"}} ");
+        let line = measured.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("{name} is not there"))
+            .parse::<u64>()
+            .expect("a number")
+    };
+    for what in ["payer", "account"] {
+        partner.answer(what, wrong());
+        let (asked, seen) = (partner.count(what).await, disbelieved(what).await);
+        for _ in 0..48 {
+            app.advance_ms(5 * 60 * 1_000);
+            app.follow_payers().await;
+        }
+        let asked = partner.count(what).await - asked;
+        println!("{what}: asked {asked} times in four hours");
+        assert!((1..24).contains(&asked), "{what}: asked {asked} times in four hours");
+        assert!(disbelieved(what).await >= seen + 1, "{what}");
+        partner.answer(what, None);
+    }
+    assert_eq!(states(&app, "user-4711").await, (json!("pending"), json!("pending")));
+}
+
+#[tokio::test]
 async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "pending", "completed").await;

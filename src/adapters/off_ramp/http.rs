@@ -215,7 +215,11 @@ impl HttpOffRamp {
                 );
                 self.note_good();
             }
-            Ok(_) | Err(OffRampError::Unknown) => self.note_good(),
+            Err(OffRampError::Unknown) => {
+                tracing::info!(operation, "the off-ramp partner does not know the record");
+                self.note_good();
+            }
+            Ok(_) => self.note_good(),
         }
         answered
     }

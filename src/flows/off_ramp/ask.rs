@@ -1,6 +1,6 @@
 //! Asks the partner: to open the orders that are due, and how far those are that are open.
 
-use super::{brought, count_disbelieved, follow, locked_request_of, news, request_of};
+use super::{brought, follow, locked_request_of, news, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -9,7 +9,7 @@ use crate::{
         off_ramp_news::Taken,
         request::Request,
     },
-    flows::{Fault, FlowError, FlowResult, payments::recounted},
+    flows::{Fault, FlowError, FlowResult, payers::disbelieved::disbelieved, payments::recounted},
     ports::off_ramp::{OffRamp, OffRampError, OrderNews, OrderQuestion, PartnerKey},
     store,
 };
@@ -88,8 +88,9 @@ async fn of_nobody_else(
     let Ok(news) = &opened else { return Ok(opened) };
     let known = store::off_ramp_orders::by_partner_id(ctx.db.reader(), &news.id).await?;
     if known.is_some_and(|known| known.id != order.id) {
-        count_disbelieved("open_order");
-        return Ok(Err(OffRampError::Odd("it gives the id of another order".to_owned())));
+        let why = "it gives the id of another order";
+        disbelieved("open_order", why);
+        return Ok(Err(OffRampError::Odd(why.to_owned())));
     }
     Ok(opened)
 }
@@ -216,7 +217,7 @@ async fn after(ctx: &Ctx, order: &FiatOrder, asked: Result<OrderNews, OffRampErr
 /// An order about which the partner was asked in vain, and is asked again, slower and slower.
 fn later(order: &FiatOrder, error: &OffRampError, now: DateTime<Utc>) -> FiatOrder {
     let failures = order.failures.saturating_add(1);
-    tracing::warn!(order = %order.id, failures, %error, "the off-ramp partner does not tell how far an order is");
+    tracing::debug!(order = %order.id, failures, "the off-ramp partner does not tell how far an order is");
     let word = order.word.clone().filter(|_| order.partner_id.is_some());
     FiatOrder {
         failures,

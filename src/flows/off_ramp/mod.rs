@@ -14,7 +14,7 @@ use crate::{
         refusal::{Refusal, RefusalKind},
         request::Request,
     },
-    flows::{Fault, FlowResult},
+    flows::{Fault, FlowResult, payers::disbelieved::disbelieved},
     ports::off_ramp::{OffRamp, OffRampError},
     store::{self, Sealing, Tx, payments::PaymentRecord},
 };
@@ -36,7 +36,6 @@ fn upstream(sentence: &str) -> Refusal {
 /// told to whoever reads a page.
 fn not_quoted(error: &OffRampError, is_public: bool) -> Refusal {
     const NOTHING: &str = "The crypto-to-fiat provider offers nothing for this payer, account and amount";
-    tracing::warn!(%error, "no quote for a bank account");
     match error {
         OffRampError::Refused { .. } if is_public => Refusal::invalid(NOTHING),
         OffRampError::Refused { reason, .. } => Refusal::invalid(format!("{NOTHING}: {}", reason.sentence())),
@@ -50,13 +49,9 @@ fn not_quoted(error: &OffRampError, is_public: bool) -> Refusal {
 }
 
 /// What the caller is told when the partner answered in its own shapes, and the answer contradicts what is known.
-fn disbelieved(operation: &'static str, why: &str) -> Refusal {
-    count_disbelieved(operation);
+fn not_believed(operation: &'static str, why: &str) -> Refusal {
+    disbelieved(operation, why);
     not_quoted(&OffRampError::Odd(why.to_owned()), false)
-}
-
-fn count_disbelieved(operation: &'static str) {
-    metrics::counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
 }
 
 /// Payments by transaction and units.

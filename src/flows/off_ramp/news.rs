@@ -1,6 +1,6 @@
 //! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
 
-use super::{brought, count_disbelieved, follow, locked_request_of};
+use super::{brought, follow, locked_request_of};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -10,7 +10,7 @@ use crate::{
         off_ramp_news::Taken,
         request::Request,
     },
-    flows::{FlowError, FlowResult, payments::settled_of, publish_all},
+    flows::{FlowError, FlowResult, payers::disbelieved::disbelieved, payments::settled_of, publish_all},
     ports::off_ramp::{OrderNews, OrderStatus},
     store::{self, Tx, payments::PaymentRecord},
 };
@@ -54,8 +54,10 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     let tx = ctx.db.begin("take_order_news").await?;
     let request = locked_request_of(&tx, &order.request).await?;
     if news.key.0 != order_key(&order.platform, &request.id) {
-        tracing::warn!(order = %order.id, "the off-ramp partner tells of an order under the key of another one");
-        count_disbelieved("order");
+        disbelieved(
+            "order",
+            &format!("it tells of order {} under the key of another one", order.id),
+        );
         return Ok(Some(Taken::Unknown));
     }
     let after = FiatOrder {

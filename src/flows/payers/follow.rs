@@ -13,7 +13,7 @@ use crate::{
             news,
         },
     },
-    ports::off_ramp::{OffRamp, OffRampError},
+    ports::off_ramp::OffRamp,
     store,
 };
 use chrono::TimeDelta;
@@ -50,7 +50,7 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     }
     let leaving = leaving.into_iter().map(|payer| Whom::Payer(Box::new(payer)));
     for whom in leaving.chain(registered.into_iter().map(Whom::Registered)) {
-        let erased = erase::through(ctx, &whom, erase::forget(partner, &whom)).await;
+        let erased = erase::through(ctx, &whom, async |whom| erase::forget(partner, whom).await).await;
         settled(erased.map(|_| ()))?;
     }
     for account in &accounts {
@@ -71,9 +71,9 @@ async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: &Payer) -> FlowResult<()> 
     let (taken, is_news) = match partner.payer(&payer.details.partner).await {
         Ok(told) => {
             let taken = news::about(ctx, payer, &told).await?;
-            (taken, told.version > payer.partner_version)
+            (taken, taken != Taken::Unknown && told.version > payer.partner_version)
         }
-        Err(error) => (unanswered(&error), false),
+        Err(_) => (Taken::Unknown, false),
     };
     // What is new says by itself when it is asked for again.
     if !is_news {
@@ -88,9 +88,9 @@ async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: &Registere
     let (taken, is_news) = match partner.account(&account.details.partner).await {
         Ok(told) => {
             let taken = news::about_account(ctx, account, &told).await?;
-            (taken, told.version > account.partner_version)
+            (taken, taken != Taken::Unknown && told.version > account.partner_version)
         }
-        Err(error) => (unanswered(&error), false),
+        Err(_) => (Taken::Unknown, false),
     };
     // What is new says by itself when it is asked for again.
     if !is_news {
@@ -99,11 +99,6 @@ async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: &Registere
     }
     count(taken, "account");
     Ok(())
-}
-
-fn unanswered(error: &OffRampError) -> Taken {
-    tracing::warn!(%error, "the off-ramp partner was asked for news in vain");
-    Taken::Unknown
 }
 
 /// What is asked about.

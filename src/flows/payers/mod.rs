@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod agree;
 mod change;
+pub mod disbelieved;
 pub mod erase;
 pub mod follow;
 mod hand;
@@ -64,7 +65,6 @@ fn account_key(ctx: &Ctx, platform: &PlatformId, client_user_id: &str, content_h
 
 /// Why the partner did not do what it was asked, for the caller (502; 400 when it refuses).
 fn not_done(error: &OffRampError) -> FlowError {
-    tracing::warn!(%error, "the off-ramp partner was asked in vain");
     let message = match error {
         OffRampError::Refused { reason, .. } => {
             return Refusal::invalid(format!("The off-ramp partner refuses this: {}", reason.sentence())).into();
@@ -80,5 +80,7 @@ fn not_done(error: &OffRampError) -> FlowError {
 
 /// The partner gave the record of another payer, or of another account.
 fn odd() -> FlowError {
-    not_done(&OffRampError::Odd("a record of somebody else".to_owned()))
+    let why = "it answers with a record of somebody else";
+    tracing::warn!(why, "the off-ramp partner is not believed");
+    not_done(&OffRampError::Odd(why.to_owned()))
 }

@@ -25,9 +25,15 @@ pub(in crate::flows) async fn in_turn<T>(
 ) -> Result<T, OffRampError> {
     let called = async {
         let place = take(&ctx.off_ramp_calls, &holder(caller), PATIENCE).await;
-        let _place = place.ok_or(OffRampError::Busy)?;
+        let _place = place.ok_or_else(|| {
+            tracing::warn!("a call of the off-ramp partner did not get its turn");
+            OffRampError::Busy
+        })?;
         call.await
     };
     let called = timeout(IN_ALL, called).await;
-    called.unwrap_or_else(|_| Err(OffRampError::NoAnswer("does not answer in time".to_owned())))
+    called.unwrap_or_else(|_| {
+        tracing::warn!("a call of the off-ramp partner was given up before its answer");
+        Err(OffRampError::NoAnswer("does not answer in time".to_owned()))
+    })
 }
