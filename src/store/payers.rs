@@ -143,13 +143,26 @@ pub async fn lock(conn: &impl Sealing, platform: &PlatformId, payer: &PayerId) -
     }
 }
 
-/// Keeps a payer from being erased until the transaction ends; tells whether it is neither erased nor about to be.
+/// A payer who is kept from being erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody wants it erased.
+    Staying,
+    /// It is to be erased once its money has arrived.
+    Leaving,
+}
+
+/// Keeps a payer from being erased until the transaction ends; `None` of one who is erased or about to be.
 ///
 /// Whoever opens an order for a payer does this first, and whoever erases one looks for open orders after it.
-pub async fn hold(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<bool, StoreError> {
-    let held: Option<String> = Entity::find()
+pub async fn hold(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    payer: &PayerId,
+) -> Result<Option<Held>, StoreError> {
+    let held: Option<Option<DateTime<Utc>>> = Entity::find()
         .select_only()
-        .column(Column::Id)
+        .column(Column::ErasureWantedAt)
         .filter(owned(platform, payer))
         .filter(Column::ErasingAt.is_null())
         .filter(Column::ErasedAt.is_null())
@@ -157,7 +170,10 @@ pub async fn hold(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &Pa
         .into_tuple()
         .one(conn)
         .await?;
-    Ok(held.is_some())
+    Ok(held.map(|wanted_at| match wanted_at {
+        None => Held::Staying,
+        Some(_) => Held::Leaving,
+    }))
 }
 
 /// Adds a payer with a new key. Needs a transaction.

@@ -1,6 +1,7 @@
 //! Whoever is to be erased has no money on its way, and what no order pays out can be ended by the operator alone.
 
 use crate::support::{
+    app::forged,
     chain::{PAYER, transactions},
     fiat::{CLIENT_USER, Fiat},
     off_ramp::{Change, Scripted},
@@ -16,7 +17,9 @@ use prs::{
     settings::OffRampSource,
     worker::follow_off_ramp,
 };
+use reqwest::Method;
 use serde_json::json;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Longer than a quote holds.
@@ -177,6 +180,49 @@ async fn who_is_to_be_erased_is_quoted_no_more_until_it_is_registered_again() {
     fiat.pass(QUOTE_ENDS).await;
     fiat.mine(1).await;
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_quote_that_was_asked_for_before_somebody_is_to_be_erased_is_not_handed_out() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let (quoted, new) = (fiat.request("5").await, fiat.request("6").await);
+    fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
+    fiat.partner.behave(OffRampBehaviour::Slow);
+    let erasing = async {
+        while fiat.partner.count("quote").await < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        cannot_be_erased(&fiat, "a quote holds").await;
+    };
+    let (refused, ()) = tokio::join!(fiat.ask(&new, CLIENT_USER, &account, ""), erasing);
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    assert!(refused.text.contains("is to be erased"), "{}", refused.text);
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
+}
+
+#[tokio::test]
+async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is_not_there() {
+    let fiat = Fiat::start().await;
+    let (account, other) = (
+        fiat.compliant(CLIENT_USER, "7890").await,
+        fiat.add_account(CLIENT_USER, "1234").await,
+    );
+    for _ in 0..3 {
+        fiat.pass(1).await;
+    }
+    let id = fiat.request("5").await;
+    fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
+    cannot_be_erased(&fiat, "a quote holds").await;
+    let mut said = Vec::new();
+    for user in ["ada%2B1%40example.com", "nobody"] {
+        let path = format!("/v2/request/{id}/pay?clientUserId={user}&paymentDetailsId={other}");
+        let mut refused = forged(&fiat.app, Method::GET, &path).send().await.expect(400);
+        refused.as_object_mut().expect("an object").remove("requestId");
+        said.push(refused);
+    }
+    assert_eq!(said[0], said[1]);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Hands out where a request is paid so that a bank account gets it: a quote of the partner, and the calldata that pays its
 //! address.
 
-use super::{ask::amount, disbelieved, not_quoted, partner, upstream};
+use super::{ask::amount, not_believed, not_quoted, partner, upstream};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -30,7 +30,7 @@ use crate::{
         },
     },
     ports::off_ramp::{PartnerKey, QuoteQuestion},
-    store::{self, Tx},
+    store::{self, Tx, payers::Held},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
@@ -59,15 +59,18 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await?;
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
     let bound = store::off_ramp_bindings::of_request(ctx.db.reader(), request).await?;
-    if bound.is_some_and(|bound| bound != by.to) {
-        return Err(of_another().into());
-    }
     let asking = &in_turns(ctx, caller, request.terms.network);
     let (remaining, now) = (request.ledger.remaining(), ctx.clock.now());
     let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
+    // Before the account is looked at: what is said of it would tell a payer who leaves from one who is not there.
+    if by.is_leaving && holding.is_none() {
+        return Err(payable::leaving(caller).into());
+    }
+    if bound.is_some_and(|bound| bound != by.to) {
+        return Err(of_another().into());
+    }
     let (quote, is_shared) = match holding {
         Some(quote) => (quote.clone(), true),
-        None if by.is_leaving => return Err(payable::leaving(caller).into()),
         None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
     };
     let paid = request.paid_to(quote.terms.address);
@@ -91,8 +94,12 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let tx = ctx.db.begin("issue_deposit").await?;
     // As where payments are credited: first the request, then the payer.
     store::requests::lock(&tx, request).await?;
-    if !store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
-        return Err(payable::leaving(caller).into());
+    match store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
+        Some(Held::Staying) => {}
+        // Wanted while the partner was asked; what was handed out before may be paid still.
+        Some(Held::Leaving) if holding.is_some() => {}
+        Some(Held::Leaving) => return Err(payable::leaving(caller).into()),
+        None => return Err(payable::gone(caller).into()),
     }
     if holding.is_none() {
         issue(&tx, request, (&quote, is_shared), now).await?;
@@ -119,10 +126,10 @@ async fn issue(
     }
     let is_theirs = store::off_ramp_bindings::claim(tx, (network, address), request, &quote.to).await?;
     if !is_theirs && !is_shared {
-        return Err(disbelieved("quote", "its deposit address is that of another bank account").into());
+        return Err(not_believed("quote", "its deposit address is that of another bank account").into());
     }
     if !store::off_ramp_quotes::keep(tx, network, quote).await? {
-        return Err(disbelieved("quote", "it said something else by the same quote before").into());
+        return Err(not_believed("quote", "it said something else by the same quote before").into());
     }
     Ok(())
 }

@@ -56,11 +56,21 @@ pub fn leaving(caller: &PlatformCaller) -> Refusal {
     named("clientUserId", message)
 }
 
+/// What somebody reads whose payer went while the partner was asked: the same as of one who was never there.
+pub fn gone(caller: &PlatformCaller) -> Refusal {
+    match caller.is_public() {
+        true => named("clientUserId", NOT_PAYABLE),
+        false => not_registered(),
+    }
+}
+
+fn not_registered() -> Refusal {
+    let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
+    named("clientUserId", message)
+}
+
 fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<PayableBy, Refusal> {
-    let payer = payer.ok_or_else(|| {
-        let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
-        named("clientUserId", message)
-    })?;
+    let payer = payer.ok_or_else(not_registered)?;
     if !payer.standing.is_compliant() {
         let message = format!(
             "must be the clientUserId of a compliant payer: the identity of this one is {}, the agreement {}",
