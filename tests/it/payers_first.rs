@@ -8,7 +8,7 @@ use crate::support::{
 };
 use prs::domain::off_ramp_sandbox::OffRampBehaviour;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 const ID: &str = "user-4711";
 
@@ -202,4 +202,67 @@ async fn an_erasure_that_nobody_heard_keeps_the_id_until_it_can_reach_nobody() {
     assert_eq!(partner.count("erase").await, before + 1);
     app.register_payer(&person(ID)).await.expect(200);
     app.payer(ID).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_note_that_was_made_since_is_kept_by_an_erasure_that_ends_late() {
+    let (app, partner) = with_partner().await;
+    registered_unheard(&app, &partner, "the caller is gone").await;
+    app.advance_ms(IN_FLIGHT_MS);
+    partner.behave(OffRampBehaviour::Slow);
+    let since = async {
+        until_called(&partner, "erase_registered", 1).await;
+        partner.behave(OffRampBehaviour::Normal);
+        // Somebody else ends the erasure, and the payer is registered anew.
+        app.advance_ms(61_000);
+        app.follow_payers().await;
+        assert_eq!(partner.count("erase_registered").await, 2);
+        registered_unheard(&app, &partner, "the caller is gone").await;
+    };
+    let (erased, ()) = tokio::join!(app.erase_payer(ID), since);
+    erased.expect(200);
+    // Whom the partner has taken since can be erased.
+    waits(&app.erase_payer(ID).await);
+}
+
+#[tokio::test]
+async fn a_registration_that_is_answered_when_its_call_was_given_up_makes_no_payer() {
+    let (app, partner) = with_partner().await;
+    partner.behave(OffRampBehaviour::Slow);
+    let later = async {
+        until_called(&partner, "register", 1).await;
+        app.advance_ms(IN_FLIGHT_MS);
+    };
+    let form = person(ID);
+    let (late, ()) = tokio::join!(app.register_payer(&form), later);
+    assert_eq!(late.status, 502, "{}", late.text);
+    app.payer(ID).await.expect(404);
+    partner.behave(OffRampBehaviour::Normal);
+    app.erase_payer(ID).await.expect(200);
+    nobody_is_left(&app, &partner).await;
+}
+
+#[tokio::test]
+async fn an_erasure_beside_the_end_of_a_first_registration_finds_somebody() {
+    let (app, partner) = with_partner().await;
+    let mut said = BTreeMap::new();
+    for number in 0..40u64 {
+        let id = format!("user-{number}");
+        let form = person(&id);
+        let erasing = async {
+            until_called(&partner, "register", usize::try_from(number).expect("a few") + 1).await;
+            tokio::time::sleep(Duration::from_millis(number % 20)).await;
+            app.erase_payer(&id).await
+        };
+        let (registered, erased) = tokio::join!(app.register_payer(&form), erasing);
+        *said.entry((registered.status, erased.status)).or_insert(0) += 1;
+        let both = [(200, 200), (200, 409), (409, 409)];
+        assert!(
+            both.contains(&(registered.status, erased.status)),
+            "{}, {}",
+            registered.text,
+            erased.text
+        );
+    }
+    println!("a registration, an erasure: {said:?}");
 }

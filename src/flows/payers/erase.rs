@@ -20,6 +20,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// When the worker tries again what a call did not finish.
 const AGAIN: TimeDelta = TimeDelta::minutes(1);
 
+/// How often whoever is called so is looked up: a note becomes a payer between two looks.
+const TRIES_MAX: usize = 3;
+
 /// Who is to be forgotten.
 pub(super) enum Whom {
     /// A payer.
@@ -31,32 +34,39 @@ pub(super) enum Whom {
 /// Errors: unknown (404); money of the payer is on its way, or may be (409); a call about the payer may be in flight (409), or
 /// the partner does not answer (502), and the erasure goes on by itself. Source: ADR-0021.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
-    let (reader, platform) = (ctx.db.reader(), &caller.platform);
-    let payer = store::payers::find(reader, platform, client_user_id).await?;
-    let whom = match payer {
-        Some(payer) => Some(Whom::Payer(Box::new(payer))),
-        None => {
-            let key = payer_key(ctx, platform, client_user_id);
-            let found = store::payer_registrations::find(reader, platform, &key.0).await?;
-            found.map(Whom::Registered)
+    for _ in 0..TRIES_MAX {
+        let whom = whom(ctx, &caller.platform, client_user_id).await?;
+        let whom = whom.ok_or_else(|| unknown(client_user_id))?;
+        let partner = partner(ctx)?;
+        let forgotten = async |whom: &Whom| in_turn(ctx, caller, forget(partner, whom)).await;
+        if through(ctx, &whom, forgotten).await? {
+            return Ok(());
         }
-    };
-    let whom = whom.ok_or_else(|| unknown(client_user_id))?;
-    let forgotten = in_turn(ctx, caller, forget(partner(ctx)?, &whom));
-    let is_there = through(ctx, &whom, forgotten).await?;
-    Ok(is_there.then_some(()).ok_or_else(|| unknown(client_user_id))?)
+    }
+    Err(unknown(client_user_id).into())
+}
+
+/// Reads whom the tenant calls so. The note first: the commit that takes it away is the one that writes the payer.
+async fn whom(ctx: &Ctx, platform: &PlatformId, client_user_id: &str) -> FlowResult<Option<Whom>> {
+    let reader = ctx.db.reader();
+    let key = payer_key(ctx, platform, client_user_id);
+    let registered = store::payer_registrations::find(reader, platform, &key.0).await?;
+    let payer = store::payers::find(reader, platform, client_user_id).await?;
+    let payer = payer.map(|payer| Whom::Payer(Box::new(payer)));
+    Ok(payer.or(registered.map(Whom::Registered)))
 }
 
 /// Has the partner forget somebody, and forgets the key after that; tells whether there was anybody. Errors: as [`run`].
 pub(super) async fn through(
     ctx: &Ctx,
     whom: &Whom,
-    forgotten: impl Future<Output = Result<(), OffRampError>>,
+    forgotten: impl AsyncFnOnce(&Whom) -> Result<(), OffRampError>,
 ) -> FlowResult<bool> {
-    let Some(until) = begin(ctx, whom).await? else {
+    let Some((whom, until)) = begin(ctx, whom).await? else {
         return Ok(false);
     };
-    match forgotten.await {
+    let whom = &whom;
+    match forgotten(whom).await {
         Ok(()) => finish(ctx, whom).await?,
         Err(error) => {
             // One that was not answered may reach whoever registers under the same id next, so that waits.
@@ -82,6 +92,8 @@ pub(super) async fn forget(partner: &dyn OffRamp, whom: &Whom) -> Result<(), Off
 
 /// Where an erasure is.
 struct Standing {
+    /// As it is now: the partner may have given the payer another id since it was read.
+    whom: Whom,
     is_erasing: bool,
     in_flight_until: Option<DateTime<Utc>>,
 }
@@ -95,6 +107,7 @@ impl Whom {
                 locked.map(|payer| Standing {
                     is_erasing: payer.is_erasing,
                     in_flight_until: payer.in_flight_until,
+                    whom: Self::Payer(Box::new(payer)),
                 })
             }
             Self::Registered(registered) => {
@@ -103,6 +116,7 @@ impl Whom {
                 locked.map(|registered| Standing {
                     is_erasing: registered.is_erasing,
                     in_flight_until: Some(registered.in_flight_until),
+                    whom: Self::Registered(registered),
                 })
             }
         })
@@ -141,13 +155,14 @@ impl Whom {
 }
 
 /// From here on nothing is done for the payer any more, and the partner is about to be asked to forget it: once no other call
-/// about it can be in flight. Tells until when this one may be; `None` when nobody is there. Errors: as [`run`].
-async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<DateTime<Utc>>> {
+/// about it can be in flight. Tells who that is now, and until when this call may be in flight; `None` when nobody is there.
+/// Errors: as [`run`].
+async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<(Whom, DateTime<Utc>)>> {
     let tx = ctx.db.begin("begin_erasure").await?;
-    let now = ctx.clock.now();
     let Some(standing) = whom.lock(&tx).await? else {
         return Ok(None);
     };
+    let now = ctx.clock.now();
     if !standing.is_erasing && whom.is_awaited(&tx, now).await? {
         if let Whom::Payer(payer) = whom {
             store::payers::want_erased(&tx, &payer.platform, &payer.id, Some(now)).await?;
@@ -168,7 +183,7 @@ async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<DateTime<Utc>>> {
     whom.set_in_flight(&tx, until).await?;
     whom.mark_erasing(&tx, now, now + AGAIN).await?;
     tx.commit().await?;
-    Ok(Some(until))
+    Ok(Some((standing.whom, until)))
 }
 
 /// Forgets the key of a payer, or the note of a registration, once the partner forgot the payer.
@@ -196,7 +211,6 @@ async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
 
 /// What the caller is told whose payer the partner did not forget yet.
 fn not_forgotten(error: &OffRampError) -> Refusal {
-    tracing::warn!(%error, "the off-ramp partner did not forget a payer");
     let message = match error {
         OffRampError::Refused { reason, .. } => format!(
             "The off-ramp partner refuses to forget this payer: {}; the payer is erased by itself once it does",

@@ -53,9 +53,10 @@ pub(super) async fn hand<T>(
 }
 
 async fn note(ctx: &Ctx, payer: &Payer) -> FlowResult<Option<Noted>> {
-    let now = ctx.clock.now();
     let tx = ctx.db.begin("hand_to_partner").await?;
     let locked = store::payers::lock(&tx, &payer.platform, &payer.id).await?;
+    // The call is made from now on, however long the lock was waited for.
+    let now = ctx.clock.now();
     let Some(locked) = locked.filter(|locked| !locked.is_erasing) else {
         return Ok(None);
     };
@@ -92,14 +93,13 @@ impl First {
         client_user_id: &str,
         key: &PartnerKey,
     ) -> FlowResult<Begun> {
-        let now = ctx.clock.now();
+        let tx = ctx.db.begin("note_registration").await?;
         let new = PayerRegistration {
             partner_key: key.0.clone(),
             platform: platform.clone(),
-            in_flight_until: in_flight_until(now, None),
+            in_flight_until: in_flight_until(ctx.clock.now(), None),
             is_erasing: false,
         };
-        let tx = ctx.db.begin("note_registration").await?;
         let is_alone = store::payer_registrations::note(&tx, &new).await?;
         let locked = store::payer_registrations::lock(&tx, platform, &key.0).await?;
         if let Some(payer) = store::payers::find(&tx, platform, client_user_id).await? {
@@ -107,10 +107,8 @@ impl First {
         }
         let locked = locked.filter(|locked| !locked.is_erasing);
         let before = locked.ok_or_else(being_erased)?.in_flight_until;
-        let until = match is_alone {
-            true => before,
-            false => in_flight_until(now, Some(before)),
-        };
+        // The call is made from now on, however long the lock was waited for.
+        let until = in_flight_until(ctx.clock.now(), (!is_alone).then_some(before));
         store::payer_registrations::set_in_flight(&tx, &new, until).await?;
         tx.commit().await?;
         Ok(Begun::First(Self {
@@ -145,6 +143,7 @@ impl First {
         // The clock is read under the lock: whoever waited for it may be late now.
         if ctx.clock.now() > self.noted.until {
             let late = OffRampError::NoAnswer("answers after its call was given up".to_owned());
+            tracing::warn!(%late, "a registration is not kept");
             return Err(not_done(&late));
         }
         let Some(locked) = locked else {

@@ -44,7 +44,9 @@ pub async fn run(
         }
         if let Some(approved) = known.as_ref().filter(|payer| !payer.standing.takes_data()) {
             let tx = ctx.db.begin("answer_for_payer").await?;
-            stay(&tx, approved).await?;
+            let locked = store::payers::lock(&tx, platform, &approved.id).await?;
+            let locked = locked.filter(|payer| !payer.is_erasing).ok_or_else(being_erased)?;
+            stay(&tx, &locked).await?;
             keeper.commit_of(tx, approved, Some(&approved.id)).await?;
             return Ok(approved.clone());
         }
