@@ -399,6 +399,7 @@ constraint off_ramp_quotes.off_ramp_quotes_partner_key UNIQUE (platform_id, requ
 constraint off_ramp_quotes.off_ramp_quotes_pkey PRIMARY KEY (id)
 CREATE INDEX off_ramp_quotes_address ON public.off_ramp_quotes USING btree (network, deposit_address)
 CREATE UNIQUE INDEX off_ramp_quotes_partner_key ON public.off_ramp_quotes USING btree (platform_id, request_row, partner_quote)
+CREATE INDEX off_ramp_quotes_partner_quote_idx ON public.off_ramp_quotes USING btree (partner_quote)
 CREATE INDEX off_ramp_quotes_payer ON public.off_ramp_quotes USING btree (platform_id, payer_id)
 CREATE UNIQUE INDEX off_ramp_quotes_pkey ON public.off_ramp_quotes USING btree (id)
 CREATE INDEX off_ramp_quotes_request ON public.off_ramp_quotes USING btree (platform_id, request_row)

@@ -79,6 +79,7 @@ CREATE UNIQUE INDEX off_ramp_orders_partner_key ON off_ramp_orders (partner_orde
 CREATE INDEX off_ramp_orders_payer ON off_ramp_orders (platform_id, payer_id);
 CREATE TABLE "off_ramp_quotes" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "request_row" text NOT NULL, "payer_id" text NOT NULL, "account_id" text NOT NULL, "partner_payer" text NOT NULL, "partner_account" text NOT NULL, "partner_quote" text NOT NULL, "network" text NOT NULL, "deposit_address" text NOT NULL, "units" text NOT NULL, "settlement_units" text NOT NULL, "rate" text NULL, "rate_provider" text NULL, "fee_units" text NOT NULL, "pays_out" text NOT NULL, "currency" text NOT NULL, "ends_at" timestamp_with_timezone_text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, CONSTRAINT "off_ramp_quotes_partner_key" UNIQUE ("platform_id", "request_row", "partner_quote") );
 CREATE INDEX off_ramp_quotes_address ON off_ramp_quotes (network, deposit_address);
+CREATE INDEX "off_ramp_quotes_partner_quote_idx" ON "off_ramp_quotes" ("partner_quote");
 CREATE INDEX off_ramp_quotes_payer ON off_ramp_quotes (platform_id, payer_id);
 CREATE INDEX off_ramp_quotes_request ON off_ramp_quotes (platform_id, request_row);
 CREATE TABLE "orchestrators" ( "id" text NOT NULL PRIMARY KEY, "name" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );

@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use entities::off_ramp_quotes::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, OnConflict},
 };
 use std::collections::HashMap;
@@ -78,8 +78,8 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
     })
 }
 
-/// Keeps a quote, unless one of the same request that the partner calls the same is there; tells whether what is kept says
-/// the same.
+/// Keeps a quote, unless one that the partner calls the same is there; tells whether what is kept says the same, and is of the
+/// same request.
 pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuote) -> Result<bool, StoreError> {
     let known = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::PartnerQuote])
         .do_nothing()
@@ -88,14 +88,15 @@ pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuo
         .on_conflict(known)
         .exec_without_returning(conn)
         .await?;
+    // Of whichever tenant: the partner calls no two quotes the same.
     let kept = Entity::find()
-        .filter(Column::PlatformId.eq(quote.platform.as_str()))
-        .filter(Column::RequestRow.eq(quote.request.as_str()))
         .filter(Column::PartnerQuote.eq(quote.terms.partner_quote.as_str()))
-        .one(conn)
+        .order_by_asc(Column::Id)
+        .limit(2)
+        .all(conn)
         .await?;
-    let kept = kept.map(from_row).transpose()?;
-    Ok(kept.is_some_and(|kept| kept.is_same(quote)))
+    let kept = kept.into_iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
+    Ok(matches!(kept.as_slice(), [kept] if kept.request == quote.request && kept.is_same(quote)))
 }
 
 /// Forgets how the partner calls a payer and its bank accounts. What money at the addresses is worth stays.

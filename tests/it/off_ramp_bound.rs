@@ -103,7 +103,13 @@ async fn a_quote_keeps_saying_what_it_said_or_nothing_is_handed_out() {
         assert!(!answer.text.contains("transactions"), "{}", answer.text);
         fiat.pass(61).await;
     }
+    // Nor is another request paid by it.
+    let other = fiat.request("20").await;
+    fiat.partner.answer("quote", Some(Scripted::Changed(vec![named()])));
+    let answer = fiat.ask(&other, CLIENT_USER, &account, "").await;
+    assert_eq!(answer.status, 502, "{}", answer.text);
     fiat.partner.answer("quote", None);
+    fiat.ask(&other, CLIENT_USER, &account, "").await.expect(200);
     let present = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
     assert_ne!(deposit(&present), address);
     // What was handed out counts, however old.

@@ -168,6 +168,10 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"network\" = $"],
         "refuses an address that anybody else was given",
     ),
+    (
+        &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"partner_quote\" = $"],
+        "refuses a quote that is called like anybody else's",
+    ),
     (&["\"accounts\".\"email_hash\" = $"], CREDENTIAL),
     (&["\"client_ids\".\"client_id\" = $ LIMIT"], CREDENTIAL),
     (&["SELECT \"client_ids\".\"allowed_domains\""], CREDENTIAL),
