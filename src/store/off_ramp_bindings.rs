@@ -129,6 +129,7 @@ fn is_unsettled(excess: Excess) -> Condition {
         .from(requests::Entity)
         .and_where(of_request(Paid::Id).eq(of_binding(Column::RequestRow)))
         .and_where(of_request(Paid::PaymentCount).gt(Expr::from(closed)))
+        .and_where_option((excess == Excess::LeftOut).then(|| Expr::expr(of_binding(Column::ClosedPayments)).is_null()))
         .and_where(Expr::exists(paid_out).not())
         .take();
     Condition::all().add(Expr::exists(unsettled))

@@ -136,15 +136,19 @@ pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &Fi
     Ok(result.rows_affected == 1)
 }
 
-/// Orders whose partner is to be asked, at most `limit`; nobody else gets them until `until`.
+/// Orders whose partner is to be asked, at most `limit`; nobody else gets them until `until`. None is put off beyond `latest`.
 pub async fn claim_due(
     conn: &impl ConnectionTrait,
-    now: DateTime<Utc>,
+    (now, latest): (DateTime<Utc>, DateTime<Utc>),
     until: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<FiatOrder>, StoreError> {
+    // What a clock that was ahead put off is due now.
+    let is_due = Condition::any()
+        .add(Column::NextAt.lte(now))
+        .add(Column::NextAt.gt(latest));
     let due = Entity::find()
-        .filter(Column::NextAt.lte(now))
+        .filter(is_due.clone())
         .order_by_asc(Column::NextAt)
         .limit(limit)
         .all(conn)
@@ -156,7 +160,7 @@ pub async fn claim_due(
             .filter(Column::PlatformId.eq(row.platform_id.as_str()))
             .filter(Column::RequestRow.eq(row.request_row.as_str()))
             .filter(Column::State.eq(row.state.as_str()))
-            .filter(Column::NextAt.lte(now))
+            .filter(is_due.clone())
             .exec(conn)
             .await?;
         if taken.rows_affected == 1 {

@@ -342,6 +342,38 @@ async fn the_id_of_another_order_is_not_believed_and_asked_for_again_more_slowly
 }
 
 #[tokio::test]
+async fn an_order_that_a_clock_put_off_which_was_ahead_is_asked_about_now() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    fiat.pay(&id, &account).await;
+    fiat.app.clock.advance(TimeDelta::days(1));
+    fiat.partner
+        .answer("open_order", Some(Scripted::Says(503, "{}".to_owned())));
+    fiat.work().await;
+    assert_eq!(fiat.orders(true).await[0].order.state, OrderState::Asked);
+    fiat.partner.answer("open_order", None);
+    fiat.app.clock.advance(TimeDelta::days(-1));
+    fiat.work().await;
+    assert_ne!(fiat.orders(true).await[0].order.state, OrderState::Asked);
+}
+
+#[tokio::test]
+async fn money_that_comes_after_the_operator_closed_a_request_keeps_nobody() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request("5").await;
+    let calldata = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
+    fiat.send_units(&calldata, 5_000_000, 1).await;
+    fiat.pass(QUOTE_ENDS).await;
+    fiat.mine(1).await;
+    cannot_be_erased(&fiat, "a part has come").await;
+    close::run(&fiat.app.ctx, &id, "sent back").await.expect("closes");
+    fiat.send_units(&calldata, 5_000_000, 1).await;
+    fiat.app.erase_payer(CLIENT_USER).await.expect(200);
+}
+
+#[tokio::test]
 async fn orders_that_wait_for_a_partner_who_is_off_are_told_at_the_start() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;

@@ -14,6 +14,9 @@ const ASKED_MIN: TimeDelta = TimeDelta::seconds(30);
 /// Longest one.
 const ASKED_MAX: TimeDelta = TimeDelta::hours(1);
 
+/// No question about an order is put off for longer.
+pub const PUT_OFF_MAX: TimeDelta = ASKED_MAX;
+
 /// Pause after the first failure to open an order; each further one doubles it.
 const OPENED_MIN: TimeDelta = TimeDelta::seconds(2);
 

@@ -5,7 +5,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         amount::{Amount, format_units},
-        off_ramp::{AskedFor, FiatOrder, OrderState, OrderTrigger, Step, open_again_after, order_key},
+        off_ramp::{AskedFor, FiatOrder, OrderState, OrderTrigger, PUT_OFF_MAX, Step, open_again_after, order_key},
         off_ramp_news::Taken,
         request::Request,
     },
@@ -36,7 +36,8 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
         return Ok(false);
     };
     let now = ctx.clock.now();
-    let claimed = store::off_ramp_orders::claim_due(ctx.db.writer(), now, now + LEASE, TOGETHER).await?;
+    let claimed =
+        store::off_ramp_orders::claim_due(ctx.db.writer(), (now, now + PUT_OFF_MAX), now + LEASE, TOGETHER).await?;
     let asked = join_all(claimed.iter().map(|order| one(ctx, partner, order))).await;
     for (order, asked) in claimed.iter().zip(asked) {
         if let Err(error) = asked {

@@ -36,6 +36,9 @@ use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound, Utc};
 
+/// Characters of an amount that the partner takes. Source: docs/partners/offramp.md.
+const AMOUNT_LENGTH_MAX: usize = 64;
+
 /// Who pays to which bank account, and with what on top.
 #[derive(Debug, Clone)]
 pub struct PayToBank<'a> {
@@ -156,7 +159,12 @@ async fn quoted(
         Some(applied) => applied.rate.units_for(remaining, currencies.payment.decimals),
         None => Some(remaining),
     };
-    let units = units.ok_or_else(|| Refusal::invalid("What is left is too large for this currency"))?;
+    let too_large = || Refusal::invalid("What is left is too large for this currency");
+    let units = units.ok_or_else(too_large)?;
+    let amount = amount(ctx, request, units)?;
+    if amount.to_string().len() > AMOUNT_LENGTH_MAX {
+        return Err(too_large().into());
+    }
     let token = request.terms.token;
     let network = request.terms.network;
     let question = QuoteQuestion {
@@ -170,7 +178,7 @@ async fn quoted(
         account: by.partner_account.clone(),
         network,
         token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,
-        amount: amount(ctx, request, units)?,
+        amount,
         currency: by.currency.clone(),
     };
     let answer = in_turn(ctx, caller, partner(ctx)?.quote(&question)).await;
