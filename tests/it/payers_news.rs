@@ -286,6 +286,20 @@ async fn news_under_the_key_of_somebody_else_is_not_believed() {
 }
 
 #[tokio::test]
+async fn a_state_counts_whatever_its_text_for_people_is() {
+    let (app, partner) = with_partner().await;
+    let theirs = brought_to(&app, &partner, "user-4711", "approved", "completed").await;
+    app.account_of("user-4711", &dollars("7734509911")).await;
+    let account = app.stored_accounts("user-4711").await[0].details.partner.clone();
+    let mut news = account_news(&account, &theirs, 90, "failed");
+    news["account"]["rejection"] = json!("\u{202e}not \u{200b}known");
+    partner.tell(&app, &news).await.expect(200);
+    assert_eq!(app.accounts("user-4711").await[0]["status"], "failed");
+    let told = app.told("payment_detail.updated").await.pop().expect("told");
+    assert_eq!(told["rejectionMessage"], "not known");
+}
+
+#[tokio::test]
 async fn records_of_somebody_else_are_seen_and_asked_for_again_more_slowly() {
     let (app, partner) = with_partner().await;
     brought_to(&app, &partner, "user-4711", "pending", "pending").await;

@@ -10,6 +10,7 @@ use crate::{
         network::Network,
         off_ramp_refusal::OffRampRefusal,
         payer::{ACCOUNT_FIELDS, PERSON_FIELDS},
+        secure_payment::redirect::is_plain,
         webhook::UrlPolicy,
     },
     ports::off_ramp::{
@@ -383,11 +384,17 @@ impl Beliefs {
     }
 }
 
+/// A text for people without what they do not see; `None` when nothing is left. What happened counts, whatever the text.
+fn cleaned(text: &str) -> Option<String> {
+    let text: String = text.chars().filter(|letter| is_plain(*letter)).collect();
+    (!text.trim().is_empty()).then_some(text)
+}
+
 fn account(value: &Value) -> Read<AccountNews> {
     let record = Record::of("account", value)?;
     let (id, payer, version) = (record.id("id")?, record.id("payerId")?, record.version()?);
     let status = record.word("status", PaymentDetailStatus::from_wire)?;
-    let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?;
+    let rejection = record.optional("rejection", REJECTION_LENGTH_MAX)?.and_then(cleaned);
     let raw = json!({
         "id": id,
         "payerId": payer,
@@ -401,24 +408,25 @@ fn account(value: &Value) -> Read<AccountNews> {
         payer: payer.to_owned(),
         version,
         status,
-        rejection: rejection.map(str::to_owned),
+        rejection,
         raw: ForeignJson(raw.to_string()),
     })
 }
 
 fn order(value: &Value) -> Read<OrderNews> {
     let record = Record::of("order", value)?;
-    let status = |word: &str| match word {
+    let known = |word: &str| match word {
         "failed" => Some(OrderStatus::Failed),
         word => OffRampStatus::from_wire(word).map(OrderStatus::Moved),
     };
     record.id("quoteId")?;
+    let status = record.text("status", WORD_LENGTH_MAX)?;
     Ok(OrderNews {
         id: record.id("id")?.to_owned(),
         key: record.made_under()?,
         version: record.version()?,
-        status: record.word("status", status)?,
-        word: record.text("providerStatus", WORD_LENGTH_MAX)?.to_owned(),
+        status: record.word("status", known)?,
+        word: cleaned(record.text("providerStatus", WORD_LENGTH_MAX)?).unwrap_or_else(|| status.to_owned()),
     })
 }
 

@@ -3,7 +3,8 @@
 use chrono::{DateTime, Datelike as _, NaiveDate, Utc};
 
 /// What a caller reads whose date is none.
-pub const HINT: &str = "must be a day of the calendar in the past, written as YYYY-MM-DD, for example 1985-12-12";
+pub const HINT: &str =
+    "must be a day of the calendar in the past, not before 1900, written as YYYY-MM-DD, for example 1985-12-12";
 
 /// Nobody alive was born before.
 const FIRST_YEAR: i32 = 1900;

@@ -66,7 +66,7 @@ text! {
         length_max: 10,
         format: "date",
         example: "1985-12-12",
-        hint: "must be a day of the calendar in the past, written as YYYY-MM-DD, for example 1985-12-12",
+        hint: "must be a day of the calendar in the past, not before 1900, written as YYYY-MM-DD, for example 1985-12-12",
         holds: |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
     }
     /// A page of the partner.

@@ -1,6 +1,9 @@
 //! Bodies of callbacks, as they are documented; the adapter of the partner judges what a schema cannot say.
 
-use crate::http::{forms::text::LINE, operation::*};
+use crate::http::operation::*;
+
+/// Texts of the partner for people. What nobody sees is left out of them; a status is not lost because of it.
+const SENT: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
 text! {
     /// Id of a record of the partner.
@@ -54,7 +57,7 @@ text! {
     }
     /// A word of the partner's own.
     PartnerWordText {
-        pattern: LINE,
+        pattern: SENT,
         length_min: 1,
         length_max: 64,
         example: "SENDING_FIAT",
@@ -62,7 +65,7 @@ text! {
     }
     /// Why an account was refused.
     RejectionText {
-        pattern: LINE,
+        pattern: SENT,
         length_min: 1,
         length_max: 500,
         example: "The account belongs to somebody else",
