@@ -113,6 +113,19 @@ impl Caps {
         )
     }
 
+    /// Whether a payer may have so many bank accounts that failed: they are of no use, and each is read when another one is
+    /// added. Errors: more than there may be good ones (409).
+    pub fn admit_failed_accounts(&self, count: u64) -> Result<(), Refusal> {
+        let way_out = "correct what the bank refuses before another one is added";
+        at_most(
+            count,
+            self.bank_accounts,
+            "bank accounts of a payer that failed",
+            "caps.bank_accounts",
+            way_out,
+        )
+    }
+
     /// Whether a platform may have so many streams open. Errors: more than the cap (429).
     pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
         if count <= self.event_streams {

@@ -17,6 +17,7 @@ use prs::domain::{
     refusal::RefusalKind,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn members(value: &Value) -> Vec<&str> {
     value
@@ -252,6 +253,40 @@ async fn the_same_account_is_added_once_unless_it_failed_and_there_is_a_cap() {
         3,
         "what is refused is not asked for"
     );
+}
+
+#[tokio::test]
+async fn accounts_that_failed_have_a_cap_too() {
+    let (app, partner) = with_partner_as(|settings| settings.caps.bank_accounts = 2).await;
+    app.register_payer(&person("user-4711")).await.expect(200);
+    comply(&app, &partner, "user-4711").await;
+    for number in ["9999990001", "8888880001"] {
+        app.account_of("user-4711", &dollars(number)).await;
+        app.advance_ms(2_000);
+        partner.tell_due(&app).await;
+    }
+    let full = app.add_account("user-4711", &dollars("7777770001")).await;
+    assert_eq!(full.status, 409);
+    assert!(full.text.contains("that failed"), "{}", full.text);
+    assert_eq!(partner.count("add_account").await, 2);
+}
+
+#[tokio::test]
+async fn an_agreement_of_who_is_erased_meanwhile_is_of_nobody() {
+    let (app, partner) = with_partner().await;
+    app.register_payer(&person("user-4711")).await.expect(200);
+    partner.behave(OffRampBehaviour::Slow);
+    let erasing = async {
+        while partner.count("agree").await < 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        partner.behave(OffRampBehaviour::Normal);
+        app.erase_payer("user-4711").await.expect(200);
+    };
+    let agrees = json!({ "agreementCompleted": true });
+    let (agreed, ()) = tokio::join!(app.agree("user-4711", &agrees), erasing);
+    assert_eq!(agreed.status, 404, "{}", agreed.text);
+    assert_eq!(lines_logged_with("is not believed"), 0);
 }
 
 #[tokio::test]

@@ -16,7 +16,9 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
-        payers::{account_key, change, hand::hand, known, not_done, odd, partner, register::uuid, unknown},
+        payers::{
+            account_key, change, hand::hand, known, not_done, odd, partner, register::uuid, turns::turn, unknown,
+        },
         publish_all,
     },
     ports::off_ramp::{AccountNews, OffRampError},
@@ -53,17 +55,20 @@ pub async fn add(
         let content_hash = store::bank_accounts::content_hash(ctx.db.reader(), &payer.id, form, failures)?;
         let key = account_key(ctx, platform, client_user_id, &content_hash);
         let added = partner(ctx)?.add_account(&key, &payer.details.partner, form);
-        let answered = hand(ctx, caller, &payer, added).await?;
+        let turn = turn(ctx, caller).await.map_err(|error| refused(&error))?;
+        let answered = hand(ctx, turn, &payer, added).await?;
         let news = answered
             .ok_or_else(|| unknown(client_user_id))?
             .map_err(|error| refused(&error))?;
         if news.payer != payer.details.partner {
-            return Err(odd());
+            return Err(odd("add_account"));
         }
         let (tx, owned) = match commit(ctx, &payer, form, &content_hash, &news).await? {
             Some(done) => done,
             // It was added at the same moment, and is found now.
-            None => commit(ctx, &payer, form, &content_hash, &news).await?.ok_or_else(odd)?,
+            None => commit(ctx, &payer, form, &content_hash, &news)
+                .await?
+                .ok_or_else(|| odd("add_account"))?,
         };
         keeper.commit_of(tx, &owned, Some(&payer.id)).await?;
         ctx.due.notify_one();
@@ -76,11 +81,13 @@ fn has_failed(account: &RegisteredAccount) -> bool {
     account.status == PaymentDetailStatus::Failed || account.told == Some(PaymentDetailStatus::Failed)
 }
 
-/// Errors: with another one the payer has more than the cap allows (409). Those that failed are of no use and do not count.
+/// Errors: with another one the payer has more than the cap allows (409). Those that failed are counted by themselves.
 fn admit_another(ctx: &Ctx, there: &[RegisteredAccount]) -> Result<(), Refusal> {
-    let usable = there.iter().filter(|account| !has_failed(account)).count();
-    ctx.caps
-        .admit_bank_accounts(u64::try_from(usable).unwrap_or(u64::MAX) + 1)
+    let failed = there.iter().filter(|account| has_failed(account)).count();
+    let usable = there.len() - failed;
+    let another = |count| u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1);
+    ctx.caps.admit_bank_accounts(another(usable))?;
+    ctx.caps.admit_failed_accounts(another(failed))
 }
 
 /// Writes what the partner answered; the transaction is open still. `None` when the account, or the partner's id, was taken
@@ -101,7 +108,7 @@ async fn commit(
     if let Some(same) = there.iter().find(|account| account.content_hash == content_hash) {
         return match same.details.partner == news.id {
             true => Ok(Some((tx, (payer, same.clone())))),
-            false => Err(odd()),
+            false => Err(odd("add_account")),
         };
     }
     admit_another(ctx, &there)?;

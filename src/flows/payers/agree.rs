@@ -5,7 +5,7 @@ use crate::{
     domain::{caller::PlatformCaller, off_ramp_news::Taken},
     flows::{
         FlowResult,
-        payers::{known, news, not_done, odd, partner, turns::in_turn},
+        payers::{known, news, not_done, of_somebody_else, partner, turns::in_turn},
     },
 };
 
@@ -21,7 +21,11 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str, has_a
     let answered = in_turn(ctx, caller, partner(ctx)?.agree(&payer.details.partner)).await;
     let told = answered.map_err(|error| not_done(&error))?;
     match news::about(ctx, &payer, &told).await? {
-        Taken::Unknown => Err(odd()),
         Taken::Changed | Taken::Nothing => Ok(()),
+        Taken::Unknown => {
+            // Gone meanwhile, or the answer was of somebody else: that is seen by now.
+            known(ctx, &caller.platform, client_user_id).await?;
+            Err(of_somebody_else())
+        }
     }
 }

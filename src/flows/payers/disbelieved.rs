@@ -2,8 +2,16 @@
 
 use metrics::counter;
 
-/// What can be disbelieved: the answer to a quote, to the opening of an order, and news of each kind of record.
-pub const OPERATIONS: [&str; 5] = ["quote", "open_order", "order", "payer", "account"];
+/// What can be disbelieved: the answer to a call, and news of each kind of record.
+pub const OPERATIONS: [&str; 7] = [
+    "register",
+    "add_account",
+    "quote",
+    "open_order",
+    "order",
+    "payer",
+    "account",
+];
 
 /// Has the operator see that something was not believed, and why.
 pub(in crate::flows) fn disbelieved(operation: &'static str, why: &str) {

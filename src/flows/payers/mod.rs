@@ -78,9 +78,13 @@ fn not_done(error: &OffRampError) -> FlowError {
     Refusal::new(RefusalKind::Upstream, message).into()
 }
 
-/// The partner gave the record of another payer, or of another account.
-fn odd() -> FlowError {
-    let why = "it answers with a record of somebody else";
-    tracing::warn!(why, "the off-ramp partner is not believed");
-    not_done(&OffRampError::Odd(why.to_owned()))
+/// The partner gave the record of another payer, or of another account; the operator sees which.
+fn odd(operation: &'static str) -> FlowError {
+    disbelieved::disbelieved(operation, "it answers with a record of somebody else");
+    of_somebody_else()
+}
+
+/// What the caller is told then.
+fn of_somebody_else() -> FlowError {
+    not_done(&OffRampError::Odd("a record of somebody else".to_owned()))
 }

@@ -15,6 +15,7 @@ use crate::{
             being_erased, change,
             hand::{Begun, First, hand},
             not_done, odd, partner, payer_key,
+            turns::turn,
         },
         publish,
     },
@@ -52,13 +53,15 @@ pub async fn run(
         }
         let key = payer_key(ctx, platform, client_user_id);
         let registered = partner(ctx)?.register(&key, person);
+        // Before anything is noted: whoever waits for a partner who hangs asks nothing of the database meanwhile.
+        let turn = turn(ctx, caller).await.map_err(|error| refused(&error))?;
         let begun = match known {
             Some(known) => Begun::Again(Box::new(known)),
             None => First::begin(ctx, platform, client_user_id, &key).await?,
         };
         let answered = match &begun {
-            Begun::Again(known) => hand(ctx, caller, known, registered).await?.ok_or_else(being_erased)?,
-            Begun::First(first) => first.hand(ctx, caller, registered).await?,
+            Begun::Again(known) => hand(ctx, turn, known, registered).await?.ok_or_else(being_erased)?,
+            Begun::First(first) => first.hand(ctx, turn, registered).await?,
         };
         let news = answered.map_err(|error| refused(&error))?;
         let (tx, payer) = commit(ctx, (platform, client_user_id), &begun, (person, &news)).await?;
@@ -113,7 +116,7 @@ async fn commit(
     };
     match written {
         Ok(payer) => Ok((tx, payer)),
-        Err(StoreError::Conflict(_)) => Err(odd()),
+        Err(StoreError::Conflict(_)) => Err(odd("register")),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,11 +4,11 @@
 use crate::{
     ctx::Ctx,
     domain::caller::PlatformCaller,
-    flows::requests::places::{holder, take},
+    flows::requests::places::{Place, holder, take},
     ports::off_ramp::OffRampError,
 };
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a call waits for its turn.
 const PATIENCE: Duration = Duration::from_millis(1_500);
@@ -17,23 +17,42 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// is dropped and says nothing of the partner. Source: ADR-0022.
 const IN_ALL: Duration = Duration::from_millis(3_300);
 
+/// The right to make one call of the partner.
+pub(in crate::flows) struct Turn {
+    _place: Place,
+    ends: Instant,
+}
+
+/// Waits for the caller's turn; who gets none has cost nothing but the wait. Errors: it does not come in time.
+pub(in crate::flows) async fn turn(ctx: &Ctx, caller: &PlatformCaller) -> Result<Turn, OffRampError> {
+    let ends = Instant::now() + IN_ALL;
+    let place = take(&ctx.off_ramp_calls, &holder(caller), PATIENCE).await;
+    let _place = place.ok_or_else(|| {
+        tracing::warn!("a call of the off-ramp partner did not get its turn");
+        OffRampError::Busy
+    })?;
+    Ok(Turn { _place, ends })
+}
+
+impl Turn {
+    /// Makes the call. Errors: those of the call, or that it is not answered in time.
+    pub(in crate::flows) async fn make<T>(
+        self,
+        call: impl Future<Output = Result<T, OffRampError>>,
+    ) -> Result<T, OffRampError> {
+        let called = timeout_at(self.ends, call).await;
+        called.unwrap_or_else(|_| {
+            tracing::warn!("a call of the off-ramp partner was given up before its answer");
+            Err(OffRampError::NoAnswer("does not answer in time".to_owned()))
+        })
+    }
+}
+
 /// Makes a call of the partner once it is the caller's turn. Errors: those of the call, or that its turn does not come in time.
 pub(in crate::flows) async fn in_turn<T>(
     ctx: &Ctx,
     caller: &PlatformCaller,
     call: impl Future<Output = Result<T, OffRampError>>,
 ) -> Result<T, OffRampError> {
-    let called = async {
-        let place = take(&ctx.off_ramp_calls, &holder(caller), PATIENCE).await;
-        let _place = place.ok_or_else(|| {
-            tracing::warn!("a call of the off-ramp partner did not get its turn");
-            OffRampError::Busy
-        })?;
-        call.await
-    };
-    let called = timeout(IN_ALL, called).await;
-    called.unwrap_or_else(|_| {
-        tracing::warn!("a call of the off-ramp partner was given up before its answer");
-        Err(OffRampError::NoAnswer("does not answer in time".to_owned()))
-    })
+    turn(ctx, caller).await?.make(call).await
 }
