@@ -84,6 +84,8 @@ pub struct Db {
     suspicion: Arc<Suspicion>,
     clock: Arc<ServerClock>,
     is_moved: Arc<AtomicBool>,
+    /// Held while the write-ahead log is emptied.
+    emptying: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl fmt::Debug for Db {
@@ -153,6 +155,7 @@ impl Db {
                 suspicion,
                 clock: Arc::default(),
                 is_moved,
+                emptying: Arc::default(),
             };
             db.ask_time().await?;
             Ok(db)
@@ -184,6 +187,7 @@ impl Db {
             suspicion: Arc::default(),
             clock: Arc::default(),
             is_moved,
+            emptying: Arc::default(),
         })
     }
 
@@ -207,6 +211,7 @@ impl Db {
             suspicion: self.suspicion.clone(),
             clock: self.clock.clone(),
             is_moved: self.is_moved.clone(),
+            emptying: self.emptying.clone(),
         }
     }
 
@@ -388,6 +393,10 @@ impl Db {
         if self.is_postgres() {
             return Ok(true);
         }
+        // Each emptying keeps writes waiting; one that is under way does not hold what was written since.
+        let Ok(_emptying) = self.emptying.try_lock() else {
+            return Ok(false);
+        };
         let emptied = self.empty_log().await;
         Ok(emptied.map_err(|error| DbErr::Query(RuntimeErr::SqlxError(error.into())))?)
     }

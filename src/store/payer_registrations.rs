@@ -28,14 +28,19 @@ fn owned(platform: &PlatformId, partner_key: &str) -> Condition {
         .add(Column::PartnerKey.eq(partner_key))
 }
 
-/// Notes that the partner is about to be asked for the first time; tells whether nothing was noted before.
-pub async fn note(conn: &impl ConnectionTrait, registration: &PayerRegistration) -> Result<bool, StoreError> {
+/// Notes that the partner is about to be asked for the first time, and when it is to forget what came to nothing; tells whether
+/// nothing was noted before.
+pub async fn note(
+    conn: &impl ConnectionTrait,
+    registration: &PayerRegistration,
+    forget_at: DateTime<Utc>,
+) -> Result<bool, StoreError> {
     let row = Model {
         partner_key: registration.partner_key.clone(),
         platform_id: registration.platform.0.clone(),
         in_flight_until: registration.in_flight_until,
         erasing_at: None,
-        ask_at: None,
+        ask_at: Some(forget_at),
     };
     let known = OnConflict::column(Column::PartnerKey).do_nothing().to_owned();
     let insertion = Entity::insert(ActiveModel::from(row)).on_conflict(known);

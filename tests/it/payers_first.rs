@@ -266,3 +266,35 @@ async fn an_erasure_beside_the_end_of_a_first_registration_finds_somebody() {
     }
     println!("a registration, an erasure: {said:?}");
 }
+
+#[tokio::test]
+async fn whom_the_partner_took_for_nobody_is_forgotten_after_two_days() {
+    let (app, partner) = with_partner().await;
+    registered_unheard(&app, &partner, "the caller is gone").await;
+    app.advance_ms(47 * 60 * 60 * 1_000);
+    app.follow_payers().await;
+    assert_eq!(partner.count("erase_registered").await, 0);
+    app.advance_ms(60 * 60 * 1_000 + 1_000);
+    app.follow_payers().await;
+    assert_eq!(partner.count("erase_registered").await, 1);
+    nobody_is_left(&app, &partner).await;
+}
+
+#[tokio::test]
+async fn what_a_clock_noted_that_was_ahead_is_in_flight_no_more() {
+    let (app, partner) = with_partner().await;
+    let day = 24 * 60 * 60 * 1_000;
+    app.advance_ms(day);
+    registered_unheard(&app, &partner, "the caller is gone").await;
+    app.advance_ms(-day);
+    app.erase_payer(ID).await.expect(200);
+    nobody_is_left(&app, &partner).await;
+    app.advance_ms(day);
+    partner.answer("add_account", Some(Scripted::Unheard));
+    let unheard = app.add_account(ID, &dollars("7734509911")).await;
+    assert_eq!(unheard.status, 502, "{}", unheard.text);
+    partner.answer("add_account", None);
+    waits(&app.erase_payer(ID).await);
+    app.advance_ms(-day);
+    app.erase_payer(ID).await.expect(200);
+}

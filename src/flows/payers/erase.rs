@@ -10,7 +10,12 @@ use crate::{
     },
     flows::{
         FlowResult,
-        payers::{hand::in_flight_until, partner, payer_key, turns::in_turn, unknown},
+        payers::{
+            hand::{in_flight_until, is_in_flight},
+            partner, payer_key,
+            turns::in_turn,
+            unknown,
+        },
     },
     ports::off_ramp::{OffRamp, OffRampError, PartnerKey},
     store::{self, StoreError, Tx},
@@ -172,7 +177,7 @@ async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<(Whom, DateTime<Utc>
                        back. Until then no new quote is handed out for the payer, unless it is registered again";
         return Err(Refusal::conflict(message).into());
     }
-    if let Some(until) = standing.in_flight_until.filter(|until| *until > now) {
+    if let Some(until) = standing.in_flight_until.filter(|until| is_in_flight(*until, now)) {
         whom.mark_erasing(&tx, now, until).await?;
         tx.commit().await?;
         let message = "A call to the off-ramp partner about this payer may be in flight; the payer is erased by itself \
@@ -198,7 +203,11 @@ async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
                 store::payers::erase(&tx, &payer.platform, &payer.id, now, now + AGAIN).await?;
             }
             tx.commit().await?;
-            wipe(ctx, &payer.platform, &payer.id).await
+            // Forgotten is forgotten: where another process is in the way just now, the worker empties the log.
+            if let Err(error) = wipe(ctx, &payer.platform, &payer.id).await {
+                tracing::info!(%error, "what SQLite keeps of an erased payer is emptied later");
+            }
+            Ok(())
         }
         Whom::Registered(registered) => {
             if is_there {

@@ -17,9 +17,13 @@ use crate::{
     store,
 };
 use chrono::TimeDelta;
+use futures_util::{StreamExt as _, stream};
 
-/// Records of one step: each is asked for by itself, one after the other.
+/// Records of one step and kind: each is asked for by itself.
 const BATCH: u64 = 20;
+
+/// How many of a kind are asked for together.
+const TOGETHER: usize = 3;
 
 /// For how long a record belongs to whoever took it.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
@@ -45,18 +49,26 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     let full = usize::try_from(BATCH).unwrap_or(usize::MAX);
     let may_be_more = [payers.len(), registered.len(), accounts.len()].contains(&full);
     let (leaving, staying): (Vec<_>, Vec<_>) = payers.into_iter().partition(|payer| payer.is_erasing);
-    for payer in &staying {
-        settled(ask(ctx, partner, payer).await)?;
-    }
     let leaving = leaving.into_iter().map(|payer| Whom::Payer(Box::new(payer)));
-    for whom in leaving.chain(registered.into_iter().map(Whom::Registered)) {
-        let erased = erase::through(ctx, &whom, async |whom| erase::forget(partner, whom).await).await;
-        settled(erased.map(|_| ()))?;
-    }
-    for account in &accounts {
-        settled(ask_about_account(ctx, partner, account).await)?;
-    }
+    let leaving = leaving.chain(registered.into_iter().map(Whom::Registered));
+    // Beside each other: whoever has many records that the partner is slow about keeps nobody's erasure waiting.
+    tokio::try_join!(
+        together(leaving.map(|whom| forget(ctx, partner, whom)).collect()),
+        together(staying.into_iter().map(|payer| ask(ctx, partner, payer)).collect()),
+        together(
+            accounts
+                .into_iter()
+                .map(|account| ask_about_account(ctx, partner, account))
+                .collect()
+        ),
+    )?;
     Ok(may_be_more)
+}
+
+/// Does some of this at a time. Errors: the first one, once all is done.
+async fn together<F: Future<Output = FlowResult<()>>>(steps: Vec<F>) -> FlowResult<()> {
+    let done: Vec<FlowResult<()>> = stream::iter(steps).buffer_unordered(TOGETHER).collect().await;
+    done.into_iter().map(settled).collect()
 }
 
 /// What the partner did not answer well stands in the log, and keeps nobody else waiting. Errors: the database.
@@ -67,7 +79,13 @@ fn settled(asked: FlowResult<()>) -> FlowResult<()> {
     }
 }
 
-async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: &Payer) -> FlowResult<()> {
+async fn forget(ctx: &Ctx, partner: &dyn OffRamp, whom: Whom) -> FlowResult<()> {
+    let erased = erase::through(ctx, &whom, async |whom| erase::forget(partner, whom).await).await;
+    erased.map(|_| ())
+}
+
+async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: Payer) -> FlowResult<()> {
+    let payer = &payer;
     let (taken, is_news) = match partner.payer(&payer.details.partner).await {
         Ok(told) => {
             let taken = news::about(ctx, payer, &told).await?;
@@ -84,7 +102,8 @@ async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: &Payer) -> FlowResult<()> 
     Ok(())
 }
 
-async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: &RegisteredAccount) -> FlowResult<()> {
+async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: RegisteredAccount) -> FlowResult<()> {
+    let account = &account;
     let (taken, is_news) = match partner.account(&account.details.partner).await {
         Ok(told) => {
             let taken = news::about_account(ctx, account, &told).await?;

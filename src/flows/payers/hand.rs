@@ -4,13 +4,12 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::PlatformCaller,
         ids::PlatformId,
         payer::{Payer, PayerRegistration},
     },
     flows::{
         FlowResult,
-        payers::{being_erased, not_done, turns::in_turn},
+        payers::{being_erased, not_done, turns::Turn},
     },
     ports::off_ramp::{OffRampError, PartnerKey},
     store::{self, Tx},
@@ -20,6 +19,14 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 /// For how long such a call may be in flight: longer than its turn and the call take, since the partner may still work on one
 /// whose answer nobody waits for.
 const IN_FLIGHT: TimeDelta = TimeDelta::seconds(10);
+
+/// When the partner is asked by itself to forget whoever it took by a first registration that came to nothing here.
+const KEPT_FOR: TimeDelta = TimeDelta::days(2);
+
+/// Whether a call that was noted so may be in flight. One that was noted by a clock that was ahead is over.
+pub(super) fn is_in_flight(until: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    now < until && until <= now + IN_FLIGHT + TimeDelta::seconds(1)
+}
 
 /// Until when a call that is made now may be in flight: later than any other one. As both databases keep it.
 pub(super) fn in_flight_until(now: DateTime<Utc>, others: Option<DateTime<Utc>>) -> DateTime<Utc> {
@@ -33,18 +40,18 @@ struct Noted {
     is_alone: bool,
 }
 
-/// Makes a call that hands the partner something of a payer, once it is the caller's turn. `None` when the payer is erased or
-/// about to be: nothing is handed to the partner then.
+/// Makes a call that hands the partner something of a payer, in the caller's turn. `None` when the payer is erased or about to
+/// be: nothing is handed to the partner then.
 pub(super) async fn hand<T>(
     ctx: &Ctx,
-    caller: &PlatformCaller,
+    turn: Turn,
     payer: &Payer,
     call: impl Future<Output = Result<T, OffRampError>>,
 ) -> FlowResult<Option<Result<T, OffRampError>>> {
     let Some(noted) = note(ctx, payer).await? else {
         return Ok(None);
     };
-    let answered = in_turn(ctx, caller, call).await;
+    let answered = turn.make(call).await;
     // One that was not answered may still be in flight, and where there are several, who ends last is not known.
     if noted.is_alone && !matches!(answered, Err(OffRampError::NoAnswer(_))) {
         store::payers::clear_in_flight(ctx.db.writer(), &payer.platform, &payer.id, noted.until).await?;
@@ -60,7 +67,7 @@ async fn note(ctx: &Ctx, payer: &Payer) -> FlowResult<Option<Noted>> {
     let Some(locked) = locked.filter(|locked| !locked.is_erasing) else {
         return Ok(None);
     };
-    let before = locked.in_flight_until.filter(|until| *until > now);
+    let before = locked.in_flight_until.filter(|until| is_in_flight(*until, now));
     let until = in_flight_until(now, before);
     store::payers::set_in_flight(&tx, &payer.platform, &payer.id, until).await?;
     tx.commit().await?;
@@ -94,13 +101,14 @@ impl First {
         key: &PartnerKey,
     ) -> FlowResult<Begun> {
         let tx = ctx.db.begin("note_registration").await?;
+        let now = ctx.clock.now();
         let new = PayerRegistration {
             partner_key: key.0.clone(),
             platform: platform.clone(),
-            in_flight_until: in_flight_until(ctx.clock.now(), None),
+            in_flight_until: in_flight_until(now, None),
             is_erasing: false,
         };
-        let is_alone = store::payer_registrations::note(&tx, &new).await?;
+        let is_alone = store::payer_registrations::note(&tx, &new, now + KEPT_FOR).await?;
         let locked = store::payer_registrations::lock(&tx, platform, &key.0).await?;
         if let Some(payer) = store::payers::find(&tx, platform, client_user_id).await? {
             return Ok(Begun::Again(Box::new(payer)));
@@ -108,7 +116,8 @@ impl First {
         let locked = locked.filter(|locked| !locked.is_erasing);
         let before = locked.ok_or_else(being_erased)?.in_flight_until;
         // The call is made from now on, however long the lock was waited for.
-        let until = in_flight_until(ctx.clock.now(), (!is_alone).then_some(before));
+        let now = ctx.clock.now();
+        let until = in_flight_until(now, (!is_alone && is_in_flight(before, now)).then_some(before));
         store::payer_registrations::set_in_flight(&tx, &new, until).await?;
         tx.commit().await?;
         Ok(Begun::First(Self {
@@ -118,15 +127,15 @@ impl First {
         }))
     }
 
-    /// Makes the call once it is the caller's turn. What the partner certainly did not take is noted no more.
+    /// Makes the call in the caller's turn. What the partner certainly did not take is noted no more.
     pub(super) async fn hand<T>(
         &self,
         ctx: &Ctx,
-        caller: &PlatformCaller,
+        turn: Turn,
         call: impl Future<Output = Result<T, OffRampError>>,
     ) -> FlowResult<Result<T, OffRampError>> {
         use OffRampError::{Busy, NotSent, Refused};
-        let answered = in_turn(ctx, caller, call).await;
+        let answered = turn.make(call).await;
         if self.noted.is_alone && matches!(answered, Err(Refused { .. } | NotSent(_) | Busy)) {
             let (writer, until) = (ctx.db.writer(), self.noted.until);
             store::payer_registrations::remove_alone(writer, &self.platform, &self.key.0, until).await?;
