@@ -349,7 +349,15 @@ impl UrlPolicy {
             return Err("must not contain a user name or password".to_owned());
         }
         let host = url.host().ok_or_else(|| "must name a host".to_owned())?;
-        let is_loopback_name = matches!(&host, url::Host::Domain(name) if name.eq_ignore_ascii_case("localhost"));
+        // A dot at the end is no other name, and all names below localhost are this machine.
+        let name = match &host {
+            url::Host::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
+            _ => host.to_string(),
+        };
+        if name.is_empty() {
+            return Err("must name a host".to_owned());
+        }
+        let is_loopback_name = name == "localhost" || name.ends_with(".localhost");
         let address = match &host {
             url::Host::Ipv4(address) => Some(IpAddr::V4(*address)),
             url::Host::Ipv6(address) => Some(IpAddr::V6(*address)),

@@ -67,7 +67,7 @@ impl OffRampSettings {
         ];
         for (index, (name, secret)) in secrets.iter().enumerate() {
             let Some(text) = secret else { continue };
-            if text.len() < SECRET_LENGTH_MIN {
+            if text.trim().len() < SECRET_LENGTH_MIN {
                 bail!("offramp.{name}: must have at least {SECRET_LENGTH_MIN} characters");
             }
             let mut before = secrets.iter().take(index);
@@ -80,6 +80,13 @@ impl OffRampSettings {
         }
         if self.key_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
             bail!("offramp.key_id: must not be empty");
+        }
+        if self
+            .key_id
+            .as_ref()
+            .is_some_and(|id| !id.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            bail!("offramp.key_id: must have printable ASCII characters alone, without spaces: it is sent in a header");
         }
         self.deposits()?;
         match source {

@@ -53,7 +53,7 @@ enum Verb {
     Dev(dev::Options),
     /// Calls every operation of the documents with every credential, well and badly, and judges the answers
     Fuzz(fuzz::Options),
-    /// Clients in five languages, generated from the documents, compiled and run against the service
+    /// Clients in four languages, made in five ways, generated from the documents, compiled and run against the service
     Clients(clients::Options),
     /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
     Crash(member::Options),

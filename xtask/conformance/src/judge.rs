@@ -65,8 +65,12 @@ impl Judge {
             return Ok(wrong);
         };
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
-            if let Some(text) = exchange.headers.get(&name.to_lowercase()) {
-                let header = resolved(operation.document, header);
+            let header = resolved(operation.document, header);
+            let sent = exchange.headers.get(&name.to_lowercase());
+            if sent.is_none() && header["required"] == true {
+                wrong.push(format!("the header {name} is missing"));
+            }
+            if let Some(text) = sent {
                 let value = written(text, &header["schema"]);
                 let place = format!("header {name}: ");
                 wrong.extend(self.flaws(operation, (exchange.status, name), &header["schema"], &value, &place)?);

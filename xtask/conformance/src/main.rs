@@ -10,11 +10,12 @@ mod report;
 mod target;
 mod walk;
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Parser;
 use serde_json::Value;
 use xtask::machine::command;
@@ -105,6 +106,10 @@ fn main() -> ExitCode {
 /// Examines a deployment and prints what was found.
 fn run(options: &Options) -> Outcome {
     command::watch_interrupts()?;
+    // The report of an earlier run would pass for that of one that is stopped.
+    if let Some(path) = options.junit.as_ref().filter(|path| path.exists()) {
+        fs::remove_file(path).with_context(|| path.display().to_string())?;
+    }
     let documents = Documents::committed()?;
     let target = Target::start(options)?;
     let mut deployment = target.deployment(options, &documents)?;
