@@ -68,7 +68,7 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
 /// Does some of this at a time. Errors: the first one, once all is done.
 async fn together<F: Future<Output = FlowResult<()>>>(steps: Vec<F>) -> FlowResult<()> {
     let done: Vec<FlowResult<()>> = stream::iter(steps).buffer_unordered(TOGETHER).collect().await;
-    done.into_iter().map(settled).collect()
+    done.into_iter().try_for_each(settled)
 }
 
 /// What the partner did not answer well stands in the log, and keeps nobody else waiting. Errors: the database.
