@@ -50,7 +50,7 @@ pub(crate) fn judge(folder: &Path) -> Outcome {
     for (operation, status) in &verdict.idle {
         println!("  {EXCUSES} excuses {operation} {status} in vain or without a reason");
     }
-    // It is a list, and no verdict yet: no run of all tests was judged by it so far.
+    // A list, and no gate: on a machine that is busy a test may miss the moment of an answer that others are sent.
     if verdict != contract::reached::Verdict::default() {
         println!("  write a test for each of these answers, or take them out of the document or of {EXCUSES}");
     }
