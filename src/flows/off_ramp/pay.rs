@@ -36,7 +36,7 @@ use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound, Utc};
 
-/// Characters of an amount that the partner takes. Source: docs/partners/offramp.md.
+/// Characters of an amount that the partner takes, by the document of its calls.
 const AMOUNT_LENGTH_MAX: usize = 64;
 
 /// Who pays to which bank account, and with what on top.
