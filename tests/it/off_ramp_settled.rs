@@ -19,7 +19,7 @@ use prs::{
 };
 use reqwest::Method;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than a quote holds.
@@ -218,7 +218,12 @@ async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is
     let mut said = Vec::new();
     for user in ["ada%2B1%40example.com", "nobody"] {
         let path = format!("/v2/request/{id}/pay?clientUserId={user}&paymentDetailsId={other}");
+        let begun = Instant::now();
         let mut refused = forged(&fiat.app, Method::GET, &path).send().await.expect(400);
+        assert!(
+            begun.elapsed() >= Duration::from_millis(60),
+            "{user} is refused sooner than others"
+        );
         refused.as_object_mut().expect("an object").remove("requestId");
         said.push(refused);
     }

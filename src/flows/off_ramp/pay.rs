@@ -35,6 +35,7 @@ use crate::{
 use alloy::primitives::{Address as EvmAddress, U256};
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound, Utc};
+use tokio::time::Instant;
 
 /// Characters of an amount that the partner takes, by the document of its calls.
 const AMOUNT_LENGTH_MAX: usize = 64;
@@ -59,7 +60,12 @@ pub struct PayToBank<'a> {
 /// another one (400); no usable answer of the partner, or of a node while one is needed (502). Source: interface §4.3; rules
 /// P.7.6; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
-    let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await?;
+    let begun = Instant::now();
+    let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await;
+    let by = match by {
+        Ok(by) => by,
+        Err(why) => return Err(payable::refused(caller, begun, why).await),
+    };
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
     let bound = store::off_ramp_bindings::of_request(ctx.db.reader(), request).await?;
     let asking = &in_turns(ctx, caller, request.terms.network);
@@ -67,7 +73,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
     // Before the account is looked at: what is said of it would tell a payer who leaves from one who is not there.
     if by.is_leaving && holding.is_none() {
-        return Err(payable::leaving(caller).into());
+        return Err(payable::refused(caller, begun, payable::leaving().into()).await);
     }
     if bound.is_some_and(|bound| bound != by.to) {
         return Err(of_another().into());
@@ -97,12 +103,15 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let tx = ctx.db.begin("issue_deposit").await?;
     // As where payments are credited: first the request, then the payer.
     store::requests::lock(&tx, request).await?;
-    match store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
-        Some(Held::Staying) => {}
+    let gone = match store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
+        Some(Held::Staying) => None,
         // Wanted while the partner was asked; what was handed out before may be paid still.
-        Some(Held::Leaving) if holding.is_some() => {}
-        Some(Held::Leaving) => return Err(payable::leaving(caller).into()),
-        None => return Err(payable::gone(caller).into()),
+        Some(Held::Leaving) => holding.is_none().then(payable::leaving),
+        None => Some(payable::not_registered()),
+    };
+    if let Some(why) = gone {
+        drop(tx);
+        return Err(payable::refused(caller, begun, why.into()).await);
     }
     if holding.is_none() {
         issue(&tx, request, (&quote, is_shared), now).await?;

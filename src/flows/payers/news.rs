@@ -33,7 +33,7 @@ pub(super) async fn about(ctx: &Ctx, found: &Payer, news: &PayerNews) -> FlowRes
     };
     let key = payer_key(ctx, &before.platform, &before.details.client_user_id);
     if before.details.partner != news.id || key != news.key {
-        return Ok(of_somebody_else("payer"));
+        return Ok(under_another_key("payer"));
     }
     let Some(after) = compliance::heard(&before, &told, ctx.clock.now()) else {
         return Ok(Taken::Nothing);
@@ -73,7 +73,7 @@ pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &A
     let user = &payer.details.client_user_id;
     let key = account_key(ctx, &payer.platform, user, &before.content_hash);
     if before.details.partner != news.id || payer.details.partner != news.payer || key != news.key {
-        return Ok(of_somebody_else("account"));
+        return Ok(under_another_key("account"));
     }
     let told = change::account_told(news);
     let Some(after) = account::heard(&before, told, payer.kyc(), ctx.clock.now()) else {
@@ -89,7 +89,7 @@ pub(super) async fn about_account(ctx: &Ctx, found: &RegisteredAccount, news: &A
     Ok(if has_changed { Taken::Changed } else { Taken::Nothing })
 }
 
-fn of_somebody_else(what: &'static str) -> Taken {
+fn under_another_key(what: &'static str) -> Taken {
     disbelieved(what, "it tells something under the id of somebody else");
     Taken::Unknown
 }

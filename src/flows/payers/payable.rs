@@ -9,7 +9,7 @@ use crate::{
         payer::{PayableBy, Payer, RegisteredAccount},
         refusal::Refusal,
     },
-    flows::FlowResult,
+    flows::{FlowError, FlowResult},
     store,
 };
 use std::time::Duration;
@@ -25,15 +25,14 @@ const REFUSED_AFTER: Duration = Duration::from_millis(60);
 /// The payer and the bank account that a caller names.
 ///
 /// Errors (400, on the field that has to change): the tenant has no such payer, or it is not compliant; the payer has no such
-/// account, or it is not approved. To a public client ID all of this is one refusal: who the payers of a platform are, and how
-/// far, is nobody's business who reads a page. Source: interface §4.3; interface §5; rules S.5; rules S.6.
+/// account, or it is not approved. To a public client ID all of this is one refusal ([`refused`]): who the payers of a platform
+/// are, and how far, is nobody's business who reads a page. Source: interface §4.3; interface §5; rules S.5; rules S.6.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     client_user_id: &str,
     payment_details_id: &str,
 ) -> FlowResult<PayableBy> {
-    let begun = Instant::now();
     let (reader, platform) = (ctx.db.reader(), &caller.platform);
     let payer = store::payers::find(reader, platform, client_user_id).await?;
     let payer = payer.filter(|payer| !payer.is_erasing);
@@ -41,40 +40,30 @@ pub async fn run(
         Some(payer) => store::bank_accounts::find(reader, platform, &payer.id, payment_details_id).await?,
         None => None,
     };
-    match decide(payer, account) {
-        Ok(by) => Ok(by),
-        Err(_) if caller.is_public() => {
-            // A payer who is there takes longer to be read than one who is not.
+    Ok(decide(payer, account)?)
+}
+
+/// Refuses somebody who was asked for at `begun`. A public client ID reads the same of whatever does not hold, and no sooner:
+/// a payer who is there takes longer to be read than one who is not.
+pub async fn refused(caller: &PlatformCaller, begun: Instant, why: FlowError) -> FlowError {
+    match why {
+        FlowError::Refused(_) if caller.is_public() => {
             sleep_until(begun + REFUSED_AFTER).await;
-            Err(named("clientUserId", NOT_PAYABLE).into())
+            named("clientUserId", NOT_PAYABLE).into()
         }
-        Err(why) => Err(why.into()),
+        why => why,
     }
 }
 
 /// What somebody reads whose payer leaves: a quote that holds may still be paid, and no other one is handed out.
-///
-/// A public client ID is told no more than of a payer who is not there.
-pub fn leaving(caller: &PlatformCaller) -> Refusal {
-    let message = match caller.is_public() {
-        true => NOT_PAYABLE,
-        false => {
-            "must be the clientUserId of a payer who stays: this one is to be erased once its money has arrived; register \
-             it again to keep it"
-        }
-    };
+pub fn leaving() -> Refusal {
+    let message = "must be the clientUserId of a payer who stays: this one is to be erased once its money has arrived; register \
+                   it again to keep it";
     named("clientUserId", message)
 }
 
-/// What somebody reads whose payer went while the partner was asked: the same as of one who was never there.
-pub fn gone(caller: &PlatformCaller) -> Refusal {
-    match caller.is_public() {
-        true => named("clientUserId", NOT_PAYABLE),
-        false => not_registered(),
-    }
-}
-
-fn not_registered() -> Refusal {
+/// What somebody reads whose payer is not there, or went while the partner was asked.
+pub fn not_registered() -> Refusal {
     let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
     named("clientUserId", message)
 }
