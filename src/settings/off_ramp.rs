@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         type Change = fn(&mut OffRampSettings);
-        let cases: [(OffRampSource, Change, &str); 18] = [
+        let cases: [(OffRampSource, Change, &str); 20] = [
             (
                 OffRampSource::Http,
                 |it| it.url = None,
@@ -254,6 +254,16 @@ mod tests {
                 OffRampSource::Http,
                 |it| it.key_id = Some(" ".to_owned()),
                 "offramp.key_id: must not be empty",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.key_id = Some("nächt".to_owned()),
+                "offramp.key_id: must have printable ASCII",
+            ),
+            (
+                OffRampSource::Off,
+                |it| it.callback_secret = Some(" ".repeat(40)),
+                "offramp.callback_secret: must have at least",
             ),
             (
                 OffRampSource::Off,

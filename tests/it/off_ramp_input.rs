@@ -286,3 +286,16 @@ async fn ids_of_no_form_are_named_with_a_sentence_of_their_own() {
         assert!(told.as_str().is_some_and(|told| told.starts_with(sentence)), "{told}");
     }
 }
+
+#[tokio::test]
+async fn what_is_larger_than_the_partner_can_be_told_is_refused_where_it_is_paid() {
+    let fiat = Fiat::start().await;
+    let account = fiat.compliant(CLIENT_USER, "7890").await;
+    let id = fiat.request(&format!("1{}", "0".repeat(64))).await;
+    let refused = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(400);
+    assert!(
+        refused["message"].as_str().is_some_and(|why| why.contains("too large")),
+        "{refused}"
+    );
+    assert_eq!(fiat.partner.count("quote").await, 0);
+}
