@@ -157,7 +157,7 @@ pub struct RegisterPayerBody {
     /// Name of the company. Example: `Engines Ltd`
     #[oai(nullable)]
     pub company_name: Option<DetailText>,
-    /// Birth date
+    /// Birth date, from 1900-01-01 to yesterday
     pub date_of_birth: BirthDateText,
     /// Street and number
     pub address_line1: DetailText,
@@ -311,7 +311,7 @@ pub struct PaymentDetailsBody {
     pub state: Option<PersonNameText>,
     /// Country of the holder
     pub country: CountryText,
-    /// Birth date of the holder; no answer shows it
+    /// Birth date of the holder, from 1900-01-01 to yesterday; no answer shows it
     pub date_of_birth: BirthDateText,
     /// Postal code
     pub postal_code: CodeText,
