@@ -1,6 +1,6 @@
 //! The guides: their shell lines work as they stand, one after the other, against `prs dev`.
 
-use crate::support::dev::Dev;
+use crate::support::{dev::Dev, ports};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -102,12 +102,6 @@ fn invented(fences: &[Fence<'_>], printed: &str) -> Vec<String> {
     found
 }
 
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// The commands of the repository, built beside the program.
 fn xtask() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_prs")).with_file_name("xtask");
@@ -148,7 +142,7 @@ async fn follow(guide: &str) {
         .current_dir(folder.path())
         .env("XTASK", xtask())
         .env("PATH", beside_prs())
-        .env("HOOK_PORT", free_port().to_string())
+        .env("HOOK_PORT", ports::free().to_string())
         .env("PRS_DEV", &state)
         .env("BASE", dev.text("/baseUrl"))
         .env("KEY", dev.text("/apiKey"))

@@ -1,9 +1,9 @@
 //! The program as a process: what it refuses at its start, how it ends, and that its log never stops it.
 
-use crate::support::program;
+use crate::support::{ports, program};
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -29,9 +29,7 @@ fn serve(folder: &Path, ports: (u16, u16)) -> Command {
 }
 
 fn free_ports() -> (u16, u16) {
-    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    let [first, second] = listeners.map(|listener| listener.local_addr().expect("an address").port());
-    (first, second)
+    (ports::free(), ports::free())
 }
 
 /// The answer to a call, or what stood in its way.

@@ -24,6 +24,11 @@ pub mod links;
 pub mod off_ramp;
 #[allow(dead_code, reason = "not every binary that shares this has payers")]
 pub mod payers;
+#[allow(
+    dead_code,
+    reason = "not every binary that shares this tells a program where to listen"
+)]
+pub mod ports;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
 #[allow(dead_code, reason = "not every binary that shares this asks them")]
