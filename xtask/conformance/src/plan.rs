@@ -122,11 +122,12 @@ pub(crate) const BEGIN: &[Step] = &[
     step("updateClientId", Key, 200)
         .path(&[("id", "{clientIdId}")])
         .body(r#"{"label":"{name}","allowedDomains":["https://conformance.example"],"status":"active"}"#),
+    // An address is taken once, and a run that was killed has left its own.
     step("createWebhook", Key, 201)
-        .body(r#"{"url":"{receiver}"}"#)
+        .body(r#"{"url":"{receiver}/{name}"}"#)
         .keep(&[("webhookId", "/id"), ("secret", "/secret")]),
     step("createWebhook", Client, 201)
-        .body(r#"{"url":"{receiver}"}"#)
+        .body(r#"{"url":"{receiver}/{name}"}"#)
         .keep(&[("clientWebhookId", "/id")])
         .unless(403, ""),
     step("approveWebhook", Key, 200).path(&[("webhookId", "{clientWebhookId}")]),
@@ -276,9 +277,8 @@ pub(crate) const PARTNERS: &[Step] = &[
         .path(&[("clientUserId", "{name}")]).needs("payerId")
         .body(r#"{"bankName":"First Example Bank","accountName":"Conformance Approved","accountNumber":"1234567890","routingNumber":"021000021","beneficiaryType":"individual","currency":"usd","addressLine1":"12 Analytical Way","city":"New York","state":"NY","country":"US","dateOfBirth":"1985-12-12","postalCode":"10001","rails":"local"}"#),
     step("listPaymentDetails", Key, 200).path(&[("clientUserId", "{name}")]).needs("payerId"),
-    step("erasePayer", Key, 200).path(&[("clientUserId", "{name}")]).needs("payerId"),
     step("listOrchestratorWebhooks", Orchestrator, 200),
-    // Its endpoints are never deleted, and an address is taken once.
+    // Its endpoints are never deleted.
     step("createOrchestratorWebhook", Orchestrator, 201)
         .body(r#"{"url":"{receiver}/{name}"}"#)
         .keep(&[("orchestratorWebhookId", "/webhook/id")]),
@@ -313,6 +313,9 @@ pub(crate) const EVENTS: &[Step] = &[
 
 /// What takes away again what the run made.
 pub(crate) const END: &[Step] = &[
+    step("erasePayer", Key, 200)
+        .path(&[("clientUserId", "{name}")])
+        .needs("payerId"),
     step("rotateWebhookSecret", Key, 200)
         .path(&[("webhookId", "{webhookId}")])
         .body(r#"{"overlapSeconds":3600}"#),

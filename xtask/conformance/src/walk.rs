@@ -28,6 +28,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The page of the client ID that a run creates.
 const ORIGIN: &str = "https://conformance.example";
 
+/// Why a check was not made that came after a stop.
+pub(crate) const STOPPED: &str = "the run was stopped";
+
 /// The media type of a stream, which has no end.
 const STREAM: &str = "text/event-stream";
 
@@ -72,16 +75,24 @@ impl<'a> Walk<'a> {
         &self.operations
     }
 
-    /// Goes through steps in their order; one without the values it needs is left out, and said to be.
-    pub(crate) fn steps(&mut self, steps: &[Step]) -> Result<()> {
+    /// Goes through steps in their order; one without the values it needs is left out, and said to be, and so is every one
+    /// after a stop.
+    pub(crate) fn steps(&mut self, steps: &[Step]) {
         for step in steps {
-            if command::interrupted() {
-                bail!("interrupted");
-            }
+            let verdict = match command::interrupted() {
+                true => Verdict::LeftOut(STOPPED.to_owned()),
+                false => self.step(step).unwrap_or_else(Verdict::from),
+            };
+            self.report.add(step.operation, &step.status.to_string(), verdict);
+        }
+    }
+
+    /// Goes through the steps that take away what others made, after a stop too.
+    pub(crate) fn take_away(&mut self, steps: &[Step]) {
+        for step in steps {
             let verdict = self.step(step).unwrap_or_else(Verdict::from);
             self.report.add(step.operation, &step.status.to_string(), verdict);
         }
-        Ok(())
     }
 
     fn step(&mut self, step: &Step) -> Result<Verdict, Ended> {
