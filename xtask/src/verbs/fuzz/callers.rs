@@ -11,48 +11,57 @@ const OWNER: usize = 1;
 
 const SESSION_COOKIE: &str = "session_token";
 
-/// A credential, and how the documents name its scheme.
+/// Who calls.
 #[derive(Debug)]
 pub(super) struct Caller {
     /// What the table calls it.
     pub(super) name: &'static str,
-    /// Its scheme and its value; nothing for a stranger.
-    pub(super) credential: Option<(&'static str, String)>,
+    /// How the documents name the scheme of its credential, and where that is from; nothing for a stranger.
+    scheme: Option<(&'static str, Source)>,
     /// The page that calls.
     pub(super) origin: Option<String>,
 }
 
+/// Where a credential is from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// The line of `prs dev`, at this JSON pointer.
+    Seeded(&'static str),
+    /// A wallet that signs in.
+    Session,
+}
+
+/// A scheme and what is sent for it.
+pub(super) type Credential = (&'static str, String);
+
 /// Every caller, in an order in which none is revoked by one before it: API keys change client IDs, sessions change API
 /// keys.
 pub(super) fn all(ready: &Ready) -> Result<Vec<Caller>> {
+    use Source::{Seeded, Session};
     let page = ready.member("/clientOrigin")?;
-    let seeded = |name, scheme, pointer: &str, origin: Option<&str>| -> Result<Caller> {
-        Ok(Caller {
-            name,
-            credential: Some((scheme, ready.member(pointer)?.to_owned())),
-            origin: origin.map(str::to_owned),
-        })
-    };
-    let session = |name, scheme, origin: Option<&str>| -> Result<Caller> {
-        Ok(Caller {
-            name,
-            credential: Some((scheme, sign_in(ready)?)),
-            origin: origin.map(str::to_owned),
-        })
-    };
-    Ok(vec![
-        Caller {
-            name: "nobody",
-            credential: None,
-            origin: None,
-        },
-        seeded("client ID", "ClientId", "/clientId", Some(page))?,
-        seeded("backend client ID", "ClientId", "/backendClientId", None)?,
-        seeded("orchestrator key", "OrchestratorKey", "/orchestratorKey", None)?,
-        seeded("API key", "ApiKey", "/apiKey", None)?,
-        session("wallet session", "SessionBearer", None)?,
-        session("cookie", "Session", Some(page))?,
-    ])
+    let callers = [
+        ("nobody", None, None),
+        ("client ID", Some(("ClientId", Seeded("/clientId"))), Some(page)),
+        (
+            "backend client ID",
+            Some(("ClientId", Seeded("/backendClientId"))),
+            None,
+        ),
+        (
+            "orchestrator key",
+            Some(("OrchestratorKey", Seeded("/orchestratorKey"))),
+            None,
+        ),
+        ("API key", Some(("ApiKey", Seeded("/apiKey"))), None),
+        ("wallet session", Some(("SessionBearer", Session)), None),
+        ("cookie", Some(("Session", Session)), Some(page)),
+    ];
+    let callers = callers.map(|(name, scheme, origin)| Caller {
+        name,
+        scheme,
+        origin: origin.map(str::to_owned),
+    });
+    Ok(callers.into())
 }
 
 /// Signs the wallet of the tenant in; returns the token of the session.
@@ -87,9 +96,21 @@ const SCHEMES: [(&str, &str, &str, &str); 5] = [
 ];
 
 impl Caller {
+    /// The credential for a turn that begins now: a session of before would have ended while others had theirs.
+    pub(super) fn credential(&self, ready: &Ready) -> Result<Option<Credential>> {
+        let Some((scheme, source)) = self.scheme else {
+            return Ok(None);
+        };
+        let value = match source {
+            Source::Seeded(pointer) => ready.member(pointer)?.to_owned(),
+            Source::Session => sign_in(ready)?,
+        };
+        Ok(Some((scheme, value)))
+    }
+
     /// Errors: the credential opens nothing any more, so that what was tried with it says nothing.
-    pub(super) fn require_good(&self, base_url: &str) -> Result<()> {
-        let Some((own, value)) = &self.credential else {
+    pub(super) fn require_good(&self, credential: Option<&Credential>, base_url: &str) -> Result<()> {
+        let Some((own, value)) = credential else {
             return Ok(());
         };
         let known = SCHEMES.iter().find(|(scheme, ..)| scheme == own);
@@ -114,7 +135,7 @@ impl Caller {
 
     fn opens(&self, operation: &Value) -> bool {
         let mut ways = operation["security"].as_array().into_iter().flatten().peekable();
-        match &self.credential {
+        match self.scheme {
             None => ways.peek().is_none(),
             Some((scheme, _)) => ways.any(|way| way.get(scheme).is_some()),
         }
@@ -135,9 +156,9 @@ mod tests {
             },
             "/b": {"get": {"operationId": "open"}},
         }});
-        let caller = |credential: Option<&'static str>| Caller {
+        let caller = |scheme: Option<&'static str>| Caller {
             name: "",
-            credential: credential.map(|scheme| (scheme, String::new())),
+            scheme: scheme.map(|scheme| (scheme, Source::Session)),
             origin: None,
         };
         assert_eq!(caller(Some("ApiKey")).operations(&document), ["read", "create"]);

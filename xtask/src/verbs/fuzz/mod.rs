@@ -84,18 +84,20 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut table = vec![row("document", "caller", "operations", "cases", "failures")];
     let (mut cases, mut findings) = (0, Vec::new());
     for ((caller, document, operations), bound) in parts.iter().zip(bounds) {
+        let credential = caller.credential(&service.ready)?;
         let trial = Trial {
             program: &program,
             folder: &folder,
             document: (document.name, document.path.as_path()),
             caller,
+            credential: credential.as_ref(),
             operations,
             base_url: service.ready.member("/baseUrl")?,
             bound,
             seed: options.seed,
         };
         let found = trial.run()?;
-        caller.require_good(trial.base_url)?;
+        caller.require_good(trial.credential, trial.base_url)?;
         service.still_running()?;
         table.push(row(
             document.name,

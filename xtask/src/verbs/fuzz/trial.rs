@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::callers::Caller;
+use super::callers::{Caller, Credential};
 use xtask::machine::workspace;
 
 /// What is checked, and what is not.
@@ -21,6 +21,7 @@ pub(super) struct Trial<'a> {
     /// Its name and where it is.
     pub(super) document: (&'a str, &'a Path),
     pub(super) caller: &'a Caller,
+    pub(super) credential: Option<&'a Credential>,
     pub(super) operations: &'a [&'a str],
     pub(super) base_url: &'a str,
     pub(super) bound: Bound,
@@ -98,7 +99,7 @@ impl Trial<'_> {
     /// The committed configuration, and the credential.
     fn config(&self) -> Result<String> {
         let mut config = fs::read_to_string(workspace::root().join(CONFIG)).context(CONFIG)?;
-        if let Some((scheme, value)) = &self.caller.credential {
+        if let Some((scheme, value)) = self.credential {
             let member = if *scheme == "SessionBearer" {
                 "bearer"
             } else {
