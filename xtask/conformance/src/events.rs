@@ -14,7 +14,7 @@ use crate::document::event_schema;
 use crate::judge::{flaws, validator};
 use crate::plan::{Credential, EVENTS};
 use crate::report::Verdict;
-use crate::walk::{Ended, Missing, Walk, missing};
+use crate::walk::{Ended, Missing, STOPPED, Walk, missing};
 
 /// Under which name events stand in the report.
 const WEBHOOKS: &str = "webhooks";
@@ -62,7 +62,7 @@ pub(crate) fn refused_once(delivery: &Delivery) -> u16 {
 /// A test event is sent, and its signature fits.
 pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) {
     let (asked, arrived) = match ask_for_test(walk, receiver) {
-        Ok((asked, receiver, secret)) => (asked, arrival_of_test(receiver, &secret).unwrap_or_else(Verdict::from)),
+        Ok((asked, receiver, secret)) => (asked, waited_for(arrival_of_test(receiver, &secret))),
         Err(Ended::Missing(Missing(why))) => (Verdict::LeftOut(why.clone()), Verdict::LeftOut(why)),
         Err(ended) => (
             Verdict::from(ended),
@@ -71,6 +71,14 @@ pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) {
     };
     walk.report.add(TEST, "200", asked);
     walk.report.add(WEBHOOKS, "test event", arrived);
+}
+
+/// What was waited for; that it did not come before a stop says nothing.
+fn waited_for(ended: Result<Verdict, Ended>) -> Verdict {
+    match ended.unwrap_or_else(Verdict::from) {
+        Verdict::Failed(_) if command::interrupted() => Verdict::LeftOut(STOPPED.to_owned()),
+        verdict => verdict,
+    }
 }
 
 /// What was answered, who receives the event, and with which secret it is signed.
@@ -97,7 +105,7 @@ fn arrival_of_test(receiver: &Hooks, secret: &str) -> Result<Verdict, Ended> {
 /// A request is paid on the chain; its event is refused once, comes again with the same bytes and identity, and fits its
 /// schema and its signature both times. Then what the interface tells of it is read.
 pub(crate) fn payment(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) {
-    let verdict = paid(walk, chain, receiver).unwrap_or_else(Verdict::from);
+    let verdict = waited_for(paid(walk, chain, receiver));
     walk.report.add(WEBHOOKS, "payment, retry, signatures", verdict);
     walk.steps(EVENTS);
     let verdict = followed(walk).unwrap_or_else(Verdict::from);
