@@ -20,40 +20,12 @@ text! {
         example: "6f0c1f7a5d3e9b8264c0a1d2e3f405162738495a6b7c8d9eaf0b1c2d3e4f5061",
         hint: "must be the key under which the record was made: 64 lower-case hexadecimal digits",
     }
-    /// What is known of the identity of a payer.
-    PartnerKycText {
-        pattern: "^(not_started|pending|approved|rejected|retry_required)$",
-        length_max: 32,
-        example: "approved",
-        hint: "must be one of not_started, pending, approved, rejected, retry_required",
-    }
-    /// Whether a payer agreed to the terms.
-    PartnerAgreementText {
-        pattern: "^(not_started|pending|completed|rejected|failed)$",
-        length_max: 32,
-        example: "completed",
-        hint: "must be one of not_started, pending, completed, rejected, failed",
-    }
-    /// Whether a bank account can be paid.
-    PartnerAccountText {
-        pattern: "^(pending|approved|failed)$",
-        length_max: 32,
-        example: "approved",
-        hint: "must be one of pending, approved, failed",
-    }
-    /// How far an order is.
-    PartnerOrderText {
-        pattern: "^(initiated|pending_internal_assessment|ongoing_checks|sending_fiat|fiat_sent|bounced|failed)$",
-        length_max: 32,
-        example: "sending_fiat",
-        hint: "must be one of initiated, pending_internal_assessment, ongoing_checks, sending_fiat, fiat_sent, bounced, failed",
-    }
     /// A page of the partner.
     PartnerLinkText {
-        pattern: "^https?://[^\\s]+$",
+        pattern: r"^(https://|http://(127\.0\.0\.1|localhost|\[::1\])[:/])[^\s@\x00-\x1f\x7f-\x9f]+$",
         length_max: 2048,
         example: "https://pages.example.com/kyc/7f3b1c9d2e",
-        hint: "must be an https address of at most 2048 characters",
+        hint: "must be an https address of at most 2048 characters without a user name; http only of this machine",
     }
     /// A word of the partner's own.
     PartnerWordText {
@@ -85,9 +57,73 @@ pub(super) enum NewsKind {
     Order,
 }
 
+/// What is known of the identity of a payer
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum PartnerKyc {
+    /// Nothing was proven yet
+    NotStarted,
+    /// It is looked at
+    Pending,
+    /// Proven
+    Approved,
+    /// Refused for good
+    Rejected,
+    /// The payer has to try again
+    RetryRequired,
+}
+
+/// Whether a payer agreed to the terms
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum PartnerAgreement {
+    /// Not asked yet
+    NotStarted,
+    /// Asked
+    Pending,
+    /// Agreed
+    Completed,
+    /// Refused
+    Rejected,
+    /// It did not work out
+    Failed,
+}
+
+/// Whether a bank account can be paid
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum PartnerAccount {
+    /// It is looked at
+    Pending,
+    /// It can be paid
+    Approved,
+    /// It cannot be paid
+    Failed,
+}
+
+/// How far an order is
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub(super) enum PartnerOrder {
+    /// Opened
+    Initiated,
+    /// Looked at by the partner
+    PendingInternalAssessment,
+    /// Checked by others
+    OngoingChecks,
+    /// On its way to the bank
+    SendingFiat,
+    /// Sent to the bank
+    FiatSent,
+    /// Sent back by the bank
+    Bounced,
+    /// Given up before it was sent
+    Failed,
+}
+
 /// Something that changed at the partner. The record that the type names has to be there.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub(super) struct OffRampNewsBody {
     /// Of what kind the record is
     #[oai(rename = "type")]
@@ -103,9 +139,29 @@ pub(super) struct OffRampNewsBody {
     pub(super) order: Option<OrderNewsBody>,
 }
 
+impl Example for OffRampNewsBody {
+    /// News of a payer; what belongs to the other kinds is left out.
+    fn example() -> Self {
+        Self {
+            kind: NewsKind::Payer,
+            payer: Some(PayerNewsBody {
+                id: PartnerIdText::example(),
+                key: PartnerKeyText::example(),
+                version: 2,
+                kyc_status: PartnerKyc::Pending,
+                agreement_status: PartnerAgreement::Completed,
+                kyc_url: Some(PartnerLinkText::example()),
+                agreement_url: None,
+            }),
+            account: None,
+            order: None,
+        }
+    }
+}
+
 /// What the partner knows of a payer.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub(super) struct PayerNewsBody {
     /// Its id at the partner
     pub(super) id: PartnerIdText,
@@ -115,9 +171,9 @@ pub(super) struct PayerNewsBody {
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
     /// Identity
-    pub(super) kyc_status: PartnerKycText,
+    pub(super) kyc_status: PartnerKyc,
     /// Terms
-    pub(super) agreement_status: PartnerAgreementText,
+    pub(super) agreement_status: PartnerAgreement,
     /// Where the payer proves who they are, while there is something to do
     #[oai(nullable)]
     pub(super) kyc_url: Option<PartnerLinkText>,
@@ -140,7 +196,7 @@ pub(super) struct AccountNewsBody {
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
     /// Whether it can be paid
-    pub(super) status: PartnerAccountText,
+    pub(super) status: PartnerAccount,
     /// Why it was refused
     #[oai(nullable)]
     pub(super) rejection: Option<RejectionText>,
@@ -160,7 +216,7 @@ pub(super) struct OrderNewsBody {
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
     /// How far it is
-    pub(super) status: PartnerOrderText,
+    pub(super) status: PartnerOrder,
     /// The partner's own word for it
     pub(super) provider_status: PartnerWordText,
 }
