@@ -19,6 +19,7 @@ use crate::{
     },
 };
 use chrono::{DateTime, TimeDelta, Utc};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -190,11 +191,25 @@ impl<'a> Record<'a> {
             return Ok(None);
         };
         match links.check(text) {
-            Ok(link) => Ok(Some(link.into())),
+            // A browser takes more than a URI may have, which is what the documents promise.
+            Ok(link) => Ok(Some(utf8_percent_encode(link.as_str(), NO_PART_OF_A_URI).to_string())),
             Err(why) => self.wrong(member, &why),
         }
     }
 }
+
+/// Characters that browsers leave in addresses and that no URI has.
+const NO_PART_OF_A_URI: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Whether a text is an id of a record of the partner.
 pub(super) fn is_id(id: &str) -> bool {

@@ -779,6 +779,18 @@ async fn links_of_this_machine_are_handed_on_by_the_sandbox_alone() {
     assert!(ask(&sandbox, "payer").await.is_err());
 }
 
+#[tokio::test]
+async fn links_are_handed_on_as_uris() {
+    let mut told = good("payer");
+    told["kycUrl"] = json!("https://pages.example.com/kyc/a|b`c?d=^{e}");
+    let server = server(ResponseTemplate::new(200).set_body_json(&told)).await;
+    let answer = ask(&partner(&server.uri()), "payer").await.unwrap();
+    assert!(
+        answer.contains("https://pages.example.com/kyc/a%7Cb%60c?d=%5E%7Be%7D"),
+        "{answer}"
+    );
+}
+
 #[test]
 fn callbacks_are_read_like_answers() {
     let partner = partner("https://bridge.example.com");
