@@ -3,7 +3,10 @@
 //! Lines of its doc comment say so (`When: an order is placed`, `Needs: …`, `Next: …`, `Events: …`) and become a list.
 //! Which credential opens the operation is read off the access table.
 
-use crate::http::gate::access;
+use crate::http::gate::{
+    access,
+    scheme::{Mark, Scheme},
+};
 use serde_json::Value;
 
 /// What is told, in its order, as the lines begin.
@@ -38,9 +41,16 @@ fn after<'a>(name: &str, line: &'a str) -> Option<&'a str> {
 fn credentials(operation: &Value) -> String {
     let row = operation["operationId"].as_str().and_then(access::row);
     let accepted = row.map_or(&[][..], |row| row.any_of);
+    // A client ID with allowed domains stands in pages, where everybody reads it.
+    let is_closed_to_pages = row.is_some_and(|row| row.marks.contains(&Mark::Secret));
     let carriers: Vec<String> = accepted
         .iter()
-        .map(|scheme| format!("`{}`", scheme.carrier()))
+        .map(|scheme| match scheme {
+            Scheme::ClientId if is_closed_to_pages => {
+                format!("`{}` of a client ID without allowed domains", scheme.carrier())
+            }
+            _ => format!("`{}`", scheme.carrier()),
+        })
         .collect();
     match carriers.is_empty() {
         true => "no credential".to_owned(),
