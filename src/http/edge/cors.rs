@@ -16,7 +16,8 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
     "content-type, x-client-id, x-api-key, x-orchestrator-key, authorization, idempotency-key, x-request-id",
 );
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotency-replayed",
+    "retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotency-replayed, \
+     content-disposition",
 );
 const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 const VARY: HeaderValue =

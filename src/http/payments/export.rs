@@ -28,7 +28,7 @@ use poem::{
 };
 use poem_openapi::{
     ApiResponse,
-    registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
+    registry::{MetaHeader, MetaMediaType, MetaResponse, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
     types::{ToJSON, Type},
 };
 use serde_json::Value;
@@ -125,7 +125,18 @@ impl ApiResponse for Export {
                 content: content
                     .map(|(content_type, schema)| MetaMediaType { content_type, schema })
                     .into(),
-                headers: Vec::new(),
+                headers: vec![MetaHeader {
+                    name: "Content-Disposition".to_owned(),
+                    description: Some("Name of the file, `payments.csv` or `payments.jsonl`.".to_owned()),
+                    required: true,
+                    deprecated: false,
+                    schema: MetaSchemaRef::Inline(Box::new(MetaSchema {
+                        max_length: Some(64),
+                        pattern: Some(r#"^attachment; filename="payments\.(csv|jsonl)"$"#.to_owned()),
+                        example: Some("attachment; filename=\"payments.csv\"".into()),
+                        ..MetaSchema::new("string")
+                    })),
+                }],
             }],
         }
     }

@@ -18,7 +18,9 @@ async fn only_registered_pages_may_read_answers() {
     );
     assert_eq!(
         header(&allowed, "access-control-expose-headers").as_deref(),
-        Some("retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotency-replayed")
+        Some(
+            "retry-after, x-request-id, ratelimit-limit, ratelimit-remaining, ratelimit-reset, idempotency-replayed, content-disposition"
+        )
     );
     assert_eq!(header(&allowed, "vary").as_deref(), Some("Origin"));
     assert_eq!(header(&allowed, "access-control-allow-credentials"), None);
