@@ -83,7 +83,7 @@ impl DestinationKey {
     /// wrong checksum, a chain that is not known) is `None`. Errors: the sentence for the caller.
     /// Source: rules P.3.8; rules P.7.10.
     pub fn parse(text: &str) -> Result<Option<Self>, &'static str> {
-        if text.len() > LENGTH_MAX || text.contains(char::is_control) {
+        if text.chars().count() > LENGTH_MAX || text.contains(char::is_control) {
             return Err(FORM);
         }
         if let Some((wallet, rest)) = text.split_once('@') {

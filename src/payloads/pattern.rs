@@ -7,7 +7,7 @@ pub(super) const CLIENT_ID: &str = "^cli_[0-9A-Za-z]{30}$";
 /// Name of a state, or nothing.
 pub(super) const CODE: &str = "^[a-z_]*$";
 /// Symbol of a currency, or its id.
-pub(super) const CURRENCY: &str = r"^[^\s\x00-\x1f\x7f]+$";
+pub(super) const CURRENCY: &str = r"^[^\s\x00-\x1f\x7f-\x9f]+$";
 /// Id of a network.
 pub(super) const NETWORK: &str = "^[a-z0-9-]+$";
 /// Reference of a payment.

@@ -15,7 +15,7 @@ use crate::{
 text! {
     /// E-mail address. Whether mail reaches anybody there is not checked.
     EmailText {
-        pattern: r"^[^\s@\x00-\x1f\x7f]{1,64}@[^\s@\x00-\x1f\x7f]{1,252}$",
+        pattern: r"^[^\s@\x00-\x1f\x7f-\x9f]{1,64}@[^\s@\x00-\x1f\x7f-\x9f]{1,252}$",
         length_max: 254,
         format: "email",
         example: "ada@example.com",

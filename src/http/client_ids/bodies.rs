@@ -13,7 +13,7 @@ use serde_json::Value;
 text! {
     /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
     DomainText {
-        pattern: r"^https?://[^\s\x00-\x1f\x7f]{1,250}$",
+        pattern: r"^https?://[^\s\x00-\x1f\x7f-\x9f]{1,250}$",
         length_max: 255,
         format: "uri",
         example: "https://shop.example.com",

@@ -97,7 +97,7 @@ text! {
     }
     /// Id or alias of a currency, as the list of currencies names it.
     CurrencyIdText {
-        pattern: r"^[^\s\x00-\x1f\x7f]{1,64}$",
+        pattern: r"^[^\s\x00-\x1f\x7f-\x9f]{1,64}$",
         length_max: 64,
         example: "FAU-sepolia",
         hint: "must be a currency id of 1 to 64 characters without spaces, for example USD or USDC-base",
@@ -111,7 +111,7 @@ text! {
     }
     /// Id of a payee destination. Whether it names one is a rule of the domain.
     DestinationIdText {
-        pattern: r"^((0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]+#[a-fA-F0-9]{8}:[^\s\x00-\x1f\x7f]+|[^\s:@\x00-\x1f\x7f]+:(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}):[^\s@\x00-\x1f\x7f]+)$",
+        pattern: r"^((0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]+#[a-fA-F0-9]{8}:[^\s\x00-\x1f\x7f-\x9f]+|[^\s:@\x00-\x1f\x7f-\x9f]+:(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}):[^\s@\x00-\x1f\x7f-\x9f]+)$",
         length_max: 200,
         example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token",

@@ -88,10 +88,10 @@ pub enum RouteType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "lowercase")]
 pub enum SafeFlag {
-    /// It does
-    True,
     /// It does not
     False,
+    /// It does
+    True,
 }
 
 text! {

@@ -110,7 +110,7 @@ text! {
     }
     /// Page for the payer of a secure payment.
     PayPageText {
-        pattern: r"^https?://[^\s\x00-\x1f\x7f]+$",
+        pattern: r"^https?://[^\s\x00-\x1f\x7f-\x9f]+$",
         length_max: 2100,
         format: "uri",
         example: "https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB",

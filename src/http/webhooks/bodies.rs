@@ -33,7 +33,7 @@ text! {
     }
     /// Where events are posted. What a host may be is a rule of the domain.
     HookUrlText {
-        pattern: r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\x00-\x1f\x7f]+$",
+        pattern: r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\x00-\x1f\x7f-\x9f]+$",
         length_max: 2048,
         example: "https://shop.example.com/hooks",
         hint: "must be an absolute https URL, for example https://example.com/hooks",
