@@ -48,7 +48,7 @@ pub struct LoggedEvent {
     pub is_test: bool,
     /// Time of creation
     pub created_at: Instant,
-    /// The body as it is signed and sent, byte for byte; of a payer who is erased, only the name of the event. Example: `{"event":"payment.confirmed"}`
+    /// The body as it is signed and sent, byte for byte; of a payer who is erased, the name of the event and `"erased":true` alone. Example: `{"event":"payment.confirmed"}`
     #[oai(validator(max_length = 65536))]
     pub body: String,
 }
@@ -235,7 +235,7 @@ pub struct EventMessage {
     pub id: UlidText,
     /// Name of the event
     pub event: EventKindText,
-    /// The body as it is signed and sent, byte for byte; of a payer who is erased, only the name of the event. Example: `{"event":"payment.confirmed"}`
+    /// The body as it is signed and sent, byte for byte; of a payer who is erased, the name of the event and `"erased":true` alone. Example: `{"event":"payment.confirmed"}`
     #[oai(validator(max_length = 65536))]
     pub data: String,
 }
