@@ -67,7 +67,8 @@ impl Standing {
             AgreementStatus::NotStarted | AgreementStatus::Pending => Ok(true),
             AgreementStatus::Completed => Ok(false),
             AgreementStatus::Rejected | AgreementStatus::Failed => Err(Refusal::invalid(format!(
-                "The agreement is {}: it can be completed only while it is not_started or pending",
+                "The agreement is {}: it can be completed only while it is not_started or pending; a payer who is erased and \
+                 registered again begins anew",
                 self.agreement.wire()
             ))),
         }
