@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use xtask::machine::command::{self, POLL};
 use xtask::service::chain::Chain;
@@ -132,6 +132,10 @@ fn paid(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) ->
 /// Pays a request with the calldata that the deployment gives.
 fn pay(walk: &Walk<'_>, chain: &Chain, request_id: &str) -> Result<(), Ended> {
     let payer = walk.filled("{payer}")?;
+    let (is_on, meant) = (chain.id()?.to_string(), walk.filled("{chainId}")?);
+    if is_on != meant {
+        return Err(anyhow!("the node is on chain {is_on}, and the currency on {meant}: nothing is paid").into());
+    }
     let (operation, headers) = (walk.operation("getPaymentCalldata")?, walk.headers(Credential::Key)?);
     let path = operation.path.replace("{requestId}", request_id);
     let calldata = walk.call(operation, &path, &format!("wallet={payer}"), &headers, "")?;

@@ -47,11 +47,13 @@ impl Judge {
     fn differences(&mut self, operation: Operation<'_>, exchange: &Exchange, status: u16) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         if exchange.status != status {
-            wrong.push(format!(
-                "answered {} instead of {status}: {}",
-                exchange.status,
-                shortened(&exchange.body)
-            ));
+            // Only what was refused is shown: what was made may hold a secret.
+            let told = if exchange.status < 400 {
+                String::new()
+            } else {
+                format!(": {}", shortened(&exchange.body))
+            };
+            wrong.push(format!("answered {} instead of {status}{told}", exchange.status));
         }
         match exchange.headers.get(CALL_ID) {
             None => wrong.push(format!("the header {CALL_ID} is missing")),
@@ -59,6 +61,13 @@ impl Judge {
                 wrong.push(format!("requestId of the error is not that of the header {CALL_ID}"));
             }
             Some(_) => {}
+        }
+        let said = &exchange.json()["statusCode"];
+        if exchange.status >= 400 && said.is_number() && *said != exchange.status {
+            wrong.push(format!(
+                "statusCode of the error is {said}, and the answer {}",
+                exchange.status
+            ));
         }
         let Some(response) = operation.response(exchange.status) else {
             wrong.push(format!("the status {} is not documented", exchange.status));
@@ -77,6 +86,9 @@ impl Judge {
             }
         }
         let kind = exchange.headers.get("content-type").map_or("", String::as_str);
+        if charset(kind).is_some_and(|charset| !charset.eq_ignore_ascii_case("utf-8")) {
+            wrong.push(format!("the media type `{kind}` is not in UTF-8"));
+        }
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let Some(content) = response["content"].as_object().filter(|content| !content.is_empty()) else {
             if !exchange.body.is_empty() {
@@ -128,11 +140,11 @@ pub(crate) fn validator(schema: &Value) -> Result<Validator> {
     Ok(jsonschema::options().should_validate_formats(true).build(schema)?)
 }
 
-/// What a value has that its schema does not say.
+/// What a value has that its schema does not say. The value itself is not shown: it may be a secret.
 pub(crate) fn flaws(validator: &Validator, value: &Value) -> Vec<String> {
     validator
         .iter_errors(value)
-        .map(|error| format!("{}: {error}", error.instance_path()))
+        .map(|error| format!("{}: {}", error.instance_path(), error.masked()))
         .collect()
 }
 
@@ -153,9 +165,20 @@ fn values(kind: &str, body: &[u8]) -> Vec<Result<Value, String>> {
             .lines()
             .map(|line| serde_json::from_str(line).map_err(|error| format!("no JSON in a line: {error}")))
             .collect(),
+        "text/csv" if text.lines().next().is_none() => vec![Err("a table without its header".to_owned())],
         "text/event-stream" => text.split("\n\n").filter_map(message).map(Ok).collect(),
         _ => Vec::new(),
     }
+}
+
+/// The character set that a media type names.
+fn charset(kind: &str) -> Option<&str> {
+    let mut parameters = kind
+        .split(';')
+        .skip(1)
+        .filter_map(|parameter| parameter.split_once('='));
+    let (_, charset) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    Some(charset.trim().trim_matches('"'))
 }
 
 /// A message of an event stream; nothing where it says nothing, which keeps a connection open.
@@ -231,8 +254,30 @@ mod tests {
                 "{limit} {body}"
             );
         }
+        assert_eq!(
+            wrong(
+                200,
+                &[id, ("content-type", "application/json; charset=latin1")],
+                r#"{"a":"b"}"#
+            ),
+            ["the media type `application/json; charset=latin1` is not in UTF-8"]
+        );
+        assert_eq!(
+            wrong(404, &[json, id], r#"{"requestId":"01","statusCode":404}"#).len(),
+            1
+        );
+        assert_eq!(
+            wrong(404, &[json, id], r#"{"requestId":"01","statusCode":418}"#).len(),
+            2
+        );
         assert_eq!(wrong(404, &[json, id], r#"{"requestId":"02"}"#).len(), 2);
         assert_eq!(wrong(503, &[json, id], r#"{"requestId":"01"}"#).len(), 2);
+    }
+
+    #[test]
+    fn a_table_has_its_header() {
+        assert_eq!(values("text/csv", b"").len(), 1);
+        assert!(values("text/csv", b"id,amount\n").is_empty());
     }
 
     #[test]

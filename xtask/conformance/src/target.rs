@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use xtask::machine::command::{self, POLL, Running};
 use xtask::machine::postgres::Postgres;
 use xtask::machine::workspace;
+use xtask::service::chain::Chain;
 use xtask::service::client::{Call, Client};
 use xtask::service::dev::{Dev, StartOptions, scratch};
 use xtask::service::ready::Ready;
@@ -32,6 +33,21 @@ pub(crate) struct Deployment<'a> {
     pub(crate) auth_url: String,
     pub(crate) rpc_url: Option<String>,
     pub(crate) values: Values,
+}
+
+/// Chains whose coins and tokens are worth nothing: those of a machine of one's own, Sepolia, Holesky, Hoodi, and the test
+/// networks of Base, Arbitrum, Optimism, Polygon and BNB Chain.
+const TEST_CHAINS: [u64; 10] = [
+    1_337, 31_337, 11_155_111, 17_000, 560_048, 84_532, 421_614, 11_155_420, 80_002, 97,
+];
+
+/// Refuses a node on whose chain a payment costs something.
+pub(crate) fn require_test_chain(chain: &Chain) -> Result<()> {
+    let id = chain.id().context("--rpc-url")?;
+    if !TEST_CHAINS.contains(&id) {
+        bail!("--rpc-url leads to chain {id}, which is no test chain that is known: nothing is signed and paid there");
+    }
+    Ok(())
 }
 
 /// What runs while it is examined.

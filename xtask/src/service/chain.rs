@@ -36,6 +36,13 @@ impl Chain {
         }
     }
 
+    /// The id of the chain that the node is on.
+    pub fn id(&self) -> Result<u64> {
+        let id = self.call("eth_chainId", &json!([]))?;
+        let digits = id.as_str().and_then(|text| text.strip_prefix("0x"));
+        u64::from_str_radix(digits.context("the node names no chain")?, 16).context("the id of the chain")
+    }
+
     /// The signature of an unlocked account over a text, as wallets sign one.
     pub fn sign_text(&self, account: &str, text: &str) -> Result<String> {
         let bytes = format!("0x{}", hex::encode(text));
