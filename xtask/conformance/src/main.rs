@@ -24,10 +24,10 @@ use xtask::service::chain::Chain;
 use xtask::service::hooks::Hooks;
 
 use crate::document::Documents;
-use crate::plan::{BEGIN, Credential, END, LINKS, PARTNERS, PEOPLE, Values};
+use crate::plan::{BEGIN, Credential, DESTINATIONS, END, LEFT, LINKS, PARTNERS, PEOPLE, Values};
 use crate::proxy::{Break, Fault};
 use crate::report::{Report, Verdict};
-use crate::target::{Deployment, Target};
+use crate::target::{Deployment, Target, require_test_chain};
 use crate::walk::{STOPPED, Walk};
 
 /// What is broken to prove that it is noticed: one operation for each kind of fault.
@@ -53,13 +53,13 @@ struct Options {
     #[arg(long, requires = "url")]
     auth_url: Option<String>,
     /// A key of a platform that is there for tests
-    #[arg(long, requires = "url")]
+    #[arg(long, requires = "url", env = "CONFORMANCE_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
     /// A key of an orchestrator; without it its operations are only refused
-    #[arg(long, requires = "url")]
+    #[arg(long, requires = "url", env = "CONFORMANCE_ORCHESTRATOR_KEY", hide_env_values = true)]
     orchestrator_key: Option<String>,
     /// A session of a person, where not everybody may register
-    #[arg(long, requires = "url")]
+    #[arg(long, requires = "url", env = "CONFORMANCE_SESSION", hide_env_values = true)]
     session: Option<String>,
     /// A payee destination of the platform, for links
     #[arg(long, requires = "url")]
@@ -113,6 +113,9 @@ fn run(options: &Options) -> Outcome {
     let documents = Documents::committed()?;
     let target = Target::start(options)?;
     let mut deployment = target.deployment(options, &documents)?;
+    if let Some(rpc_url) = &deployment.rpc_url {
+        require_test_chain(&Chain::at(rpc_url))?;
+    }
     let receiver = receiver(options, &mut deployment)?;
     println!("examining {}", deployment.url);
     let begun = Instant::now();
@@ -162,9 +165,17 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
     values.insert("password".to_owned(), format!("conformance of {number}"));
     let mut walk = Walk::new(deployment, values);
     learn_currency(&mut walk);
-    for steps in [BEGIN, PEOPLE, LINKS, PARTNERS] {
-        walk.steps(steps);
+    walk.steps(BEGIN);
+    walk.steps(PEOPLE);
+    match is_paid_already(&walk) {
+        true => walk.leave_out(
+            DESTINATIONS,
+            "the wallet of --payer is paid by a destination of its own, which the run would end",
+        ),
+        false => walk.steps(DESTINATIONS),
     }
+    walk.steps(LINKS);
+    walk.steps(PARTNERS);
     if !command::interrupted() {
         refusals::idempotency(&mut walk);
         events::test(&mut walk, receiver);
@@ -172,6 +183,8 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
         events::payment(&mut walk, chain.as_ref(), receiver);
     }
     refusals::all(&mut walk);
+    walk.wait_until_back();
+    walk.end(LEFT);
     walk.take_away(END);
     let succeeds = |id: &str| {
         let mut checks = walk.report.0.iter().filter(|check| check.operation == id);
@@ -189,10 +202,19 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
     Ok(walk.report)
 }
 
+/// Whether the wallet of the payer has a destination that no run made.
+fn is_paid_already(walk: &Walk<'_>) -> bool {
+    let (Ok(operation), Ok(headers)) = (walk.operation("getOwnDestination"), walk.headers(Credential::Wallet)) else {
+        return false;
+    };
+    let found = walk.call(operation, operation.path, "", &headers, "");
+    found.is_ok_and(|found| found.json()["id"].is_string())
+}
+
 /// What no earlier run was called.
 #[expect(clippy::disallowed_methods, reason = "names must differ from run to run")]
 fn number() -> Result<u128> {
-    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis())
+    Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros())
 }
 
 /// Looks up what the currency is called where tokens and chains are meant.
@@ -298,7 +320,7 @@ mod tests {
     #[test]
     fn every_operation_is_called_for_its_success() {
         let documents = Documents::committed().unwrap();
-        let steps = [BEGIN, PEOPLE, LINKS, PARTNERS, EVENTS, END].concat();
+        let steps = [BEGIN, PEOPLE, DESTINATIONS, LINKS, PARTNERS, EVENTS, LEFT, END].concat();
         for document in [&documents.v2, &documents.auth] {
             for operation in Operation::all(document, "") {
                 let planned = steps.iter().any(|step| {

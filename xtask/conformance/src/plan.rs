@@ -50,6 +50,8 @@ pub(crate) struct Step {
     pub(crate) signed: Option<(&'static str, Signing)>,
     /// A value without which the step makes no sense, though no text of it has its place.
     pub(crate) needs: Option<&'static str>,
+    /// Names, apart by blanks, what is no more after the step, so that nothing takes it away again.
+    pub(crate) ends: Option<&'static str>,
     /// The status and words of a refusal by which a deployment says that it does not offer this.
     pub(crate) unless: Option<(u16, &'static str)>,
 }
@@ -65,6 +67,7 @@ const fn step(operation: &'static str, credential: Credential, status: u16) -> S
         keep: &[],
         signed: None,
         needs: None,
+        ends: None,
         unless: None,
     }
 }
@@ -100,6 +103,13 @@ impl Step {
         }
     }
 
+    const fn ends(self, name: &'static str) -> Self {
+        Self {
+            ends: Some(name),
+            ..self
+        }
+    }
+
     const fn unless(self, status: u16, words: &'static str) -> Self {
         Self {
             unless: Some((status, words)),
@@ -125,10 +135,12 @@ pub(crate) const BEGIN: &[Step] = &[
     // An address is taken once, and a run that was killed has left its own.
     step("createWebhook", Key, 201)
         .body(r#"{"url":"{receiver}/{name}"}"#)
-        .keep(&[("webhookId", "/id"), ("secret", "/secret")]),
+        .keep(&[("webhookId", "/id"), ("secret", "/secret")])
+        .unless(400, "must use https"),
     step("createWebhook", Client, 201)
         .body(r#"{"url":"{receiver}/{name}"}"#)
         .keep(&[("clientWebhookId", "/id")])
+        .needs("webhookId")
         .unless(403, ""),
     step("approveWebhook", Key, 200).path(&[("webhookId", "{clientWebhookId}")]),
     step("deleteWebhook", Key, 200).path(&[("webhookId", "{clientWebhookId}")]),
@@ -147,7 +159,9 @@ pub(crate) const BEGIN: &[Step] = &[
     step("updateRequest", Key, 200)
         .path(&[("requestId", "{seriesId}")])
         .body(r#"{"isRecurrenceStopped":true}"#),
-    step("cancelRequest", Key, 200).path(&[("requestId", "{seriesId}")]),
+    step("cancelRequest", Key, 200)
+        .path(&[("requestId", "{seriesId}")])
+        .ends("seriesId"),
     step("searchPayments", Key, 200).query("reference={name}&limit=1"),
     step("exportPayments", Key, 200).query("reference={name}"),
     step("createPayout", Key, 201)
@@ -163,12 +177,13 @@ pub(crate) const BEGIN: &[Step] = &[
         .body(r#"{"permitSignature":"{permitSignature}"}"#),
     step("updateRecurringPayment", Key, 200)
         .path(&[("id", "{recurringId}")])
-        .body(r#"{"action":"cancel"}"#),
+        .body(r#"{"action":"cancel"}"#)
+        .ends("recurringId"),
     step("createBatchPayout", Key, 201)
         .body(r#"{"requests":[{"payee":"{payee}","amount":"1","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}]}"#),
 ];
 
-/// People: accounts, wallets, what they own, and where wallets are paid.
+/// People: accounts, wallets, and what they own.
 pub(crate) const PEOPLE: &[Step] = &[
     step("createWalletChallenge", Nobody, 201)
         .body(r#"{"address":"{payer}"}"#)
@@ -193,8 +208,11 @@ pub(crate) const PEOPLE: &[Step] = &[
     step("rotateApiKey", Account, 201)
         .path(&[("id", "{apiKeyId}")])
         .body(r#"{"overlapSeconds":0}"#)
-        .keep(&[("rotatedKeyId", "/id")]),
-    step("revokeApiKey", Account, 200).path(&[("id", "{rotatedKeyId}")]),
+        .keep(&[("rotatedKeyId", "/id")])
+        .ends("apiKeyId"),
+    step("revokeApiKey", Account, 200)
+        .path(&[("id", "{rotatedKeyId}")])
+        .ends("rotatedKeyId"),
     step("createOwnClientId", Account, 201)
         .body(r#"{"label":"{name}","allowedDomains":["https://conformance.example"]}"#)
         .keep(&[("ownClientIdId", "/id")]),
@@ -203,7 +221,13 @@ pub(crate) const PEOPLE: &[Step] = &[
     step("updateOwnClientId", Account, 200)
         .path(&[("id", "{ownClientIdId}")])
         .body(r#"{"label":"{name}","allowedDomains":["https://conformance.example"],"status":"active"}"#),
-    step("revokeOwnClientId", Account, 200).path(&[("id", "{ownClientIdId}")]),
+    step("revokeOwnClientId", Account, 200)
+        .path(&[("id", "{ownClientIdId}")])
+        .ends("ownClientIdId"),
+];
+
+/// Where the wallet of the payer is paid, and a link by which it is.
+pub(crate) const DESTINATIONS: &[Step] = &[
     step("createOwnDestination", Wallet, 201)
         .body(r#"{"tokenAddress":"{tokenAddress}","chainId":"{chainId}"}"#)
         .keep(&[("ownDestinationId", "/destinationId")]),
@@ -213,10 +237,15 @@ pub(crate) const PEOPLE: &[Step] = &[
     step("lookUpPayoutDestination", Wallet, 200).query("walletAddress={payer}"),
     step("createSecurePayment", Wallet, 201)
         .body(r#"{"requests":[{"amount":"1"}],"reference":"{name}"}"#)
+        .needs("ownDestinationId")
         .keep(&[("ownLinkRequestId", "/requestIds/0"), ("ownToken", "/token")]),
     step("findSecurePayment", Wallet, 200).query("requestId={ownLinkRequestId}"),
-    step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownToken}")]),
-    step("deactivateOwnDestination", Wallet, 200).body(r#"{"destinationId":"{ownDestinationId}"}"#),
+    step("withdrawSecurePayment", Wallet, 200)
+        .path(&[("token", "{ownToken}")])
+        .ends("ownToken"),
+    step("deactivateOwnDestination", Wallet, 200)
+        .body(r#"{"destinationId":"{ownDestinationId}"}"#)
+        .ends("ownDestinationId"),
     step("getDestinationSigningData", Client, 200)
         .query("walletAddress={payer}&action=add&tokenAddress={tokenAddress}&chainId={chainId}")
         .keep(&[("addNonce", "/nonce")])
@@ -232,13 +261,18 @@ pub(crate) const PEOPLE: &[Step] = &[
         .signed("deactivateSignature", Signing::Data),
     step("deactivatePayeeDestination", Client, 200)
         .path(&[("destinationId", "{signedDestinationId}")])
-        .body(r#"{"signature":"{deactivateSignature}","nonce":"{deactivateNonce}"}"#),
+        .body(r#"{"signature":"{deactivateSignature}","nonce":"{deactivateNonce}"}"#)
+        .ends("signedDestinationId"),
 ];
 
 /// Links by which others pay.
 pub(crate) const LINKS: &[Step] = &[
     step("createSecurePayment", Key, 201)
-        .body(r#"{"requests":[{"destinationId":"{destinationId}","amount":"1"}],"reference":"{name}"}"#),
+        .body(r#"{"requests":[{"destinationId":"{destinationId}","amount":"1"}],"reference":"{name}"}"#)
+        .keep(&[("givenToken", "/token")]),
+    step("withdrawSecurePayment", Key, 200)
+        .path(&[("token", "{givenToken}")])
+        .ends("givenToken"),
     step("createSecurePayout", Key, 201)
         .body(r#"{"recipient":"{payee}","creatorWalletAddress":"{payer}","network":"{network}","currency":"{currency}","amount":"1","reference":"{name}"}"#)
         .keep(&[("firstToken", "/token")]),
@@ -248,7 +282,8 @@ pub(crate) const LINKS: &[Step] = &[
     step("getSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
     step("combineSecurePayouts", Key, 201)
         .body(r#"{"tokens":["{firstToken}","{secondToken}"]}"#)
-        .keep(&[("token", "/token")]),
+        .keep(&[("token", "/token")])
+        .ends("firstToken secondToken"),
     step("getSecurePayment", Key, 200).path(&[("token", "{token}")]),
     step("getSecurePaymentCalldata", Key, 200)
         .path(&[("token", "{token}")])
@@ -259,7 +294,9 @@ pub(crate) const LINKS: &[Step] = &[
     step("recordSecurePaymentIntent", Key, 200)
         .path(&[("token", "{token}")])
         .body(r#"{"txHash":"0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071","chain":"{chain}","token":"{symbol}"}"#),
-    step("withdrawSecurePayment", Key, 200).path(&[("token", "{token}")]),
+    step("withdrawSecurePayment", Key, 200)
+        .path(&[("token", "{token}")])
+        .ends("token"),
     step("previewSecurePaymentFees", Key, 200).body(r#"{"amount":"10.5","currency":"USDC","flow":"get_paid"}"#),
 ];
 
@@ -281,7 +318,8 @@ pub(crate) const PARTNERS: &[Step] = &[
     // Its endpoints are never deleted.
     step("createOrchestratorWebhook", Orchestrator, 201)
         .body(r#"{"url":"{receiver}/{name}"}"#)
-        .keep(&[("orchestratorWebhookId", "/webhook/id")]),
+        .keep(&[("orchestratorWebhookId", "/webhook/id")])
+        .unless(400, "must use https"),
     step("testOrchestratorWebhooks", Orchestrator, 200).body(r#"{"eventType":"client_id.linked"}"#),
     step("rotateOrchestratorWebhookSecret", Orchestrator, 200)
         .path(&[("id", "{orchestratorWebhookId}")])
@@ -309,6 +347,31 @@ pub(crate) const EVENTS: &[Step] = &[
     step("replayEvents", Key, 202).body(r#"{"since":"{since}","failedOnly":true}"#),
     step("searchPayments", Key, 200).query("requestId={paidRequestId}"),
     step("exportPayments", Key, 200).query("requestId={paidRequestId}&format=csv"),
+];
+
+/// What ends what a run made that was stopped before it did so itself.
+pub(crate) const LEFT: &[Step] = &[
+    step("cancelRequest", Key, 200).path(&[("requestId", "{seriesId}")]),
+    step("updateRecurringPayment", Key, 200)
+        .path(&[("id", "{recurringId}")])
+        .body(r#"{"action":"cancel"}"#),
+    step("revokeApiKey", Account, 200).path(&[("id", "{apiKeyId}")]),
+    step("revokeApiKey", Account, 200).path(&[("id", "{rotatedKeyId}")]),
+    step("revokeOwnClientId", Account, 200).path(&[("id", "{ownClientIdId}")]),
+    step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownToken}")]),
+    step("deactivateOwnDestination", Wallet, 200).body(r#"{"destinationId":"{ownDestinationId}"}"#),
+    step("withdrawSecurePayment", Key, 200).path(&[("token", "{givenToken}")]),
+    step("withdrawSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
+    step("withdrawSecurePayment", Key, 200).path(&[("token", "{secondToken}")]),
+    step("withdrawSecurePayment", Key, 200).path(&[("token", "{token}")]),
+    step("getDestinationSigningData", Client, 200)
+        .query("walletAddress={payer}&action=deactivate&tokenAddress={tokenAddress}&chainId={chainId}")
+        .needs("signedDestinationId")
+        .keep(&[("deactivateNonce", "/nonce")])
+        .signed("deactivateSignature", Signing::Data),
+    step("deactivatePayeeDestination", Client, 200)
+        .path(&[("destinationId", "{signedDestinationId}")])
+        .body(r#"{"signature":"{deactivateSignature}","nonce":"{deactivateNonce}"}"#),
 ];
 
 /// What takes away again what the run made.

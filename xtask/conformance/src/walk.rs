@@ -1,14 +1,14 @@
 //! Calls of a deployment, each held against what the documents say about it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Request;
-use xtask::machine::command;
+use xtask::machine::command::{self, POLL};
 use xtask::service::chain::Chain;
 use xtask::service::hooks::Headers;
 use xtask::service::permit;
@@ -21,6 +21,15 @@ use crate::target::Deployment;
 
 /// How often a call is repeated that came too early.
 const TRIES: usize = 4;
+
+/// After so many calls in a row that nobody answered, the others are not made.
+const UNANSWERED_MAX: u32 = 5;
+
+/// How long a service that went away may take to come back.
+const BACK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest pause between two tries of a call.
+const PAUSE_MAX: Duration = Duration::from_secs(120);
 
 /// The longest answer of a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,6 +53,10 @@ pub(crate) struct Walk<'a> {
     /// Signs for the payer, whose account it has unlocked.
     chain: Option<Chain>,
     judge: RefCell<Judge>,
+    /// Calls in a row that nobody answered.
+    unanswered: Cell<u32>,
+    /// Whether any call was answered.
+    was_there: Cell<bool>,
     /// Texts for the places in braces.
     pub(crate) values: Values,
     pub(crate) report: Report,
@@ -65,6 +78,8 @@ impl<'a> Walk<'a> {
             operations,
             chain: deployment.rpc_url.as_deref().map(Chain::at),
             judge: RefCell::default(),
+            unanswered: Cell::new(0),
+            was_there: Cell::new(false),
             values,
             report: Report::default(),
         }
@@ -87,10 +102,56 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Waits a while for a service that went away, so that what was made can be taken away.
+    pub(crate) fn wait_until_back(&self) {
+        if !self.was_there.get() {
+            return;
+        }
+        let deadline = Instant::now() + BACK_TIMEOUT;
+        while self.unanswered.get() > 0 && Instant::now() < deadline && !command::interrupted() {
+            self.unanswered.set(1);
+            std::thread::sleep(POLL);
+            if let Ok(operation) = self.operation("listCurrencies") {
+                let _ = self.call(operation, operation.path, "", &Sent::new(), "");
+            }
+        }
+    }
+
+    /// Ends what is left, without a word about what is not.
+    pub(crate) fn end(&mut self, steps: &[Step]) {
+        for step in steps {
+            let ended = self.step(step);
+            if matches!(ended, Err(Ended::Missing(_))) {
+                continue;
+            }
+            let is_gone = matches!(ended, Err(Ended::Unanswered(_)));
+            let verdict = ended.unwrap_or_else(Verdict::from);
+            self.report.add(step.operation, &step.status.to_string(), verdict);
+            // Whoever stops a run does not wait for a service that is gone, call by call.
+            if is_gone && command::interrupted() {
+                return;
+            }
+        }
+    }
+
+    /// Leaves steps out.
+    pub(crate) fn leave_out(&mut self, steps: &[Step], why: &str) {
+        for step in steps {
+            let verdict = Verdict::LeftOut(why.to_owned());
+            self.report.add(step.operation, &step.status.to_string(), verdict);
+        }
+    }
+
     /// Goes through the steps that take away what others made, after a stop too.
     pub(crate) fn take_away(&mut self, steps: &[Step]) {
+        let mut is_gone = false;
         for step in steps {
-            let verdict = self.step(step).unwrap_or_else(Verdict::from);
+            let ended = match is_gone {
+                true => Err(Ended::Missing(Missing(STOPPED.to_owned()))),
+                false => self.step(step),
+            };
+            is_gone |= matches!(ended, Err(Ended::Unanswered(_))) && command::interrupted();
+            let verdict = ended.unwrap_or_else(Verdict::from);
             self.report.add(step.operation, &step.status.to_string(), verdict);
         }
     }
@@ -117,8 +178,12 @@ impl<'a> Walk<'a> {
             });
         }
         let verdict = self.judged(operation, &exchange, step.status);
-        if verdict == Verdict::Held {
+        // What was made has to be taken away, also where its answer was not as it should be.
+        if (200..300).contains(&exchange.status) {
             self.keep(step, &exchange);
+            for name in step.ends.unwrap_or_default().split(' ') {
+                self.values.remove(name);
+            }
         }
         Ok(verdict)
     }
@@ -163,6 +228,9 @@ impl<'a> Walk<'a> {
         let mark = if query.is_empty() { "" } else { "?" };
         let url = format!("{}{path}{mark}{query}", operation.base_url);
         let method = operation.method.to_uppercase();
+        if self.unanswered.get() >= UNANSWERED_MAX {
+            bail!("{method} {path}: not called, since nobody answered the {UNANSWERED_MAX} calls before");
+        }
         for _ in 0..TRIES {
             let mut request = Request::builder().method(method.as_str()).uri(&url);
             for (name, value) in headers {
@@ -174,6 +242,11 @@ impl<'a> Walk<'a> {
             } else {
                 self.agent.run(request.body(())?)
             };
+            self.unanswered.set(match response {
+                Ok(_) => 0,
+                Err(_) => self.unanswered.get() + 1,
+            });
+            self.was_there.set(self.was_there.get() || response.is_ok());
             let mut response = response.with_context(|| format!("{method} {path}"))?;
             let status = response.status().as_u16();
             let headers: Headers = response
@@ -183,7 +256,7 @@ impl<'a> Walk<'a> {
                 .collect();
             if status == 429 {
                 let wait = headers.get("retry-after").and_then(|seconds| seconds.parse().ok());
-                std::thread::sleep(Duration::from_secs(wait.unwrap_or(1)));
+                wait_out(Duration::from_secs(wait.unwrap_or(1))).with_context(|| format!("{method} {path}"))?;
                 continue;
             }
             let is_stream = headers.get("content-type").is_some_and(|kind| kind.starts_with(STREAM));
@@ -380,6 +453,21 @@ fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Resul
             chain.sign_data(payer, &data)
         }
     }
+}
+
+/// Waits until a call may come again. Errors: that takes too long, or the run is stopped.
+fn wait_out(pause: Duration) -> Result<()> {
+    if pause > PAUSE_MAX {
+        bail!("answered 429, and may be called again after {} s", pause.as_secs());
+    }
+    let end = Instant::now() + pause;
+    while Instant::now() < end {
+        if command::interrupted() {
+            bail!("{STOPPED}");
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// Reads a stream up to the end of the first message that says something.
