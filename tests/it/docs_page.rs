@@ -536,6 +536,8 @@ async fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() 
     ] {
         judge(SECRET, body, header, next, is_good);
     }
+    // A receiver whose secret was never set believes nobody.
+    judge("", BODY, &signature("", BODY), "", false);
     // Deliveries of this service, before and during a rotation.
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
