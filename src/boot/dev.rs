@@ -168,18 +168,33 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
         block_time,
         ..Options::default()
     };
-    let chain = Arc::new(Devnet::start(options).await.context("local chain")?);
     let kept = arguments.data.clone();
     let folder = kept
         .clone()
         .unwrap_or_else(|| std::env::temp_dir().join(format!("prs-dev-{}", std::process::id())));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let _lock = lock(&folder)?;
+    let chain = Arc::new(Devnet::start(options).await.context("local chain")?);
     let result = serve_on(arguments, &chain, &folder).await;
     if kept.is_none() {
         // The folder is ours alone; what cannot be removed is left to the system.
         let _ = std::fs::remove_dir_all(&folder);
     }
     result
+}
+
+/// Keeps a folder for this process: two of them have two chains, and the database of one would hold payments of the other.
+fn lock(folder: &std::path::Path) -> anyhow::Result<std::fs::File> {
+    let path = folder.join("dev.lock");
+    let lock = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => anyhow::bail!(
+            "--data: {} belongs to another `prs dev` that runs; give this one a folder of its own",
+            folder.display()
+        ),
+        Err(std::fs::TryLockError::Error(error)) => Err(error).with_context(|| path.display().to_string()),
+    }
 }
 
 async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {

@@ -373,6 +373,24 @@ async fn production_refuses_a_database_that_prs_dev_made() {
     assert!(said.contains("database.url: `prs dev` made this database"), "{said}");
 }
 
+#[test]
+fn a_folder_belongs_to_one_prs_dev_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let mut second = program::prs(folder.path());
+    second
+        .args(["dev", "--json", "--port", "0", "--data"])
+        .arg(folder.path());
+    let output = second.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("belongs to another `prs dev`"),
+        "{said}"
+    );
+    drop(dev);
+    Dev::start(folder.path());
+}
+
 #[tokio::test]
 async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told() {
     prs::adapters::install_tls();
@@ -476,6 +494,9 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
         "payee": PAYEE, "payer": PAYER, "currency": "FAU-sepolia",
     });
     assert_eq!(lent, expected);
+    // Opened by the other name of this machine, the page says so when it sends something.
+    let by_name = keys(&[("host", "localhost:8080"), ("origin", "http://localhost:8080")]).await;
+    assert_eq!(by_name.0, 200);
     for headers in [
         vec![("host", "localhost:8080"), ("sec-fetch-site", "cross-site")],
         vec![("host", "localhost:8080"), ("sec-fetch-site", "same-site")],

@@ -52,13 +52,23 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(in crate::http) fn require_own_origin(request: &Request, own: &str) -> Result<(), Problem> {
     let call = call_origin(request);
     let is_own = match call.origin {
-        Some(origin) => origin == own,
+        Some(origin) => origin == own || is_own_loopback(request, origin),
         None => call.is_same_origin || !is_browser(request),
     };
     if is_own && is_own_host(request, own) {
         return Ok(());
     }
     Err(Refusal::forbidden("Only pages of this service may call this, by its own address").into())
+}
+
+/// Whether a page is one of this machine, and was loaded under the name by which it calls.
+fn is_own_loopback(request: &Request, origin: &str) -> bool {
+    let Some(page) = origin.strip_prefix("http://") else {
+        return false;
+    };
+    let host = page.parse::<Authority>();
+    let is_loopback = host.is_ok_and(|host| LOOPBACK.iter().any(|name| host.host().eq_ignore_ascii_case(name)));
+    is_loopback && only(request, header::HOST.as_str()).is_some_and(|host| host.eq_ignore_ascii_case(page))
 }
 
 /// Whether the call names the host of `own`, or this machine by a name of its own.
