@@ -85,23 +85,56 @@ async fn finds(reader: &Reader) {
     reader.open("/docs/").await;
     let visible =
         "[...document.querySelectorAll('.group details')].filter((one) => one.offsetParent).map((one) => one.id)";
+    let search = |words: &str| {
+        format!(
+            "const field = document.getElementById('search'); field.value = '{words}'; \
+             field.dispatchEvent(new Event('input'));"
+        )
+    };
+    // By the name alone, and by a word of the description alone.
+    for (words, id) in [
+        ("getsecure calldata", "getSecurePaymentCalldata"),
+        ("screening error", "kyt.screening.completed"),
+    ] {
+        reader.js(&search(words)).await;
+        let found = reader.js(&format!("return {visible};")).await;
+        same(found, serde_json::json!([id]), words);
+        same(
+            reader.text("document.getElementById('found').textContent").await,
+            "1 found".to_owned(),
+            "the count",
+        );
+    }
+    reader.js(&search("idempotency")).await;
+    reader
+        .until("document.getElementById('createRequest').offsetParent")
+        .await;
+    reader.js(&search("xyzzy")).await;
+    reader
+        .until("document.querySelector('#nothing a[href*=scalar]').offsetParent")
+        .await;
+    // What cannot be decoded is no link, and a link shows what the search had hidden.
     reader
         .js(
-            "const field = document.getElementById('search'); field.value = 'calldata link'; \
-             field.dispatchEvent(new Event('input'));",
+            "window.flaws = []; addEventListener('error', (event) => window.flaws.push(event.message)); \
+             addEventListener('hashchange', () => { window.followed = location.hash; }); location.hash = '%';",
         )
         .await;
-    let found = reader.js(&format!("return {visible};")).await;
-    same(found, serde_json::json!(["getSecurePaymentCalldata"]), "the search");
+    reader.until("window.followed === '#%'").await;
     same(
-        reader.text("document.getElementById('found').textContent").await,
-        "1 found".to_owned(),
-        "the count",
+        reader.js("return window.flaws;").await,
+        serde_json::json!([]),
+        "a broken link",
     );
+    reader.js("location.hash = 'createPayout';").await;
     reader
-        .js("const field = document.getElementById('search'); field.value = 'xyzzy'; field.dispatchEvent(new Event('input'));")
+        .until("document.querySelector('#createPayout[open]')?.offsetParent")
         .await;
-    reader.until("!document.getElementById('nothing').hidden").await;
+    same(
+        reader.text("document.getElementById('search').value").await,
+        String::new(),
+        "the search after a link",
+    );
     // A link that was kept from when Swagger UI stood here leads to the operation too.
     for link in ["/docs/#createPayout", "/docs/#/Payouts/createPayout"] {
         reader.open(link).await;
@@ -126,6 +159,18 @@ async fn finds(reader: &Reader) {
             .await,
         true.into(),
         "one language at a time",
+    );
+    // Chosen beside the samples of verification, the language is that of all samples.
+    reader.click("input[name=verifying][value=rust]").await;
+    reader
+        .until("document.querySelector('[data-language=rust]:not([hidden]) .copy')")
+        .await;
+    same(
+        reader
+            .js("return document.querySelector('input[name=language]:checked').value;")
+            .await,
+        "rust".into(),
+        "both choices agree",
     );
     reader.fetched_only_here("the overview").await;
 }

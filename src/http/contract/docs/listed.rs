@@ -60,6 +60,8 @@ pub(super) struct Operation {
     pub(super) path: String,
     /// What it does, in a few words.
     pub(super) summary: String,
+    /// What else it is found by: its description and the names of its parameters.
+    pub(super) says: String,
 }
 
 /// An event.
@@ -71,10 +73,25 @@ pub(super) struct Event {
     pub(super) document: &'static str,
     /// What happened, in a few words.
     pub(super) summary: String,
+    /// What else it is found by: its description and the names of its parameters.
+    pub(super) says: String,
 }
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The description of an operation and the names of its parameters, which the document may have in one place for all.
+fn said(document: &Value, operation: &Value) -> String {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let names = parameters.filter_map(|parameter| {
+        let pointer = parameter["$ref"].as_str().and_then(|link| link.strip_prefix('#'));
+        let parameter = pointer.map_or(Some(parameter), |pointer| document.pointer(pointer));
+        parameter?["name"].as_str()
+    });
+    let description = operation["description"].as_str();
+    let all: Vec<&str> = description.into_iter().chain(names).collect();
+    all.join(" ")
 }
 
 impl Listed {
@@ -93,6 +110,7 @@ impl Listed {
                         method,
                         path: path.clone(),
                         summary: text(&found["summary"]),
+                        says: said(&document, found),
                     });
                 }
             }
@@ -101,6 +119,7 @@ impl Listed {
                     key: key.clone(),
                     document: address,
                     summary: text(&item["post"]["summary"]),
+                    says: said(&document, &item["post"]),
                 });
             }
         }
@@ -144,8 +163,12 @@ mod tests {
             "tags": [{ "name": "Events", "description": "The log" }],
             "paths": { "/a": operation("Events", "a"), "/b": operation("Novelties", "b"), "/c": operation("Requests", "c") },
         });
+        let mut last = operation("Events", "d");
+        last["get"]["description"] = "Follows it".into();
+        last["get"]["parameters"] = json!([{ "$ref": "#/components/parameters/Key" }, { "name": "limit" }]);
         let second = json!({
-            "paths": { "/d": operation("Events", "d") },
+            "paths": { "/d": last },
+            "components": { "parameters": { "Key": { "name": "idempotency-key" } } },
             "webhooks": { "paid": { "post": { "summary": "It is paid" } } },
         });
         let documents: [Document; 3] = [
@@ -163,6 +186,7 @@ mod tests {
             .map(|one| (one.id.as_str(), one.document))
             .collect();
         assert_eq!(places, [("a", "/1.json"), ("d", "/2.json")]);
+        assert_eq!(events.operations[1].says, "Follows it idempotency-key limit");
         assert_eq!(
             (events.about.as_str(), listed.events[0].key.as_str()),
             ("The log", "paid")

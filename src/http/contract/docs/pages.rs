@@ -276,6 +276,18 @@ fn first(has_room: bool) -> Markup {
     }
 }
 
+/// The choice of a language; `name` is that of this group of buttons, as the page has the choice twice.
+fn languages(name: &str) -> Markup {
+    html! {
+        fieldset.languages hidden {
+            legend { "Samples in" }
+            @for (code, shown, _) in LANGUAGES {
+                label { input type="radio" name=(name) value=(code); (shown) }
+            }
+        }
+    }
+}
+
 fn operations(listed: &Listed) -> Markup {
     html! {
         section.part aria-labelledby="operations" {
@@ -285,15 +297,13 @@ fn operations(listed: &Listed) -> Markup {
                     label for="search" { "Search operations and events" }
                     input #search type="search" autocomplete="off" spellcheck="false";
                 }
-                fieldset.languages #languages hidden {
-                    legend { "Samples in" }
-                    @for (code, name, _) in LANGUAGES {
-                        label { input type="radio" name="language" value=(code); (name) }
-                    }
-                }
+                (languages("language"))
             }
             p.quiet #found role="status" {}
-            p #nothing hidden { "Nothing has this name. Try a part of a path, such as " code { "/pay" } "." }
+            p #nothing hidden {
+                "No operation and no event says this. Try a part of a path, such as " code { "/pay" } ", or "
+                a href=(Guest::Scalar.address("v2")) { "search the whole document in Scalar" } "."
+            }
             @for group in &listed.groups {
                 (shown(group))
             }
@@ -318,7 +328,7 @@ fn shown(group: &Group) -> Markup {
                         span.title { (operation.summary) }
                         code { (operation.path) }
                     }
-                    div.inside {}
+                    div.inside data-says=(operation.says) {}
                     div.ways {
                         @for guest in [Guest::Swagger, Guest::Scalar] {
                             a href=(guest.link(&group.name, operation)) { "Open in " (guest.name()) }
@@ -338,6 +348,7 @@ fn webhooks(events: &[Event]) -> Markup {
                 "Each event is one POST to every endpoint that you registered. Anybody can send one to your address, so check \
                  the signature before you believe it: the HMAC-SHA-256 of the body, as it came, under the secret of the endpoint."
             }
+            (languages("verifying"))
             @for (code, name, text) in LANGUAGES {
                 div.listing data-language=(code) {
                     pre tabindex="0" role="region" aria-label={ "Verify a webhook in " (if code == "curl" { "a shell" } else { name }) } {
@@ -359,7 +370,7 @@ fn webhooks(events: &[Event]) -> Markup {
                             span.title { (event.summary) }
                             code { (event.key) }
                         }
-                        div.inside {}
+                        div.inside data-says=(event.says) {}
                     }
                 }
             }

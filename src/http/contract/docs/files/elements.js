@@ -24,8 +24,8 @@ const list = (text) => el('ul', {}, text.slice(2).split('\n- ').map((item) => el
 /** Paragraphs and lists of a description. */
 export const prose = (text) => text.split(/\n\s*\n/).map((part) => (part.startsWith('- ') ? list(part) : el('p', {}, words(part))));
 
-/** Code that can be copied; `name` says to a screen reader what it is. */
-export function listing(text, name) {
+/** What copies a text, to stand in its listing; `name` says to a screen reader what it is. */
+export function copier(text, name) {
   const copied = el('span', { class: 'unseen', role: 'status' });
   const copy = async (event) => {
     try {
@@ -39,6 +39,11 @@ export function listing(text, name) {
       copied.textContent = '';
     }, 1500);
   };
-  const button = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${name}`, onclick: copy }, 'Copy');
-  return el('div', { class: 'listing' }, el('pre', { tabindex: '0', role: 'region', 'aria-label': name }, el('code', {}, text)), button, copied);
+  return [el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${name}`, onclick: copy }, 'Copy'), copied];
+}
+
+/** Code that can be copied; `name` says to a screen reader what it is. */
+export function listing(text, name) {
+  const shown = el('pre', { tabindex: '0', role: 'region', 'aria-label': name }, el('code', {}, text));
+  return el('div', { class: 'listing' }, shown, copier(text, name));
 }

@@ -94,6 +94,9 @@ async function pay(place, keys) {
     list.append(el('li', { 'data-stage': name }, el('span', {}, text), el('span', { class: 'when' }, `${ms} ms`)));
   };
   place.replaceChildren(el('div', { role: 'log', 'aria-label': 'The payment' }, list));
+  // What comes is told below the button, where a small window ends.
+  const isCalm = matchMedia('(prefers-reduced-motion: reduce)').matches;
+  list.scrollIntoView({ block: 'nearest', behavior: isCalm ? 'instant' : 'smooth' });
   const hashes = await send(prepared.transactions);
   tell('sent', `Sent: ${hashes.at(-1).slice(0, 18)}…`);
   const until = begun + PATIENCE_MS;

@@ -1,6 +1,6 @@
 // The overview: samples and examples of operations as they are opened, search, and the language of all samples.
 
-import { byId, el, listing, prose } from './elements.js';
+import { byId, copier, el, listing, prose } from './elements.js';
 import * as first from './first.js';
 import { answered, lent } from './room.js';
 import { LANGUAGES, call, sample, success } from './samples.js';
@@ -42,7 +42,7 @@ function speak(code) {
   } catch {
     // As above.
   }
-  for (const radio of document.querySelectorAll('input[name=language]')) radio.checked = radio.value === code;
+  for (const radio of document.querySelectorAll('.languages input')) radio.checked = radio.value === code;
   for (const one of document.querySelectorAll('[data-language]')) one.hidden = one.dataset.language !== code;
   for (const one of document.querySelectorAll('details[open][data-operation]')) open(one);
   first.show(language);
@@ -91,7 +91,8 @@ function search() {
   for (const group of document.querySelectorAll('.group')) {
     let isEmpty = true;
     for (const one of group.querySelectorAll('details')) {
-      const text = `${group.dataset.name} ${one.id} ${one.querySelector('summary').textContent}`.toLowerCase();
+      const { says } = one.querySelector('.inside').dataset;
+      const text = `${group.dataset.name} ${one.id} ${one.querySelector('summary').textContent} ${says}`.toLowerCase();
       one.hidden = !wanted.every((word) => text.includes(word));
       if (one.hidden) continue;
       isEmpty = false;
@@ -106,11 +107,22 @@ function search() {
 
 // Deep links
 
+/** What the address names. Links to Swagger UI once led here: `#/Requests/createRequest`. */
+function named() {
+  try {
+    return decodeURIComponent(location.hash.slice(1)).split('/').at(-1);
+  } catch {
+    // What cannot be decoded is no link of ours.
+    return '';
+  }
+}
+
 function follow() {
-  // Links to Swagger UI once led here: `#/Requests/createRequest`.
-  const id = decodeURIComponent(location.hash.slice(1)).split('/').at(-1);
-  const one = id && byId(id);
+  const one = byId(named());
   if (one?.localName !== 'details') return;
+  // A search that does not find it would hide it.
+  byId('search').value = '';
+  search();
   one.open = true;
   one.scrollIntoView();
 }
@@ -123,8 +135,14 @@ for (const one of document.querySelectorAll('details[data-operation]')) {
   });
 }
 byId('search').addEventListener('input', search);
-byId('languages').hidden = false;
-byId('languages').addEventListener('change', (event) => speak(event.target.value));
+for (const languages of document.querySelectorAll('.languages')) {
+  languages.hidden = false;
+  languages.addEventListener('change', (event) => speak(event.target.value));
+}
+for (const one of document.querySelectorAll('.listing[data-language]')) {
+  const shown = one.querySelector('pre');
+  one.append(...copier(shown.textContent, shown.getAttribute('aria-label')));
+}
 addEventListener('hashchange', follow);
 first.begin(read);
 speak(language);

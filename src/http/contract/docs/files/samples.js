@@ -139,7 +139,7 @@ function python(call) {
     if (!variable) return JSON.stringify(prefix + value);
     return prefix ? `f"${prefix}{os.environ['${variable}']}"` : `os.environ["${variable}"]`;
   };
-  const modules = ['urllib.request'];
+  const modules = ['urllib.error', 'urllib.request'];
   if (headers.some((one) => one.variable)) modules.unshift('os');
   if (body !== undefined || isJson(call)) modules.unshift('json');
   const options = [JSON.stringify(url)];
@@ -151,10 +151,12 @@ function python(call) {
   if (body !== undefined) options.push(`data=json.dumps(${literal(body, '    ')}).encode()`);
   const asked = `request = urllib.request.Request(\n    ${options.join(',\n    ')},\n)\n`;
   const read = isStream(call)
-    ? '    for line in response:\n        print(line.decode(), end="")'
-    : `    print(response.status, ${isJson(call) ? 'json.load(response)' : 'response.read().decode()'})`;
+    ? '        for line in response:\n            print(line.decode(), end="")'
+    : `        print(response.status, ${isJson(call) ? 'json.load(response)' : 'response.read().decode()'})`;
+  // A refusal is raised, and its text says less than its body.
+  const refused = 'except urllib.error.HTTPError as refusal:\n    print(refusal.code, refusal.read().decode())';
   const begin = modules.map((name) => `import ${name}`).join('\n');
-  return `${begin}\n\n${asked}with urllib.request.urlopen(request) as response:\n${read}`;
+  return `${begin}\n\n${asked}try:\n    with urllib.request.urlopen(request) as response:\n${read}\n${refused}`;
 }
 
 // Go

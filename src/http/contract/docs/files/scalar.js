@@ -1,12 +1,18 @@
 // Scalar over the document that the address names, with our samples, and the credentials that `prs dev` lends.
 
+import { el } from './elements.js';
 import { compare } from './order.js';
 import { answered, lent } from './room.js';
 import { HIGHLIGHTS, LANGUAGES, call, sample } from './samples.js';
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch'];
-const { address } = document.getElementById('ui').dataset;
-const [contract, keys] = await Promise.all([fetch(address).then(answered), lent().catch(() => null)]);
+const place = document.getElementById('ui');
+const { address } = place.dataset;
+const read = fetch(address).then(answered);
+const [contract, keys] = await Promise.all([read, lent().catch(() => null)]).catch((error) => {
+  place.append(el('p', { class: 'bad page', role: 'alert' }, `The document could not be read: ${error.message}`));
+  throw error;
+});
 
 for (const [path, item] of Object.entries(contract.paths ?? {})) {
   for (const method of METHODS.filter((one) => item[one])) {

@@ -1,10 +1,15 @@
 // Swagger UI over the document that the address names, with the credentials that `prs dev` lends.
 
+import { el } from './elements.js';
 import { compare } from './order.js';
 import { answered, lent } from './room.js';
 
-const { address, keeps } = document.getElementById('ui').dataset;
-const contract = await fetch(address).then(answered);
+const place = document.getElementById('ui');
+const { address, keeps } = place.dataset;
+const contract = await fetch(address).then(answered).catch((error) => {
+  place.append(el('p', { class: 'bad page', role: 'alert' }, `The document could not be read: ${error.message}`));
+  throw error;
+});
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const paint = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', paint);
