@@ -135,7 +135,7 @@ impl Accounts {
     /// succeeds.
     ///
     /// When: somebody leaves
-    /// Needs: the cookie or the Bearer token
+    /// Needs: the cookie or the Bearer token that is to end
     /// Next: `POST /v1/auth/login`, or `POST /v1/auth/wallet/challenge`, to come back
     /// 200: There is no session any more, and the cookie is cleared
     /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header

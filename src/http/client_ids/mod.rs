@@ -20,7 +20,7 @@ impl ClientIds {
     /// are made with it belong to it.
     ///
     /// When: a page or a simple backend of yours is to call this service
-    /// Needs: an API key; the pages that may use it
+    /// Needs: the pages that may use it
     /// Next: send it as `x-client-id`, and register an endpoint for it with `POST /v1/webhook`
     /// 201: The new client ID
     /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
@@ -58,7 +58,7 @@ impl ClientIds {
     /// With its fee and expiries, revoked or not.
     ///
     /// When: you show the settings of one
-    /// Needs: the id of its row
+    /// Needs: the `id` that its creation answered
     /// Next: `PUT /v2/client-ids/{id}`
     /// 200: Everything about the client ID
     /// 404: Client ID not found
@@ -79,7 +79,7 @@ impl ClientIds {
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
     ///
     /// When: its pages, limits or fee change
-    /// Needs: the id of its row
+    /// Needs: the `id` that its creation answered
     /// Next: nothing; the next call is judged by what is set
     /// 200: The client ID as it is now
     /// 404: Client ID not found
@@ -101,8 +101,8 @@ impl ClientIds {
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
     ///
-    /// When: it is misused or no longer needed
-    /// Needs: the id of its row
+    /// When: a client ID is misused or no longer needed
+    /// Needs: the `id` that its creation answered
     /// Next: `POST /v2/client-ids` for a new one
     /// 200: The client ID is revoked, for good
     /// 404: Client ID not found

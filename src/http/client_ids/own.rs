@@ -53,7 +53,7 @@ impl OwnClientIds {
     /// Revoked ones too.
     ///
     /// When: you show the settings of one
-    /// Needs: the id of its row
+    /// Needs: the `id` that its creation answered
     /// Next: `PUT /v1/client-ids/{id}`
     /// 200: The client ID
     /// 404: Client ID not found
@@ -74,7 +74,7 @@ impl OwnClientIds {
     /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
     ///
     /// When: its pages, limits, fee or destination change
-    /// Needs: the id of its row
+    /// Needs: the `id` that its creation answered
     /// Next: nothing; the next call is judged by what is set
     /// 200: The client ID as it is now
     /// 404: Client ID not found
@@ -96,8 +96,8 @@ impl OwnClientIds {
     ///
     /// For good: it is refused from the next call on. A second time changes nothing.
     ///
-    /// When: it is misused or no longer needed
-    /// Needs: the id of its row
+    /// When: a client ID is misused or no longer needed
+    /// Needs: the `id` that its creation answered
     /// Next: `POST /v1/client-ids` for a new one
     /// 200: The client ID is revoked, for good
     /// 404: Client ID not found

@@ -47,9 +47,9 @@ fn credentials(operation: &Value) -> String {
         .iter()
         .map(|scheme| match scheme {
             Scheme::ClientId if is_closed_to_pages => {
-                format!("`{}` of a client ID without allowed domains", scheme.carrier())
+                format!("`{}` of a client ID without allowed domains", scheme.in_words())
             }
-            _ => format!("`{}`", scheme.carrier()),
+            _ => format!("`{}`", scheme.in_words()),
         })
         .collect();
     match carriers.is_empty() {

@@ -67,13 +67,22 @@ schemes! {
 
 /// What a caller reads whose credential does not open an operation.
 pub(in crate::http) fn needs(accepted: &[Scheme]) -> String {
-    let carriers: Vec<&str> = accepted.iter().map(|scheme| scheme.carrier()).collect();
+    let carriers: Vec<String> = accepted.iter().map(|scheme| scheme.in_words()).collect();
     format!("This operation needs {}", carriers.join(" or "))
 }
 
 impl Scheme {
-    /// The header or cookie that carries it, in words of the documents.
-    pub(in crate::http) const fn carrier(self) -> &'static str {
+    /// What a call has to carry, for people.
+    pub(in crate::http) fn in_words(self) -> String {
+        match self.facts().0 {
+            Header(name) => name.to_owned(),
+            Bearer => "authorization: Bearer".to_owned(),
+            Cookie(name) => format!("cookie: {name}"),
+        }
+    }
+
+    /// The header or cookie that carries it.
+    const fn carrier(self) -> &'static str {
         match self.facts().0 {
             Header(name) | Cookie(name) => name,
             Bearer => "authorization",

@@ -151,7 +151,7 @@ impl Payers {
     ///
     /// When: it is known to which account a payer is paid out
     /// Needs: a payer of `POST /v2/payer`
-    /// Next: once approved, `POST /v2/request` with `isCryptoToFiatAvailable`, and name it in `GET /v2/request/{requestId}/pay`
+    /// Next: once approved, `POST /v2/request` with `isCryptoToFiatAvailable`, and give its id as `paymentDetailsId` of `GET /v2/request/{requestId}/pay`
     /// Events: `payment_detail.updated` with each change
     /// 201: The account
     /// 404: Payer with client user ID user-1042 not found

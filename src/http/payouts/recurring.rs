@@ -23,7 +23,7 @@ impl RecurringPayouts {
     /// ID may still ask for, whoever calls.
     ///
     /// When: the payer has signed the permit
-    /// Needs: the transactions of `POST /v2/payouts` mined, and the signature
+    /// Needs: the transactions of `POST /v2/payouts` mined, and the signature; for a client ID with allowed domains a payment that it made
     /// Next: `GET /v2/payouts/recurring/{id}` shows each payment
     /// Events: `payment.confirmed` for each payment, `payment.failed` when one could not be executed
     /// 201: The recurring payment is active

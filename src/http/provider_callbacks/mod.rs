@@ -25,7 +25,7 @@ impl ProviderCallbacks {
     /// taken and changes nothing, so every call may be repeated until it is answered with 200.
     ///
     /// When: identity, account or payout changed at the partner
-    /// Needs: the three headers
+    /// Needs: the headers `x-offramp-time`, `x-offramp-id` and `x-offramp-signature`
     /// Next: nothing; the news is told on
     /// Events: `compliance.updated`, `payment_detail.updated`, `payment.processing` and what follows of them
     /// 200: It was taken

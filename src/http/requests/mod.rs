@@ -115,7 +115,7 @@ impl Requests {
     /// it. Resumed, it goes on with the next period; those that began meanwhile are left out.
     ///
     /// When: a subscription pauses or goes on
-    /// Needs: a request with `recurrence`
+    /// Needs: a request with `recurrence`; for a client ID with allowed domains one that it made
     /// Next: `GET /v2/request/{requestId}` shows the setting
     /// Events: none by itself; `request.recurring` follows again once it is resumed
     /// 200: What the request is set to now

@@ -69,7 +69,7 @@ impl SecurePayments {
     /// The newest link of one of your requests, with what only you may see. For people who signed in.
     ///
     /// When: you lost the link of a request, or want to see who was screened
-    /// Needs: a session, and a request of a link
+    /// Needs: a request of a link
     /// Next: hand out its address again, or `POST /v2/secure-payments/{token}/withdraw`
     /// 200: The link
     /// 404: No secure payment found for this request ID

@@ -148,7 +148,7 @@ pub struct WebhookList {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct TestWebhookBody {
-    /// Kind of the event. Example: `payment.confirmed`
+    /// Kind of the event: any of those that webhooks are sent for, but `client_id.linked` and `kyt.screening.completed`, which orchestrators receive. Example: `payment.confirmed`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub event_type: String,
     /// For calls with an API key or a session: the client ID whose endpoints are tested; absent, those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
