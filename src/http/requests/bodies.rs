@@ -202,7 +202,7 @@ pub struct RequestFee {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RequestStatusView {
-    /// Whether the whole amount has arrived and is final. Example: `true`
+    /// Whether the whole amount has arrived and is final. Example: `false`
     pub has_been_paid: bool,
     /// Reference that its payments carry on chain
     pub payment_reference: ReferenceText,
@@ -257,7 +257,7 @@ pub struct RequestStatusView {
     pub invoice_currency: CurrencyIdText,
     /// Id of the payment currency
     pub payment_currency: CurrencyIdText,
-    /// Paid so far and final, in the invoice currency
+    /// Paid so far and final, in the invoice currency. Example: `0`
     pub paid_amount: AmountText,
     /// Paid beyond the requested amount; absent when nothing is. Example: `0.5`
     pub excess_amount: Option<AmountText>,
@@ -311,7 +311,7 @@ pub struct RequestSummaryRow {
     pub invoice_currency: CurrencyIdText,
     /// Id of the payment currency
     pub payment_currency: CurrencyIdText,
-    /// Whether the whole amount has arrived. Example: `true`
+    /// Whether the whole amount has arrived. Example: `false`
     pub has_been_paid: bool,
     /// State
     pub status: OrNull<RequestStatus>,
