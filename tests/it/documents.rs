@@ -113,13 +113,17 @@ fn what_is_said_about_credentials_names_those_that_open_the_operation() {
     for document in documents() {
         let carrier = |scheme: &str| {
             let scheme = &document["components"]["securitySchemes"][scheme];
-            scheme["name"].as_str().unwrap_or("authorization")
+            match (scheme["name"].as_str(), scheme["in"].as_str()) {
+                (Some(name), Some("cookie")) => format!("cookie: {name}"),
+                (Some(name), _) => name.to_owned(),
+                (None, _) => "authorization: Bearer".to_owned(),
+            }
         };
         let items = document["paths"].as_object().expect("paths").values();
         for operation in items.flat_map(|item| item.as_object().expect("operations").values()) {
             let security = operation["security"].as_array().into_iter().flatten();
             let schemes = security.flat_map(|any| any.as_object().expect("schemes").keys());
-            let carriers: Vec<&str> = schemes.map(|scheme| carrier(scheme)).collect();
+            let carriers: Vec<String> = schemes.map(|scheme| carrier(scheme)).collect();
             if carriers.is_empty() {
                 continue;
             }
