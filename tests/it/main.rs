@@ -50,6 +50,7 @@ mod idempotency;
 mod leaders;
 mod links;
 mod links_access;
+mod links_calldata;
 mod links_caps;
 mod links_credentials;
 mod links_fees;

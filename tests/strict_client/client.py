@@ -212,6 +212,7 @@ class Step:
     data: str
     to: str
     value: BigNumber
+    chainId: int
 
 
 @dataclass

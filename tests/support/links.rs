@@ -157,7 +157,8 @@ impl TestApp {
 pub fn link_transactions(calldata: &Value) -> Vec<(EvmAddress, Vec<u8>, U256)> {
     let step = |step: &Value| {
         let text = |value: &Value| value.as_str().expect("text").to_owned();
-        let value = U256::from_str_radix(text(&step["value"]["hex"]).trim_start_matches("0x"), 16).expect("a number");
+        let value = U256::from_str_radix(text(&step["value"]).trim_start_matches("0x"), 16).expect("a number");
+        assert!(step["chainId"].is_u64(), "{step}");
         let data = hex::decode(text(&step["data"])).expect("hexadecimal");
         (text(&step["to"]).parse().expect("an address"), data, value)
     };

@@ -109,6 +109,8 @@ impl Payments {
 /// Requests with the transactions that pay them all.
 #[derive(Debug, Clone)]
 pub struct BatchPayout {
+    /// Where they are paid.
+    pub network: Network,
     /// The requests, in the order of the call.
     pub requests: Vec<Request>,
     /// Approvals, to be sent first.
@@ -125,6 +127,7 @@ struct Due {
 
 /// What is handed out, and how each request is paid by it.
 struct Prepared {
+    network: Network,
     plans: Vec<Planned>,
     approvals: Vec<Step>,
     payment: Step,
@@ -363,6 +366,7 @@ async fn prepared(ctx: &Ctx, caller: &PlatformCaller, due: &[Due], input: &NewBa
         let approvals = batch.approvals(Allowing::Everything, |token| allowances.get(token).copied());
         let payment = batch.step();
         Ok(Prepared {
+            network,
             plans,
             approvals,
             payment,
@@ -448,6 +452,7 @@ async fn commit(
         }
     }
     let payout = BatchPayout {
+        network: prepared.network,
         requests: due.into_iter().map(|due| due.request).collect(),
         approvals: prepared.approvals,
         payment: prepared.payment,

@@ -49,6 +49,8 @@ pub struct Planned {
 /// What is handed out for a request.
 #[derive(Debug, Clone)]
 pub struct Handout {
+    /// Where it is paid.
+    pub network: Network,
     /// How it is paid.
     pub planned: Planned,
     /// What the payer signs.
@@ -109,6 +111,7 @@ pub async fn assembled(
         None => assemble(plan, standing.as_ref(), allowing),
     };
     Ok(Handout {
+        network,
         ends_at: planned.quote.map(|quote| quote.until),
         planned,
         calldata,

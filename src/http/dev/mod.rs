@@ -21,12 +21,7 @@ use crate::{
             refresh,
         },
     },
-    http::{
-        contract::described::Described,
-        forms::calldata::{BigNumber, Transaction},
-        gate::page::require_own_origin,
-        operation::*,
-    },
+    http::{contract::described::Described, forms::calldata::BigNumber, gate::page::require_own_origin, operation::*},
     ports::{
         off_ramp::OffRampControls,
         rates::RateControls,
@@ -217,12 +212,24 @@ pub struct KeysLent {
     pub currency: CurrencyIdText,
 }
 
+/// A transaction of an answer.
+#[derive(Debug, Clone, Object)]
+pub struct WalletTransaction {
+    /// Encoded call
+    #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
+    pub data: String,
+    /// Contract that is called
+    pub to: WalletText,
+    /// Native coin that goes with it, in its smallest unit
+    pub value: BigNumber,
+}
+
 /// What the wallet of the local chain signs.
 #[derive(Debug, Clone, Object)]
 pub struct SignBody {
     /// The transactions of an answer, in its order
     #[oai(validator(min_items = 1, max_items = 100))]
-    pub transactions: Vec<Transaction>,
+    pub transactions: Vec<WalletTransaction>,
 }
 
 /// What the wallet sent.
@@ -233,12 +240,12 @@ pub struct TransactionsSent {
     pub hashes: Vec<TxHash>,
 }
 
-fn calls(transactions: &[Transaction]) -> Result<Vec<WalletCall>, Refusal> {
+fn calls(transactions: &[WalletTransaction]) -> Result<Vec<WalletCall>, Refusal> {
     let mut checks = Checks::new();
     let mut calls = Vec::new();
     for (index, transaction) in transactions.iter().enumerate() {
         let field = |name: &str| format!("transactions[{index}].{name}");
-        let Transaction {
+        let WalletTransaction {
             data,
             to,
             value: BigNumber { hex: value, .. },

@@ -1,7 +1,7 @@
 //! Calldata as clients see it: the transactions that a payer signs, and what is known about them.
 
 use crate::{
-    domain::{calldata::Step, fees::Fee},
+    domain::{calldata::Step, fees::Fee, network::Network},
     flows::requests::planned::Handout,
     http::forms::{null::OrNull, wire::*},
 };
@@ -39,6 +39,7 @@ impl From<U256> for BigNumber {
 
 /// A transaction for the payer to sign and send.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
 pub struct Transaction {
     /// Encoded call. Example: `0xc219a14d000000000000000000000000370de27fdb7d1ff1e1baa7d11c5820a324cf623c00000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c800000000000000000000000000000000000000000000000091b77e5e5d9a000000000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000003a4965bf58a400000000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c8000000000000000000000000000000000000000000000000000000000000000806143180ee3cd1b0000000000000000000000000000000000000000000000000`
     #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
@@ -47,6 +48,8 @@ pub struct Transaction {
     pub to: WalletText,
     /// Native coin that goes with it, in its smallest unit
     pub value: BigNumber,
+    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    pub chain_id: u64,
 }
 
 /// Fee on top of the amount.
@@ -96,18 +99,21 @@ pub struct PaymentCalldata {
     pub metadata: CalldataMetadata,
 }
 
-/// The body of one step.
-pub fn transaction(step: &Step) -> Transaction {
-    Transaction {
+/// The bodies of steps on a network.
+pub fn transactions(steps: &[Step], network: Network) -> Vec<Transaction> {
+    let transaction = |step: &Step| Transaction {
         data: hex::encode_prefixed(&step.calldata),
         to: WalletText::written(step.to),
         value: step.value.into(),
-    }
+        chain_id: network.chain_id(),
+    };
+    steps.iter().map(transaction).collect()
 }
 
 /// The body of calldata.
 pub fn calldata(handout: &Handout) -> PaymentCalldata {
     let Handout {
+        network,
         planned,
         calldata,
         ends_at,
@@ -117,7 +123,7 @@ pub fn calldata(handout: &Handout) -> PaymentCalldata {
     // A plan has a handful of steps.
     let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     PaymentCalldata {
-        transactions: calldata.steps.iter().map(transaction).collect(),
+        transactions: transactions(&calldata.steps, *network),
         metadata: CalldataMetadata {
             steps_required: position(calldata.steps.len()),
             needs_approval: calldata.approval_index.is_some(),

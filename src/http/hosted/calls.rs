@@ -21,7 +21,6 @@ use crate::{
         error::{self, Problem},
         forms::{
             body::parse,
-            calldata::{Transaction, transaction},
             payer_step::PayerStepBody,
             text::Reads,
             wire::{TxHash, WalletText},
@@ -93,13 +92,12 @@ struct Step {
     value: String,
 }
 
-impl From<Transaction> for Step {
-    fn from(transaction: Transaction) -> Self {
-        let value: U256 = transaction.value.hex.parse().unwrap_or_default();
+impl From<&crate::domain::calldata::Step> for Step {
+    fn from(step: &crate::domain::calldata::Step) -> Self {
         Self {
-            to: transaction.to.as_str().to_owned(),
-            data: transaction.data,
-            value: format!("{value:#x}"),
+            to: step.to.to_string(),
+            data: hex::encode_prefixed(&step.calldata),
+            value: format!("{:#x}", step.value),
         }
     }
 }
@@ -189,7 +187,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
                 in_coins(standing.gas_price.saturating_mul(U256::from(gas)))
             });
             Calldata {
-                steps: handout.calldata.steps.iter().map(transaction).map(Step::from).collect(),
+                steps: handout.calldata.steps.iter().map(Step::from).collect(),
                 asked,
                 is_funded: handout.calldata.has_enough_balance,
                 has_gas: handout.calldata.has_enough_gas,
@@ -201,7 +199,6 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
                 .approvals
                 .iter()
                 .chain([&together.payment])
-                .map(transaction)
                 .map(Step::from)
                 .collect(),
             asked,

@@ -79,6 +79,7 @@ impl Example for CreateBatchPayoutBody {
 
 /// An approval for the payer to sign and send.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
 pub struct ApprovalTransaction {
     /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8bffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff`
     #[oai(validator(max_length = 138, pattern = "^0x([0-9a-f]{2})*$"))]
@@ -88,10 +89,13 @@ pub struct ApprovalTransaction {
     /// Always 0: no coin goes with an approval. Example: `0`
     #[oai(validator(maximum(value = "0")))]
     pub value: u32,
+    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    pub chain_id: u64,
 }
 
 /// The payment of a batch for the payer to sign and send.
 #[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
 pub struct BatchPaymentTransaction {
     /// Encoded call. Example: `0x92cddb91`
     #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
@@ -100,6 +104,8 @@ pub struct BatchPaymentTransaction {
     pub to: WalletText,
     /// Native coin that goes with it, in its smallest unit
     pub value: BigNumber,
+    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    pub chain_id: u64,
 }
 
 /// The transactions that pay a batch.
@@ -248,10 +254,12 @@ impl BatchPayoutItem {
 }
 
 fn created(payout: &BatchPayout) -> BatchPayoutCreated {
+    let chain_id = payout.network.chain_id();
     let approval = |step: &Step| ApprovalTransaction {
         data: hex::encode_prefixed(&step.calldata),
         to: WalletText::written(step.to),
         value: 0,
+        chain_id,
     };
     BatchPayoutCreated {
         erc20_approval_transactions: payout.approvals.iter().map(approval).collect(),
@@ -259,6 +267,7 @@ fn created(payout: &BatchPayout) -> BatchPayoutCreated {
             data: hex::encode_prefixed(&payout.payment.calldata),
             to: WalletText::written(payout.payment.to),
             value: payout.payment.value.into(),
+            chain_id,
         },
         request_ids: payout
             .requests

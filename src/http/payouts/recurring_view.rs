@@ -11,14 +11,14 @@ use crate::{
         payments::PaymentRecord,
         schedules::{create::ScheduleMade, read::ScheduleDetail, update::Changed},
     },
-    http::{forms::calldata::transaction, operation::*},
+    http::{forms::calldata::transactions, operation::*},
 };
 
 pub(super) fn created(made: &ScheduleMade) -> PayoutAnswer {
     PayoutAnswer::Recurring(RecurringCreated {
         id: UlidText::written(&made.schedule.id),
         request_id: RequestIdText::written(&made.request.id),
-        transactions: made.steps.iter().map(transaction).collect(),
+        transactions: transactions(&made.steps, made.schedule.network),
         recurring_payment_permit: permit(&made.schedule.permit),
         metadata: allowance(&made.need, made.steps.len()),
     })
@@ -71,7 +71,7 @@ pub(super) fn updated(changed: &Changed) -> RecurringUpdated {
     RecurringUpdated {
         id: UlidText::written(&schedule.id),
         status: schedule.status,
-        transactions: changed.steps.iter().map(transaction).collect(),
+        transactions: transactions(&changed.steps, schedule.network),
         metadata: RecurringProgress {
             processed_payments: schedule.executed.into(),
             total_payments: schedule.permit.total_payments.into(),

@@ -13,10 +13,7 @@ use crate::{
     },
     flows::secure_payments::find::BlockReason,
     http::{
-        forms::{
-            branding::Branding,
-            calldata::{BigNumber, PlatformFee, Transaction},
-        },
+        forms::{branding::Branding, calldata::PlatformFee},
         operation::*,
     },
 };
@@ -457,6 +454,22 @@ pub struct SecureCalldataMetadata {
     pub route_type: Option<RouteType>,
 }
 
+/// A transaction for the payer to sign and send, as wallets take it.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SecureTransaction {
+    /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8b00000000000000000000000000000000000000000000000091b77e5e5d9a0000`
+    #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
+    pub data: String,
+    /// Contract that is called
+    pub to: WalletText,
+    /// Native coin that goes with it, in its smallest unit: a hexadecimal number without zeros in front, `0x0` for none. Example: `0x16345785d8a0000`
+    #[oai(validator(max_length = 66, pattern = "^0x(0|[1-9a-f][0-9a-f]{0,63})$"))]
+    pub value: String,
+    /// Chain that it is sent on. Example: `11155111`
+    pub chain_id: u64,
+}
+
 /// The transactions that pay one request, in the order of their execution.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
@@ -465,35 +478,11 @@ pub struct SingleCalldata {
     pub payment_type: SecurePaymentKind,
     /// Approvals of exactly what is needed first, payment last
     #[oai(validator(min_items = 1, max_items = 100))]
-    pub transactions: Vec<Transaction>,
+    pub transactions: Vec<SecureTransaction>,
     /// The fees among it
     pub fee_bundle: OrNull<FeeBundle>,
     /// What is known about them
     pub metadata: SecureCalldataMetadata,
-}
-
-/// An approval for the payer to sign and send.
-#[derive(Debug, Clone, Object)]
-pub struct SecureApproval {
-    /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8b00000000000000000000000000000000000000000000000091b77e5e5d9a0000`
-    #[oai(validator(max_length = 138, pattern = "^0x([0-9a-f]{2})*$"))]
-    pub data: String,
-    /// Token that is called
-    pub to: WalletText,
-    /// Always 0: no coin goes with an approval
-    pub value: BigNumber,
-}
-
-/// The payment for the payer to sign and send.
-#[derive(Debug, Clone, Object)]
-pub struct SecureBatchPayment {
-    /// Encoded call. Example: `0x92cddb91`
-    #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
-    pub data: String,
-    /// Contract that is called
-    pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit
-    pub value: BigNumber,
 }
 
 /// A token of which the wallet holds too little, human units.
@@ -538,9 +527,9 @@ pub struct BatchCalldata {
     pub payment_type: SecurePaymentKind,
     /// Approvals of exactly what is needed, to be mined before the payment; empty when the allowances are enough
     #[oai(rename = "ERC20ApprovalTransactions", validator(max_items = 400))]
-    pub erc20_approval_transactions: Vec<SecureApproval>,
+    pub erc20_approval_transactions: Vec<SecureTransaction>,
     /// Pays everybody, or nobody when one payment fails
-    pub batch_payment_transaction: SecureBatchPayment,
+    pub batch_payment_transaction: SecureTransaction,
     /// What is known about the payer
     pub metadata: BatchCalldataMetadata,
     /// The fees among it. An addition of this service

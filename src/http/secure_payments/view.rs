@@ -8,7 +8,7 @@ use crate::{
         calldata::Step,
         fees::Fee,
         interop_address::{DestinationKey, InteropAddress},
-        network::Family,
+        network::{Family, Network},
         request::Request,
         screening::{self, Screening},
         secure_payment::{
@@ -30,7 +30,7 @@ use crate::{
     },
     http::{
         error::{Completed, RequestPaid},
-        forms::calldata::{PlatformFee, transaction},
+        forms::calldata::PlatformFee,
         operation::*,
     },
 };
@@ -350,6 +350,19 @@ pub(super) fn paying(ctx: &Ctx, opened: &Opened, paying: &Paying) -> SecureCalld
     }
 }
 
+fn transaction(step: &Step, network: Network) -> SecureTransaction {
+    SecureTransaction {
+        data: hex::encode_prefixed(&step.calldata),
+        to: WalletText::written(step.to),
+        value: format!("{:#x}", step.value),
+        chain_id: network.chain_id(),
+    }
+}
+
+fn transactions(steps: &[Step], network: Network) -> Vec<SecureTransaction> {
+    steps.iter().map(|step| transaction(step, network)).collect()
+}
+
 fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
     let Handout {
         planned,
@@ -366,7 +379,7 @@ fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
     let is_token = single.request.terms.token.is_some();
     SingleCalldata {
         payment_type: opened.payment.kind,
-        transactions: calldata.steps.iter().map(transaction).collect(),
+        transactions: transactions(&calldata.steps, opened.payment.network),
         fee_bundle: OrNull(Some(bundle(ctx, opened, &single.fees, Some(currency)))),
         metadata: SecureCalldataMetadata {
             steps_required: position(calldata.steps.len()),
@@ -393,13 +406,8 @@ fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
 }
 
 fn several(ctx: &Ctx, opened: &Opened, together: &Together) -> BatchCalldata {
-    let approval = |step: &Step| SecureApproval {
-        data: hex::encode_prefixed(&step.calldata),
-        to: WalletText::written(step.to),
-        value: step.value.into(),
-    };
+    let network = opened.payment.network;
     let short = |short: &ShortOf| {
-        let network = opened.payment.network;
         let known = short.token.and_then(|token| ctx.catalogue.by_token(network, &token));
         let decimals = known.map_or(COIN_DECIMALS, |currency| currency.decimals);
         InsufficientToken {
@@ -420,12 +428,8 @@ fn several(ctx: &Ctx, opened: &Opened, together: &Together) -> BatchCalldata {
     let currency = first.map(|request| request.terms.payment_currency.as_str());
     BatchCalldata {
         payment_type: opened.payment.kind,
-        erc20_approval_transactions: together.approvals.iter().map(approval).collect(),
-        batch_payment_transaction: SecureBatchPayment {
-            data: hex::encode_prefixed(&together.payment.calldata),
-            to: WalletText::written(together.payment.to),
-            value: together.payment.value.into(),
-        },
+        erc20_approval_transactions: transactions(&together.approvals, network),
+        batch_payment_transaction: transaction(&together.payment, network),
         metadata: BatchCalldataMetadata {
             has_enough_balance: together.has_enough_balance,
             has_enough_gas: OrNull(together.has_enough_gas),

@@ -103,7 +103,7 @@ bodies! {
     /// What a payer signs.
     Payable { transactions: Vec<Step>, metadata: StepFacts, }
     /// A transaction.
-    Step { data: String, to: String, value: BigNumber, }
+    Step { data: String, to: String, value: BigNumber, chain_id: u64, }
     /// An amount as a library for Ethereum writes it.
     BigNumber { r#type: String, hex: String, }
     /// What is known about the transactions.

@@ -38,7 +38,7 @@ func (f *flow) pay(requestID string) error {
 	if answer.PaymentCalldata == nil {
 		return errors.New("a payment on one chain is no intent")
 	}
-	return f.dev.send(f.ctx, answer.PaymentCalldata.Transactions)
+	return f.dev.send(f.ctx, ofRequest(answer.PaymentCalldata.Transactions))
 }
 
 // refusal is the typed body of an error.
@@ -159,7 +159,7 @@ func (f *flow) payout() error {
 	if answer.PayoutCreated == nil {
 		return errors.New("a payout that is made once is no series")
 	}
-	if err := f.dev.send(f.ctx, answer.PayoutCreated.Transactions); err != nil {
+	if err := f.dev.send(f.ctx, ofRequest(answer.PayoutCreated.Transactions)); err != nil {
 		return err
 	}
 	return f.hooks.confirmed(answer.PayoutCreated.RequestId, f.secret)
@@ -189,7 +189,7 @@ func (f *flow) link() error {
 	if calldata.SingleCalldata == nil {
 		return errors.New("one amount is paid by a list of transactions")
 	}
-	if err := f.dev.send(f.ctx, calldata.SingleCalldata.Transactions); err != nil {
+	if err := f.dev.send(f.ctx, ofLink(calldata.SingleCalldata.Transactions)); err != nil {
 		return err
 	}
 	return f.hooks.confirmed(link.RequestIds[0], f.secret)

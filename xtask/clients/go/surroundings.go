@@ -53,18 +53,39 @@ type receipt struct {
 	Status string `json:"status"`
 }
 
-// send sends transactions in their order from an account that the local node has unlocked.
-func (d *Dev) send(ctx context.Context, transactions []v2.Transaction) error {
+// call is a transaction that a wallet signs.
+type call struct{ to, data, value string }
+
+// ofRequest reads the transactions of a request or a payout.
+func ofRequest(transactions []v2.Transaction) []call {
+	var calls []call
 	for _, transaction := range transactions {
-		value, ok := new(big.Int).SetString(transaction.Value.Hex, 0)
+		calls = append(calls, call{transaction.To, transaction.Data, transaction.Value.Hex})
+	}
+	return calls
+}
+
+// ofLink reads the transactions of a link.
+func ofLink(transactions []v2.SecureTransaction) []call {
+	var calls []call
+	for _, transaction := range transactions {
+		calls = append(calls, call{transaction.To, transaction.Data, transaction.Value})
+	}
+	return calls
+}
+
+// send sends transactions in their order from an account that the local node has unlocked.
+func (d *Dev) send(ctx context.Context, calls []call) error {
+	for _, call := range calls {
+		value, ok := new(big.Int).SetString(call.value, 0)
 		if !ok {
-			return fmt.Errorf("%q is no number", transaction.Value.Hex)
+			return fmt.Errorf("%q is no number", call.value)
 		}
-		call := map[string]string{
-			"from": d.payer(), "to": transaction.To, "data": transaction.Data, "value": fmt.Sprintf("%#x", value),
+		sent := map[string]string{
+			"from": d.payer(), "to": call.to, "data": call.data, "value": fmt.Sprintf("%#x", value),
 		}
 		var hash string
-		if err := d.rpc(ctx, "eth_sendTransaction", call, &hash); err != nil {
+		if err := d.rpc(ctx, "eth_sendTransaction", sent, &hash); err != nil {
 			return err
 		}
 		var found *receipt

@@ -26,7 +26,7 @@ class Transaction(Protocol):
     data: str
 
     @property
-    def value(self) -> Quantity: ...
+    def value(self) -> Quantity | str: ...
 
 
 class Dev:
@@ -45,11 +45,12 @@ class Dev:
     def send(self, transactions: Iterable[Transaction]) -> None:
         """Sends transactions in their order from an account that the local node has unlocked."""
         for transaction in transactions:
+            value = transaction.value
             call = {
                 "from": self.payer,
                 "to": transaction.to,
                 "data": transaction.data,
-                "value": hex(int(transaction.value.hex_, 16)),
+                "value": value if isinstance(value, str) else hex(int(value.hex_, 16)),
             }
             receipt = self._receipt(self._rpc("eth_sendTransaction", [call]))
             check(receipt["status"] == "0x1", f"a transaction failed on the chain: {receipt}")

@@ -42,10 +42,10 @@ async function rpc(url: string, method: string, params: unknown[]): Promise<unkn
 /** Sends transactions in their order from an account that the local node has unlocked. */
 export async function send(
   { chain }: Ready,
-  transactions: readonly { to: string; data: string; value: { hex: string } }[],
+  transactions: readonly { to: string; data: string; value: string | { hex: string } }[],
 ): Promise<void> {
   for (const { to, data, value } of transactions) {
-    const quantity = `0x${BigInt(value.hex).toString(16)}`;
+    const quantity = typeof value === 'string' ? value : `0x${BigInt(value.hex).toString(16)}`;
     const call = { from: chain.accounts[0].address, to, data, value: quantity };
     const hash = await rpc(chain.rpcUrl, 'eth_sendTransaction', [call]);
     const receipt = await until('a receipt', async () => {

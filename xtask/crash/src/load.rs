@@ -187,7 +187,9 @@ pub(crate) fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)
         .iter()
         .map(|call| {
             let to: Address = text(call, "/to")?.parse()?;
-            let value: U256 = text(call, "/value/hex")?.parse()?;
+            // Of a link it is text, of a request an object.
+            let value = text(call, "/value").or_else(|_| text(call, "/value/hex"))?;
+            let value: U256 = value.parse()?;
             Ok((to, hex::decode(text(call, "/data")?)?, value))
         })
         .collect()
@@ -236,6 +238,16 @@ mod tests {
         let calls = transactions(&answer).unwrap();
         assert_eq!(calls[0].1, [1, 2]);
         assert_eq!(calls[0].2, U256::from(16));
+        let link = json!({"transactions": [{
+            "to": "0x00000000000000000000000000000000000000aa",
+            "data": "0x",
+            "value": "0x16345785d8a0000",
+            "chainId": 11_155_111,
+        }]});
+        assert_eq!(
+            transactions(&link).unwrap()[0].2,
+            U256::from(100_000_000_000_000_000_u64)
+        );
         assert!(transactions(&json!({})).is_err());
     }
 }

@@ -113,13 +113,14 @@ fn transactions(answer: &Value) -> Vec<&Value> {
     listed.chain(answer.get("batchPaymentTransaction")).collect()
 }
 
-/// A number as JSON-RPC writes quantities, without leading zeros: of the big numbers of payments, and of the plain ones of
-/// approvals in a batch.
+/// A number as JSON-RPC writes quantities, without leading zeros: of the big numbers of payments, of the text of links, and
+/// of the plain ones of approvals in a batch.
 fn quantity(value: &Value) -> Option<String> {
     if let Some(number) = value.as_u64() {
         return Some(format!("{number:#x}"));
     }
-    let digits = value["hex"].as_str()?.trim_start_matches("0x").trim_start_matches('0');
+    let text = value.as_str().or(value["hex"].as_str())?;
+    let digits = text.strip_prefix("0x")?.trim_start_matches('0');
     Some(format!("0x{}", if digits.is_empty() { "0" } else { digits }))
 }
 
@@ -134,6 +135,8 @@ mod tests {
         assert_eq!(big("0x0de0b6b3a7640000").unwrap(), "0xde0b6b3a7640000");
         assert_eq!(big("0x").unwrap(), "0x0");
         assert_eq!(quantity(&json!(0)).unwrap(), "0x0");
+        assert_eq!(quantity(&json!("0x0")).unwrap(), "0x0");
+        assert_eq!(quantity(&json!("0x16345785d8a0000")).unwrap(), "0x16345785d8a0000");
         assert_eq!(quantity(&json!("1")), None);
     }
 

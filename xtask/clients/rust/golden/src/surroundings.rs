@@ -7,10 +7,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use client::v2::types::Transaction;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::header::{HeaderMap, HeaderValue};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -63,11 +62,15 @@ impl Dev {
     }
 
     /// Sends transactions in their order from an account that the local node has unlocked.
-    pub async fn send(&self, transactions: &[Transaction]) -> Outcome<()> {
+    pub async fn send<T: Serialize>(&self, transactions: &[T]) -> Outcome<()> {
         for transaction in transactions {
-            let digits = transaction.value.hex.trim_start_matches("0x").trim_start_matches('0');
+            let transaction = serde_json::to_value(transaction)?;
+            // Of a link the value is text, of a request an object.
+            let value = transaction["value"].as_str().or(transaction["value"]["hex"].as_str());
+            let digits = value.ok_or("no value")?.trim_start_matches("0x").trim_start_matches('0');
             let value = format!("0x{}", if digits.is_empty() { "0" } else { digits });
-            let call = json!({"from": self.payer(), "to": transaction.to, "data": transaction.data, "value": value});
+            let call =
+                json!({"from": self.payer(), "to": transaction["to"], "data": transaction["data"], "value": value});
             let hash = self.rpc("eth_sendTransaction", json!([call])).await?;
             let deadline = Instant::now() + WAIT;
             let receipt = loop {
