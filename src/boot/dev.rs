@@ -27,6 +27,7 @@ use crate::{
         address::Address,
         amount::Amount,
         caller::{Credential, Person, PlatformCaller},
+        destination::Destination,
         ids::{KeyId, OrchestratorId, PlatformId, Secret, SessionId},
         network::Network,
         off_ramp_sandbox::outcomes,
@@ -492,21 +493,14 @@ async fn orchestrator(ctx: &Ctx) -> anyhow::Result<NewOrchestrator> {
 }
 
 /// Where the wallet of a tenant is paid: in the test token of the local chain.
-async fn destination(ctx: &Ctx, platform: &PlatformId, wallet: Address, chain: &Devnet) -> anyhow::Result<String> {
-    let owner = PlatformCaller {
-        platform: platform.clone(),
-        credential: Credential::Session {
-            id: SessionId(platform.to_string()),
-            person: Person::Wallet(wallet),
-        },
-    };
+async fn destination(ctx: &Ctx, owner: &PlatformCaller, chain: &Devnet) -> anyhow::Result<Destination> {
     let input = NewDestination {
         token: chain.tokens().fau.to_string(),
         chain_id: Network::Sepolia.chain_id(),
         policy: None,
     };
-    match flows::destinations::create::run(ctx, &owner, &input, Repeatable::unkeyed()).await? {
-        Answer::Fresh(destination) => Ok(destination.key.to_string()),
+    match flows::destinations::create::run(ctx, owner, &input, Repeatable::unkeyed()).await? {
+        Answer::Fresh(destination) => Ok(destination),
         Answer::Replayed(_) => bail!("a destination that was just asked for existed before"),
     }
 }
@@ -540,13 +534,20 @@ async fn link(ctx: &Ctx, caller: &PlatformCaller) -> anyhow::Result<Option<Strin
     }
 }
 
-/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend, an orchestrator, and
-/// a link.
+/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend that is bound to the
+/// destination of the wallet, so that its first call may be a link, an orchestrator, and a link.
 async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
     let wallet = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let wallet = Address::Evm(wallet.address);
     let platform = tenant(ctx, &wallet).await?;
-    let destination_id = destination(ctx, &platform, wallet, chain).await?;
+    let owner = PlatformCaller {
+        platform: platform.clone(),
+        credential: Credential::Session {
+            id: SessionId(platform.to_string()),
+            person: Person::Wallet(wallet),
+        },
+    };
+    let destination = destination(ctx, &owner, chain).await?;
     let key = flows::keys::create(ctx, &platform, Some("prs dev")).await?.key;
     let caller = PlatformCaller {
         platform: platform.clone(),
@@ -559,10 +560,11 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
         let input = NewClientId {
             label: label.to_owned(),
             is_backend: domains.is_empty(),
+            payee_destination: domains.is_empty().then(|| destination.id.clone()),
             allowed_domains: domains,
             ..NewClientId::default()
         };
-        match flows::client_ids::create::run(ctx, &caller, &input, Repeatable::unkeyed()).await? {
+        match flows::client_ids::create::run(ctx, &owner, &input, Repeatable::unkeyed()).await? {
             Answer::Fresh(client) => client_ids.push(client.client_id),
             Answer::Replayed(_) => bail!("a client ID that was just asked for existed before"),
         }
@@ -574,7 +576,7 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
         api_key: key.reveal().to_owned(),
         client_id,
         backend_client_id,
-        destination_id,
+        destination_id: destination.key.to_string(),
         secure_payment_url: link(ctx, &caller).await?,
         orchestrator: orchestrator(ctx).await?,
     })

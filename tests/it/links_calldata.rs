@@ -4,6 +4,7 @@
 use crate::support::{
     TestApp,
     chain::PAYER,
+    dev::Dev,
     links::{link_of, payout_of, token_of},
     requests::fau,
 };
@@ -139,4 +140,33 @@ async fn values_of_requests_and_payouts_stay_objects_beside_the_chain() {
         (approval["value"].to_string(), approval["chainId"].to_string()),
         ("0".to_owned(), SEPOLIA.to_string())
     );
+}
+
+#[tokio::test]
+async fn the_printed_client_id_makes_a_link_that_wallets_take_on_its_first_call() {
+    prs::adapters::install_tls();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dev = Dev::start(folder.path());
+    let payer = dev.text("/chain/accounts/0/address");
+    let client = ("x-client-id", dev.text("/backendClientId"));
+    let made = dev
+        .call_as(client, "/v2/secure-payments", Some(&link_of(&["0.5"])))
+        .await;
+    let path = format!("/v2/secure-payments/{}/pay?wallet={payer}", token_of(&made));
+    let calldata = dev.call_as(client, &path, None).await;
+    assert_eq!(values(&list(&calldata, "transactions")), ["0x0", "0x0"]);
+    for step in list(&calldata, "transactions") {
+        // As it stands: a wallet takes hexadecimal text as a quantity.
+        let call = json!({ "from": payer, "to": step["to"], "data": step["data"], "value": step["value"] });
+        let hash = dev.ask_node("eth_sendTransaction", json!([call])).await;
+        let receipt = dev.ask_node("eth_getTransactionReceipt", json!([hash])).await;
+        assert_eq!(receipt["status"], "0x1", "{receipt}");
+    }
+    let payout = json!({
+        "payee": OTHER, "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
+    });
+    let paid_out = dev.call_as(client, "/v2/payouts", Some(&payout)).await;
+    assert_eq!(objects(&list(&paid_out, "transactions")), ["0x00", "0x00"]);
+    dev.call_as(client, "/v2/secure-payments/payouts", Some(&payout_of(OTHER, "1")))
+        .await;
 }

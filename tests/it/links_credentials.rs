@@ -25,7 +25,7 @@ type Statuses = [u16; 6];
 
 /// What is called, and what each kind of credential is answered: that of the tenant of the link, and that of another one.
 const CELLS: [(&str, Statuses, Statuses); 11] = [
-    ("createSecurePayment", [403, 201, 403, 201, 201, 201], [403; 6]),
+    ("createSecurePayment", [403, 201, 201, 201, 201, 201], [403; 6]),
     (
         "createSecurePayout",
         [403, 201, 201, 201, 201, 201],

@@ -53,6 +53,7 @@ mod links_access;
 mod links_calldata;
 mod links_caps;
 mod links_credentials;
+mod links_destinations;
 mod links_fees;
 mod links_input;
 mod links_on_the_way;

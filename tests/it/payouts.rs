@@ -4,15 +4,7 @@ use crate::support::{
     Answer, TestApp,
     chain::{PAYER, transactions},
     requests::{PAYEE, fau, request},
-    wallet::{TestWallet, token},
-};
-use prs::{
-    domain::network::Network,
-    flows::{
-        client_ids::{self, create::NewClientId},
-        destinations::{self, NewDestination},
-        idempotency::{self, Repeatable},
-    },
+    wallet::token,
 };
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -209,39 +201,4 @@ async fn what_a_client_id_may_not_ask_for_it_may_not_pay_out_either() {
         );
     }
     assert_eq!(requests_in(&app).await, 0);
-}
-
-#[tokio::test]
-async fn nobody_gets_a_payment_to_himself_with_a_client_id_that_is_bound() {
-    let app = TestApp::start().await;
-    let owner = TestWallet::new(7).session(&app.platform);
-    let destination = NewDestination {
-        token: token(&app, "FAU-sepolia"),
-        chain_id: Network::Sepolia.chain_id(),
-        policy: None,
-    };
-    let made = destinations::create::run(&app.ctx, &owner, &destination, Repeatable::unkeyed()).await;
-    let idempotency::Answer::Fresh(destination) = made.expect("a destination") else {
-        panic!("nothing was asked for twice");
-    };
-    let input = NewClientId {
-        label: "Bound".to_owned(),
-        is_backend: true,
-        payee_destination: Some(destination.id.clone()),
-        ..NewClientId::default()
-    };
-    let made = client_ids::create::run(&app.ctx, &owner, &input, Repeatable::unkeyed()).await;
-    let idempotency::Answer::Fresh(client) = made.expect("a client ID") else {
-        panic!("nothing was asked for twice");
-    };
-    let wallet = destination.key.interop.wallet.to_string();
-    for (payee, status) in [(OTHER, 400), (wallet.as_str(), 201)] {
-        let call = app.post("/v2/payouts").header("x-client-id", &client.client_id);
-        let body = with(fau("1"), &json!({ "payee": payee, "reference": "order-7" }));
-        let answer = call.json(&body).send().await;
-        assert_eq!(answer.status, status, "{payee}: {}", answer.text);
-        if status == 400 {
-            assert_eq!(answer.wrong_fields(), ["payee"]);
-        }
-    }
 }

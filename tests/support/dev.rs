@@ -52,18 +52,25 @@ impl Dev {
 
     /// Calls the service with its API key: a POST with a body, a GET without.
     pub async fn call(&self, path: &str, body: Option<&Value>) -> Value {
+        self.call_as(("x-api-key", self.text("/apiKey")), path, body).await
+    }
+
+    /// The same with another credential: a header and its value.
+    pub async fn call_as(&self, credential: (&str, &str), path: &str, body: Option<&Value>) -> Value {
         let url = format!("{}{path}", self.text("/baseUrl"));
-        self.fetch(&url, body).await
+        self.fetch(&url, credential, body).await
     }
 
     /// Asks the node of the local chain.
     pub async fn ask_node(&self, method: &str, params: Value) -> Value {
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut answer = self.fetch(self.text("/chain/rpcUrl"), Some(&body)).await;
+        let mut answer = self
+            .fetch(self.text("/chain/rpcUrl"), ("accept", "application/json"), Some(&body))
+            .await;
         answer["result"].take()
     }
 
-    async fn fetch(&self, url: &str, body: Option<&Value>) -> Value {
+    async fn fetch(&self, url: &str, (name, value): (&str, &str), body: Option<&Value>) -> Value {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let call = match body {
             Some(body) => client
@@ -72,7 +79,7 @@ impl Dev {
                 .body(body.to_string()),
             None => client.get(url),
         };
-        let answer = call.header("x-api-key", self.text("/apiKey")).send().await;
+        let answer = call.header(name, value).send().await;
         let answer = answer.expect("an answer");
         let status = answer.status().as_u16();
         let text = answer.text().await.expect("text");

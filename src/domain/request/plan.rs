@@ -77,6 +77,14 @@ pub struct OfClient {
     pub limits: ClientLimits,
 }
 
+impl OfClient {
+    /// What holds of it where a destination does not say who is paid: payouts go to any recipient. Source: decisions D49.
+    #[must_use]
+    pub fn unbound(self) -> Self {
+        Self { bound: None, ..self }
+    }
+}
+
 /// A currency that is paid on chain.
 #[derive(Debug, Clone)]
 pub struct PaymentCurrency {
@@ -266,7 +274,7 @@ pub fn field(part: Part) -> &'static str {
 ///
 /// Errors: another payee; none, while the wallet cannot be paid on the network or its destination is not active any
 /// more. Source: decisions D33; rules P.3.3.
-pub fn bound_payee(bound: &Destination, named: Option<Address>, network: Network) -> Result<Address, String> {
+fn bound_payee(bound: &Destination, named: Option<Address>, network: Network) -> Result<Address, String> {
     let interop = bound.key.interop;
     let wallet = interop.wallet;
     match named {

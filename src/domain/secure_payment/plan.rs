@@ -21,6 +21,17 @@ const NO_DESTINATION: &str = "No active payment destination found for this platf
 /// What is said of another destination than the one that is set up. Source: rules P.3.7.
 const ANOTHER_DESTINATION: &str = "Destination does not match the configured payment destination.";
 
+/// What a backend client ID is told that is bound to no destination and names none. Source: rules P.3.7; decisions D49.
+const UNBOUND: &str = "This client ID has no allowed domains and is bound to no payee destination: name one that is in use \
+                       on this platform as destinationId, or bind the client ID to one";
+
+/// What such a client ID is told that names another destination. Source: decisions D49.
+const NOT_IN_USE: &str = "destinationId must be a payee destination that is in use on this platform";
+
+/// What a public client ID is told that is bound to no destination where there are several. Source: decisions D49.
+const UNBOUND_PUBLIC: &str = "This client ID has allowed domains and is bound to no payee destination, and its platform has \
+                              several in use: bind the client ID to one";
+
 /// What is said of a fee whose receiver the owner of a public client ID named nowhere.
 const STRANGE_RECEIVER: &str = "must be a payee of this client ID (allowedPayees) or a wallet of the platform that has a \
                                 destination in use: everybody may know a client ID of pages";
@@ -115,12 +126,25 @@ pub struct NewPayout {
     pub expires_in: Option<TimeDelta>,
 }
 
+/// How a caller chooses a destination. Source: decisions D49.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choosing {
+    /// The only one that is set up goes without saying; among several, and for another one, the caller names it.
+    Freely,
+    /// The caller has to name it: an unbound client ID of a backend.
+    ByName,
+    /// The caller has no choice: an unbound public client ID, which strangers use too.
+    Never,
+}
+
 /// Where a caller may be paid.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Destinations {
+    /// Who chooses.
+    pub choosing: Choosing,
     /// In use where nothing is named.
     pub own: Vec<Destination>,
-    /// Those that he may name besides.
+    /// Those that the caller may name besides.
     pub others: Vec<Destination>,
 }
 
@@ -128,11 +152,18 @@ impl Destinations {
     /// The one destination that all items pay to.
     ///
     /// Errors: there is none, or more than one and none is named (400); items on several networks (400); another one is
-    /// named (403). Source: rules P.3.7.
+    /// named (403); a client ID has no right to the choice, or makes none (403). Source: rules P.3.7; decisions D49.
     pub fn choose(self, items: &[NewItem]) -> Result<Destination, Refusal> {
-        let Self { own, others } = self;
-        if own.is_empty() && others.is_empty() {
-            return Err(Refusal::invalid(NO_DESTINATION));
+        let Self { choosing, own, others } = self;
+        let is_named = items.iter().any(|item| item.destination != Wanted::Any);
+        match choosing {
+            Choosing::ByName if !is_named => return Err(Refusal::forbidden(UNBOUND)),
+            Choosing::ByName => {}
+            Choosing::Never if own.len() > 1 => return Err(Refusal::forbidden(UNBOUND_PUBLIC)),
+            Choosing::Freely | Choosing::Never if own.is_empty() && others.is_empty() => {
+                return Err(Refusal::invalid(NO_DESTINATION));
+            }
+            Choosing::Freely | Choosing::Never => {}
         }
         let named = items.iter().filter_map(|item| match item.destination {
             Wanted::Named(key) => Some(key),
@@ -143,7 +174,10 @@ impl Destinations {
         if is_batch {
             check_networks(named.iter().map(|key| key.interop.network))?;
         }
-        let mismatch = || Refusal::forbidden(ANOTHER_DESTINATION);
+        let mismatch = || match choosing {
+            Choosing::ByName => Refusal::forbidden(NOT_IN_USE),
+            Choosing::Freely | Choosing::Never => Refusal::forbidden(ANOTHER_DESTINATION),
+        };
         if items.iter().any(|item| item.destination == Wanted::Unknown) {
             return Err(mismatch());
         }
@@ -229,30 +263,47 @@ mod tests {
 
     #[test]
     fn all_items_pay_to_the_one_destination_that_is_set_up() {
+        use Choosing::{ByName, Freely, Never};
         use RefusalKind::{Forbidden, Invalid};
         use Wanted::{Any, Named, Unknown};
         let (fau, other, base, tron) = (key(FAU), key(OTHER), key(BASE), key(TRON));
-        for (own, others, wanted, expected) in [
-            (&[FAU][..], &[][..], &[Any][..], Ok(fau)),
-            (&[FAU], &[], &[Any, Named(fau)], Ok(fau)),
-            (&[FAU], &[OTHER], &[Named(other)], Ok(other)),
-            (&[FAU], &[], &[Named(other)], Err(Forbidden)),
-            (&[FAU], &[], &[Unknown], Err(Forbidden)),
-            (&[FAU], &[OTHER], &[Named(fau), Named(other)], Err(Forbidden)),
-            (&[FAU], &[BASE], &[Named(fau), Named(base)], Err(Invalid)),
-            (&[], &[OTHER], &[Any], Err(Invalid)),
-            (&[], &[], &[Named(fau)], Err(Invalid)),
-            (&[FAU, OTHER], &[], &[Any], Err(Invalid)),
-            (&[TRON], &[], &[Any], Ok(tron)),
-            (&[TRON], &[], &[Any, Any], Err(Invalid)),
+        for (choosing, own, others, wanted, expected) in [
+            (Freely, &[FAU][..], &[][..], &[Any][..], Ok(fau)),
+            (Freely, &[FAU], &[], &[Any, Named(fau)], Ok(fau)),
+            (Freely, &[FAU], &[OTHER], &[Named(other)], Ok(other)),
+            (Freely, &[FAU], &[], &[Named(other)], Err(Forbidden)),
+            (Freely, &[FAU], &[], &[Unknown], Err(Forbidden)),
+            (Freely, &[FAU], &[OTHER], &[Named(fau), Named(other)], Err(Forbidden)),
+            (Freely, &[FAU], &[BASE], &[Named(fau), Named(base)], Err(Invalid)),
+            (Freely, &[], &[OTHER], &[Any], Err(Invalid)),
+            (Freely, &[], &[], &[Named(fau)], Err(Invalid)),
+            (Freely, &[FAU, OTHER], &[], &[Any], Err(Invalid)),
+            (Freely, &[FAU, OTHER], &[], &[Named(other)], Ok(other)),
+            (Freely, &[TRON], &[], &[Any], Ok(tron)),
+            (Freely, &[TRON], &[], &[Any, Any], Err(Invalid)),
+            (ByName, &[], &[FAU], &[Named(fau)], Ok(fau)),
+            (ByName, &[], &[FAU], &[Any, Named(fau)], Ok(fau)),
+            (ByName, &[], &[], &[Any], Err(Forbidden)),
+            (ByName, &[], &[], &[Named(fau)], Err(Forbidden)),
+            (ByName, &[], &[], &[Unknown], Err(Forbidden)),
+            (ByName, &[], &[FAU], &[Named(fau), Named(other)], Err(Forbidden)),
+            (ByName, &[], &[FAU], &[Named(fau), Named(base)], Err(Invalid)),
+            (ByName, &[], &[TRON], &[Named(tron), Any], Err(Invalid)),
+            (Never, &[FAU], &[], &[Any], Ok(fau)),
+            (Never, &[FAU], &[], &[Named(fau)], Ok(fau)),
+            (Never, &[FAU], &[], &[Named(other)], Err(Forbidden)),
+            (Never, &[FAU, OTHER], &[], &[Any], Err(Forbidden)),
+            (Never, &[FAU, OTHER], &[], &[Named(fau)], Err(Forbidden)),
+            (Never, &[], &[], &[Any], Err(Invalid)),
         ] {
             let destinations = Destinations {
+                choosing,
                 own: known(own),
                 others: known(others),
             };
             let chosen = destinations.choose(&items(wanted));
             let chosen = chosen.map(|chosen| chosen.key).map_err(|refusal| refusal.kind);
-            assert_eq!(chosen, expected, "{own:?} {others:?} {wanted:?}");
+            assert_eq!(chosen, expected, "{choosing:?} {own:?} {others:?} {wanted:?}");
         }
     }
 }

@@ -138,7 +138,7 @@ struct Prepared {
 /// Of a request that is there only what is left is paid. Nothing is stored unless the calldata is answered. Errors: every
 /// wrong field at once, also what the client ID of the caller may not ask for, and more payments than fit into one
 /// transaction (400); an unknown request (404); no node that answers (502).
-/// Source: interface §4.2; rules P.3.6; decisions D33; decisions D38.
+/// Source: interface §4.2; rules P.3.6; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -221,7 +221,7 @@ async fn made(
     client: Option<&ClientId>,
 ) -> FlowResult<Vec<Due>> {
     check_networks(new.iter().map(|request| request.payment.network))?;
-    let (origin, of_client) = (origin(caller), of_client(ctx, caller, client).await?);
+    let (origin, of_client) = (origin(caller), of_client(ctx, caller, client).await?.unbound());
     let mut checks = Checks::new();
     let network = new.first().map(|request| request.payment.network);
     let named = network.map(|network| named(ctx, input, network, &mut checks));

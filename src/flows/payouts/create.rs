@@ -53,7 +53,7 @@ pub struct Payout {
 ///
 /// Without a payer a direct payment asks no node. Nothing is stored unless the calldata is answered. Errors: every wrong
 /// field at once, also what the client ID of the caller may not ask for (400); no node that answers while one is needed
-/// (502). Source: interface §4.2; decisions D33; decisions D38.
+/// (502). Source: interface §4.2; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -63,7 +63,7 @@ pub async fn run(
     idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?.unbound();
         let ctx = &in_turns(ctx, caller, input.request.payment.network);
         for _ in 0..DRAWS_MAX {
             let (request, fees) = decide(ctx, &input, &of_client, client.as_ref(), &origin, &fresh(ctx))?;

@@ -74,7 +74,7 @@ pub struct ScheduleMade {
 /// Errors: a public client ID, where it may make none (403); as many are live as a cap allows (409); every wrong field at
 /// once, also what the client ID of the caller may not ask for, and a network on which this service executes no recurring
 /// payments (400); no node that answers (502), and then nothing is stored.
-/// Source: rules P.3.6; rules P.7.5; decisions D24; decisions D33.
+/// Source: rules P.3.6; rules P.7.5; decisions D24; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -89,7 +89,7 @@ pub async fn run(
         ctx.caps.admit_another_schedule(live)?;
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_client(ctx, caller, client.as_ref()).await?.unbound();
         let network = input.payout.request.payment.network;
         let ctx = &in_turns(ctx, caller, network);
         for _ in 0..DRAWS_MAX {

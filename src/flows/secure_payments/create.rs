@@ -18,7 +18,7 @@ use crate::{
         },
         secure_payment::{
             Names, PaymentFlow, SecurePaymentKind,
-            plan::{Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
+            plan::{Choosing, Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
         },
     },
     flows::{
@@ -33,14 +33,11 @@ use crate::{
     store,
 };
 
-/// What is said to a backend client ID that nothing says whom it acts for. Source: rules P.3.7.
-const UNBOUND: &str =
-    "This client ID has no allowed domains and is bound to no payee destination: bind it to one first";
-
 /// Makes a secure payment.
 ///
 /// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: nobody whom it
-/// could pay to (400, 403), every wrong field at once (400). Source: interface §4.7; rules P.3.7; decisions D1; decisions D2.
+/// could pay to (400, 403), every wrong field at once (400).
+/// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -59,10 +56,7 @@ pub async fn run(
         let destinations = destinations(ctx, caller, &of_client, &input.items).await?;
         let destination = destinations.choose(&input.items)?;
         let currency = currency(ctx, &destination)?;
-        let limits = OfClient {
-            bound: None,
-            ..of_client
-        };
+        let limits = of_client.unbound();
         for _ in 0..DRAWS_MAX {
             let of_client = (&limits, &receivers, client.as_ref());
             let due = requested(ctx, caller, &input, (&destination, &currency), of_client)?;
@@ -97,11 +91,9 @@ pub async fn run(
     .await
 }
 
-/// Where a caller may be paid. A client ID that is bound has its destination alone, a person the own one; without either
-/// it is that of the platform's wallets, and whoever holds a secret may name another one that is in use there: with a
-/// public client ID a stranger could have registered it.
-///
-/// Errors: a backend client ID that is bound to none (403).
+/// Where a caller may be paid. A client ID that is bound has its destination alone, a person the own one. Without either it
+/// is that of the platform's wallets, and an API key may name another one that is in use there; a client ID of a backend
+/// has to name one, and a public one names none: a stranger could have registered it. Source: decisions D49.
 async fn destinations(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -110,33 +102,40 @@ async fn destinations(
 ) -> FlowResult<Destinations> {
     let in_use = |destination: &Destination| destination.is_active && destination.is_claimed;
     if let Some(bound) = &of_client.bound {
-        let own = Some(bound.clone()).filter(in_use).into_iter().collect();
         return Ok(Destinations {
-            own,
+            choosing: Choosing::Freely,
+            own: Some(bound.clone()).filter(in_use).into_iter().collect(),
             others: Vec::new(),
         });
-    }
-    if let Credential::ClientId { is_public: false, .. } = caller.credential {
-        return Err(Refusal::forbidden(UNBOUND).into());
     }
     let reader = ctx.db.reader();
     if let Some(wallet) = caller.wallet() {
         let own = store::destinations::active_of(reader, &caller.platform, wallet).await?;
         return Ok(Destinations {
+            choosing: Choosing::Freely,
             own: own.filter(in_use).into_iter().collect(),
             others: Vec::new(),
         });
     }
-    let own = store::destinations::own_in_use(reader, &caller.platform).await?;
+    let choosing = match caller.credential {
+        Credential::ClientId { is_public: true, .. } => Choosing::Never,
+        Credential::ClientId { is_public: false, .. } => Choosing::ByName,
+        Credential::ApiKey { .. } | Credential::Session { .. } => Choosing::Freely,
+    };
+    let own = match choosing {
+        Choosing::ByName => Vec::new(),
+        Choosing::Freely | Choosing::Never => store::destinations::own_in_use(reader, &caller.platform).await?,
+    };
     let named = items.iter().find_map(|item| match item.destination {
         Wanted::Named(key) => Some(key),
         Wanted::Any | Wanted::Unknown => None,
     });
     let others = match named {
-        Some(key) if !caller.is_public() => store::destinations::find(reader, &caller.platform, &key).await?,
+        Some(key) if choosing != Choosing::Never => store::destinations::find(reader, &caller.platform, &key).await?,
         _ => None,
     };
     Ok(Destinations {
+        choosing,
         own,
         others: others.filter(in_use).into_iter().collect(),
     })

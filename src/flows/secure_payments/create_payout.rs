@@ -44,7 +44,7 @@ const RECIPIENT_REJECTED: &str = "Recipient wallet failed screening";
 /// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400); the recipient is to be
 /// screened and does not pass, which is kept (403), or no provider answers (502), or a public client ID had too many screened
 /// within an hour (429).
-/// Source: interface §4.7; rules P.3.7; decisions D33.
+/// Source: interface §4.7; rules P.3.7; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -69,6 +69,7 @@ pub async fn run(
             None => None,
         };
         let policy = input.policy.resolved(known.and_then(|known| known.policy));
+        let of_client = of_client.unbound();
         let mut found = None;
         for _ in 0..DRAWS_MAX {
             let due = vec![requested(

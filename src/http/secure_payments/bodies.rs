@@ -163,7 +163,8 @@ impl Example for SecurePaymentAccessPolicy {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct SecurePaymentItem {
-    /// Where it is paid to; absent, at the destination that is set up. Another one is a 403
+    /// Where it is paid to; absent, at the destination that is set up. A client ID without domains that is bound to none has
+    /// to name one that is in use on its platform; for others another one is a 403
     #[oai(nullable)]
     pub destination_id: Option<LinkDestinationText>,
     /// Amount in the token of the destination, human units
@@ -226,6 +227,9 @@ pub struct CreateSecurePaymentBody {
     /// What is paid; several are paid in one transaction
     #[oai(validator(min_items = 1, max_items = 200))]
     pub requests: Vec<SecurePaymentItem>,
+    /// Where all items are paid to: the same as `destinationId` of each. An addition of this service
+    #[oai(nullable)]
+    pub destination_id: Option<LinkDestinationText>,
     /// Fee on top of each amount, 0 to 100; needs `feeAddress`
     #[oai(nullable)]
     pub fee_percentage: Option<PercentText>,
@@ -257,6 +261,7 @@ impl Example for CreateSecurePaymentBody {
     fn example() -> Self {
         Self {
             requests: vec![SecurePaymentItem::example()],
+            destination_id: None,
             fee_percentage: None,
             fee_address: None,
             reference: Some(MerchantReference::example()),
@@ -639,12 +644,32 @@ impl SecurePaymentAccessPolicy {
     }
 }
 
+/// The destination that a text names; notes one that names none in any known form.
+fn wanted(text: Option<&LinkDestinationText>, field: &str, unreadable: &mut Vec<FieldError>) -> Wanted {
+    let Some(text) = text else { return Wanted::Any };
+    match DestinationKey::parse(text.as_str()) {
+        Ok(Some(key)) => Wanted::Named(key),
+        Ok(None) => Wanted::Unknown,
+        Err(_) => {
+            unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
+            Wanted::Unknown
+        }
+    }
+}
+
+/// What stands beside the items and holds for each of them.
+struct Beside<'a> {
+    destination: Wanted,
+    fee: Option<NamedFee>,
+    reference: Option<&'a str>,
+}
+
 impl SecurePaymentItem {
-    /// Reads an item; `beside` is the fee and `reference` the reference that stand beside the items.
+    /// Reads an item.
     fn read(
         self,
         index: usize,
-        (beside, reference): (Option<NamedFee>, Option<&str>),
+        beside: &Beside<'_>,
         unreadable: &mut Vec<FieldError>,
         checks: &mut Checks,
     ) -> Option<NewItem> {
@@ -663,7 +688,7 @@ impl SecurePaymentItem {
         }
         let amount = checks.take(&format!("{place}amount"), self.amount.value());
         let own = fee(self.fee_percentage, self.fee_address, &place, checks);
-        let fee = match (own, beside) {
+        let fee = match (own, beside.fee) {
             (Some(own), Some(beside)) if own != beside.fee => {
                 let sentence = "must be absent or the same as beside the items: both say what this amount is charged";
                 let differs = [
@@ -679,23 +704,24 @@ impl SecurePaymentItem {
             (None, beside) => beside,
         };
         let own = self.reference.map(String::from);
-        if let (Some(own), Some(beside)) = (&own, reference)
+        if let (Some(own), Some(beside)) = (&own, beside.reference)
             && own != beside
         {
             let sentence = "must be absent or the same as beside the items";
             checks.fail(format!("{place}reference"), sentence);
         }
-        let destination = match self.destination_id {
-            None => Wanted::Any,
-            Some(text) => match DestinationKey::parse(text.as_str()) {
-                Ok(Some(key)) => Wanted::Named(key),
-                Ok(None) => Wanted::Unknown,
-                Err(_) => {
-                    let field = format!("{place}destinationId");
-                    unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
-                    Wanted::Unknown
+        let field = format!("{place}destinationId");
+        let destination = match (
+            wanted(self.destination_id.as_ref(), &field, unreadable),
+            beside.destination,
+        ) {
+            (Wanted::Any, beside) => beside,
+            (own, beside) => {
+                if beside != Wanted::Any && own != beside {
+                    checks.fail(field, "must be absent or the same as beside the items");
                 }
-            },
+                own
+            }
         };
         Some(NewItem {
             destination,
@@ -735,11 +761,14 @@ impl CreateSecurePaymentBody {
         let beside = beside.map(|fee| NamedFee { fee, is_of_item: false });
         let reference = self.reference.map(String::from);
         let mut unreadable = Vec::new();
+        let beside = Beside {
+            destination: wanted(self.destination_id.as_ref(), "destinationId", &mut unreadable),
+            fee: beside,
+            reference: reference.as_deref(),
+        };
         let count = self.requests.len();
-        let items =
-            self.requests.into_iter().enumerate().filter_map(|(index, item)| {
-                item.read(index, (beside, reference.as_deref()), &mut unreadable, &mut checks)
-            });
+        let items = self.requests.into_iter().enumerate();
+        let items = items.filter_map(|(index, item)| item.read(index, &beside, &mut unreadable, &mut checks));
         let items: Vec<NewItem> = items.collect();
         let policy = self
             .access_policy

@@ -39,7 +39,8 @@ impl SecurePayments {
     /// items are paid in one transaction. Whoever has the link may pay it until it expires. Destination, fees and policy are
     /// those of this moment: what you change later changes no link.
     ///
-    /// A client ID without domains has to be bound to a destination. Accounts that sign in without a wallet make no links.
+    /// A client ID without domains that is bound to no destination names one in `destinationId`. Accounts that sign in
+    /// without a wallet make no links.
     ///
     /// When: the payer pays on a page that is not yours
     /// Needs: a destination: `GET /v2/payee-destination/signing-data` begins one

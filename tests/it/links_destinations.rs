@@ -1,0 +1,220 @@
+//! Where links pay to that are made with a client ID: at the destination that it is bound to, or at one that a backend
+//! names; and to whom a bound client ID pays out.
+
+use crate::support::{
+    Answer, TestApp,
+    app::PAGE,
+    chain::PAYER,
+    links::payout_of,
+    requests::{PAYEE, fau},
+    session::sign_in,
+    wallet::{TestWallet, token},
+};
+use prs::store;
+use serde_json::{Value, json};
+
+const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+/// What a person who signed in calls.
+struct Owner<'a> {
+    app: &'a TestApp,
+    bearer: String,
+}
+
+impl Owner<'_> {
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let call = self.app.post(path).header("authorization", &self.bearer);
+        call.json(body).send().await.expect(201)
+    }
+
+    async fn destination(&self, currency: &str) -> Value {
+        let body = json!({ "tokenAddress": token(self.app, currency), "chainId": 11_155_111 });
+        self.post("/v1/payee-destination", &body).await
+    }
+
+    async fn bound(&self, destination: &Value, domains: &[&str]) -> String {
+        let body = json!({ "label": "Bound", "allowedDomains": domains, "payeeDestinationId": destination["id"] });
+        let made = self.post("/v1/client-ids", &body).await;
+        made["clientId"].as_str().expect("text").to_owned()
+    }
+}
+
+fn id(destination: &Value) -> String {
+    destination["destinationId"].as_str().expect("an id").to_owned()
+}
+
+/// Makes a call with a client ID, with the headers of its page, or with the API key where there is none.
+async fn call(app: &TestApp, client: Option<&str>, path: &str, body: &Value) -> Answer {
+    let call = app.post(path);
+    let call = match client {
+        Some(client) => call.header("x-client-id", client).header("origin", PAGE),
+        None => call.with_key(),
+    };
+    call.json(body).send().await
+}
+
+/// A body of a link to a destination, which each item names, or the body itself.
+fn to(destination: Option<&str>, is_beside: bool) -> Value {
+    let mut body = json!({ "requests": [{ "amount": "1" }, { "amount": "2" }] });
+    match destination {
+        Some(id) if is_beside => body["destinationId"] = json!(id),
+        Some(id) => body["requests"][0]["destinationId"] = json!(id),
+        None => {}
+    }
+    body
+}
+
+#[tokio::test]
+async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() {
+    let app = TestApp::start().await;
+    let owner = Owner {
+        app: &app,
+        bearer: app.owner().await,
+    };
+    let ended = id(&owner.destination("USDC-sepolia").await);
+    let destination = owner.destination("FAU-sepolia").await;
+    let own = id(&destination);
+    let stranger = Owner {
+        app: &app,
+        bearer: format!("Bearer {}", sign_in(&app, &TestWallet::new(8)).await),
+    };
+    let foreign = id(&stranger.destination("FAU-sepolia").await);
+    app.payout_link(&payout_of(OTHER, "1")).await.expect(201);
+    let fau = token(&app, "FAU-sepolia");
+    let noted = format!("sepolia:{OTHER}:{fau}");
+    let unknown = format!("sepolia:{}:{fau}", TestWallet::new(9).address());
+    let nowhere = format!("{PAYEE}@eip155:11155111#00000000:{fau}");
+    let bound_backend = owner.bound(&destination, &[]).await;
+    let bound_public = owner.bound(&destination, &[PAGE]).await;
+    // An unbound client ID of a backend, a bound one; an unbound one of pages, a bound one; the API key.
+    let callers = [
+        Some(app.backend_client.as_str()),
+        Some(bound_backend.as_str()),
+        Some(app.page_client.as_str()),
+        Some(bound_public.as_str()),
+        None,
+    ];
+    let cells = [
+        (None, [403, 201, 201, 201, 201]),
+        (Some(own.as_str()), [201; 5]),
+        (Some(ended.as_str()), [403; 5]),
+        (Some(foreign.as_str()), [403; 5]),
+        (Some(noted.as_str()), [403; 5]),
+        (Some(unknown.as_str()), [403; 5]),
+        (Some(nowhere.as_str()), [403; 5]),
+    ];
+    let judge = async |cells: &[(Option<&str>, [u16; 5])]| {
+        for (named, expected) in cells {
+            for (client, status) in callers.iter().zip(expected) {
+                for is_beside in [false, true] {
+                    let answer = call(&app, *client, "/v2/secure-payments", &to(*named, is_beside)).await;
+                    assert_eq!(
+                        answer.status, *status,
+                        "{named:?} {client:?} {is_beside}: {}",
+                        answer.text
+                    );
+                }
+            }
+        }
+    };
+    judge(&cells).await;
+
+    // A second wallet of the platform is paid elsewhere: public client IDs choose nothing.
+    let second = TestWallet::new(7);
+    let tx = app.ctx.db.begin("a wallet").await.expect("begins");
+    let bound = store::accounts::bind_wallet(&tx, &second.address(), &app.platform, app.ctx.clock.now()).await;
+    bound.expect("written");
+    tx.commit().await.expect("commits");
+    let second = Owner {
+        app: &app,
+        bearer: format!("Bearer {}", sign_in(&app, &second).await),
+    };
+    let second = id(&second.destination("USDC-sepolia").await);
+    let cells = [
+        (None, [403, 201, 403, 201, 400]),
+        (Some(own.as_str()), [201, 201, 403, 201, 201]),
+        (Some(second.as_str()), [201, 403, 403, 403, 201]),
+    ];
+    judge(&cells).await;
+}
+
+#[tokio::test]
+async fn a_client_id_that_may_make_no_link_is_told_what_to_do() {
+    let app = TestApp::start().await;
+    let refused = async |body: &Value| {
+        let answer = call(&app, Some(&app.backend_client), "/v2/secure-payments", body).await;
+        answer.expect(403)["message"].as_str().expect("text").to_owned()
+    };
+    let absent = refused(&to(None, false)).await;
+    assert!(
+        absent.contains("name one that is in use on this platform as destinationId"),
+        "{absent}"
+    );
+    assert!(absent.contains("bind the client ID to one"), "{absent}");
+    let fau = token(&app, "FAU-sepolia");
+    let unknown = refused(&to(Some(&format!("sepolia:{PAYEE}:{fau}")), false)).await;
+    assert!(
+        unknown.contains("destinationId must be a payee destination that is in use"),
+        "{unknown}"
+    );
+}
+
+#[tokio::test]
+async fn a_destination_beside_the_items_is_that_of_every_item() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let fau = token(&app, "FAU-sepolia");
+    let (own, other) = (format!("sepolia:{PAYEE}:{fau}"), format!("sepolia:{OTHER}:{fau}"));
+    let mut body = to(Some(&own), true);
+    body["requests"][1]["destinationId"] = json!(own.to_lowercase());
+    app.link(&body).await.expect(201);
+    body["requests"][1]["destinationId"] = json!(other);
+    let refused = app.link(&body).await;
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["requests[1].destinationId".to_owned()])
+    );
+    let refused = app.link(&to(Some("nowhere"), true)).await;
+    assert_eq!(refused.expect(400)["message"], "Invalid destination ID format");
+    assert_eq!(refused.wrong_fields(), ["destinationId"]);
+}
+
+#[tokio::test]
+async fn a_bound_client_id_pays_out_to_any_recipient() {
+    let app = TestApp::on_chain().await;
+    let owner = Owner {
+        app: &app,
+        bearer: app.owner().await,
+    };
+    let destination = owner.destination("FAU-sepolia").await;
+    let mut recurring = fau("1.5");
+    recurring["recurrence"] = json!({
+        "startDate": "2040-02-01", "frequency": "MONTHLY", "totalPayments": 3, "payer": app.account(PAYER),
+    });
+    for domains in [&[][..], &[PAGE]] {
+        let client = owner.bound(&destination, domains).await;
+        let post = async |path: &str, body: &Value| call(&app, Some(&client), path, body).await;
+        let mut payment = fau("1");
+        for (payee, status) in [(PAYEE, 201), (OTHER, 400)] {
+            payment["payee"] = json!(payee);
+            let asked = post("/v2/request", &payment).await;
+            assert_eq!(asked.status, status, "{}", asked.text);
+        }
+        post("/v2/payouts", &payment).await.expect(201);
+        recurring["payee"] = json!(OTHER);
+        let made = post("/v2/payouts", &recurring).await.expect(201);
+        let signature = app.sign_permit(PAYER, &made["recurringPaymentPermit"]).await;
+        let path = format!("/v2/payouts/recurring/{}", made["id"].as_str().expect("an id"));
+        post(&path, &json!({ "permitSignature": signature })).await.expect(201);
+        let batch = json!({ "requests": [payment, payment] });
+        post("/v2/payouts/batch", &batch).await.expect(201);
+        let mut tokens = Vec::new();
+        for _ in 0..2 {
+            let made = post("/v2/secure-payments/payouts", &payout_of(OTHER, "1")).await;
+            tokens.push(made.expect(201)["token"].clone());
+        }
+        // Combining is closed to public client IDs, whatever they are bound to.
+        let combined = post("/v2/secure-payments/batch-payouts", &json!({ "tokens": tokens })).await;
+        combined.expect(if domains.is_empty() { 201 } else { 403 });
+    }
+}
