@@ -76,6 +76,11 @@ pub struct DestinationPolicy {
 }
 
 impl DestinationPolicy {
+    /// Whether a payer sees less than everything.
+    pub fn hides_anything(&self) -> bool {
+        self.hides_until_approved || self.hides_payee
+    }
+
     /// Notes what does not fit together.
     pub fn check(&self, checks: &mut Checks) {
         const FIELD: &str = "accessPolicy.screeningProvider";

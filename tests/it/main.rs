@@ -58,6 +58,7 @@ mod links_fees;
 mod links_input;
 mod links_on_the_way;
 mod links_pages;
+mod links_policy;
 mod links_races;
 mod links_states;
 mod links_strangers;

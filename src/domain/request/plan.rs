@@ -28,6 +28,10 @@ const BANK_TOLERATED: U256 = U256::from_limbs([1_000, 0, 0, 0]);
 /// What is said when nothing names a payee.
 pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
 
+/// What a public client ID is told whose destination hides its wallet.
+const HIDDEN_PAYEE: &str = "must be the wallet of the payee destination that this client ID is bound to, whose policy hides \
+                            it from public client IDs: name it, or make a link";
+
 /// Notes that a payment would go to its own payer; `right` says what the field has to be instead.
 pub fn check_two_wallets(
     field: impl Into<String>,
@@ -73,6 +77,8 @@ pub struct NewRequest {
 pub struct OfClient {
     /// Payee destination that it is bound to: nobody else may be paid.
     pub bound: Option<Destination>,
+    /// Whether the caller is not told the wallet of that destination: its policy hides it, and the client ID is public.
+    pub hides_bound: bool,
     /// What may be asked for.
     pub limits: ClientLimits,
 }
@@ -133,7 +139,7 @@ pub fn plan(
         Some(None)
     } else {
         let payee = match &of_client.bound {
-            Some(bound) => bound_payee(bound, input.payee, *network),
+            Some(bound) => bound_payee(bound, of_client.hides_bound, input.payee, *network),
             None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
         };
         let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
@@ -272,13 +278,19 @@ pub fn field(part: Part) -> &'static str {
 
 /// Who is paid with a client ID that is bound to a destination: its wallet, named or not.
 ///
-/// Errors: another payee; none, while the wallet cannot be paid on the network or its destination is not active any
-/// more. Source: decisions D33; rules P.3.3.
-fn bound_payee(bound: &Destination, named: Option<Address>, network: Network) -> Result<Address, String> {
+/// Errors: another payee; none, while the wallet cannot be paid on the network, its destination is no longer active, or
+/// the wallet is hidden from the caller, who would read it in the request. Source: decisions D33; decisions D48; rules P.3.3.
+fn bound_payee(
+    bound: &Destination,
+    is_hidden: bool,
+    named: Option<Address>,
+    network: Network,
+) -> Result<Address, String> {
     let interop = bound.key.interop;
     let wallet = interop.wallet;
     match named {
         Some(payee) if payee == wallet => Ok(wallet),
+        _ if is_hidden => Err(HIDDEN_PAYEE.to_owned()),
         Some(_) => Err(format!(
             "must be {wallet} or absent: this client ID is bound to a payee destination of that wallet"
         )),
@@ -394,14 +406,14 @@ mod tests {
             (tron, Network::Base, false),
         ] {
             let destination = bound(key, true);
-            let payee = bound_payee(&destination, None, network);
+            let payee = bound_payee(&destination, false, None, network);
             assert_eq!(payee.is_ok(), is_payee, "{key} on {network}");
             match payee {
                 Ok(payee) => assert_eq!(payee, destination.key.interop.wallet),
                 Err(message) => assert!(message.contains(network.id()), "{message}"),
             }
         }
-        assert!(bound_payee(&bound(evm, false), None, Network::Base).is_err());
+        assert!(bound_payee(&bound(evm, false), false, None, Network::Base).is_err());
     }
 
     #[test]
@@ -411,8 +423,11 @@ mod tests {
         for is_active in [true, false] {
             let destination = bound(key, is_active);
             let wallet = destination.key.interop.wallet;
-            assert_eq!(bound_payee(&destination, Some(wallet), Network::Base), Ok(wallet));
-            let refused = bound_payee(&destination, Some(other), Network::Base).unwrap_err();
+            assert_eq!(
+                bound_payee(&destination, false, Some(wallet), Network::Base),
+                Ok(wallet)
+            );
+            let refused = bound_payee(&destination, false, Some(other), Network::Base).unwrap_err();
             assert!(refused.contains(&wallet.to_string()), "{refused}");
         }
     }

@@ -3,9 +3,10 @@
 use super::flow::PaymentFlow;
 use crate::domain::{
     address::Address,
+    caller::PlatformCaller,
     destination::{AccessMode, DestinationPolicy, ScreeningProvider},
     elapsed::is_within,
-    refusal::{Checks, Refusal},
+    refusal::{Checks, FieldError, Refusal},
     wire_text::wire_text,
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -102,14 +103,23 @@ impl AskedPolicy {
     }
 
     /// The policy of the payment: what is asked for, else what its destination has, else nothing. A wallet that is listed
-    /// twice counts once. Source: rules P.7.7.
-    pub fn resolved(&self, of_destination: Option<DestinationPolicy>) -> AccessPolicy {
-        let inherited = of_destination.unwrap_or(DestinationPolicy {
-            mode: AccessMode::Off,
-            provider: None,
-            hides_until_approved: false,
-            hides_payee: false,
-        });
+    /// twice counts once.
+    ///
+    /// Errors: the caller is public and asks for less than the destination has (403). Source: rules P.7.7; decisions D48.
+    pub fn resolved(
+        &self,
+        of_destination: Option<DestinationPolicy>,
+        caller: &PlatformCaller,
+    ) -> Result<AccessPolicy, Refusal> {
+        let inherited = of_destination.map_or(AccessPolicy::OPEN, AccessPolicy::from);
+        let policy = self.over(&inherited);
+        match policy.shortfalls(&inherited) {
+            short if caller.is_public() && !short.is_empty() => Err(taken_away(short)),
+            _ => Ok(policy),
+        }
+    }
+
+    fn over(&self, inherited: &AccessPolicy) -> AccessPolicy {
         let (mode, provider) = match self.mode {
             Some(AskedMode::Off) => (AccessMode::Off, None),
             Some(AskedMode::KytAllWallets) => (AccessMode::KytAllWallets, self.provider),
@@ -127,6 +137,33 @@ impl AskedPolicy {
                 .copied()
                 .filter(|wallet| known.insert(*wallet))
                 .collect(),
+        }
+    }
+}
+
+/// A public client ID asks for less than the destination has: a stranger who reads it off a page would switch off what
+/// the merchant wants.
+fn taken_away(short: Vec<FieldError>) -> Refusal {
+    let members = short.iter().map(|error| format!("{} {}", error.field, error.message));
+    let members: Vec<String> = members.collect();
+    let sentence = format!(
+        "A client ID with allowed domains may add to the policy of the payee destination and take nothing away: {}",
+        members.join("; ")
+    );
+    Refusal {
+        fields: short,
+        ..Refusal::forbidden(sentence)
+    }
+}
+
+impl From<DestinationPolicy> for AccessPolicy {
+    fn from(policy: DestinationPolicy) -> Self {
+        Self {
+            mode: policy.mode,
+            provider: policy.provider,
+            hides_until_approved: policy.hides_until_approved,
+            hides_payee: policy.hides_payee,
+            allowed: Vec::new(),
         }
     }
 }
@@ -257,6 +294,50 @@ impl AccessPolicy {
         allowed: Vec::new(),
     };
 
+    /// What this policy lacks of what a destination has, member by member, with what would be right; nothing where it is at
+    /// least as strict.
+    ///
+    /// That is an order in part: of two providers none is stricter, nor of two lists of which none is within the other.
+    /// Source: decisions D48.
+    pub fn shortfalls(&self, wanted: &Self) -> Vec<FieldError> {
+        let mut checks = Vec::new();
+        let mut lacks = |member: &str, sentence: String| {
+            checks.push(FieldError::new(format!("accessPolicy.{member}"), sentence));
+        };
+        if let (AccessMode::KytAllWallets, Some(provider)) = (wanted.mode, wanted.provider) {
+            let (mode, provider) = (wanted.mode.wire(), provider.wire());
+            if self.mode != wanted.mode {
+                lacks(
+                    "mode",
+                    format!("must be absent, inherit or {mode}: the destination sets {mode} with {provider}"),
+                );
+            } else if self.provider != wanted.provider {
+                lacks(
+                    "screeningProvider",
+                    format!("must be {provider}: the destination sets {mode} with {provider}"),
+                );
+            }
+        }
+        let hides = [
+            (
+                "hideUntilApproved",
+                wanted.hides_until_approved && !self.hides_until_approved,
+            ),
+            ("hidePayeeAddress", wanted.hides_payee && !self.hides_payee),
+        ];
+        for (member, _) in hides.into_iter().filter(|(_, is_short)| *is_short) {
+            lacks(member, "must be absent or true: the destination sets true".to_owned());
+        }
+        let is_within = !self.allowed.is_empty() && self.allowed.iter().all(|wallet| wanted.allowed.contains(wallet));
+        if !wanted.allowed.is_empty() && !is_within {
+            lacks(
+                "allowedPayerAddresses",
+                "must name wallets of the list of the destination alone".to_owned(),
+            );
+        }
+        checks
+    }
+
     /// Whether something is hidden from whoever is not approved, or from every payer.
     pub fn hides_anything(&self) -> bool {
         self.hides_until_approved || self.hides_payee
@@ -335,7 +416,8 @@ mod tests {
 
     #[test]
     fn what_a_payment_leaves_open_is_as_at_its_destination() {
-        let inherited = AskedPolicy::default().resolved(Some(STRICT));
+        let strict = AccessPolicy::from(STRICT);
+        let inherited = AskedPolicy::default().over(&strict);
         assert_eq!(
             (inherited.mode, inherited.provider, inherited.hides_payee),
             (AccessMode::KytAllWallets, STRICT.provider, true)
@@ -346,8 +428,89 @@ mod tests {
             hides_payee: Some(false),
             ..AskedPolicy::default()
         };
-        assert_eq!(open.resolved(Some(STRICT)), AccessPolicy::OPEN);
-        assert_eq!(AskedPolicy::default().resolved(None), AccessPolicy::OPEN);
+        assert_eq!(open.over(&strict), AccessPolicy::OPEN);
+        assert_eq!(AskedPolicy::default().over(&AccessPolicy::OPEN), AccessPolicy::OPEN);
+    }
+
+    /// Every combination of the members of a policy.
+    fn policies() -> Vec<AccessPolicy> {
+        let screenings = [
+            None,
+            Some(ScreeningProvider::Hypernative),
+            Some(ScreeningProvider::Merklescience),
+        ];
+        let mut policies = Vec::new();
+        for provider in screenings {
+            for hides in 0..4 {
+                for allowed in [vec![], vec![wallet(1)], vec![wallet(2)], vec![wallet(1), wallet(2)]] {
+                    policies.push(AccessPolicy {
+                        mode: provider.map_or(AccessMode::Off, |_| AccessMode::KytAllWallets),
+                        provider,
+                        hides_until_approved: hides & 1 == 1,
+                        hides_payee: hides & 2 == 2,
+                        allowed,
+                    });
+                }
+            }
+        }
+        policies
+    }
+
+    #[test]
+    fn policies_are_ordered_in_part() {
+        let policies = policies();
+        let holds = |one: &AccessPolicy, other: &AccessPolicy| one.shortfalls(other).is_empty();
+        for one in &policies {
+            assert!(holds(one, one), "{one:?}");
+            assert!(holds(one, &AccessPolicy::OPEN), "{one:?}");
+            for other in &policies {
+                assert!(
+                    one == other || !(holds(one, other) && holds(other, one)),
+                    "{one:?} {other:?}"
+                );
+                for third in policies.iter().filter(|third| holds(one, other) && holds(other, third)) {
+                    assert!(holds(one, third), "{one:?} {other:?} {third:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_member_that_is_less_than_the_destination_is_named() {
+        let strict = AccessPolicy {
+            allowed: vec![wallet(1), wallet(2)],
+            ..AccessPolicy::from(STRICT)
+        };
+        let short = |change: fn(&mut AccessPolicy)| {
+            let mut policy = strict.clone();
+            change(&mut policy);
+            let short = policy.shortfalls(&strict).into_iter();
+            short.map(|error| error.field).collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(short(|_| {}), none);
+        assert_eq!(short(|policy| policy.allowed.truncate(1)), none);
+        assert_eq!(
+            short(|policy| (policy.mode, policy.provider) = (AccessMode::Off, None)),
+            ["accessPolicy.mode"]
+        );
+        assert_eq!(
+            short(|policy| policy.provider = Some(ScreeningProvider::Merklescience)),
+            ["accessPolicy.screeningProvider"]
+        );
+        assert_eq!(
+            short(|policy| policy.hides_until_approved = false),
+            ["accessPolicy.hideUntilApproved"]
+        );
+        assert_eq!(
+            short(|policy| policy.hides_payee = false),
+            ["accessPolicy.hidePayeeAddress"]
+        );
+        for change in [(|policy| policy.allowed.clear()) as fn(&mut AccessPolicy), |policy| {
+            policy.allowed.push(wallet(3))
+        }] {
+            assert_eq!(short(change), ["accessPolicy.allowedPayerAddresses"]);
+        }
     }
 
     #[test]

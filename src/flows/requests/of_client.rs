@@ -16,11 +16,12 @@ pub async fn client_of(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<
 }
 
 /// The payee destination that the client ID of the call is bound to, and its limits; a caller without one is bound and
-/// limited by nothing. Source: decisions D33.
+/// limited by nothing. Source: decisions D33; decisions D48.
 pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&ClientId>) -> FlowResult<OfClient> {
     let Some(client) = client else {
         return Ok(OfClient {
             bound: None,
+            hides_bound: false,
             limits: ClientLimits::default(),
         });
     };
@@ -33,7 +34,9 @@ pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&Clien
         }
         None => None,
     };
+    let policy = bound.as_ref().and_then(|bound| bound.policy);
     Ok(OfClient {
+        hides_bound: caller.is_public() && policy.is_some_and(|policy| policy.hides_anything()),
         bound,
         limits: client.limits.clone(),
     })

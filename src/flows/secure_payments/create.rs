@@ -36,8 +36,8 @@ use crate::{
 /// Makes a secure payment.
 ///
 /// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: nobody whom it
-/// could pay to (400, 403), every wrong field at once (400).
-/// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D49.
+/// could pay to (400, 403), a policy that a public client ID may not ask for (403), every wrong field at once (400).
+/// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -55,6 +55,7 @@ pub async fn run(
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
         let destinations = destinations(ctx, caller, &of_client, &input.items).await?;
         let destination = destinations.choose(&input.items)?;
+        let policy = input.policy.resolved(destination.policy, caller)?;
         let currency = currency(ctx, &destination)?;
         let limits = of_client.unbound();
         for _ in 0..DRAWS_MAX {
@@ -75,7 +76,7 @@ pub async fn run(
                 network,
                 destination: Some(destination.key),
                 creator: None,
-                policy: input.policy.resolved(destination.policy),
+                policy: policy.clone(),
                 about: input.about.clone(),
                 expires_at: expires_at(ctx, input.expires_in),
                 due,

@@ -41,10 +41,10 @@ const RECIPIENT_REJECTED: &str = "Recipient wallet failed screening";
 
 /// Makes a secure payment of one recipient. Whoever has its token pays it; the wallet of its creator is noted.
 ///
-/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400); the recipient is to be
-/// screened and does not pass, which is kept (403), or no provider answers (502), or a public client ID had too many screened
+/// Errors: a policy that a public client ID may not ask for (403); every wrong field at once, also what the client ID of the
+/// caller may not ask for (400); the recipient is to be screened and does not pass, which is kept (403), or no provider answers (502), or a public client ID had too many screened
 /// within an hour (429).
-/// Source: interface §4.7; rules P.3.7; decisions D49.
+/// Source: interface §4.7; rules P.3.7; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -68,7 +68,7 @@ pub async fn run(
             Some(key) => store::destinations::find(ctx.db.reader(), &caller.platform, key).await?,
             None => None,
         };
-        let policy = input.policy.resolved(known.and_then(|known| known.policy));
+        let policy = input.policy.resolved(known.and_then(|known| known.policy), caller)?;
         let of_client = of_client.unbound();
         let mut found = None;
         for _ in 0..DRAWS_MAX {

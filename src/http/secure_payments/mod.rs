@@ -39,8 +39,9 @@ impl SecurePayments {
     /// items are paid in one transaction. Whoever has the link may pay it until it expires. Destination, fees and policy are
     /// those of this moment: what you change later changes no link.
     ///
-    /// A client ID without domains that is bound to no destination names one in `destinationId`. Accounts that sign in
-    /// without a wallet make no links.
+    /// A client ID without domains that is bound to no destination names one in `destinationId`. With a client ID that has
+    /// domains, `accessPolicy` adds to the policy of the destination: what takes something away is a 403. Accounts that sign
+    /// in without a wallet make no links.
     ///
     /// When: the payer pays on a page that is not yours
     /// Needs: a destination: `GET /v2/payee-destination/signing-data` begins one
@@ -94,7 +95,7 @@ impl SecurePayments {
     ///
     /// Makes a link by which somebody pays a recipient whom you name. Any wallet may pay it; that of `creatorWalletAddress`
     /// is noted. Where its policy, or that of the recipient's destination, asks for screening, the recipient is screened
-    /// first.
+    /// first; with a client ID that has domains, `accessPolicy` takes nothing away from that destination's (403).
     ///
     /// When: somebody else in your house signs a payout
     /// Needs: the destination of the recipient
