@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use serde_json::Value;
 use xtask::machine::command;
 use xtask::service::client::{self, Answer, CALL_TIMEOUT, Call};
 
@@ -15,7 +16,10 @@ const INSIST_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// A call whose answer was lost may still be committing, and too many calls are asked to come back later.
-const STATUSES_TO_REPEAT: [u16; 2] = [409, 429];
+const STATUSES_TO_REPEAT: [u16; 2] = [409, TOO_MANY];
+
+/// The status of a call that was refused because there were too many.
+const TOO_MANY: u16 = 429;
 
 /// Whether repeating the call could not change anything.
 fn is_final(answer: &Answer) -> bool {
@@ -57,6 +61,26 @@ impl Client {
         self.repeated_creates.load(Ordering::SeqCst)
     }
 
+    /// Creates without an idempotency key, as the published interface does, and hangs up when the answer takes longer.
+    pub(crate) fn create_unkeyed(&self, patience: Duration, path: &str, body: &Value) -> Result<Outcome> {
+        loop {
+            match self.call_within(patience, path, &Call::Post(body)) {
+                // A call that was refused has done nothing.
+                Ok(answer) if answer.status == TOO_MANY => std::thread::sleep(RETRY_PAUSE),
+                Ok(answer) if answer.status < 500 => return Ok(Outcome::Known(answer)),
+                _ => break,
+            }
+        }
+        if command::interrupted() {
+            bail!("interrupted");
+        }
+        if self.is_given_up.load(Ordering::SeqCst) {
+            bail!("the run was given up");
+        }
+        std::thread::sleep(RETRY_PAUSE);
+        Ok(Outcome::Unknown)
+    }
+
     /// Calls until the answer is final.
     pub(crate) fn insist(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
         self.insist_after(CALL_TIMEOUT, path, call)
@@ -88,6 +112,14 @@ impl Client {
             std::thread::sleep(RETRY_PAUSE);
         }
     }
+}
+
+/// What a call without an idempotency key came to.
+pub(crate) enum Outcome {
+    /// The answer tells.
+    Known(Answer),
+    /// It may have been done or not, and repeating it might do it twice.
+    Unknown,
 }
 
 #[cfg(test)]
@@ -144,6 +176,21 @@ mod tests {
         let client = Client::new(&url, Vec::new());
         let answer = client.insist_after(Duration::from_millis(5), "/", &Call::Get).unwrap();
         assert_eq!(answer.status, 200);
+    }
+
+    #[test]
+    fn a_creation_without_key_is_sent_again_only_when_it_was_refused() {
+        let url = service(&[
+            "HTTP/1.1 429 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+            "HTTP/1.1 201 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+            "HTTP/1.1 503 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+            "",
+        ]);
+        let client = Client::new(&url, Vec::new());
+        let create = || client.create_unkeyed(CALL_TIMEOUT, "/v2/request", &json!({})).unwrap();
+        assert!(matches!(create(), Outcome::Known(answer) if answer.status == 201));
+        assert!(matches!(create(), Outcome::Unknown));
+        assert!(matches!(create(), Outcome::Unknown));
     }
 
     #[test]

@@ -92,6 +92,9 @@ pub(crate) enum Fault {
     /// F28: the service is killed while payers are registered and their bank accounts paid
     #[value(alias = "F28")]
     FiatKills,
+    /// F29: single answers of PostgreSQL come seconds late
+    #[value(alias = "F29")]
+    LateAnswers,
 }
 
 impl Fault {
@@ -118,6 +121,7 @@ impl Fault {
             Self::Kills | Self::CommitEdges if is_short && database == Database::Postgres => 1,
             Self::Kills | Self::CommitEdges => 0,
             Self::WorkerKills | Self::DatabaseOutages | Self::CutConnections => 2,
+            Self::LateAnswers => 0,
             Self::ClockJumps | Self::BadReceivers | Self::AbsentReceiver => usize::from(is_short) + 2,
             Self::LeaderKills if is_short => 1,
             Self::LeaderKills => 3,
@@ -137,6 +141,7 @@ impl Fault {
             Self::WorkerKills
             | Self::DatabaseOutages
             | Self::CutConnections
+            | Self::LateAnswers
             | Self::AbsentReceiver
             | Self::LeaderKills
             | Self::RollingRestarts => Databases::Postgres.each(),

@@ -105,20 +105,14 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     };
     let mut records = Records {
         acknowledged: done.acknowledged,
+        unanswered: done.unanswered,
         paid: done.paid,
-        // Who is paid here is counted below.
-        rounds: (1, 0),
+        payees: vec![payee.to_string()],
         ..Records::default()
     };
     let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
     let deaths = reached.len();
     let mut row = Row::of(Fault::LinkKills, database, u64::try_from(deaths)?, &verdict);
-    let listed = stage.get(&format!("/v2/request?walletAddress={payee}&limit=1"))?;
-    let listed = listed.pointer("/pagination/total").and_then(serde_json::Value::as_u64);
-    let surplus = listed
-        .context("no total")?
-        .saturating_sub(u64::try_from(records.acknowledged.len())?);
-    row.doubled += usize::try_from(surplus)?;
     judge(&stage, &done.links, &mut row)?;
     let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
     row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));

@@ -1,5 +1,6 @@
 //! What goes on while the service is killed: requests are created and written down, and paid on the chain.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,10 @@ use devnet::Devnet;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use xtask::service::client::Call;
+use xtask::service::client::{CALL_TIMEOUT, Call};
 
-use crate::client::Client;
-use crate::verdict::{Acknowledged, Paid};
+use crate::client::{Client, Outcome};
+use crate::verdict::{Acknowledged, Paid, Terms};
 
 /// One request out of so many is paid in the native coin, the others in a token.
 const NATIVE_EVERY: u64 = 3;
@@ -69,6 +70,10 @@ pub(crate) struct Load<'a> {
     pub(crate) run: u64,
     /// Takes down what was acknowledged.
     pub(crate) journal: Mutex<Journal>,
+    /// Creations without an idempotency key whose answer says nothing.
+    pub(crate) unanswered: Mutex<Vec<Terms>>,
+    /// Requests that the service did not know right after it had acknowledged them.
+    pub(crate) unknown: Mutex<HashSet<String>>,
     /// What was paid.
     pub(crate) paid: Mutex<Vec<Paid>>,
     /// The number of the next request.
@@ -80,26 +85,43 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Creates requests until it is over. A creation that has begun is repeated until it is acknowledged.
-    pub(crate) fn write(&self, to_pay: &SyncSender<Acknowledged>) -> Result<()> {
+    /// Creates requests until it is over. A creation with an idempotency key is repeated until it is acknowledged; one without
+    /// is sent once, and the next one when the service answers again.
+    pub(crate) fn write(&self, is_keyed: bool, to_pay: &SyncSender<Acknowledged>) -> Result<()> {
         while !self.is_over.load(Ordering::SeqCst) {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
-            let key = format!("crash-{:016x}-{number}", self.run);
+            let key = is_keyed.then(|| format!("crash-{:016x}-{number}", self.run));
             let amount = amount(number);
             let currency = currency(number);
+            let payee = payee(self.round.load(Ordering::SeqCst));
             let body = json!({
-                "payee": payee(self.round.load(Ordering::SeqCst)),
+                "payee": payee,
                 "amount": amount,
                 "invoiceCurrency": currency,
                 "paymentCurrency": currency,
             });
-            let call = Call::PostOnce(&body, &key);
-            let created = if number.is_multiple_of(CUT_EVERY) {
-                let patience = Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS);
-                self.client
-                    .insist_after(Duration::from_millis(patience), "/v2/request", &call)?
-            } else {
-                self.client.insist("/v2/request", &call)?
+            let patience = match number.is_multiple_of(CUT_EVERY) {
+                true => Duration::from_millis(Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS)),
+                false => CALL_TIMEOUT,
+            };
+            let created = match &key {
+                Some(key) => {
+                    let call = Call::PostOnce(&body, key);
+                    self.client.insist_after(patience, "/v2/request", &call)?
+                }
+                None => match self.client.create_unkeyed(patience, "/v2/request", &body)? {
+                    Outcome::Known(answer) => answer,
+                    Outcome::Unknown => {
+                        let terms = Terms::new(&payee, &amount);
+                        self.unanswered
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(terms);
+                        let path = format!("/v2/request?walletAddress={payee}&limit=1");
+                        self.client.insist(&path, &Call::Get)?;
+                        continue;
+                    }
+                },
             };
             let created = created.expect(201).context("POST /v2/request")?;
             let acknowledged = Acknowledged {
@@ -111,6 +133,12 @@ impl Load<'_> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .append(&acknowledged)?;
+            // What is only found later was not there when it was acknowledged.
+            let path = format!("/v2/request/{}", acknowledged.request_id);
+            if self.client.insist(&path, &Call::Get)?.status == 404 {
+                let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+                unknown.insert(acknowledged.request_id.clone());
+            }
             if to_pay.send(acknowledged).is_err() {
                 bail!("nobody pays any more");
             }
@@ -198,14 +226,13 @@ pub(crate) fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
     fn a_journal_gives_back_what_it_took_down() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(&folder.path().join("acknowledged.jsonl")).unwrap();
         let acknowledged = Acknowledged {
-            key: "k".to_owned(),
+            key: Some("k".to_owned()),
             request_id: "01a".to_owned(),
             amount: "0.1".to_owned(),
         };

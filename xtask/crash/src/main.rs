@@ -6,6 +6,7 @@ mod bank;
 mod calendar;
 mod client;
 mod clock;
+mod conversation;
 mod deaths;
 mod dues;
 mod fault;
@@ -138,6 +139,7 @@ fn play(plan: &Plan, fault: Fault, database: Database) -> Row {
         Fault::RecurringKills => recurring::kills(plan, database),
         Fault::LinkKills => links::kills(plan, database),
         Fault::FiatKills => fiat::kills(plan, database),
+        Fault::LateAnswers => outages::late(plan),
     };
     let row = played.unwrap_or_else(|error| Row::failed(fault, database, &error));
     eprintln!(

@@ -1,4 +1,4 @@
-//! One of two workers dies, the database dies or falls silent, commits break off.
+//! One of two workers dies, the database dies or falls silent, commits break off, answers come late.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 use xtask::service::client::{Call, Client};
 
+use crate::conversation::Statement;
 use crate::fault::{Database, Fault};
 use crate::link::Fault as Silence;
 use crate::plan::{Plan, QUIET_TIME};
@@ -42,6 +43,20 @@ const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a cut may take to find its commit.
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Statements whose answers come late, one after the other.
+const LATE_STATEMENTS: [Statement; 3] = [Statement::Begin, Statement::Insert, Statement::Commit];
+
+/// How long answers come late, and how long they come in time after that.
+const LATE: Duration = Duration::from_secs(4);
+const BETWEEN_LATE: Duration = Duration::from_secs(1);
+
+/// Threads that create requests meanwhile, and their pause: those with a key wait for late answers most of the time.
+const LATE_WRITERS: usize = 8;
+const LATE_PACE: Duration = Duration::from_millis(250);
+
+/// Requests that wait for their payer meanwhile.
+const LATE_WAITING_MAX: usize = 1_000;
 
 /// Two processes share the deliveries of one database, and one of them is killed.
 pub(crate) fn workers(plan: &Plan) -> Result<Row> {
@@ -285,6 +300,45 @@ pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
     row.note(&format!(
         "{cuts} commits cut, {} creations repeated with their key",
         stage.client.repeated_creates()
+    ));
+    Ok(row)
+}
+
+/// Answers of PostgreSQL come late, each on its connection alone, while other connections go on.
+pub(crate) fn late(plan: &Plan) -> Result<Row> {
+    // Background work waits longer than answers are late, so nothing of it is given up.
+    let (mut stage, mut worker) = Stage::open_wired_api(plan, Fault::LateAnswers)?;
+    worker.start()?;
+    stage.register("late")?;
+    stage.writers = LATE_WRITERS;
+    stage.pace = LATE_PACE;
+    // Who pays waits for late answers too, and must not hold up who creates.
+    stage.waiting_max = LATE_WAITING_MAX;
+    let (held, mut records) = stage.under_load(|machines, pressure| {
+        let link = machines.link.as_ref().context("there is no link")?;
+        for _ in 0..plan.late_rounds {
+            for statement in LATE_STATEMENTS {
+                link.set(Silence::LateAnswers(statement));
+                pressure.pause(LATE)?;
+                link.set(Silence::None);
+                pressure.next_round();
+                // What was given up meanwhile is used again.
+                pressure.pause(BETWEEN_LATE)?;
+            }
+        }
+        Ok(LATE_STATEMENTS.map(|one| link.held(one)))
+    })?;
+    let verdict = stage.settle(&mut records, "late", Duration::from_secs(2))?;
+    let [begin, insert, commit] = held;
+    let mut row = Row::of(Fault::LateAnswers, Database::Postgres, held.iter().sum(), &verdict);
+    row.check(held.iter().all(|count| *count > 0), || {
+        format!("answers held: {begin} to BEGIN, {insert} to INSERT, {commit} to COMMIT")
+    });
+    row.note(&format!(
+        "held for 1 to 5 s: {begin} answers to BEGIN, {insert} to INSERT, {commit} to COMMIT; {} acknowledged without a key, {} creations without \
+         key or answer",
+        records.acknowledged.iter().filter(|one| one.key.is_none()).count(),
+        records.unanswered.len()
     ));
     Ok(row)
 }

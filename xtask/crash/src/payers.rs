@@ -1,20 +1,21 @@
 //! Merchants and payers of links: what they make, combine, withdraw, name, report and pay while the service dies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result, bail};
 use devnet::Devnet;
+use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use xtask::service::client::Call;
+use xtask::service::client::{CALL_TIMEOUT, Call};
 
-use crate::client::Client;
+use crate::client::{Client, Outcome};
 use crate::load::{text, transactions};
 use crate::stage::member;
-use crate::verdict::{Acknowledged, Paid};
+use crate::verdict::{Acknowledged, Paid, Terms};
 
 /// How long the calls of one turn wait for each other, so that the chain keeps up.
 const PACE: Duration = Duration::from_millis(20);
@@ -46,6 +47,8 @@ const GONE: (u16, &str) = (403, "Secure payment has been withdrawn");
 pub(crate) struct Done {
     /// Requests of links that were acknowledged.
     pub(crate) acknowledged: Vec<Acknowledged>,
+    /// Requests of links that were asked for without an idempotency key, by answers that say nothing.
+    pub(crate) unanswered: Vec<Terms>,
     /// Payments on the chain.
     pub(crate) paid: Vec<Paid>,
     /// What links have to answer.
@@ -100,8 +103,7 @@ impl Payers<'_> {
 
     /// An incoming link of two amounts.
     fn incoming(&self, account: usize) -> Result<()> {
-        let amounts = [self.amount(), self.amount()];
-        let link = self.make_incoming(&amounts, Value::Null)?;
+        let link = self.make_incoming(2, &Value::Null)?;
         self.pay(account, &link, &link.requests)?;
         self.ends(&link, PAID, 0, 0);
         Ok(())
@@ -162,7 +164,7 @@ impl Payers<'_> {
     fn refusal(&self, account: usize) -> Result<()> {
         let wallet = self.wallet(account)?;
         let policy = json!({ "allowedPayerAddresses": [wallet] });
-        let link = self.make_incoming(&[self.amount()], policy)?;
+        let link = self.make_incoming(1, &policy)?;
         let path = format!("/v2/secure-payments/{}?wallet={}", link.token, self.recipient);
         let shown = self.client.insist(&path, &Call::Get)?.expect(200)?;
         if shown["accessDecision"]["status"] != "rejected" {
@@ -173,44 +175,66 @@ impl Payers<'_> {
         Ok(())
     }
 
-    fn make_incoming(&self, amounts: &[String], policy: Value) -> Result<Link> {
-        let items = amounts
-            .iter()
-            .map(|amount| json!({ "amount": amount, "destinationId": self.destination }));
-        let mut body = json!({ "requests": items.collect::<Vec<_>>() });
-        if !policy.is_null() {
-            body["accessPolicy"] = policy;
-        }
-        self.made("/v2/secure-payments", &body, amounts)
+    fn make_incoming(&self, count: usize, policy: &Value) -> Result<Link> {
+        self.make("/v2/secure-payments", count, |amounts| {
+            let items = amounts
+                .iter()
+                .map(|amount| json!({ "amount": amount, "destinationId": self.destination }));
+            let mut body = json!({ "requests": items.collect::<Vec<_>>() });
+            if !policy.is_null() {
+                body["accessPolicy"] = policy.clone();
+            }
+            body
+        })
     }
 
     fn make_payout(&self) -> Result<Link> {
-        let amount = self.amount();
-        let body = json!({
-            "recipient": self.recipient,
-            "creatorWalletAddress": self.recipient,
-            "network": "sepolia",
-            "currency": "FAU-sepolia",
-            "amount": amount,
-        });
-        self.made("/v2/secure-payments/payouts", &body, &[amount])
+        self.make("/v2/secure-payments/payouts", 1, |amounts| {
+            json!({
+                "recipient": self.recipient,
+                "creatorWalletAddress": self.recipient,
+                "network": "sepolia",
+                "currency": "FAU-sepolia",
+                "amount": amounts[0],
+            })
+        })
     }
 
-    fn made(&self, path: &str, body: &Value, amounts: &[String]) -> Result<Link> {
-        let made = self.create(path, body)?;
+    /// Makes a link of this many requests, however often the service dies meanwhile. Half of the calls have no idempotency key;
+    /// one of these that is left without an answer is followed by one with other amounts.
+    fn make(&self, path: &str, count: usize, body: impl Fn(&[String]) -> Value) -> Result<Link> {
+        loop {
+            let amounts: Vec<String> = (0..count).map(|_| self.amount()).collect();
+            let body = body(&amounts);
+            if Rng::with_seed(self.run.wrapping_add(self.number())).bool() {
+                return self.made(&self.create(path, &body)?, amounts);
+            }
+            match self.client.create_unkeyed(CALL_TIMEOUT, path, &body)? {
+                Outcome::Known(answer) => {
+                    return self.made(&answer.expect(201).with_context(|| path.to_owned())?, amounts);
+                }
+                Outcome::Unknown => {
+                    let payee = self.recipient.to_string();
+                    let unanswered = amounts.iter().map(|amount| Terms::new(&payee, amount));
+                    self.done().unanswered.extend(unanswered);
+                }
+            }
+        }
+    }
+
+    /// A link as its answer shows it.
+    fn made(&self, made: &Value, amounts: Vec<String>) -> Result<Link> {
         let ids = made["requestIds"].as_array().context("no requestIds")?;
         let ids = ids.iter().map(|id| Ok(id.as_str().context("no text")?.to_owned()));
         let ids: Vec<String> = ids.collect::<Result<_>>()?;
-        let requests: Vec<(String, String)> = ids.into_iter().zip(amounts.iter().cloned()).collect();
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        for (request_id, amount) in &requests {
-            done.acknowledged.push(Acknowledged {
-                key: String::new(),
-                request_id: request_id.clone(),
-                amount: amount.clone(),
-            });
-        }
-        let token = text(&made, "/token")?;
+        let requests: Vec<(String, String)> = ids.into_iter().zip(amounts).collect();
+        let acknowledged = requests.iter().map(|(request_id, amount)| Acknowledged {
+            key: None,
+            request_id: request_id.clone(),
+            amount: amount.clone(),
+        });
+        self.done().acknowledged.extend(acknowledged);
+        let token = text(made, "/token")?;
         Ok(Link { token, requests })
     }
 
@@ -219,6 +243,10 @@ impl Payers<'_> {
         let key = format!("links-{:016x}-{}", self.run, self.number());
         let answer = self.client.insist(path, &Call::PostOnce(body, &key))?;
         answer.expect(201).with_context(|| path.to_owned())
+    }
+
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn name_transaction(&self, link: &Link) -> Result<()> {
@@ -263,7 +291,7 @@ impl Payers<'_> {
         if !receipts.iter().all(|receipt| receipt.status) {
             bail!("transaction {} failed on the chain", payment.tx_hash);
         }
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.done();
         for (request_id, amount) in requests {
             done.paid.push(Paid {
                 request_id: request_id.clone(),
@@ -275,7 +303,7 @@ impl Payers<'_> {
     }
 
     fn ends(&self, link: &Link, answer: (u16, &'static str), reports: usize, refused: usize) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = self.done();
         done.links.push(Wanted {
             token: link.token.clone(),
             answer,

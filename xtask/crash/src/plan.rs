@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) database_kills: u64,
     /// Connections cut at a commit.
     pub(crate) cuts: u64,
+    /// Rounds in which answers of PostgreSQL to three statements come late.
+    pub(crate) late_rounds: u64,
     /// Rounds of four jumps of the clock.
     pub(crate) clock_rounds: u64,
     /// Events for bad receivers.
@@ -74,6 +76,7 @@ impl Plan {
             quiet_replays: either(1, 6),
             database_kills: either(2, 10),
             cuts: either(30, 500),
+            late_rounds: either(1, 5),
             clock_rounds: either(1, 5),
             bad_events: events(3, 20),
             isolated_events: events(10, 30),

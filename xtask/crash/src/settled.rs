@@ -19,7 +19,7 @@ use crate::asked::{AMOUNT, Asked};
 use crate::calendar::{Calendar, periods_begun};
 use crate::dues::{Dues, Parent, Relayer, Schedule, Tally, Told};
 use crate::service::Service;
-use crate::stage::{Stage, find, member};
+use crate::stage::{Stage, find, listed, member};
 use crate::verdict::{Acknowledged, Paid, Records, Verdict};
 
 sol! {
@@ -38,8 +38,6 @@ const HOURS_MAX: u64 = 20;
 /// How far apart two looks at everything are.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// Requests on a page of a list.
-const PAGE: usize = 100;
 /// What the run came to.
 pub(crate) struct Ended {
     /// What holds for every payment.
@@ -111,7 +109,7 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
                 records.found.insert(request_id.clone(), found);
             }
             records.acknowledged.push(Acknowledged {
-                key: id.clone(),
+                key: Some(id.clone()),
                 request_id,
                 amount: AMOUNT.to_owned(),
             });
@@ -127,7 +125,7 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
                 amount,
             })
             .collect();
-        records.listed += listed(stage, &payee.to_string())?.len();
+        records.listed.extend(listed(&stage.client, &payee.to_string())?);
         records.paid.extend(paid.iter().cloned());
         let counted = view["processedPayments"].as_u64().context("no processedPayments")?;
         dues.schedules.push(Schedule {
@@ -142,8 +140,10 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
     }
     let now = calendar.now();
     for (id, payee, first) in &asked.parents {
-        let mut made = listed(stage, payee)?;
-        made.retain(|request_id| request_id != id);
+        let made = listed(&stage.client, payee)?
+            .into_iter()
+            .map(|request| request.request_id);
+        let made = made.filter(|request_id| request_id != id).collect();
         dues.parents.push(Parent {
             id: id.clone(),
             due: periods_begun(*first, calendar.begun, now),
@@ -166,21 +166,6 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
         })
         .collect();
     Ok((records, dues))
-}
-
-/// Ids of all requests that pay a wallet, from every page.
-fn listed(stage: &Stage, payee: &str) -> Result<Vec<String>> {
-    let mut all = Vec::new();
-    loop {
-        let path = format!("/v2/request?walletAddress={payee}&limit={PAGE}&offset={}", all.len());
-        let page = stage.get(&path)?;
-        for request in page["requests"].as_array().context("no requests")? {
-            all.push(member(request, "requestId")?.to_owned());
-        }
-        if page.pointer("/pagination/hasMore") != Some(&Value::Bool(true)) {
-            return Ok(all);
-        }
-    }
 }
 
 /// A payment through the fee proxy: topic of its reference, transaction, amount.

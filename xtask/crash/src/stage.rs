@@ -1,7 +1,7 @@
 //! What a fault plays on: a fresh database, a fresh chain and a receiver that all outlive the service, a tenant, and
 //! requests that are created and paid meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,18 +24,18 @@ use crate::load::{Journal, Load, payee};
 use crate::plan::Plan;
 use crate::service::{Service, Settings, free_port};
 use crate::sink::{Arrival, Sink};
-use crate::verdict::{Acknowledged, Credit, Delivered, Found, Records, Verdict};
+use crate::verdict::{Acknowledged, Credit, Delivered, Found, Listed, Records, Terms, Verdict};
 use xtask::machine::command;
-use xtask::machine::postgres::Postgres;
+use xtask::machine::postgres::{DATABASE, Postgres};
 use xtask::service::client::Call;
 
-/// Threads that create requests.
+/// Threads that create requests, unless a fault needs more; every second one sends no idempotency key.
 const WRITERS: usize = 2;
 
 /// Accounts that pay, each in a thread of its own; the first ones belong to the deployment.
 pub(crate) const PAYERS: [usize; 2] = [2, 3];
 
-/// Requests that wait for their payer; more would only make the end of the run longer.
+/// Requests that wait for their payer, unless a fault needs more; more would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
 
 /// How long the receiver may get nothing before what is still missing counts as lost.
@@ -43,6 +43,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// How often something that happens by itself is looked for.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+/// Requests of one page of a list.
+const PAGE: usize = 100;
 
 const DELIVERY_HEADER: &str = "x-service-delivery";
 
@@ -78,6 +81,10 @@ pub(crate) struct Stage {
     seed: u64,
     /// Pause of each writer after a request.
     pub(crate) pace: Duration,
+    /// Threads that create requests.
+    pub(crate) writers: usize,
+    /// Requests that wait for their payer at most.
+    pub(crate) waiting_max: usize,
     /// The next round of the load; no two loads of a stage share one.
     round: u64,
 }
@@ -96,6 +103,17 @@ impl Stage {
     /// [`Self::open`] with a link in front of PostgreSQL.
     pub(crate) fn open_wired(plan: &Plan, fault: Fault) -> Result<Self> {
         Self::open_with(plan, fault, Database::Postgres, true, &[])
+    }
+
+    /// [`Self::open_wired`] where the service behind the link follows no network and sends nothing, and a worker that does has
+    /// a way of its own to PostgreSQL; it does not run yet.
+    pub(crate) fn open_wired_api(plan: &Plan, fault: Fault) -> Result<(Self, Service)> {
+        let mut stage = Self::open_as("api", plan, fault, Database::Postgres, true, &[])?;
+        let postgres = stage.machines.postgres.as_ref().context("there is no PostgreSQL")?;
+        let wired = std::mem::replace(&mut stage.database_url, postgres.url());
+        let worker = stage.worker("worker")?;
+        stage.database_url = wired;
+        Ok((stage, worker))
     }
 
     /// [`Self::open`] with variables in the environment of the service and its database server, or a link.
@@ -128,7 +146,7 @@ impl Stage {
             Database::Postgres => Some(Postgres::start_durable(environment)?),
         };
         let link = match &postgres {
-            Some(postgres) if is_linked => Some(Link::to(postgres.port())?),
+            Some(postgres) if is_linked => Some(Link::to(postgres.port(), plan.seed)?),
             _ => None,
         };
         let database_url = match (&postgres, &link) {
@@ -177,6 +195,8 @@ impl Stage {
             evidence,
             seed: plan.seed,
             pace: Duration::ZERO,
+            writers: WRITERS,
+            waiting_max: WAITING_MAX,
             round: 0,
         })
     }
@@ -225,19 +245,21 @@ impl Stage {
             pace: self.pace,
             run: self.seed.wrapping_add(self.round),
             journal: Mutex::new(Journal::create(&journal)?),
+            unanswered: Mutex::default(),
+            unknown: Mutex::default(),
             paid: Mutex::default(),
             next: AtomicU64::new(0),
             round: AtomicU64::new(self.round),
             is_over: AtomicBool::new(false),
         };
-        let (to_pay, queue) = mpsc::sync_channel(WAITING_MAX);
+        let (to_pay, queue) = mpsc::sync_channel(self.waiting_max);
         let queue = Arc::new(Mutex::new(queue));
         let (chain, runtime, machines) = (&self.chain, self.runtime.handle(), &mut self.machines);
         let value = thread::scope(|scope| {
             let mut threads = Vec::new();
-            for _ in 0..WRITERS {
+            for number in 0..self.writers {
                 let (load, to_pay) = (&load, to_pay.clone());
-                threads.push(scope.spawn(move || load.write(&to_pay)));
+                threads.push(scope.spawn(move || load.write(number.is_multiple_of(2), &to_pay)));
             }
             for account in PAYERS {
                 let (load, queue) = (&load, Arc::clone(&queue));
@@ -267,8 +289,10 @@ impl Stage {
         let last_round = load.round.load(Ordering::SeqCst);
         let records = Records {
             acknowledged: load.journal.lock().unwrap_or_else(PoisonError::into_inner).read()?,
+            unanswered: std::mem::take(&mut *load.unanswered.lock().unwrap_or_else(PoisonError::into_inner)),
+            unknown: std::mem::take(&mut *load.unknown.lock().unwrap_or_else(PoisonError::into_inner)),
             paid: std::mem::take(&mut *load.paid.lock().unwrap_or_else(PoisonError::into_inner)),
-            rounds: (self.round, last_round),
+            payees: (self.round..=last_round).map(payee).collect(),
             ..Records::default()
         };
         drop(load);
@@ -286,11 +310,10 @@ impl Stage {
             Ok(())
         })?;
         let expected = known + made.paid.len();
-        if records.acknowledged.is_empty() {
-            records.rounds.0 = made.rounds.0;
-        }
-        records.rounds.1 = made.rounds.1;
+        records.payees.append(&mut made.payees);
         records.acknowledged.append(&mut made.acknowledged);
+        records.unanswered.append(&mut made.unanswered);
+        records.unknown.extend(made.unknown);
         records.paid.append(&mut made.paid);
         wait_for("events in the log", || {
             let mut events = self.events()?;
@@ -359,6 +382,10 @@ impl Stage {
             thread::sleep(POLL);
         }
         read_back(records, &self.client)?;
+        records.stored = match &self.machines.postgres {
+            Some(postgres) => Some(stored(postgres)?),
+            None => None,
+        };
         Ok(Verdict::of(records))
     }
 
@@ -478,14 +505,36 @@ fn read_back(records: &mut Records, client: &Client) -> Result<()> {
         }
     }
     records.found = found;
-    records.listed = 0;
-    for round in records.rounds.0..=records.rounds.1 {
-        let path = format!("/v2/request?walletAddress={}&limit=1", payee(round));
-        let page = read(client, &path)?;
-        let total = page.pointer("/pagination/total").and_then(Value::as_u64);
-        records.listed += usize::try_from(total.with_context(|| path)?)?;
+    records.listed.clear();
+    for payee in &records.payees {
+        records.listed.extend(listed(client, payee)?);
     }
     Ok(())
+}
+
+/// All requests that pay a wallet, from every page.
+pub(crate) fn listed(client: &Client, payee: &str) -> Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    loop {
+        let path = format!("/v2/request?walletAddress={payee}&limit={PAGE}&offset={}", all.len());
+        let page = read(client, &path)?;
+        for request in page["requests"].as_array().context("no requests")? {
+            all.push(Listed {
+                request_id: member(request, "requestId")?.to_owned(),
+                terms: Terms::new(payee, member(request, "amount")?),
+            });
+        }
+        if page.pointer("/pagination/hasMore") != Some(&Value::Bool(true)) {
+            return Ok(all);
+        }
+    }
+}
+
+/// Ids of the requests in the tables themselves, without the service in between.
+fn stored(postgres: &Postgres) -> Result<HashSet<String>> {
+    let mut psql = postgres.psql(DATABASE);
+    let ids = command::capture(psql.args(["--command", "SELECT request_id FROM requests"]))?;
+    Ok(String::from_utf8(ids)?.lines().map(str::to_owned).collect())
 }
 
 /// A request as the service shows it, with its payments; nothing when it does not know it.

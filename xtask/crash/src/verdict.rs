@@ -9,12 +9,38 @@ use xtask::service::delivery::EVENT;
 /// A request that the service answered with 201.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Acknowledged {
-    /// The idempotency key that it was created with.
-    pub(crate) key: String,
+    /// The idempotency key that it was created with; nothing when it was created without one.
+    pub(crate) key: Option<String>,
     /// The id that the answer gave.
     pub(crate) request_id: String,
     /// The amount that it asks for.
     pub(crate) amount: String,
+}
+
+/// What a request asks for. No two creations of a load ask for the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
+    payee: String,
+    amount: String,
+}
+
+impl Terms {
+    /// These terms, in the one form in which they are compared.
+    pub(crate) fn new(payee: &str, amount: &str) -> Self {
+        Self {
+            payee: payee.to_ascii_lowercase(),
+            amount: shortest(amount).to_owned(),
+        }
+    }
+}
+
+/// A request in the list of the wallet that it pays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Its id.
+    pub(crate) request_id: String,
+    /// What it asks for.
+    pub(crate) terms: Terms,
 }
 
 /// A payment that is part of the chain.
@@ -66,14 +92,20 @@ pub(crate) struct Delivered {
 pub(crate) struct Records {
     /// One for every 201.
     pub(crate) acknowledged: Vec<Acknowledged>,
+    /// One for every creation without an idempotency key whose answer says nothing: each of them made one request or none.
+    pub(crate) unanswered: Vec<Terms>,
+    /// Ids of requests that the service did not know right after it had acknowledged them.
+    pub(crate) unknown: HashSet<String>,
     /// One for every payment on the chain.
     pub(crate) paid: Vec<Paid>,
     /// Requests by id, those that the service still knows.
     pub(crate) found: HashMap<String, Found>,
-    /// The first and the last round; the requests of each pay a wallet of its own.
-    pub(crate) rounds: (u64, u64),
-    /// How many requests the service lists.
-    pub(crate) listed: usize,
+    /// Ids of all requests that the tables of PostgreSQL hold; nothing on SQLite.
+    pub(crate) stored: Option<HashSet<String>>,
+    /// Wallets whose requests are listed.
+    pub(crate) payees: Vec<String>,
+    /// What the lists of these wallets show.
+    pub(crate) listed: Vec<Listed>,
     /// In the order of arrival.
     pub(crate) deliveries: Vec<Delivered>,
 }
@@ -83,9 +115,10 @@ pub(crate) struct Records {
 pub(crate) struct Verdict {
     /// Requests that were answered with 201.
     pub(crate) acknowledged: usize,
-    /// Of these, the ones that are gone, were gone when they should be paid, or share their id with another one.
+    /// Of these, the ones that are gone, were unknown right after their answer or when they should be paid, or share their id
+    /// with another one.
     pub(crate) requests_lost: usize,
-    /// Requests that exist although nobody was told so.
+    /// Requests that exist although nobody was told so, and no unanswered creation accounts for them.
     pub(crate) requests_surplus: usize,
     /// Payments on the chain.
     pub(crate) paid: usize,
@@ -116,12 +149,18 @@ impl Verdict {
     pub(crate) fn of(records: &Records) -> Self {
         let ids: HashSet<&str> = records.acknowledged.iter().map(|one| one.request_id.as_str()).collect();
         let paid: HashSet<&str> = records.paid.iter().map(|one| one.request_id.as_str()).collect();
-        let known = ids.iter().filter(|id| records.found.contains_key(**id));
-        let kept = known.clone().filter(|id| paid.contains(**id)).count();
+        let is_stored = |id: &str| records.stored.as_ref().is_none_or(|stored| stored.contains(id));
+        let is_known = |id: &str| records.found.contains_key(id) && !records.unknown.contains(id);
+        let is_kept = |id: &&&str| is_known(id) && is_stored(id) && paid.contains(**id);
+        let kept = ids.iter().filter(is_kept).count();
+        let mut unanswered: HashSet<&Terms> = records.unanswered.iter().collect();
+        let is_surplus =
+            |listed: &&Listed| !ids.contains(listed.request_id.as_str()) && !unanswered.remove(&listed.terms);
+        let requests_surplus = records.listed.iter().filter(is_surplus).count();
         let mut verdict = Self {
             acknowledged: records.acknowledged.len(),
             requests_lost: records.acknowledged.len() - kept,
-            requests_surplus: records.listed.saturating_sub(known.count()),
+            requests_surplus,
             paid: records.paid.len(),
             events_expected: records.paid.len(),
             deliveries: records.deliveries.len(),
@@ -198,14 +237,16 @@ impl Verdict {
 
 /// Whether two decimal strings are the same number; only zeros at the end of a fraction may differ.
 fn is_same_amount(one: &str, other: &str) -> bool {
-    fn shortest(amount: &str) -> &str {
-        if amount.contains('.') {
-            amount.trim_end_matches('0').trim_end_matches('.')
-        } else {
-            amount
-        }
-    }
     shortest(one) == shortest(other)
+}
+
+/// A decimal string without zeros at the end of its fraction.
+fn shortest(amount: &str) -> &str {
+    if amount.contains('.') {
+        amount.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        amount
+    }
 }
 
 #[cfg(test)]
@@ -222,19 +263,27 @@ mod tests {
         }
     }
 
+    fn listed(request_id: &str, amount: &str) -> Listed {
+        Listed {
+            request_id: request_id.to_owned(),
+            terms: Terms::new("0xA", amount),
+        }
+    }
+
     /// Two requests, both paid, credited and told.
     fn clean() -> Records {
         let mut records = Records {
-            listed: 2,
+            stored: Some(["a", "b"].map(str::to_owned).into()),
             ..Records::default()
         };
         for (number, request_id) in ["a", "b"].into_iter().enumerate() {
             let (tx_hash, amount) = (format!("0x{number}"), format!("0.{}", number + 1));
             records.acknowledged.push(Acknowledged {
-                key: number.to_string(),
+                key: None,
                 request_id: request_id.to_owned(),
                 amount: amount.clone(),
             });
+            records.listed.push(listed(request_id, &amount));
             records.paid.push(Paid {
                 request_id: request_id.to_owned(),
                 tx_hash: tx_hash.clone(),
@@ -299,9 +348,41 @@ mod tests {
     fn a_request_that_is_gone_is_lost_with_its_payment() {
         let gone = |r: &mut Records| {
             r.found.remove("a");
-            r.listed = 1;
+            r.listed.remove(0);
         };
         after(gone, |v| (v.requests_lost, v.not_credited) = (1, 1));
+    }
+
+    #[test]
+    fn a_request_that_no_table_holds_is_lost_whatever_the_service_answers() {
+        let not_stored = |r: &mut Records| r.stored = Some(["b".to_owned()].into());
+        after(not_stored, |v| v.requests_lost = 1);
+        after(|r| r.stored = None, |_| {});
+    }
+
+    #[test]
+    fn a_request_that_was_unknown_after_its_answer_is_lost_even_if_it_comes_back() {
+        after(|r| r.unknown = ["a".to_owned()].into(), |v| v.requests_lost = 1);
+    }
+
+    #[test]
+    fn a_creation_without_key_and_answer_made_one_request_or_none() {
+        let unanswered = |r: &mut Records| r.unanswered.push(Terms::new("0xa", "0.50"));
+        after(unanswered, |_| {});
+        after(
+            |r| {
+                r.unanswered.push(Terms::new("0xa", "0.50"));
+                r.listed.push(listed("c", "0.5"));
+            },
+            |_| {},
+        );
+        after(
+            |r| {
+                r.unanswered.push(Terms::new("0xa", "0.50"));
+                r.listed.extend([listed("c", "0.5"), listed("d", "0.5")]);
+            },
+            |v| v.requests_surplus = 1,
+        );
     }
 
     #[test]
@@ -313,10 +394,11 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_one_request_and_each_request_a_key() {
+    fn each_creation_has_one_request_and_each_request_a_creation() {
         let shared = |r: &mut Records| r.acknowledged.push(r.acknowledged[0].clone());
         after(shared, |v| (v.acknowledged, v.requests_lost) = (3, 1));
-        after(|r| r.listed = 3, |v| v.requests_surplus = 1);
+        let surplus = |r: &mut Records| r.listed.push(listed("c", "0.1"));
+        after(surplus, |v| v.requests_surplus = 1);
     }
 
     #[test]

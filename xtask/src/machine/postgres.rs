@@ -16,6 +16,9 @@ use crate::machine::{command, packages};
 /// Where Debian keeps the programs of each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
+/// The database that every cluster has.
+pub const DATABASE: &str = "postgres";
+
 /// The superuser of the cluster.
 const USER: &str = "prs";
 
@@ -115,7 +118,7 @@ impl Postgres {
 
     /// The address of the database every cluster has.
     pub fn url(&self) -> String {
-        self.database("postgres")
+        self.database(DATABASE)
     }
 
     /// What it says about itself, and what it records.
