@@ -3,6 +3,7 @@
 use super::{
     Moving, StoreError, reach, schema,
     sealed::Sealing,
+    session::{Doubts, Session},
     sqlite_files::{self, Durability},
     time::{self, ServerClock},
 };
@@ -11,9 +12,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use migration::{MigrationStatus, Migrator, MigratorTrait};
 use sea_orm::{
-    AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
-    ExecResult, IntoDatabaseExecutor, IsolationLevel, QueryResult, RuntimeErr, SqliteTransactionMode, Statement,
-    TransactionOptions, TransactionTrait,
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, ExecResult, IntoDatabaseExecutor,
+    QueryResult, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
     sqlx::{
         self,
         sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous},
@@ -21,11 +21,10 @@ use sea_orm::{
 };
 use std::{
     fmt,
-    ops::Deref,
     path::PathBuf,
     str::FromStr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -61,9 +60,6 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// The same for somebody who waits for an answer, unless the settings say otherwise. Source: rules D.4.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
 
-/// How long connections are suspected after the database left a statement without an answer.
-const SUSPICION: Duration = Duration::from_secs(60);
-
 /// Connections of the PostgreSQL pool, and of the reader pool of SQLite.
 const CONNECTIONS_MAX: u32 = 16;
 const SQLITE_READERS_MAX: u32 = 8;
@@ -81,7 +77,6 @@ pub struct Db {
     durability: Durability,
     reader: Connection,
     writer: Connection,
-    suspicion: Arc<Suspicion>,
     clock: Arc<ServerClock>,
     is_moved: Arc<AtomicBool>,
     /// Held while the write-ahead log is emptied.
@@ -129,8 +124,8 @@ impl Db {
         if url.starts_with("sqlite:") {
             Self::connect_sqlite(url, durability).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            let suspicion = Arc::new(Suspicion::default());
-            let live = match Database::connect(postgres_options(url, suspicion.clone())).await {
+            let doubts = Arc::new(Doubts::default());
+            let live = match Database::connect(postgres_options(url, &doubts)).await {
                 Ok(live) => live,
                 Err(error) => {
                     let cause = reach::obstacle(url).await.unwrap_or_else(|| error.to_string());
@@ -141,10 +136,8 @@ impl Db {
             let pool = Connection {
                 live,
                 is_moved: is_moved.clone(),
-                deadline: Some(Deadline {
-                    limit: ANSWER_TIMEOUT,
-                    suspicion: suspicion.clone(),
-                }),
+                doubts,
+                deadline: Some(ANSWER_TIMEOUT),
                 sealer: None,
             };
             let db = Self {
@@ -152,7 +145,6 @@ impl Db {
                 durability,
                 reader: pool.clone(),
                 writer: pool,
-                suspicion,
                 clock: Arc::default(),
                 is_moved,
                 emptying: Arc::default(),
@@ -176,6 +168,7 @@ impl Db {
         let unlimited = |live| Connection {
             live,
             is_moved: is_moved.clone(),
+            doubts: Arc::default(),
             deadline: None,
             sealer: None,
         };
@@ -184,7 +177,6 @@ impl Db {
             durability,
             reader: unlimited(reader),
             writer: unlimited(writer),
-            suspicion: Arc::default(),
             clock: Arc::default(),
             is_moved,
             emptying: Arc::default(),
@@ -197,10 +189,8 @@ impl Db {
         let limited = |connection: &Connection| Connection {
             live: connection.live.clone(),
             is_moved: self.is_moved.clone(),
-            deadline: self.is_postgres().then(|| Deadline {
-                limit,
-                suspicion: self.suspicion.clone(),
-            }),
+            doubts: connection.doubts.clone(),
+            deadline: self.is_postgres().then_some(limit),
             sealer: connection.sealer.clone(),
         };
         Self {
@@ -208,7 +198,6 @@ impl Db {
             durability: self.durability,
             reader: limited(&self.reader),
             writer: limited(&self.writer),
-            suspicion: self.suspicion.clone(),
             clock: self.clock.clone(),
             is_moved: self.is_moved.clone(),
             emptying: self.emptying.clone(),
@@ -239,7 +228,9 @@ impl Db {
         &self.reader
     }
 
-    /// Connection for a write of one statement, which needs no transaction of its own to be atomic.
+    /// Connection for a write of one statement, which is a transaction of its own: it goes over a session that is outside of
+    /// every other one. A session comes back to its pool only after the end of the transaction that was begun on it was
+    /// answered ([`Session`]).
     pub fn writer(&self) -> &Connection {
         &self.writer
     }
@@ -264,41 +255,45 @@ impl Db {
     /// On SQLite it takes the write lock at once: a transaction that reads first and writes later would fail as busy
     /// whenever somebody else has written in between.
     pub async fn begin(&self, name: &'static str) -> Result<Tx, StoreError> {
-        let options = TransactionOptions {
-            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
-            ..Default::default()
+        let statement = match self.is_postgres() {
+            true => "BEGIN",
+            false => "BEGIN IMMEDIATE",
         };
-        self.begin_on(&self.writer, name, options).await
+        self.begin_on(&self.writer, name, statement).await
     }
 
     /// Begins a transaction whose statements all read the database as it is when the first of them does. It writes nothing.
     pub async fn begin_snapshot(&self, name: &'static str) -> Result<Tx, StoreError> {
         // A transaction of SQLite reads one state in any case.
-        let options = TransactionOptions {
-            isolation_level: self.is_postgres().then_some(IsolationLevel::RepeatableRead),
-            access_mode: self.is_postgres().then_some(AccessMode::ReadOnly),
-            sqlite_transaction_mode: Some(SqliteTransactionMode::Deferred),
+        let statement = match self.is_postgres() {
+            true => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            false => "BEGIN DEFERRED",
         };
-        self.begin_on(&self.reader, name, options).await
+        self.begin_on(&self.reader, name, statement).await
     }
 
     async fn begin_on(
         &self,
         connection: &Connection,
         name: &'static str,
-        options: TransactionOptions,
+        statement: &'static str,
     ) -> Result<Tx, StoreError> {
         let started = Instant::now();
-        let begun = connection.live.begin_with_options(options);
-        let live = in_time(self.acquiring().as_ref(), begun).await?;
+        let begun = async {
+            let mut session = connection.session().await?;
+            session.begin(statement).await?;
+            Ok(session)
+        };
+        let session = in_time(self.acquiring(), begun).await?;
         tracing::trace!(transaction = name, "begun");
         crate::fail_at(name, "begun");
         Ok(Tx {
-            live,
+            session: session.into(),
+            backend: connection.get_database_backend(),
             name,
             started,
             statements: AtomicU32::new(0),
-            deadline: connection.deadline.clone(),
+            deadline: connection.deadline,
             sealer: connection.sealer.clone(),
             is_moved: self.is_moved.clone(),
         })
@@ -322,16 +317,13 @@ impl Db {
 
     /// Asks the database for a sign of life.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        Ok(in_time(self.acquiring().as_ref(), self.reader.live.ping()).await?)
+        let alive = async { self.reader.session().await?.ping().await };
+        Ok(in_time(self.acquiring(), alive).await?)
     }
 
     /// The deadline of what ends soon or not at all, however patient the caller is.
-    fn acquiring(&self) -> Option<Deadline> {
-        let deadline = self.reader.deadline.as_ref()?;
-        Some(Deadline {
-            limit: deadline.limit.min(ACQUIRE_TIMEOUT),
-            suspicion: deadline.suspicion.clone(),
-        })
+    fn acquiring(&self) -> Option<Duration> {
+        self.reader.deadline.map(|limit| limit.min(ACQUIRE_TIMEOUT))
     }
 
     /// Applies all pending migrations. Another process that migrates is waited for.
@@ -415,7 +407,7 @@ impl Db {
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
     pub async fn migrate_status(&self) -> Result<Vec<MigrationState>, StoreError> {
-        let migrations = Migrator::get_migration_with_status_read_only(&self.reader.live).await?;
+        let migrations = Migrator::get_migration_with_status_read_only(&self.reader).await?;
         Ok(migrations
             .iter()
             .map(|migration| MigrationState {
@@ -442,7 +434,7 @@ impl Db {
 
     /// The schema as text, in an order that does not depend on how it came about.
     pub async fn dump_schema(&self) -> Result<String, StoreError> {
-        schema::dump(&self.reader.live).await
+        schema::dump(&self.reader).await
     }
 
     /// Closes the connections. SQLite refreshes its statistics on the way.
@@ -476,11 +468,19 @@ impl Direction {
 #[derive(Clone)]
 pub struct Connection {
     live: DatabaseConnection,
-    /// `None` on SQLite.
-    deadline: Option<Deadline>,
+    doubts: Arc<Doubts>,
+    /// How long one answer is waited for; `None` on SQLite. The server has deadlines of its own, but a network that swallows
+    /// everything keeps them from being heard.
+    deadline: Option<Duration>,
     /// `None` before the master keys are known.
     sealer: Option<Arc<dyn Sealer>>,
     is_moved: Arc<AtomicBool>,
+}
+
+impl Connection {
+    async fn session(&self) -> Result<Session, DbErr> {
+        Session::acquire(&self.live, &self.doubts).await
+    }
 }
 
 impl Moving for Connection {
@@ -506,67 +506,38 @@ impl ConnectionTrait for Connection {
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.execute_raw(statement)).await
+        let answer = async { self.session().await?.execute(statement).await };
+        in_time(self.deadline, answer).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.execute_unprepared(sql)).await
+        let answer = async { self.session().await?.execute_unprepared(sql).await };
+        in_time(self.deadline, answer).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.query_one_raw(statement)).await
+        let answer = async { self.session().await?.query_one(statement).await };
+        in_time(self.deadline, answer).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        in_time(self.deadline.as_ref(), self.live.query_all_raw(statement)).await
-    }
-}
-
-/// How long one answer of the database is waited for. The server has deadlines of its own, but a network that swallows
-/// everything keeps them from being heard.
-#[derive(Debug, Clone)]
-struct Deadline {
-    limit: Duration,
-    suspicion: Arc<Suspicion>,
-}
-
-/// Until when connections may be dead without knowing it.
-#[derive(Debug, Default)]
-struct Suspicion {
-    until: Mutex<Option<Instant>>,
-}
-
-impl Suspicion {
-    fn raise(&self) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + SUSPICION);
-    }
-
-    fn is_raised(&self) -> bool {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+        let answer = async { self.session().await?.query_all(statement).await };
+        in_time(self.deadline, answer).await
     }
 }
 
 /// Waits for an answer as long as the deadline allows.
 async fn in_time<T>(
-    deadline: Option<&Deadline>,
+    deadline: Option<Duration>,
     answer: impl Future<Output = Result<T, DbErr>> + Send,
 ) -> Result<T, DbErr> {
-    let Some(deadline) = deadline else {
+    let Some(limit) = deadline else {
         return answer.await;
     };
-    // The future outlives the timeout: the suspicion has to be there before its connection goes back to the pool.
-    let mut answer = std::pin::pin!(answer);
-    match tokio::time::timeout(deadline.limit, &mut answer).await {
-        Ok(result) => result,
-        Err(_) => {
-            deadline.suspicion.raise();
-            Err(DbErr::Conn(RuntimeErr::Internal(format!(
-                "no answer within {:?}",
-                deadline.limit
-            ))))
-        }
-    }
+    let given_up = || DbErr::Conn(RuntimeErr::Internal(format!("no answer within {limit:?}")));
+    tokio::time::timeout(limit, answer)
+        .await
+        .unwrap_or_else(|_| Err(given_up()))
 }
 
 /// What a SQLite connection is for.
@@ -614,31 +585,16 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
                 Access::Migrate => file.busy_timeout(MIGRATION_TIMEOUT),
             }
         })
-        // SQLite ends a transaction by itself when a write or a commit fails, on a full disk for example, and the driver,
-        // whose ROLLBACK fails then, goes on to count it. Every later transaction would only be a part of it.
-        .map_sqlx_sqlite_pool_opts(move |pool| {
-            let pool = match access {
-                Access::Read => pool
-                    .after_connect(|session, _| Box::pin(limit_run(session)))
-                    .before_acquire(|session, _| {
-                        Box::pin(async move {
-                            limit_run(session).await?;
-                            Ok(true)
-                        })
-                    }),
-                Access::Write | Access::Migrate => pool,
-            };
-            pool.after_release(|session, _| {
-                Box::pin(async move {
-                    // The rollback of a transaction that was dropped is behind it then.
-                    sqlx::Connection::ping(session).await?;
-                    let is_sound = !sqlx::Connection::is_in_transaction(session);
-                    if !is_sound {
-                        tracing::warn!("a transaction did not end well; its connection to the database is replaced");
-                    }
-                    Ok(is_sound)
-                })
-            })
+        .map_sqlx_sqlite_pool_opts(move |pool| match access {
+            Access::Read => pool
+                .after_connect(|session, _| Box::pin(limit_run(session)))
+                .before_acquire(|session, _| {
+                    Box::pin(async move {
+                        limit_run(session).await?;
+                        Ok(true)
+                    })
+                }),
+            Access::Write | Access::Migrate => pool,
         });
     options
 }
@@ -652,8 +608,9 @@ async fn limit_run(session: &mut SqliteConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
+fn postgres_options(url: &str, doubts: &Arc<Doubts>) -> ConnectOptions {
     let mut options = ConnectOptions::new(url);
+    let (taken, back) = (doubts.clone(), doubts.clone());
     options
         .max_connections(CONNECTIONS_MAX)
         .min_connections(2)
@@ -671,21 +628,15 @@ fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
                 ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
             ])
         })
+        .map_sqlx_postgres_before_acquire(move |_, known| {
+            let is_good = !taken.is_outdated(known.age);
+            Box::pin(async move { Ok(is_good) })
+        })
         .map_sqlx_postgres_pool_opts(move |pool| {
-            let suspicion = suspicion.clone();
-            pool.after_release(move |session, _| {
-                let suspicion = suspicion.clone();
-                Box::pin(async move {
-                    if !suspicion.is_raised() {
-                        return Ok(true);
-                    }
-                    // The pool tests what comes back without a deadline, and a dead connection would keep its place
-                    // until the system gives it up after a quarter of an hour.
-                    let answer = tokio::time::timeout(ACQUIRE_TIMEOUT, sqlx::Connection::ping(session)).await;
-                    answer
-                        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
-                        .map(|()| true)
-                })
+            let doubts = back.clone();
+            pool.after_release(move |session, known| {
+                let doubts = doubts.clone();
+                Box::pin(async move { doubts.is_sound(session, known.age).await })
             })
         });
     options
@@ -693,12 +644,13 @@ fn postgres_options(url: &str, suspicion: Arc<Suspicion>) -> ConnectOptions {
 
 /// A transaction. Dropped without [`Tx::commit`], it leaves no trace.
 pub struct Tx {
-    live: DatabaseTransaction,
+    session: tokio::sync::Mutex<Session>,
+    backend: DbBackend,
     name: &'static str,
     started: Instant,
     /// Statements so far.
     statements: AtomicU32,
-    deadline: Option<Deadline>,
+    deadline: Option<Duration>,
     sealer: Option<Arc<dyn Sealer>>,
     is_moved: Arc<AtomicBool>,
 }
@@ -721,7 +673,7 @@ impl Tx {
     /// Waits for the answer to one more statement.
     async fn counted<T>(&self, answer: impl Future<Output = Result<T, DbErr>> + Send) -> Result<T, DbErr> {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        in_time(self.deadline.as_ref(), answer).await
+        in_time(self.deadline, answer).await
     }
 
     /// Waits for the end of all others that took a turn of this name, and keeps further ones waiting. SQLite has one writer,
@@ -736,9 +688,11 @@ impl Tx {
     }
 
     /// Makes everything that was written in it durable and visible at once.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    ///
+    /// Errors: the outcome is unknown after [`StoreError::Unavailable`].
+    pub async fn commit(mut self) -> Result<(), StoreError> {
         crate::fail_at(self.name, "before_commit");
-        in_time(self.deadline.as_ref(), self.live.commit()).await?;
+        in_time(self.deadline, self.session.get_mut().commit()).await?;
         crate::fail_at(self.name, "after_commit");
         let elapsed = self.started.elapsed();
         metrics::histogram!("prs_transaction_seconds", "name" => self.name).record(elapsed);
@@ -748,33 +702,29 @@ impl Tx {
     }
 }
 
-impl Deref for Tx {
-    type Target = DatabaseTransaction;
-
-    fn deref(&self) -> &DatabaseTransaction {
-        &self.live
-    }
-}
-
 #[async_trait]
 impl ConnectionTrait for Tx {
     fn get_database_backend(&self) -> DbBackend {
-        self.live.get_database_backend()
+        self.backend
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        self.counted(self.live.execute_raw(statement)).await
+        let answer = async { self.session.lock().await.execute(statement).await };
+        self.counted(answer).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        self.counted(self.live.execute_unprepared(sql)).await
+        let answer = async { self.session.lock().await.execute_unprepared(sql).await };
+        self.counted(answer).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        self.counted(self.live.query_one_raw(statement)).await
+        let answer = async { self.session.lock().await.query_one(statement).await };
+        self.counted(answer).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        self.counted(self.live.query_all_raw(statement)).await
+        let answer = async { self.session.lock().await.query_all(statement).await };
+        self.counted(answer).await
     }
 }

@@ -59,6 +59,7 @@ mod sealed;
 pub mod sealed_rows;
 pub mod secure_payment_names;
 pub mod secure_payments;
+mod session;
 pub mod sessions;
 mod sqlite_files;
 pub mod time;

@@ -1,7 +1,7 @@
 //! The schema as text, for a snapshot that shows in review what a migration changes.
 
 use super::StoreError;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement};
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
 
 /// Tables and indexes with the statements that made them; the bookkeeping of the migrations is left out.
 const SQLITE: &str = "SELECT sql || ';' AS line FROM sqlite_master \
@@ -41,7 +41,7 @@ const POSTGRES: &str = "SELECT DISTINCT line, owner COLLATE \"C\", part, place C
     ) AS parts WHERE owner <> 'seaql_migrations' ORDER BY 2, 3, 4";
 
 /// One line for each part of the schema.
-pub(super) async fn dump(reader: &DatabaseConnection) -> Result<String, StoreError> {
+pub(super) async fn dump(reader: &impl ConnectionTrait) -> Result<String, StoreError> {
     let backend = reader.get_database_backend();
     let sql = match backend {
         DbBackend::Postgres => POSTGRES,

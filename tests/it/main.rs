@@ -47,6 +47,7 @@ mod handed_out;
 mod health;
 mod hosted_api;
 mod idempotency;
+mod late_answers;
 mod leaders;
 mod links;
 mod links_access;

@@ -5,6 +5,7 @@ use super::{
     clock::{FixedClock, SeededIds},
     contract,
     database::TestDatabase,
+    wire::Wire,
 };
 use chrono::TimeDelta;
 use devnet::{Devnet, Options, RELAYER_INDEX};
@@ -405,6 +406,25 @@ impl TestApp {
             database: self.database.clone(),
             seed,
         }
+    }
+
+    /// Another instance, whose way to the database leads over a wire and which soon stops waiting; `None` on SQLite, which
+    /// has no wire.
+    pub async fn over_wire(&self) -> Option<(Self, Wire)> {
+        if !self.ctx.db.is_postgres() {
+            return None;
+        }
+        let wire = Wire::to(&self.settings.database.url).await;
+        let slow = self.beside(|settings| {
+            settings.database.url = wire.url.clone();
+            settings.database.answer_timeout_ms = 300;
+        });
+        Some((slow.await, wire))
+    }
+
+    /// Address of its database.
+    pub fn database_url(&self) -> &str {
+        &self.settings.database.url
     }
 
     /// What the files or rows of the database hold.

@@ -44,6 +44,8 @@ pub mod screening;
 pub mod secrets;
 pub mod session;
 pub mod wallet;
+#[allow(dead_code, reason = "not every binary that shares this holds answers back")]
+pub mod wire;
 
 #[allow(unused_imports, reason = "not every binary that shares this reads answers itself")]
 pub use app::{Answer, TestApp};

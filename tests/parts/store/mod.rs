@@ -5,6 +5,7 @@ mod clocks;
 mod cursors;
 mod database;
 mod endpoints;
+mod given_up;
 mod handed_out;
 mod idempotency;
 mod observations;

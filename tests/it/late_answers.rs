@@ -1,0 +1,90 @@
+//! Calls that stop waiting for the database: what others are told afterwards is true.
+
+use crate::support::{TestApp, app::Call, requests::fau, wire::Wire};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Creations without a key after each call that was given up: more than the connections that wait in the pool.
+const CREATIONS: usize = 6;
+
+fn creation<'a>(app: &'a TestApp, key: Option<&str>) -> Call<'a> {
+    let call = app.post("/v2/request").with_client().json(&fau("1"));
+    match key {
+        Some(key) => call.header("idempotency-key", key),
+        None => call,
+    }
+}
+
+fn id(created: &Value) -> String {
+    created["requestId"].as_str().expect("an id").to_owned()
+}
+
+/// Creates requests without a key, and looks for each of them with another instance.
+async fn create_and_find(app: &TestApp, other: &TestApp, context: &str) {
+    for number in 0..CREATIONS {
+        let made = id(&creation(app, None).send().await.expect(201));
+        let found = other.get(&format!("/v2/request/{made}")).with_key().send().await;
+        assert_eq!(
+            found.status, 200,
+            "{context}: request {number} was acknowledged and is missing"
+        );
+    }
+}
+
+/// The ways in which a caller stops waiting.
+#[derive(Debug, Clone, Copy)]
+enum Leave {
+    AtItsDeadline,
+    WithItsClient,
+}
+
+/// Makes a call whose answer from the database is held until its caller has given up; tells what the caller is answered.
+async fn give_up(wire: &Wire, statement: &str, call: Call<'_>, leave: Leave) {
+    wire.hold(statement);
+    match leave {
+        Leave::AtItsDeadline => assert_eq!(call.send().await.status, 503, "{statement}"),
+        Leave::WithItsClient => tokio::select! {
+            answer = call.send() => panic!("{statement} was answered: {answer:?}"),
+            () = wire.holds() => {}
+        },
+    }
+    wire.let_go();
+}
+
+#[tokio::test]
+async fn a_late_answer_of_the_database_costs_no_acknowledged_request() {
+    let app = TestApp::start().await;
+    // An embedded database has no wire on which an answer could be late.
+    let Some((slow, wire)) = app.over_wire().await else {
+        return;
+    };
+    let insert = "INSERT INTO \"requests\"";
+    let held = [
+        ("BEGIN", true),
+        (insert, true),
+        (insert, false),
+        ("COMMIT", true),
+        ("SELECT", false),
+    ];
+    for (statement, is_keyed) in held {
+        for leave in [Leave::AtItsDeadline, Leave::WithItsClient] {
+            let context = format!("{statement}, key {is_keyed}, {leave:?}");
+            let key = format!("{}-{leave:?}", statement.split(' ').next().unwrap_or_default());
+            let key = is_keyed.then_some(key.as_str());
+            let call = match statement {
+                "SELECT" => slow.get("/v2/request/01none").with_key(),
+                _ => creation(&slow, key),
+            };
+            give_up(&wire, statement, call, leave).await;
+            create_and_find(&slow, &app, &context).await;
+            if is_keyed {
+                let repeated = creation(&slow, key).send().await.expect(201);
+                let again = creation(&app, key).send().await.expect(201);
+                assert_eq!(id(&repeated), id(&again), "{context}");
+            }
+            let closed = tokio::time::timeout(Duration::from_secs(5), wire.asked_until_closed()).await;
+            let asked = closed.unwrap_or_else(|_| panic!("{context}: the connection stays open"));
+            assert!(asked.iter().all(|asked| asked.len() == 1), "{context}: {asked:?}");
+        }
+    }
+}
