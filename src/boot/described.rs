@@ -60,7 +60,7 @@ const COUNTERS: [(&str, &str); 16] = [
 ];
 
 /// Names of gauges and what they show.
-const GAUGES: [(&str, &str); 25] = [
+const GAUGES: [(&str, &str); 26] = [
     (
         "prs_chain_confirmed",
         "Newest block of a network whose payments are settled, as its number.",
@@ -88,6 +88,10 @@ const GAUGES: [(&str, &str); 25] = [
     (
         "prs_chain_last_ok_timestamp_seconds",
         "When a network last gave a good answer, in seconds since 1970; 0 before the first one.",
+    ),
+    (
+        "prs_database_last_write_timestamp_seconds",
+        "When the database last took a write that was tried, in seconds since 1970.",
     ),
     (
         "prs_chain_leader",

@@ -82,7 +82,7 @@ impl Health {
         }
     }
 
-    /// Whether the database answers, its schema is as new as this program, and every chain is followed. What only the
+    /// Whether the database answers and takes writes, its schema is as new as this program, and every chain is followed. What only the
     /// operator can change, and for the API everything about the chains, leaves the service ready and is shown as
     /// degraded. A process that was told to stop is not ready.
     pub async fn look(&self) -> Report {
@@ -104,9 +104,11 @@ impl Health {
             conditions.push(condition);
             chains.insert(network.id().to_owned(), shown);
         }
+        let writes = &self.process.workers.writes;
+        let is_written = writes.are_taken(self.ctx.clock.steady());
         let is_held_up = self.process.role == Role::Worker && conditions.contains(&Condition::Degraded);
         let is_leaving = self.process.shutdown.leaving.is_cancelled();
-        let is_ready = is_schema_complete && !is_held_up && !is_leaving;
+        let is_ready = is_schema_complete && is_written && !is_held_up && !is_leaving;
         let is_good = obstacles.is_some() && conditions.iter().all(|condition| *condition == Condition::Good);
         let status = match (is_leaving, is_ready, is_good) {
             (true, ..) => "stopping",
@@ -114,14 +116,18 @@ impl Health {
             (_, true, true) => "ready",
             (_, true, false) => "degraded",
         };
-        let database = match (is_database_up, is_schema_complete) {
-            (false, _) => "unavailable",
-            (true, false) => "schema older than this program: prs migrate up",
-            (true, true) => "ok",
+        let database = match (is_database_up, is_schema_complete, is_written) {
+            (false, ..) => "unavailable",
+            (true, false, _) => "schema older than this program: prs migrate up",
+            (true, true, false) => "takes no writes: look at what database.url leads to",
+            (true, true, true) => "ok",
         };
+        let last_write = writes
+            .last_ok()
+            .map(|time| time.to_rfc3339_opts(SecondsFormat::Millis, true));
         Report {
             is_ready,
-            body: json!({ "status": status, "database": database, "chains": chains }),
+            body: json!({ "status": status, "database": database, "lastWriteAt": last_write, "chains": chains }),
         }
     }
 

@@ -36,7 +36,7 @@ use crate::{
         Db,
         presence::{ANNOUNCED_EVERY, Intent, Presence},
     },
-    worker::{self, deliver_webhooks, lead_chains},
+    worker::{self, deliver_webhooks, lead_chains, try_writes},
 };
 use anyhow::{Context, bail};
 use poem::{
@@ -106,6 +106,8 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready
     stop_on_signals(process.shutdown.clone(), Duration::from_millis(settings.http.drain_ms))?;
     let announcing = tokio::spawn(keep_announced(presence, ctx.db.clone()));
     tasks.spawn(clock::keep(ctx.db.clone(), SystemClock, process.shutdown.stop.clone()));
+    let writes = process.workers.writes.clone();
+    tasks.spawn(try_writes::run(ctx.clone(), writes, process.shutdown.stop.clone()));
     // The sockets listen already; calls that come now wait for the loop that starts next.
     ready();
     let options = server_options(settings);

@@ -1,9 +1,9 @@
 //! Connections, transactions and migrations of both databases.
 
 use super::{
-    Moving, StoreError, reach, schema,
+    Moving, StoreError, driver_error, reach, schema,
     sealed::Sealing,
-    session::{Doubts, Session},
+    session::{Doubts, Session, is_read_only},
     sqlite_files::{self, Durability},
     time::{self, ServerClock},
 };
@@ -313,6 +313,15 @@ impl Db {
             self.clock.correct(asked, shown, Instant::now());
         }
         Ok(())
+    }
+
+    /// Takes the way of a write that changes no row, which a database that only reads refuses; tells whether it was taken.
+    pub async fn try_write(&self) -> Result<bool, StoreError> {
+        let statement = "UPDATE key_material SET name = name WHERE 1 = 0";
+        match self.writer.execute_unprepared(statement).await {
+            Err(error) if driver_error(&error).is_some_and(is_read_only) => Ok(false),
+            outcome => Ok(outcome.map(|_| true)?),
+        }
     }
 
     /// Asks the database for a sign of life.

@@ -210,20 +210,22 @@ fn is_full(error: &DbErr) -> bool {
 
 /// Whether the same call may succeed later without any change.
 fn is_unavailable(error: &DbErr) -> bool {
-    match driver_error(error) {
-        Some(sqlx::Error::Database(refused)) => {
-            let code = refused.code().unwrap_or_default();
-            if refused.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-                // The low byte of an extended code is the primary one: busy, locked, interrupted, I/O error, cannot open.
-                let primary = code.parse::<u32>().map(|code| code & 0xff);
-                matches!(primary, Ok(5 | 6 | 9 | 10 | 14))
-            } else {
-                // Connection lost, resources exhausted, cancelled or shut down, lock not granted, serialisation.
+    let Some(error) = driver_error(error) else {
+        return matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_));
+    };
+    match error {
+        sqlx::Error::Database(refused) => match refused.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+            // Busy, locked, read-only, interrupted, I/O error, cannot open.
+            Some(refused) => matches!(session::sqlite_code(refused), Some(5 | 6 | 8 | 9 | 10 | 14)),
+            None => {
+                let code = refused.code().unwrap_or_default();
+                // Connection lost, resources exhausted, cancelled or shut down, error of the system; lock not granted,
+                // read-only, serialisation, deadlock, a transaction that was idle or took too long.
                 ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
-                    || matches!(&*code, "55P03" | "40001" | "40P01" | "25P03" | "25P04")
+                    || matches!(&*code, "55P03" | "25006" | "40001" | "40P01" | "25P03" | "25P04")
             }
-        }
-        Some(error) => matches!(
+        },
+        error => matches!(
             error,
             sqlx::Error::Io(_)
                 | sqlx::Error::Tls(_)
@@ -232,7 +234,6 @@ fn is_unavailable(error: &DbErr) -> bool {
                 | sqlx::Error::PoolClosed
                 | sqlx::Error::WorkerCrashed
         ),
-        None => matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)),
     }
 }
 

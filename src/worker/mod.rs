@@ -18,6 +18,7 @@ mod relay_schedules;
 mod repeat_requests;
 mod seal_rows;
 pub mod sweep_events;
+pub mod try_writes;
 mod watch_chains;
 
 use crate::ctx::Ctx;
@@ -29,6 +30,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub struct Workers {
     /// What is known of each chain.
     pub chains: chain_states::ChainStates,
+    /// What is known of writes to the database.
+    pub writes: try_writes::Writes,
 }
 
 /// Starts every worker; they end when `stop` is cancelled, after releasing what they hold. Networks are handed over to

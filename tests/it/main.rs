@@ -94,6 +94,7 @@ mod quotes;
 mod rate_limits;
 mod rates;
 mod rates_accepted;
+mod read_only;
 mod reconcile;
 mod recovery;
 mod refusals;

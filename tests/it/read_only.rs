@@ -1,0 +1,97 @@
+//! A database that reads and refuses to write, as after a fail-over to a standby.
+
+use crate::support::{
+    TestApp,
+    app::{Answer, settings},
+    requests::fau,
+};
+use prs::{
+    boot::{
+        health::{Health, Report},
+        process::Process,
+        role::Role,
+    },
+    worker::{Workers, try_writes},
+};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::time::Duration;
+
+async fn create(app: &TestApp, key: Option<&str>) -> Answer {
+    let call = app.post("/v2/request").with_client().json(&fau("1"));
+    match key {
+        Some(key) => call.header("idempotency-key", key).send().await,
+        None => call.send().await,
+    }
+}
+
+/// Readiness as it is after a try to write.
+async fn readiness(app: &TestApp, workers: &Workers) -> Report {
+    try_writes::once(&app.ctx, &workers.writes).await;
+    let process = Process {
+        workers: workers.clone(),
+        ..Process::new(Role::Api)
+    };
+    Health::new(&settings(), &app.ctx, &process).look().await
+}
+
+/// Sets what new sessions of the database of PostgreSQL may do.
+async fn set(app: &TestApp, setting: &str) {
+    let mut admin = PgConnection::connect(app.database_url()).await.unwrap();
+    let sql = format!(
+        "SET default_transaction_read_only = off; \
+         DO $$ BEGIN EXECUTE format('ALTER DATABASE %I {setting}', current_database()); END $$"
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
+    admin.close().await.unwrap();
+}
+
+/// An instance whose database refuses to write.
+async fn refused(app: &TestApp) -> TestApp {
+    match app.ctx.db.is_postgres() {
+        true => {
+            set(app, "SET default_transaction_read_only = on").await;
+            app.beside(|_| {}).await
+        }
+        false => app.beside(|settings| settings.database.url.push_str("?mode=ro")).await,
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_only_reads_is_unavailable_for_writes_until_it_writes_again() {
+    let app = TestApp::start().await;
+    let workers = Workers::default();
+    let known = app.create_request(&fau("1")).await;
+    assert!(readiness(&app, &workers).await.is_ready);
+
+    let reading = refused(&app).await;
+    for number in 0..6 {
+        let key = format!("refused-{number}");
+        let answer = create(&reading, (number % 2 == 0).then_some(key.as_str())).await;
+        assert_eq!(answer.status, 503, "{}", answer.text);
+        assert_eq!(answer.header("retry-after"), Some("1"));
+        let read = reading.get(&format!("/v2/request/{known}")).with_key().send().await;
+        assert_eq!(read.status, 200, "{}", read.text);
+    }
+    let report = readiness(&reading, &workers).await;
+    assert!(!report.is_ready);
+    assert_eq!(
+        report.body["database"],
+        "takes no writes: look at what database.url leads to"
+    );
+    assert_eq!(report.body["status"], "not ready");
+
+    if app.ctx.db.is_postgres() {
+        // Sessions that are there stay as they are: they have to be replaced.
+        set(&app, "RESET default_transaction_read_only").await;
+        let written = async { while create(&reading, None).await.status != 201 {} };
+        tokio::time::timeout(Duration::from_secs(10), written)
+            .await
+            .expect("writes go on");
+        for _ in 0..20 {
+            create(&reading, None).await.expect(201);
+        }
+        let report = readiness(&reading, &workers).await;
+        assert!(report.is_ready, "{}", report.body);
+        assert_eq!(report.body["database"], "ok");
+    }
+}
