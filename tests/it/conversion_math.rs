@@ -1,7 +1,10 @@
 //! The figures of conversions against published vectors: what the contracts compute, as the service reads it, and what a
 //! quote asks for beside them.
 
-use crate::support::TestApp;
+use crate::support::{
+    TestApp,
+    feeds::{decimalsCall, deploy, deploy_feed},
+};
 use alloy::{
     primitives::{Address, U256},
     sol_types::SolCall,
@@ -13,9 +16,6 @@ use std::collections::BTreeMap;
 
 alloy::sol! {
     function updateAggregator(address input, address output, address aggregator) external;
-    function decimals() external view returns (uint256);
-    function latestAnswer() external view returns (uint256);
-    function latestTimestamp() external view returns (uint256);
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
@@ -24,28 +24,6 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 
 fn number(text: &str) -> U256 {
     U256::from_str_radix(text, 10).expect("digits")
-}
-
-/// A contract that answers each of these questions with a number, and no other.
-fn answering(answers: &[([u8; 4], U256)]) -> Vec<u8> {
-    const QUESTION_BYTES: usize = 10;
-    const ANSWER_BYTES: usize = 42;
-    // The selector of the call.
-    let mut code = vec![0x60, 0x00, 0x35, 0x60, 0xe0, 0x1c];
-    let first = code.len() + answers.len() * QUESTION_BYTES + 5;
-    for (position, (selector, _)) in answers.iter().enumerate() {
-        let to = u8::try_from(first + position * ANSWER_BYTES).expect("a short contract");
-        code.extend([0x80, 0x63]);
-        code.extend(selector);
-        code.extend([0x14, 0x60, to, 0x57]);
-    }
-    code.extend([0x60, 0x00, 0x60, 0x00, 0xfd]);
-    for (_, answer) in answers {
-        code.extend([0x5b, 0x7f]);
-        code.extend(answer.to_be_bytes::<32>());
-        code.extend([0x60, 0x00, 0x52, 0x60, 0x20, 0x60, 0x00, 0xf3]);
-    }
-    code
 }
 
 /// The address of a currency of the vectors: tokens have one of their own.
@@ -58,11 +36,6 @@ fn address(name: &str) -> Address {
         }
         fiat => currency_hash("ISO4217", fiat),
     }
-}
-
-async fn deploy(app: &TestApp, at: Address, answers: &[([u8; 4], U256)]) {
-    let code = hex::encode_prefixed(answering(answers));
-    app.devnet().rpc("anvil_setCode", json!([at, code])).await.expect("set");
 }
 
 #[tokio::test]
@@ -81,12 +54,7 @@ async fn conversions_are_figure_equal_to_the_vectors() {
         let decimals = feed["decimals"].as_u64().expect("a number");
         let (input, output) = (text(feed, "in"), text(feed, "out"));
         let aggregator = Address::with_last_byte(position).create(9);
-        let answers = [
-            (decimalsCall::SELECTOR, U256::from(decimals)),
-            (latestAnswerCall::SELECTOR, number(text(feed, "answer"))),
-            (latestTimestampCall::SELECTOR, U256::from(1)),
-        ];
-        deploy(&app, aggregator, &answers).await;
+        deploy_feed(&app, aggregator, decimals, number(text(feed, "answer")), U256::ONE).await;
         let update = updateAggregatorCall {
             input: address(input),
             output: address(output),

@@ -14,6 +14,8 @@ pub mod dev;
 pub mod dice;
 #[allow(dead_code, reason = "not every binary that shares this tells events")]
 pub mod events;
+#[allow(dead_code, reason = "not every binary that shares this sets prices on the chain")]
+pub mod feeds;
 #[allow(dead_code, reason = "not every binary that shares this pays bank accounts")]
 pub mod fiat;
 #[allow(dead_code, reason = "not every binary that shares this reads the log")]
