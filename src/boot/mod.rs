@@ -226,6 +226,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             agreement: chain.agreement,
             agreement_fallback: chain.agreement_fallback_s.map(Duration::from_secs),
             contracts,
+            nodes_apart_bps: settings.conversion.nodes_apart_bps(),
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
         };
         let wallets = adapters::evm::ContractWallets::new(options.clone())?;

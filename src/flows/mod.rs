@@ -84,9 +84,13 @@ impl From<ChainError> for FlowError {
                 let message = format!("Too many questions are put to {network} at this moment; try again");
                 return Self::Refused(Refusal::new(TooMany, message).after(1));
             }
-            ChainError::Malformed { network, .. } | ChainError::Disagreement { network, .. } => {
+            ChainError::Malformed { network, .. } => {
                 format!("The nodes of {network} do not give a usable answer at the moment; try again")
             }
+            ChainError::Disagreement { network, .. } => format!(
+                "The nodes of {network} contradict each other at the moment; try again, and tell the operator of this service \
+                 if it happens again"
+            ),
             ChainError::Reverted(_) => {
                 "The chain refused to look this up; check the wallet and the currencies".to_owned()
             }

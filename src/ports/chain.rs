@@ -52,7 +52,7 @@ pub enum ChainError {
     /// The contract call was refused by the chain.
     #[error("the chain refused the call: {0}")]
     Reverted(String),
-    /// Two nodes disagree about settled facts: the watcher must stop.
+    /// Nodes contradict each other, and too few of them agree.
     #[error("nodes of {network} disagree: {reason}")]
     Disagreement {
         /// Network.
@@ -133,11 +133,15 @@ pub trait Chain: Send + Sync + 'static {
 /// Answers what calldata needs to know before somebody pays.
 #[async_trait]
 pub trait PayerLookup: Send + Sync + 'static {
-    /// Balances, allowance and gas price of a payer. `token` is `None` for the native coin.
+    /// Balances, allowance and gas price of a payer, by the word of one node: they inform, and become no amount. `token` is
+    /// `None` for the native coin.
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
-    /// Converts units of the first currency of a path into the last one by the on-chain feeds.
+    /// Units of a token that a spender may take from its owner, on which enough distinct nodes agree.
+    async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
+    /// Converts units of the first currency of a path into the last one by the on-chain feeds. Of the answers that enough
+    /// distinct nodes give and that are close to each other, the smallest.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
-    /// What a batch contract takes for itself, in basis points of what it pays.
+    /// What a batch contract takes for itself, in basis points of what it pays, on which enough distinct nodes agree.
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }
 

@@ -50,6 +50,11 @@ pub struct ConversionSettings {
     /// How far above the current rate the payer may be charged, in basis points.
     #[schemars(range(min = 0, max = 5_000))]
     pub slippage_basis_points: u16,
+    /// How far apart the nodes that have to agree (`chains.<network>.agreement`) may be about a conversion at one block, in
+    /// basis points of the smallest answer, which is the one that counts; further apart, nothing is handed out. It counts
+    /// only up to `slippage_basis_points`, which covers the difference.
+    #[schemars(range(min = 0, max = 1_000))]
+    pub nodes_apart_bps: u16,
     /// Oldest rate that a conversion accepts, in seconds, by the symbol of a currency in lower case: how often its price
     /// feed is renewed at the latest, and a margin. `default` is for every currency without an entry; markets that close
     /// need more than a weekend. Of a path over several feeds the largest counts; 0 accepts any age.
@@ -196,6 +201,11 @@ impl ConversionSettings {
         }
     }
 
+    /// How far apart nodes may be about a conversion: no further than what is charged at most makes up for.
+    pub fn nodes_apart_bps(&self) -> u16 {
+        self.nodes_apart_bps.min(self.slippage_basis_points)
+    }
+
     /// Part of what a request asks for below which a payment that is set aside waits for nobody.
     pub fn minor_share(&self) -> Option<Percent> {
         Percent::from_basis_points(self.minor_basis_points)
@@ -224,6 +234,7 @@ impl Default for ConversionSettings {
         let coins = [("dai", "dai"), ("usdc", "usd-coin"), ("usdt", "tether")];
         Self {
             slippage_basis_points: 100,
+            nodes_apart_bps: 100,
             max_rate_age_s,
             minor_basis_points: 100,
             quote_s: 600,

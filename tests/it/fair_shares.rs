@@ -216,6 +216,10 @@ impl PayerLookup for Slow {
         })
     }
 
+    async fn allowance(&self, _: Address, _: Address, _: Address) -> Result<U256, ChainError> {
+        Ok(U256::MAX)
+    }
+
     async fn convert(&self, _: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
         Ok(units)
     }

@@ -7,7 +7,8 @@
 //! **Who is asked.** Single questions go to one node after the other until one gives an answer that holds: a node that
 //! fails, refuses, serves another chain or says something that cannot be true is passed over and, after a few times,
 //! left alone for a while. Questions that need agreement go to distinct nodes at the same time; a node that is missing
-//! delays the answer and never lowers how many have to agree. Source: ADR-0012; rules B.2.
+//! delays the answer and never lowers how many have to agree. Answers that become an amount of money are such questions
+//! ([`one_block`]). Source: ADR-0012; rules B.2.
 
 mod answers;
 mod decode;
@@ -16,6 +17,7 @@ mod kept;
 mod locked;
 mod movement;
 mod node;
+mod one_block;
 mod payer;
 mod range;
 mod receipts;
@@ -100,6 +102,8 @@ pub struct EvmChainOptions {
     pub agreement_fallback: Option<Duration>,
     /// Contracts of the protocol on this network.
     pub contracts: Vec<KnownContract>,
+    /// How far apart nodes may be about a conversion, in basis points of the smallest answer.
+    pub nodes_apart_bps: u16,
     /// Deadline of one question to one node; [`CALL_TIMEOUT`] is usual.
     pub call_timeout: Duration,
 }
@@ -114,7 +118,10 @@ pub struct EvmChain {
     agreement_fallback: Option<Duration>,
     watched: Arc<Watched>,
     rates: Option<EvmAddress>,
+    nodes_apart_bps: u16,
     call_timeout: Duration,
+    /// The height at which contracts are asked, and since when.
+    common_height: Mutex<Option<(u64, Instant)>>,
     /// When enough nodes agreed last.
     agreed_at: Mutex<Instant>,
     /// The newest block that enough nodes called final.
@@ -222,7 +229,9 @@ impl EvmChain {
             agreement_fallback: options.agreement_fallback,
             watched,
             rates: rates.first().map(|contract| contract.address.bytes()),
+            nodes_apart_bps: options.nodes_apart_bps,
             call_timeout: options.call_timeout,
+            common_height: Mutex::default(),
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),
             glances: AtomicU32::new(0),
@@ -318,14 +327,17 @@ impl EvmChain {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let nodes = self.order();
-        let mut others = nodes.iter().filter(|node| !except.contains(&node.index));
-        let ask = |node: &Arc<Node>| {
+        let mut nodes = self.order();
+        nodes.retain(|node| !except.contains(&node.index));
+        let spare = nodes.len().saturating_sub(wanted);
+        let mut others = nodes.iter();
+        let ask = |node: &Arc<Node>, spare: usize| {
             let (node, question) = (Arc::clone(node), &question);
-            let deadline = self.deadline(patience, 1);
+            let deadline = self.deadline(patience, 1 + spare);
             async move { (node.index, node.ask(deadline, question).await) }
         };
-        let mut waiting: FuturesUnordered<_> = others.by_ref().take(wanted).map(ask).collect();
+        let first = others.by_ref().take(wanted);
+        let mut waiting: FuturesUnordered<_> = first.map(|node| ask(node, spare)).collect();
         let mut answers = Answers {
             given: Vec::new(),
             failures: Vec::new(),
@@ -335,7 +347,8 @@ impl EvmChain {
                 Ok(answer) => answers.given.push((index, answer)),
                 Err(failure) => {
                     answers.failures.push((index, failure));
-                    waiting.extend(others.next().map(ask));
+                    let next = others.next();
+                    waiting.extend(next.map(|node| ask(node, others.len())));
                 }
             }
         }

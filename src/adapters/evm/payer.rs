@@ -9,7 +9,7 @@ use crate::{
     ports::chain::{ChainError, PayerLookup},
 };
 use alloy::{
-    primitives::{Address as EvmAddress, Bytes, U256},
+    primitives::{Address as EvmAddress, Bytes, U256, U512},
     sol,
     sol_types::SolCall,
 };
@@ -30,19 +30,23 @@ sol! {
     }
 }
 
-/// The parameters of a call of a contract as of the newest block.
-fn contract_call<C: SolCall>(to: EvmAddress, call: &C) -> Value {
-    json!([{ "to": to, "data": Bytes::from(call.abi_encode()) }, "latest"])
+/// The parameters of a call of a contract as of a block.
+pub(super) fn contract_call<C: SolCall>(to: EvmAddress, call: &C, block: Value) -> Value {
+    json!([{ "to": to, "data": Bytes::from(call.abi_encode()) }, block])
 }
 
-fn returned<C: SolCall>(to: EvmAddress, answer: &[u8]) -> Result<C::Return, Failure> {
+pub(super) fn returned<C: SolCall>(to: EvmAddress, answer: &[u8]) -> Result<C::Return, Failure> {
     C::abi_decode_returns_validate(answer)
         .map_err(|_| Failure::Untrue(format!("{to} does not answer {}", C::SIGNATURE)))
 }
 
-async fn call_contract<C: SolCall>(line: &Line, to: EvmAddress, call: C) -> Result<C::Return, Failure> {
-    let answer: Bytes = line.call(CONTRACT_CALL, contract_call(to, &call)).await?;
-    returned::<C>(to, &answer)
+/// Whether an amount may be used where another node tells of the second one: it is no more, and not less by more than so
+/// many basis points of it. What is used is then the smallest, and never more than an honest node says.
+fn is_close_below(used: U256, other: U256, basis_points: u16) -> bool {
+    let Some(more) = other.checked_sub(used) else {
+        return false;
+    };
+    U512::from(more) * U512::from(10_000) <= U512::from(used) * U512::from(basis_points)
 }
 
 fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, Failure> {
@@ -63,11 +67,9 @@ impl PayerLookup for EvmChain {
             ];
             if let Some(token) = token {
                 let token = token.bytes();
-                calls.push((CONTRACT_CALL, contract_call(token, &Token::balanceOfCall { owner })));
-                calls.push((
-                    CONTRACT_CALL,
-                    contract_call(token, &Token::allowanceCall { owner, spender }),
-                ));
+                let balance = contract_call(token, &Token::balanceOfCall { owner }, json!("latest"));
+                let allowance = contract_call(token, &Token::allowanceCall { owner, spender }, json!("latest"));
+                calls.extend([(CONTRACT_CALL, balance), (CONTRACT_CALL, allowance)]);
             }
             // Whoever pays waits for this: one question is answered in a quarter of the time of four.
             let answers: Vec<String> = line.batch(&calls).await?.into_iter().collect::<Result<_, _>>()?;
@@ -97,24 +99,53 @@ impl PayerLookup for EvmChain {
         self.ask(Patience::lookup(), question).await
     }
 
+    async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
+        let (owner, spender) = (owner.bytes(), spender.bytes());
+        let call = Token::allowanceCall { owner, spender };
+        self.agreed_answer((token.bytes(), call), |allowance| allowance, U256::eq)
+            .await
+    }
+
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
         let Some(rates) = self.rates else {
             let reason = format!("{} has no contract for rates", self.network);
             return Err(ChainError::Reverted(reason));
         };
-        let question = |line: Line| async move {
-            let call = ConversionPath::getConversionCall {
-                amountIn: units,
-                path: path.to_vec(),
-            };
-            call_contract(&line, rates, call).await.map(|rate| rate.result)
+        let call = ConversionPath::getConversionCall {
+            amountIn: units,
+            path: path.to_vec(),
         };
-        self.ask(Patience::lookup(), question).await
+        let confirms = |used: &U256, other: &U256| is_close_below(*used, *other, self.nodes_apart_bps);
+        self.agreed_answer((rates, call), |rate| rate.result, confirms).await
     }
 
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
-        let question =
-            |line: Line| async move { call_contract(&line, contract.bytes(), BatchContract::batchFeeCall {}).await };
-        self.ask(Patience::lookup(), question).await
+        let call = BatchContract::batchFeeCall {};
+        self.agreed_answer((contract.bytes(), call), |fee| fee, u16::eq).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_of_two_close_amounts_is_used() {
+        for (used, other, basis_points, expected) in [
+            (100, 100, 0, true),
+            (100, 101, 0, false),
+            (100, 101, 100, true),
+            (101, 100, 100, false),
+            (10_000, 10_100, 100, true),
+            (10_000, 10_101, 100, false),
+            (0, 0, 100, true),
+            (0, 1, 100, false),
+            (1, 2, 1_000, false),
+        ] {
+            let close = is_close_below(U256::from(used), U256::from(other), basis_points);
+            assert_eq!(close, expected, "{used} and {other} by {basis_points}");
+        }
+        assert!(is_close_below(U256::MAX, U256::MAX, 1_000));
+        assert!(!is_close_below(U256::ONE, U256::MAX, 1_000));
     }
 }

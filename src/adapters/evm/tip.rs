@@ -314,7 +314,7 @@ impl EvmChain {
     pub(super) async fn elect<T, F>(
         &self,
         what: &str,
-        mut votes: Vec<(usize, T)>,
+        votes: Vec<(usize, T)>,
         patience: Patience,
         question: impl Fn(Line) -> F,
     ) -> Result<T, ChainError>
@@ -322,11 +322,31 @@ impl EvmChain {
         T: PartialEq,
         F: Future<Output = Result<T, Failure>>,
     {
+        let wanted = (self.agreement_now(), T::eq);
+        let (winner, most) = self.elect_by(what, wanted, votes, patience, question).await?;
+        if most >= self.agreement {
+            store(&self.agreed_at, Instant::now());
+        }
+        Ok(winner)
+    }
+
+    /// What so many distinct nodes confirm, and how many did. `confirms` compares the first vote with the second one, which
+    /// may confirm it without being confirmed by it.
+    pub(super) async fn elect_by<T, F>(
+        &self,
+        what: &str,
+        (wanted, confirms): (usize, impl Fn(&T, &T) -> bool),
+        mut votes: Vec<(usize, T)>,
+        patience: Patience,
+        question: impl Fn(Line) -> F,
+    ) -> Result<(T, usize), ChainError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let network = self.network;
-        let wanted = self.agreement_now();
         let mut failures = Vec::new();
         loop {
-            let alike = |vote: &T| votes.iter().filter(|(_, other)| other == vote).count();
+            let alike = |vote: &T| votes.iter().filter(|(_, other)| confirms(vote, other)).count();
             let counts: Vec<usize> = votes.iter().map(|(_, vote)| alike(vote)).collect();
             let most = counts.iter().copied().max().unwrap_or(0);
             let is_split = most < votes.len();
@@ -337,10 +357,7 @@ impl EvmChain {
             if most >= wanted
                 && let Some(winner) = counts.iter().position(|count| *count == most)
             {
-                if most >= self.agreement {
-                    store(&self.agreed_at, Instant::now());
-                }
-                return Ok(votes.swap_remove(winner).1);
+                return Ok((votes.swap_remove(winner).1, most));
             }
             let mut asked: Vec<usize> = votes.iter().map(|(index, _)| *index).collect();
             asked.extend(failures.iter().map(|(index, _): &(usize, Failure)| *index));
@@ -349,12 +366,17 @@ impl EvmChain {
             failures.extend(answers.failures);
             votes.extend(answers.given);
             if is_over {
-                let reason = match (votes.len(), is_split) {
-                    (0, _) => return Err(self.sum_up(&failures)),
-                    (_, true) => format!("nodes show {what} differently"),
-                    (given, false) => format!("{given} of {wanted} nodes that have to agree know the {what}"),
-                };
-                return Err(ChainError::Unavailable { network, reason });
+                return Err(match (votes.len(), is_split) {
+                    (0, _) => self.sum_up(&failures),
+                    (_, true) => ChainError::Disagreement {
+                        network,
+                        reason: format!("nodes show {what} differently"),
+                    },
+                    (given, false) => ChainError::Unavailable {
+                        network,
+                        reason: format!("{given} of {wanted} nodes that have to agree know the {what}"),
+                    },
+                });
             }
         }
     }

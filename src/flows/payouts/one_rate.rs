@@ -37,6 +37,10 @@ impl PayerLookup for OneRate {
         self.asked.standing(payer, token, spender).await
     }
 
+    async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
+        self.asked.allowance(owner, token, spender).await
+    }
+
     /// As the contracts do it: the product with the rate, rounded down. Source: rules G.2 (7).
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
         let mut rates = self.rates.lock().await;

@@ -121,6 +121,11 @@ impl PayerLookup for InTurns {
         self.asked.standing(payer, token, spender).await
     }
 
+    async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
+        let _place = self.place().await?;
+        self.asked.allowance(owner, token, spender).await
+    }
+
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
         let _place = self.place().await?;
         self.asked.convert(path, units).await

@@ -23,14 +23,14 @@ pub struct Changed {
     pub remaining: u8,
     /// Units that these take from the payer.
     pub remaining_units: U256,
-    /// Transactions that take back what the payer allowed; none when there is nothing to take back, and when no node
-    /// answers.
+    /// Transactions that take back what the payer allowed; none when there is nothing to take back, and when too few
+    /// nodes answer alike.
     pub steps: Vec<Step>,
 }
 
 /// Ends a schedule; a payment in flight is still executed.
 ///
-/// That no node answers does not stop it: the allowance is the payer's to lower at any time. Errors: unknown (404); ended
+/// That too few nodes answer alike does not stop it: the allowance is the payer's to lower at any time. Errors: unknown (404); ended
 /// already (400). Source: rules P.3.6; rules S.4.
 pub async fn cancel(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<Changed> {
     for _ in 0..COMMITS_MAX {
@@ -64,14 +64,11 @@ async fn lowering(ctx: &Ctx, schedule: &Schedule, own: U256) -> FlowResult<Vec<S
     let Some(payers) = ctx.partners.chains.payers.get(&schedule.network) else {
         return Ok(Vec::new());
     };
-    let standing = payers.standing(permit.subscriber, Some(permit.token), permit.contract);
-    match standing.await {
-        Ok(standing) => {
-            let need = Need {
-                own,
-                others,
-                current: standing.allowance,
-            };
+    // What is kept of it is approved anew.
+    let allowance = payers.allowance(permit.subscriber, permit.token, permit.contract);
+    match allowance.await {
+        Ok(current) => {
+            let need = Need { own, others, current };
             Ok(need.lowering(&approved(&ctx.catalogue, schedule)))
         }
         Err(error) => {

@@ -71,6 +71,7 @@ impl Bench {
             call_timeout: Duration::from_millis(500),
             agreement: None,
             agreement_fallback: None,
+            nodes_apart_bps: 100,
         };
         adjust(&mut options);
         Self {
@@ -110,5 +111,8 @@ fn is_malformed<T>(answer: &Result<T, ChainError>) -> bool {
 }
 
 fn is_unavailable<T>(answer: &Result<T, ChainError>) -> bool {
-    matches!(answer, Err(ChainError::Unavailable { .. }))
+    matches!(
+        answer,
+        Err(ChainError::Unavailable { .. } | ChainError::Disagreement { .. })
+    )
 }

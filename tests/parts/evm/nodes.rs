@@ -159,6 +159,17 @@ async fn the_chain_id_is_asked_again_after_a_broken_line() {
 }
 
 #[tokio::test]
+async fn a_node_that_hangs_leaves_time_to_ask_the_others_that_have_to_agree() {
+    let hanging = Served::honest(100).lying(Lie::Hangs);
+    let bench = Bench::with([hanging, Served::honest(100), Served::honest(100)], |options| {
+        options.call_timeout = Duration::from_secs(2);
+    })
+    .await;
+    let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+    assert_eq!(rate.unwrap(), U256::from(42));
+}
+
+#[tokio::test]
 async fn a_node_that_is_left_behind_loses_its_place_and_gets_it_back() {
     let bench = Bench::with([Served::honest(60), Served::honest(300)], |options| {
         options.network = Network::ArbitrumOne;
@@ -248,6 +259,13 @@ async fn one_node_is_believed_alone_only_where_the_settings_say_so() {
         .await;
         let answer = bench.chain.tip(None).await;
         assert_eq!(answer.is_ok(), is_enough, "{agreement:?} {fallback:?}: {answer:?}");
+        // A payer who waits is asked for money by no node alone.
+        let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+        assert_eq!(
+            rate.is_ok(),
+            agreement == Some(1),
+            "{agreement:?} {fallback:?}: {rate:?}"
+        );
     }
 }
 
@@ -279,6 +297,7 @@ async fn options_that_cannot_work_are_refused() {
         agreement,
         agreement_fallback: None,
         contracts: Vec::new(),
+        nodes_apart_bps: 100,
         call_timeout: Duration::from_secs(1),
     };
     let (one, other) = ("http://one.example/secret-key", "http://other.example");

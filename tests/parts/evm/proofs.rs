@@ -148,7 +148,7 @@ async fn a_block_that_a_reorganisation_removed_is_an_error() {
 }
 
 #[tokio::test]
-async fn balances_and_rates_are_read_and_refusals_of_the_chain_are_final() {
+async fn balances_and_rates_are_read_and_nodes_agree_on_a_refusal() {
     let bench = Bench::new([Served::honest(100), Served::honest(100)]).await;
     let (payer, token) = (Address::Evm(PAYER), Address::Evm(TOKEN));
     let standing = bench.chain.standing(payer, Some(token), payer).await.unwrap();
@@ -165,8 +165,10 @@ async fn balances_and_rates_are_read_and_refusals_of_the_chain_are_final() {
     assert_eq!(rate, U256::from(42));
     bench.nodes[0].change(|served| served.lie = Lie::Reverts);
     let refused = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
+    assert!(matches!(refused, Err(ChainError::Disagreement { .. })), "{refused:?}");
+    bench.nodes[1].change(|served| served.lie = Lie::Reverts);
+    let refused = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
     assert!(matches!(refused, Err(ChainError::Reverted(reason)) if reason.contains("No aggregator")));
-    assert_eq!(bench.nodes[1].calls("eth_call").len(), 0);
 }
 
 /// Blocks 49 to 54, of which three hold payments.
