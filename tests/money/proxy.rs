@@ -57,6 +57,7 @@ struct Shared {
     tamper: Mutex<Arc<dyn Tamper>>,
     calls: Mutex<Vec<String>>,
     changed: AtomicUsize,
+    distance: Mutex<Duration>,
 }
 
 impl Proxy {
@@ -71,6 +72,7 @@ impl Proxy {
             tamper: Mutex::new(Arc::new(Honest)),
             calls: Mutex::default(),
             changed: AtomicUsize::new(0),
+            distance: Mutex::default(),
         });
         let router = Router::new().fallback(post(serve)).with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -92,6 +94,11 @@ impl Proxy {
     /// Tells the truth from now on.
     pub fn end(&self) {
         self.tamper(Honest);
+    }
+
+    /// Takes so long to and fro with every answer from now on, as a node that is far away does.
+    pub fn move_away(&self, distance: Duration) {
+        *self.shared.distance.lock().expect("unpoisoned") = distance;
     }
 
     /// Answers that were changed since the last change of mind.
@@ -154,8 +161,10 @@ async fn serve(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -> J
         }
         told.push(answer);
     }
-    if is_late {
-        tokio::time::sleep(LATE).await;
+    let distance = *shared.distance.lock().expect("unpoisoned");
+    let pause = if is_late { LATE } else { distance };
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
     }
     Json(match (asked.is_array(), told.pop()) {
         (false, Some(answer)) => answer,

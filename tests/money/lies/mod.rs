@@ -4,6 +4,7 @@
 //! The fields are found by walking answers of honest nodes, so that a field that appears with a new call appears here.
 //! No lie may credit anything wrong, lose a payment for good, or stop the chain. Source: ADR-0012; rules B.2.
 
+mod amounts;
 mod fields;
 mod forger;
 mod run;
