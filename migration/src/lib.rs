@@ -59,6 +59,7 @@ mod m20261124_0058_bind_requests;
 mod m20261127_0059_note_calls_in_flight;
 mod m20261128_0060_note_registrations;
 mod m20261128_0061_index_quotes;
+mod m20261128_0062_page_attempts;
 mod months;
 mod tables;
 
@@ -127,6 +128,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_0059_note_calls_in_flight::Migration),
             Box::new(m20261128_0060_note_registrations::Migration),
             Box::new(m20261128_0061_index_quotes::Migration),
+            Box::new(m20261128_0062_page_attempts::Migration),
         ]
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::{
     request::{Origin, Request},
     secure_payment::{
         About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-        intent::Intent, redirect::Redirect,
+        attempt::Attempt, intent::Intent, redirect::Redirect,
     },
 };
 use alloy::primitives::B256;
@@ -22,14 +22,50 @@ use entities::{
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait,
     sea_query::{Expr, LockBehavior, LockType, OnConflict, Query, SelectStatement},
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
 use secure_payment_refusals::Column as Refused;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// An attempt as the column holds it.
+#[derive(Serialize, Deserialize)]
+struct StoredAttempt {
+    wallet: String,
+    nonce: Option<u64>,
+    noted_at: DateTime<Utc>,
+}
+
+fn attempts_to_column(attempts: &[Attempt]) -> Result<Option<JsonValue>, StoreError> {
+    if attempts.is_empty() {
+        return Ok(None);
+    }
+    let stored = attempts.iter().map(|attempt| StoredAttempt {
+        wallet: attempt.wallet.canonical(),
+        nonce: attempt.nonce,
+        noted_at: attempt.noted_at,
+    });
+    columns::to_json("attempts", &stored.collect::<Vec<_>>()).map(Some)
+}
+
+fn attempts_from_column(column: Option<JsonValue>) -> Result<Vec<Attempt>, StoreError> {
+    let Some(column) = column else {
+        return Ok(Vec::new());
+    };
+    let stored: Vec<StoredAttempt> = columns::from_json("attempts", column)?;
+    let attempts = stored.into_iter().map(|stored| {
+        Ok(Attempt {
+            wallet: columns::address("attempts", &stored.wallet)?,
+            nonce: stored.nonce,
+            noted_at: stored.noted_at,
+        })
+    });
+    attempts.collect()
+}
 
 /// What stands in the row of one that nobody paid; the time decides which of them it is.
 const UNPAID: [SecurePaymentStatus; 2] = [SecurePaymentStatus::Pending, SecurePaymentStatus::Expired];
@@ -66,6 +102,7 @@ fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result
         hides_payee: policy.hides_payee,
         allowed_payers: columns::to_json("allowed_payers", &allowed)?,
         hinted_at: payment.hinted_at,
+        attempts: attempts_to_column(&payment.attempts)?,
         created_at: payment.created_at,
         expires_at: payment.expires_at,
         completed_at: payment.completed_at,
@@ -113,6 +150,7 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
             }),
         },
         hinted_at: row.hinted_at,
+        attempts: attempts_from_column(row.attempts)?,
         created_at: row.created_at,
         expires_at: row.expires_at,
         completed_at: row.completed_at,
@@ -406,6 +444,21 @@ pub async fn set_status(conn: &impl ConnectionTrait, payment: &SecurePayment) ->
 pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::HintedAt, Expr::value(now))
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::Id.eq(payment.id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Writes the attempts of a secure payment that is locked.
+pub async fn set_attempts(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    attempts: &[Attempt],
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::Attempts, Expr::value(attempts_to_column(attempts)?))
         .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
         .filter(Column::Id.eq(payment.id.as_str()))
         .exec(conn)

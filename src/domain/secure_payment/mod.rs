@@ -1,6 +1,7 @@
 //! Secure payments: links by which whoever has the token pays, from their creation to their end.
 
 pub mod access;
+pub mod attempt;
 pub mod fee_plan;
 mod flow;
 pub mod intent;
@@ -20,6 +21,7 @@ use super::{
     wire_text::wire_text,
 };
 use access::AccessPolicy;
+use attempt::Attempt;
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
 use redirect::Redirect;
@@ -116,6 +118,8 @@ pub struct SecurePayment {
     pub about: About,
     /// When somebody said last that a payment is on its way.
     pub hinted_at: Option<DateTime<Utc>>,
+    /// What payment pages asked wallets to send, the newest last.
+    pub attempts: Vec<Attempt>,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
     /// Until when it can be paid.
@@ -188,13 +192,14 @@ impl SecurePayment {
         }
     }
 
-    /// Until when a payment counts as on its way; `None` when nobody says so. What is seen on the chain and not final is on
-    /// its way however long that takes: it counts anew with each look.
+    /// Until when a payment counts as on its way; `None` when no intent, page or chain says so. What is seen on the chain
+    /// and not final is on its way however long that takes: it counts anew with each look.
     pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let since = if is_seen { Some(now) } else { self.hinted_at };
-        since
+        let hinted = since
             .filter(|at| is_within(*at, HINT_LASTS, now))
-            .map(|at| at + HINT_LASTS)
+            .map(|at| at + HINT_LASTS);
+        hinted.max(self.attempted_until(now))
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
@@ -261,6 +266,7 @@ pub(crate) mod tests {
             policy: AccessPolicy::OPEN,
             about: About::default(),
             hinted_at: None,
+            attempts: Vec::new(),
             created_at: at(0),
             expires_at: at(100),
             completed_at: None,

@@ -86,6 +86,7 @@ impl Draft {
             policy: self.policy,
             about: self.about,
             hinted_at: None,
+            attempts: Vec::new(),
             created_at: ctx.clock.now(),
             expires_at: self.expires_at,
             completed_at: None,

@@ -3,6 +3,7 @@
 //! What is read, paid and reported by token begins with [`opened::by_token`]; who may is asked in [`access::decide`] alone.
 
 pub mod access;
+pub mod attempt;
 pub mod create;
 pub mod create_batch_payout;
 pub mod create_payout;

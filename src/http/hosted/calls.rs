@@ -7,11 +7,13 @@ use super::{
 };
 use crate::{
     domain::{
+        address::Address,
         amount::format_units,
         refusal::{Checks, Refusal},
         secure_payment::intent::{PaymentChain, Source},
     },
     flows::secure_payments::{
+        attempt,
         opened::Opened,
         pay::{self, Asked, Paying},
         record_intent::{self, Sent},
@@ -251,6 +253,59 @@ fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
         chain,
         token: currency.symbol.clone(),
     })
+}
+
+/// A payment that a wallet is asked for.
+#[derive(Debug, Object)]
+#[oai(rename_all = "camelCase")]
+struct AttemptBody {
+    wallet: WalletText,
+    /// Nonce that the next transaction of the wallet has; absent where the wallet does not tell it.
+    nonce: Option<u64>,
+}
+
+impl AttemptBody {
+    /// Errors: 400.
+    fn read(self) -> Result<(Address, Option<u64>), Refusal> {
+        let mut checks = Checks::new();
+        let wallet = checks.take("wallet", self.wallet.value());
+        checks.finish_with(wallet).map(|wallet| (wallet, self.nonce))
+    }
+}
+
+/// What is answered to a page that is about to ask a wallet.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attempts {
+    /// Whether another attempt warns already.
+    has_others: bool,
+}
+
+/// Notes an attempt, before the wallet is asked. Errors: 400, 404, 429; it cannot be paid any more or not by this wallet, or
+/// another page than this one calls (403); it is paid (409).
+#[handler]
+pub(super) async fn note_attempt(visit: Visit, body: Body) -> poem::Result<Response> {
+    visit.require_own_page()?;
+    let opened = visit.opened().await?;
+    let body: AttemptBody = read(body).await?;
+    let (wallet, nonce) = body.read().map_err(Problem::from)?;
+    let has_others = attempt::note(&visit.ctx, &opened, wallet, nonce)
+        .await
+        .map_err(Problem::from)?;
+    Ok(json(error::paged(false), &Attempts { has_others })?)
+}
+
+/// Withdraws an attempt that led to no payment. Errors: 400, 403 for others than the page, 404, 429.
+#[handler]
+pub(super) async fn withdraw_attempt(visit: Visit, body: Body) -> poem::Result<Response> {
+    visit.require_own_page()?;
+    let opened = visit.opened().await?;
+    let body: AttemptBody = read(body).await?;
+    let (wallet, nonce) = body.read().map_err(Problem::from)?;
+    attempt::withdraw(&visit.ctx, &opened, wallet, nonce)
+        .await
+        .map_err(Problem::from)?;
+    Ok(error::empty())
 }
 
 /// Takes an event. Errors: as those of the interface, and 403 for others than the page.

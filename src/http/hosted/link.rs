@@ -30,7 +30,7 @@ pub(super) struct Link {
     pub(super) completed_at: Option<String>,
     /// The transaction that paid it last.
     pub(super) tx_hash: Option<String>,
-    /// Somebody said that a payment is on its way.
+    /// A payment is on its way, or may be.
     pub(super) in_flight: Option<InFlight>,
     /// What it means for the wallet that asks.
     pub(super) wallet: Option<Wallet>,
@@ -138,9 +138,12 @@ pub(super) struct Redirect {
 
 /// A payment that may be on its way.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct InFlight {
     /// Until when that is believed.
     pub(super) until: String,
+    /// Whether the chain shows it, and not a page or a payer alone.
+    pub(super) is_seen: bool,
 }
 
 /// What a link means for a wallet.

@@ -35,5 +35,7 @@ pub fn routes(routes: Route, page: Page) -> Route {
         .at("/pay/:token/state", get(calls::state).data(page))
         .at("/pay/:token/calldata", get(calls::calldata))
         .at("/pay/:token/intent", post(calls::intent))
+        .at("/pay/:token/attempt", post(calls::note_attempt))
+        .at("/pay/:token/attempt/withdraw", post(calls::withdraw_attempt))
         .at("/pay/:token/events", post(calls::events))
 }

@@ -72,7 +72,10 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
         is_paid: opened.requests.iter().all(|request| request.ledger.has_been_paid()),
         completed_at: payment.completed_at.map(iso),
         tx_hash: last.filter(|_| !is_hidden).map(|hash| hash.to_string()),
-        in_flight: in_flight.map(|until| InFlight { until: iso(until) }),
+        in_flight: in_flight.map(|until| InFlight {
+            until: iso(until),
+            is_seen: opened.is_seen,
+        }),
         wallet,
     })
 }

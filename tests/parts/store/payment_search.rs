@@ -603,6 +603,7 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         policy,
         about: About::default(),
         hinted_at: None,
+        attempts: Vec::new(),
         created_at: at(0),
         expires_at: at(1_000),
         completed_at: None,

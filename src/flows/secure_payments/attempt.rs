@@ -1,0 +1,71 @@
+//! Notes that a payment page asks a wallet to pay, and that the wallet refused to. It changes no state and tells no owner.
+
+use super::{access, open, open::Look, opened::Opened};
+use crate::{
+    ctx::Ctx,
+    domain::{
+        address::Address,
+        refusal::Refusal,
+        secure_payment::{SecurePayment, access::Payer, attempt::Attempt},
+    },
+    flows::FlowResult,
+    store::{self, Scope, Tx},
+};
+
+/// Notes an attempt, once for each wallet and nonce; returns whether another attempt warns already.
+///
+/// Errors: the payment cannot be paid any more (403), it is paid (409), the wallet is of another network (400), or may not
+/// pay it (403).
+pub async fn note(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64>) -> FlowResult<bool> {
+    opened.payable().map_err(Refusal::from)?;
+    let payer = Payer { wallet, eoa: None };
+    let look = Look {
+        payer: Some(payer),
+        source: None,
+    };
+    open::check(ctx, opened, &look)?;
+    access::require(ctx, &opened.payment, &payer).await?;
+    let noted = Attempt {
+        wallet,
+        nonce,
+        noted_at: ctx.clock.now(),
+    };
+    let (tx, present) = locked(ctx, opened, "note_attempt").await?;
+    present.payable_at(noted.noted_at).map_err(Refusal::from)?;
+    let attempts = present.attempts_with(&noted);
+    store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
+    tx.commit().await?;
+    Ok(attempts.len() > 1)
+}
+
+/// Withdraws an attempt: its wallet proved that it sent nothing, or its transaction is known to pay nothing.
+pub async fn withdraw(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64>) -> FlowResult<()> {
+    let withdrawn = Attempt {
+        wallet,
+        nonce,
+        noted_at: ctx.clock.now(),
+    };
+    // Whoever has the token may ask again and again: what would change nothing locks nothing.
+    if opened.payment.attempts.is_empty() {
+        return Ok(());
+    }
+    let (tx, present) = locked(ctx, opened, "withdraw_attempt").await?;
+    let attempts = present.attempts_without(&withdrawn, withdrawn.noted_at);
+    store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
+    Ok(tx.commit().await?)
+}
+
+async fn locked(ctx: &Ctx, opened: &Opened, name: &'static str) -> FlowResult<(Tx, SecurePayment)> {
+    let payment = &opened.payment;
+    let owner = Scope {
+        platform: payment.origin.platform.clone(),
+        client: None,
+    };
+    let tx = ctx.db.begin(name).await?;
+    let found = store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
+    let present = found.into_iter().next();
+    Ok((
+        tx,
+        present.ok_or_else(|| Refusal::not_found("Secure payment not found"))?,
+    ))
+}
