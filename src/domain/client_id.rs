@@ -336,6 +336,12 @@ impl ClientId {
         !self.allowed_domains.is_empty()
     }
 
+    /// Whether an address is one of its allowed domains or below one of them, by scheme, host and port.
+    pub fn lists(&self, address: &str) -> bool {
+        let origin = url::Url::parse(address).map(|url| url.origin().ascii_serialization());
+        origin.is_ok_and(|origin| self.allowed_domains.contains(&origin))
+    }
+
     /// Errors: 403 for a client ID that is not active.
     pub fn require_active(&self) -> Result<(), Refusal> {
         match self.status {

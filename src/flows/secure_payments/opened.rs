@@ -4,6 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
+        client_id::ClientId,
         fees::Fees,
         ids::SecurePaymentToken,
         refusal::Refusal,
@@ -66,6 +67,24 @@ pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResu
         now,
         payment,
     })
+}
+
+/// The client ID that made a secure payment; `None` of one that a key or a session made.
+pub(super) async fn maker(ctx: &Ctx, payment: &SecurePayment) -> FlowResult<Option<ClientId>> {
+    let Some(row) = &payment.origin.client else {
+        return Ok(None);
+    };
+    Ok(store::client_ids::find(ctx.db.reader(), &payment.origin.platform, row).await?)
+}
+
+/// Whether the redirect of a secure payment leads out of the allowed domains of the public client ID that made it: a
+/// stranger who read that client ID off a page may have chosen it. Source: decisions D27.
+pub async fn has_foreign_redirect(ctx: &Ctx, opened: &Opened) -> FlowResult<bool> {
+    let Some(redirect) = &opened.payment.about.redirect else {
+        return Ok(false);
+    };
+    let maker = maker(ctx, &opened.payment).await?;
+    Ok(maker.is_some_and(|maker| maker.is_public() && !maker.lists(&redirect.url)))
 }
 
 /// Whether a payment of one of the requests that await money is seen on the chain and not final.

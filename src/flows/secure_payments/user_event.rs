@@ -1,6 +1,6 @@
 //! Takes what a payment page reports of its visitor, and tells it.
 
-use super::opened::Opened;
+use super::opened::{self, Opened};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -37,10 +37,7 @@ pub async fn run(
     }
     let now = ctx.clock.now();
     report.check(now)?;
-    let maker = match &payment.origin.client {
-        Some(row) => store::client_ids::find(ctx.db.reader(), &payment.origin.platform, row).await?,
-        None => None,
-    };
+    let maker = opened::maker(ctx, payment).await?;
     let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let counted = [
         Some(of_link_and_address(opened, address)),

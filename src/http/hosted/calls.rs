@@ -81,7 +81,7 @@ pub(super) async fn state(
     let opened = visit.opened().await?;
     let link = match &asking.wallet {
         Some(wallet) => visit.shown_to(page, &opened, wallet).await?,
-        None => visit.shown(page, &opened)?,
+        None => visit.shown(page, &opened).await?,
     };
     Ok(json(error::paged(false), &link)?)
 }

@@ -38,7 +38,7 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
 async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
-            let link = visit.shown(page, &opened)?;
+            let link = visit.shown(page, &opened).await?;
             let text = document(page, words, &link, first_of(request))?;
             (error::paged(link.end().is_some()), text)
         }
@@ -458,6 +458,9 @@ fn done(words: &Words, link: &Link) -> Markup {
         }
         div.stack {
             @if let Some(redirect) = &link.redirect {
+                @if redirect.is_foreign {
+                    p.note.careful { (words.filled("foreign", &[("host", &redirect.host)])) }
+                }
                 a.button href=(redirect.url) rel="noopener noreferrer" {
                     (redirect.label.as_deref().unwrap_or_else(|| words.text("back")))
                 }

@@ -128,12 +128,15 @@ pub(super) struct Fee {
 
 /// Where the payer may go afterwards.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Redirect {
     pub(super) url: String,
     /// What the button says; `None` for the usual text.
     pub(super) label: Option<String>,
     /// Host that it leads to, as browsers show it.
     pub(super) host: String,
+    /// Whether that is no page of the public client ID that made the link.
+    pub(super) is_foreign: bool,
 }
 
 /// A payment that may be on its way.

@@ -26,7 +26,7 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
 async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
         Visited::Found(opened) => {
-            let link = visit.shown(page, &opened)?;
+            let link = visit.shown(page, &opened).await?;
             let known = Known {
                 payer: find::payer(&visit.ctx, &opened).await?,
                 requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),

@@ -32,10 +32,16 @@ const PROXIES: [ContractKind; 3] = [
     ContractKind::BatchConversionPayments,
 ];
 
-/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid.
+/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid, and `is_foreign` whether its
+/// redirect leads out of the pages of its maker.
 ///
 /// Errors: a currency left the catalogue (500).
-pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown>) -> Result<Link, Problem> {
+pub(super) fn link(
+    ctx: &Ctx,
+    page: &Page,
+    opened: &Opened,
+    (shown, is_foreign): (Option<&Shown>, bool),
+) -> Result<Link, Problem> {
     let payment = &opened.payment;
     let is_hidden = match shown {
         Some(shown) => shown.is_masked,
@@ -57,6 +63,7 @@ pub(super) fn link(ctx: &Ctx, page: &Page, opened: &Opened, shown: Option<&Shown
             host: Url::parse(&redirect.url).ok()?.host_str()?.to_owned(),
             url: redirect.url.clone(),
             label: redirect.label.clone(),
+            is_foreign,
         })
     });
     Ok(Link {

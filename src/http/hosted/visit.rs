@@ -110,18 +110,20 @@ impl Visit {
     }
 
     /// What somebody sees who names no wallet.
-    pub(super) fn shown(&self, page: &Page, opened: &Opened) -> Result<Link, Problem> {
-        view::link(&self.ctx, page, opened, None)
+    pub(super) async fn shown(&self, page: &Page, opened: &Opened) -> Result<Link, Problem> {
+        let is_foreign = opened::has_foreign_redirect(&self.ctx, opened).await?;
+        view::link(&self.ctx, page, opened, (None, is_foreign))
     }
 
     /// What a wallet sees, with what it may and what it holds. Errors: it is no wallet (400).
     pub(super) async fn shown_to(&self, page: &Page, opened: &Opened, wallet: &str) -> Result<Link, Problem> {
         let look = look(wallet)?;
         if opened.payable().is_err() {
-            return self.shown(page, opened);
+            return self.shown(page, opened).await;
         }
         let shown = open::run(&self.ctx, opened, &look).await?;
-        view::link(&self.ctx, page, opened, Some(&shown))
+        let is_foreign = opened::has_foreign_redirect(&self.ctx, opened).await?;
+        view::link(&self.ctx, page, opened, (Some(&shown), is_foreign))
     }
 }
 
