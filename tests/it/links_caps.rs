@@ -287,13 +287,16 @@ async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
     ];
     let step = json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z", "properties": {} });
     let sent = json!({ "txHash": format!("0x{}", "8f".repeat(32)), "payerAddress": stranger(1) });
-    let routes: [(Method, &str, Option<&Value>); 6] = [
+    let attempt = json!({ "wallet": stranger(1), "nonce": 7 });
+    let routes: [(Method, &str, Option<&Value>); 8] = [
         (Method::GET, "", None),
         (Method::GET, "/receipt", None),
         (Method::GET, "/state", None),
         (Method::GET, "/calldata", None),
         (Method::POST, "/intent", Some(&sent)),
         (Method::POST, "/events", Some(&step)),
+        (Method::POST, "/attempt", Some(&attempt)),
+        (Method::POST, "/attempt/withdraw", Some(&attempt)),
     ];
     // A sixth of a minute's quota comes at once: ten calls, whichever they are.
     for (first, (method, route, body)) in routes.iter().enumerate() {

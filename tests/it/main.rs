@@ -52,6 +52,7 @@ mod leaders;
 mod links;
 mod links_access;
 mod links_calldata;
+mod links_attempts;
 mod links_caps;
 mod links_credentials;
 mod links_destinations;

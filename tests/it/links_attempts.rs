@@ -1,0 +1,241 @@
+//! What payment pages note before they ask a wallet to pay: who is warned, for how long, and what it never changes.
+
+use crate::support::{
+    Answer, TestApp,
+    app::{PAGE, forged, settings},
+    chain::PAYER,
+    links::{link_of, token_of},
+    requests::PAYEE,
+    screening::rows,
+};
+use poem::http::Method;
+use serde_json::{Value, json};
+
+const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+
+/// How long an attempt warns.
+const LASTS_MS: i64 = 1_800_000;
+
+async fn app() -> TestApp {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    app
+}
+
+/// What the page of a link sends.
+async fn page(app: &TestApp, link: &str, path: &str, body: &Value) -> Answer {
+    let call = app.post(&format!("/pay/{link}/{path}"));
+    call.header("sec-fetch-site", "same-origin").json(body).send().await
+}
+
+async fn state(app: &TestApp, link: &str) -> Value {
+    app.get(&format!("/pay/{link}/state")).send().await.expect(200)
+}
+
+#[tokio::test]
+async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over() {
+    let app = app().await;
+    let made = app.link(&link_of(&["1"])).await.expect(201);
+    let link = token_of(&made);
+    let request = made["requestIds"][0].as_str().expect("an id").to_owned();
+    let read = async || {
+        app.get(&format!("/v2/request/{request}"))
+            .with_key()
+            .send()
+            .await
+            .expect(200)
+    };
+    let before = (read().await, rows(&app, "events").await);
+    let own = json!({ "wallet": LISTED, "nonce": 7 });
+    for _ in 0..2 {
+        let noted = page(&app, &link, "attempt", &own).await.expect(200);
+        assert_eq!(
+            noted,
+            json!({ "hasOthers": false }),
+            "a wallet and a nonce are one attempt"
+        );
+    }
+    let shown = state(&app, &link).await;
+    assert_eq!(shown["status"], "pending");
+    assert_eq!(shown["inFlight"]["isSeen"], false);
+    let text = shown.to_string().to_lowercase();
+    assert!(
+        !text.contains(&LISTED.to_lowercase()),
+        "the state names the wallet: {text}"
+    );
+    assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], true);
+
+    // Another nonce, another wallet, and one that tells no nonce.
+    for (wallet, nonce) in [(LISTED, Some(8)), (UNLISTED, Some(7)), (LISTED, None)] {
+        let mut other = json!({ "wallet": wallet });
+        if let Some(nonce) = nonce {
+            other["nonce"] = json!(nonce);
+        }
+        let noted = page(&app, &link, "attempt", &other).await.expect(200);
+        assert_eq!(noted["hasOthers"], true);
+        page(&app, &link, "attempt/withdraw", &other).await.expect(200);
+    }
+    assert!(!state(&app, &link).await["inFlight"].is_null(), "the first one warns");
+    for _ in 0..2 {
+        page(&app, &link, "attempt/withdraw", &own).await.expect(200);
+        assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
+    }
+
+    page(&app, &link, "attempt", &own).await.expect(200);
+    app.advance_ms(LASTS_MS - 1);
+    assert!(!state(&app, &link).await["inFlight"].is_null());
+    app.advance_ms(1);
+    assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
+    assert_eq!(
+        (read().await, rows(&app, "events").await),
+        before,
+        "nothing else changes"
+    );
+}
+
+#[tokio::test]
+async fn a_stranger_with_the_token_keeps_no_payer_from_an_attempt() {
+    let app = app().await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    for nonce in 0..30 {
+        let noted = page(&app, &link, "attempt", &json!({ "wallet": UNLISTED, "nonce": nonce })).await;
+        assert_eq!(noted.expect(200)["hasOthers"], nonce > 0);
+    }
+    page(&app, &link, "attempt", &json!({ "wallet": LISTED, "nonce": 7 }))
+        .await
+        .expect(200);
+    let stored = app.stored_link(&link).await.attempts;
+    assert_eq!(stored.len(), 20, "a link keeps so many");
+    assert_eq!(
+        stored.last().and_then(|attempt| attempt.nonce),
+        Some(7),
+        "the newest ones"
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_that_cannot_be_read_is_refused_by_the_name_of_its_field() {
+    let app = app().await;
+    let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    for (body, field) in [
+        (json!({ "nonce": 7 }), "wallet"),
+        (json!({ "wallet": "0x12", "nonce": 7 }), "wallet"),
+        (json!({ "wallet": 7, "nonce": 7 }), "wallet"),
+        (
+            json!({ "wallet": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "nonce": 7 }),
+            "wallet",
+        ),
+        (json!({ "wallet": LISTED, "nonce": "7" }), "nonce"),
+        (json!({ "wallet": LISTED, "nonce": -1 }), "nonce"),
+        (json!({ "wallet": LISTED, "nonce": 1.5 }), "nonce"),
+        (json!({ "wallet": LISTED, "nonce": 9_007_199_254_740_992_u64 }), "nonce"),
+    ] {
+        let refused = page(&app, &link, "attempt", &body).await;
+        assert_eq!(
+            (refused.status, refused.wrong_fields()),
+            (400, vec![field.to_owned()]),
+            "{body}"
+        );
+    }
+    let stranger = app.post(&format!("/pay/{link}/attempt"));
+    let own = json!({ "wallet": LISTED, "nonce": 7 });
+    stranger.json(&own).send().await.expect(403);
+    let other = app
+        .post(&format!("/pay/{link}/attempt"))
+        .header("sec-fetch-site", "cross-site");
+    other.json(&own).send().await.expect(403);
+    page(&app, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "attempt", &own)
+        .await
+        .expect(404);
+    assert_eq!(state(&app, &link).await["inFlight"], Value::Null, "nothing was noted");
+}
+
+#[tokio::test]
+async fn a_wallet_that_may_not_pay_and_a_link_that_is_over_take_no_attempt() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
+    let link = token_of(&app.link(&body).await.expect(201));
+    let refused = page(&app, &link, "attempt", &json!({ "wallet": UNLISTED, "nonce": 7 })).await;
+    assert_eq!(
+        refused.expect(403)["message"],
+        "Wallet is not allowed to pay this secure payment"
+    );
+    page(&app, &link, "attempt", &json!({ "wallet": LISTED, "nonce": 7 }))
+        .await
+        .expect(200);
+    let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
+    withdrawal.with_key().send().await.expect(200);
+    let own = json!({ "wallet": LISTED, "nonce": 7 });
+    page(&app, &link, "attempt", &own).await.expect(403);
+    page(&app, &link, "attempt/withdraw", &own).await.expect(200);
+
+    let paid = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+    let own = json!({ "wallet": app.account(PAYER), "nonce": 0 });
+    page(&app, &paid, "attempt", &own).await.expect(200);
+    app.pay_link(&paid).await;
+    app.settle().await;
+    page(&app, &paid, "attempt", &own).await.expect(409);
+    let shown = state(&app, &paid).await;
+    assert_eq!(
+        (&shown["status"], &shown["inFlight"]),
+        (&json!("completed"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_out_of_the_domains_of_a_public_client_id_is_named_with_a_warning() {
+    let app = TestApp::on_chain_as(settings(), 1).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let below = format!("{PAGE}/thanks?order=7");
+    for (is_public, redirect, is_foreign) in [
+        (true, Some("https://evil.example/thanks"), true),
+        (true, Some("http://localhost:3001/"), true),
+        (true, Some("http://localhost:3000.evil.example/"), true),
+        (true, Some(below.as_str()), false),
+        (true, None, false),
+        (false, Some("https://evil.example/thanks"), false),
+    ] {
+        let mut body = link_of(&["1"]);
+        if let Some(redirect) = redirect {
+            body["redirectUrl"] = json!(redirect);
+        }
+        let made = match is_public {
+            true => {
+                forged(&app, Method::POST, "/v2/secure-payments")
+                    .json(&body)
+                    .send()
+                    .await
+            }
+            false => app.link(&body).await,
+        };
+        let link = token_of(&made.expect(201));
+        let shown = state(&app, &link).await;
+        let by_wallet = app
+            .get(&format!("/pay/{link}/state?wallet={PAYEE}"))
+            .send()
+            .await
+            .expect(200);
+        for shown in [&shown, &by_wallet] {
+            let expected = redirect.map(|_| is_foreign);
+            assert_eq!(shown["redirect"]["isForeign"].as_bool(), expected, "{redirect:?}");
+        }
+        app.pay_link(&link).await;
+        app.settle().await;
+        for (language, words) in [
+            ("en", "is not among the pages"),
+            ("de", "gehört nicht zu den Seiten"),
+            ("es", "no es una de las páginas"),
+            ("fr", "n’est pas une page"),
+            ("ar", "ليس من صفحات المتجر"),
+        ] {
+            let page = app.get(&format!("/pay/{link}?lang={language}")).send().await.text;
+            // The words of the scripts stand in the page too, with a place for the host.
+            let host = redirect.map_or("", |redirect| redirect.split('/').nth(2).unwrap_or_default());
+            let is_named = page.contains(&format!("{host} {words}"));
+            assert_eq!(is_named && redirect.is_some(), is_foreign, "{redirect:?} in {language}");
+        }
+    }
+}
