@@ -22,4 +22,5 @@ mod proxy;
 mod scenarios;
 mod screens;
 mod stage;
+mod unclear;
 mod wallet;

@@ -1,6 +1,6 @@
 //! What payers live through, one after another on one chain.
 
-use crate::{bent, brand, hostile, many, screens, stage::Stage, wallet::Wallet};
+use crate::{bent, brand, hostile, many, screens, stage::Stage, unclear, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
@@ -93,6 +93,15 @@ scenarios![
     hostile::texts,
     hostile::wallets,
     hostile::escaping_off,
+    unclear::refusals,
+    unclear::sent,
+    unclear::not_sent,
+    unclear::prompt_left_open,
+    unclear::moved,
+    unclear::permissions,
+    unclear::together,
+    unclear::elsewhere,
+    unclear::foreign_redirect,
 ];
 
 #[tokio::test]
@@ -269,7 +278,7 @@ async fn without_blocks(stage: &mut Stage, token: &str, label: &str) -> Told {
     stage.until("sign-confirm").await
 }
 
-async fn with_blocks(stage: &Stage) {
+pub async fn with_blocks(stage: &Stage) {
     stage.dev.ask_node("evm_mine", json!([])).await;
     stage.dev.ask_node("evm_setAutomine", json!([true])).await;
 }
@@ -507,13 +516,7 @@ async fn two_tabs(stage: &mut Stage) -> Told {
     stage.wallet.silent = Some("eth_sendTransaction");
     stage.press("Pay 7.4").await?;
     stage.until("sign-allow").await?;
-    let first = stage.browser.get("window").await;
-    let second = stage.browser.post("window/new", &json!({ "type": "tab" })).await;
-    stage
-        .browser
-        .post("window", &json!({ "handle": second["handle"] }))
-        .await;
-    stage.bring_wallet().await;
+    let (first, second) = stage.open_tab().await;
     stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
     let played = async {
         stage.until("options").await?;
@@ -521,20 +524,24 @@ async fn two_tabs(stage: &mut Stage) -> Told {
         stage.press("Pay 7.4").await?;
         stage.until("othertab").await?;
         stage.press("Go on here").await?;
+        // The first tab has asked for the permission, and nobody knows what the wallet makes of that.
+        stage.until("unknown").await?;
+        stage.wait_for(16).await;
+        stage.until("unknown-unseen").await?;
+        stage.press("Try again").await?;
+        stage.until("options").await?;
+        stage.press("Pay 7.4").await?;
         stage.until("success").await
     };
     let played = played.await;
-    stage.browser.post("window", &json!({ "handle": first })).await;
+    stage.go_to(&first).await;
     let left = match played.is_ok() {
         true => stage.until("success").await,
         false => Ok(()),
     };
-    stage
-        .browser
-        .post("window", &json!({ "handle": second["handle"] }))
-        .await;
-    let closing = json!({ "handle": first });
-    stage.browser.post("window", &closing).await;
+    stage.go_to(&second).await;
+    stage.browser.close().await;
+    stage.go_to(&first).await;
     played.and(left)
 }
 

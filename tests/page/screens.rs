@@ -50,7 +50,7 @@ pub async fn held(stage: &mut Stage) -> Told {
 
 pub async fn troubles(stage: &mut Stage) -> Told {
     let token = stage.link(amounts(&["6.2"])).await;
-    for (code, screen) in [(-32002, "error-busy"), (3, "error-reverted"), (-32000, "error-other")] {
+    for (code, screen) in [(-32002, "error-busy"), (3, "error-reverted"), (4200, "error-other")] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
         stage.connect(&token, "options").await?;
         stage.wallet.refusals.insert("eth_sendTransaction", code);
@@ -58,7 +58,17 @@ pub async fn troubles(stage: &mut Stage) -> Told {
         stage.until(screen).await?;
         holds(stage.text().await.contains("Try again"), "it cannot be tried again")?;
     }
-    Ok(())
+    // A code that proves nothing.
+    stage.wallet = Wallet::new(&stage.accounts[2]);
+    stage.connect(&token, "options").await?;
+    stage.wallet.refusals.insert("eth_sendTransaction", -32000);
+    stage.press("Pay 6.2").await?;
+    stage.until("unknown").await?;
+    let text = stage.text().await;
+    holds(
+        !text.contains("Try again") && !text.contains("Nothing was sent"),
+        format!("it can be paid a second time: {text}"),
+    )
 }
 
 /// The way of a payment on a phone, in the dark, and from right to left.

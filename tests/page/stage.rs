@@ -190,6 +190,23 @@ impl Stage {
         self.script = added["identifier"].as_str().map(str::to_owned);
     }
 
+    /// Opens another tab with the wallet; returns the handles of the first and the other one, in which the test goes on.
+    pub async fn open_tab(&mut self) -> (Value, Value) {
+        let first = self.browser.get("window").await;
+        let opened = self.browser.post("window/new", &json!({ "type": "tab" })).await;
+        let other = opened["handle"].clone();
+        self.go_to(&other).await;
+        self.script = None;
+        self.bring_wallet().await;
+        (first, other)
+    }
+
+    /// Goes on in a tab, and brings it to the front: browsers slow down what is behind.
+    pub async fn go_to(&self, tab: &Value) {
+        self.browser.post("window", &json!({ "handle": tab })).await;
+        self.browser.devtools("Page.bringToFront", json!({})).await;
+    }
+
     /// Opens the page of a link as somebody who was never here.
     pub async fn visit(&mut self, token: &str, query: &str) {
         let address = self.at(&format!("/pay/{token}{query}"));
@@ -216,7 +233,7 @@ impl Stage {
             };
             let (result, error) = match answer {
                 Ok(result) => (result, Value::Null),
-                Err(code) => (Value::Null, json!({ "code": code, "message": "no" })),
+                Err(error) => (Value::Null, error),
             };
             let script = format!("window.wallet.answer({}, {result}, {error});", ask["id"]);
             self.js(&script).await;

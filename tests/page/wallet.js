@@ -35,7 +35,8 @@
   wallet.answer = (id, result, error) => {
     const { resolve, reject } = waiting.get(id) ?? {};
     waiting.delete(id);
-    if (error) reject?.(Object.assign(new Error(error.message), { code: error.code }));
+    if (error === 'nothing') reject?.();
+    else if (error) reject?.(Object.assign(new Error(error.message), error));
     else resolve?.(result);
   };
   window.wallet = wallet;

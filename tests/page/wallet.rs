@@ -7,6 +7,17 @@ use std::collections::HashMap;
 /// Chain of the link, as wallets write it.
 pub const CHAIN: &str = "0xaa36a7";
 
+/// A wallet that does not answer as it should.
+#[derive(Clone)]
+pub struct Failure {
+    /// What it was asked.
+    pub method: &'static str,
+    /// Whether it sends all the same.
+    pub is_sent: bool,
+    /// What it answers. Errors: the error, or the text `nothing` for a rejection without one.
+    pub answer: Result<Value, Value>,
+}
+
 /// A wallet in the browser.
 pub struct Wallet {
     /// Its account.
@@ -21,8 +32,8 @@ pub struct Wallet {
     pub atomic: Option<&'static str>,
     /// Codes with which the next questions of a method are refused.
     pub refusals: HashMap<&'static str, i64>,
-    /// What it says instead of the hash of the next transaction.
-    pub lie: Option<String>,
+    /// What it says to the next question of a method that it may send, and whether it sends it.
+    pub failure: Option<Failure>,
     /// Methods that are left without an answer.
     pub silent: Option<&'static str>,
     /// Every method that was asked.
@@ -41,7 +52,7 @@ impl Wallet {
             is_connected: false,
             atomic: None,
             refusals: HashMap::new(),
-            lie: None,
+            failure: None,
             silent: None,
             asked: Vec::new(),
             sent: None,
@@ -54,8 +65,21 @@ impl Wallet {
         self.asked.iter().filter(|asked| *asked == method).count()
     }
 
-    /// What the wallet says to a question; `None` while its owner thinks. Errors: a code.
-    pub async fn answer(&mut self, dev: &Dev, method: &str, params: &Value) -> Option<Result<Value, i64>> {
+    /// What the wallet says to a question; `None` while its owner thinks. Errors: what it throws.
+    pub async fn answer(&mut self, dev: &Dev, method: &str, params: &Value) -> Option<Result<Value, Value>> {
+        if let Some(failure) = self.failure.take_if(|failure| failure.method == method) {
+            if failure.is_sent {
+                self.said(dev, method, params).await;
+            } else {
+                self.asked.push(method.to_owned());
+            }
+            return Some(failure.answer);
+        }
+        let said = self.said(dev, method, params).await?;
+        Some(said.map_err(|code| json!({ "code": code, "message": "no" })))
+    }
+
+    async fn said(&mut self, dev: &Dev, method: &str, params: &Value) -> Option<Result<Value, i64>> {
         self.asked.push(method.to_owned());
         if self.silent == Some(method) {
             return None;
@@ -87,7 +111,6 @@ impl Wallet {
             },
             "wallet_sendCalls" => Ok(self.together(dev, &params[0]["calls"]).await),
             "wallet_getCallsStatus" => Ok(self.state(dev, params[0].as_str().expect("an id")).await),
-            "eth_sendTransaction" if self.lie.is_some() => Ok(json!(self.lie.take())),
             "eth_sendTransaction" => {
                 let hash = dev.ask_node(method, params.clone()).await;
                 match hash.is_string() {

@@ -70,6 +70,11 @@ impl Browser {
         value(self.client.get(format!("{}/{command}", self.session))).await
     }
 
+    /// Closes the tab.
+    pub async fn close(&self) {
+        value(self.client.delete(format!("{}/window", self.session))).await;
+    }
+
     /// Opens a page.
     pub async fn open(&self, url: &str) {
         assert_eq!(self.post("url", &json!({ "url": url })).await, Value::Null);

@@ -1,7 +1,8 @@
 // The way of a payer through the page: wallet, checks, signatures, confirmation.
 //
 // Only the service says that something is paid; it sees payments by their reference, whichever transaction carries them.
-// What a wallet tells about a transaction decides alone what is said when nothing arrives.
+// What a wallet tells about a transaction decides alone what is said when nothing arrives. A wallet that fails may have sent
+// what it was asked for: unless it proves that it did not, the page waits, and does not offer to pay a second time.
 
 import * as sign from './sign.js';
 import * as state from './state.js';
@@ -18,6 +19,11 @@ const LOOK_AGAIN_MS = 5000;
 const REPLACED_MS = 6000;
 const ALLOWANCE_TRIES = 5;
 const ALLOWANCE_PAUSE_MS = 1000;
+/** How long the count of transactions of a wallet has to stand still until another try is offered. */
+const STILL_MS = 15_000;
+/** How long a payment that may have been sent is waited for. */
+const UNSEEN_MS = 600_000;
+const FORGO_MS = 2000;
 
 let wallets = [];
 let wallet = null;
@@ -25,6 +31,8 @@ let account = null;
 let isBusy = false;
 let isWarned = false;
 let isLate = false;
+/** Whether the payer tries again what was not sent, as far as the count of the wallet tells. */
+let isAgain = false;
 /** Steps of the payment that is being made, as the list beside it shows them. */
 let stages = [];
 /** What paying would take, as it was found when the wallet was checked. */
@@ -117,6 +125,7 @@ function follow(one) {
 // Checking what it can pay
 
 async function check() {
+  if (resume()) return;
   show('checking', connected(), waiting(), heading(t('checking')));
   try {
     await state.refresh(account);
@@ -145,9 +154,7 @@ function decide() {
   if (link.wallet?.decision === 'rejected') return blocked(link.wallet.reason);
   if (link.wallet?.decision === 'error' || !link.details) return failed(new Trouble('screening'), check);
   const { inFlight } = link;
-  const { hash, calls } = state.remembered();
-  const isOwn = Boolean(hash || calls);
-  if (inFlight && !isOwn && !isWarned) return warn(inFlight);
+  if (inFlight && !isAgain && !isWarned) return warn(inFlight);
   offer();
 }
 
@@ -302,7 +309,40 @@ function stage(now, title, text) {
   say(title);
 }
 
+/**
+ * Asks the wallet for something that it may send; other visitors are told before. What it was asked for is remembered until
+ * it is known what became of that. Throws `unknown` where the wallet may have sent it without telling the hash.
+ */
+async function request(kind, one, from, run, { left, isGood = sign.isHash } = {}) {
+  const nonce = await sign.nextTurn(one, from, state.current().network);
+  const isFirm = kind !== 'both' && (await sign.isPlain(one, from));
+  const asked = { kind, from, nonce, left, turn: isFirm ? nonce : null };
+  if (kind !== 'allow' && (await state.attempt(asked)) && !isWarned) {
+    await state.withdraw(asked);
+    throw new Trouble('warned');
+  }
+  state.remember({ asked });
+  let answer;
+  try {
+    answer = await run();
+  } catch (error) {
+    const refusal = sign.refusalOf(error, kind === 'both');
+    if (refusal) await forgo();
+    throw refusal ?? new Trouble('unknown');
+  }
+  if (!isGood(answer)) throw new Trouble('unknown');
+  return answer;
+}
+
+/** Forgets what the wallet was asked for, and warns nobody of it any more: it pays nothing. */
+async function forgo() {
+  const { asked } = state.remembered();
+  state.remember({ asked: null, allowing: null, hash: null, calls: null });
+  if (asked && asked.kind !== 'allow') await Promise.race([state.withdraw(asked), pause(FORGO_MS)]);
+}
+
 async function payNow(lead) {
+  if (state.isPending()) throw new Trouble('unknown');
   isBusy = true;
   const [one, from, { network, details }] = [wallet, account, state.current()];
   const total = due(details, needs?.asked);
@@ -326,8 +366,12 @@ async function payNow(lead) {
       stages = [...first, 'both', 'confirm'];
       mine();
       stage('both', t('inWallet', named()), t('acceptBoth'));
-      tell('payment_sent_to_wallet');
-      const id = await sign.bundle(one, from, network, steps);
+      const run = () => {
+        tell('payment_sent_to_wallet');
+        return sign.bundle(one, from, network, steps);
+      };
+      const asking = request('both', one, from, run, { isGood: (id) => typeof id === 'string' && id });
+      const id = await asking.catch((error) => (error.kind === 'notBundled' ? null : Promise.reject(error)));
       if (id) {
         state.remember({ calls: id, hash: null, phase: 'sent' });
         tell('payment_approved_in_wallet', { payment_submission_id: id, payment_submission_id_type: 'eip5792_batch_id' });
@@ -342,22 +386,23 @@ async function payNow(lead) {
         const limit = kind === 'reset' ? t('acceptReset', { token: currency.symbol }) : t('acceptAllow', { amount: money(decimal(amount, currency.decimals), currency.symbol) });
         mine();
         stage('allow', t('inWallet', named()), `${t('confirmation', { index: index + 1, count })} ${limit}`);
-        const turn = await sign.nextTurn(one, from);
-        const hash = await sign.send(one, from, step);
+        const hash = await request('allow', one, from, () => sign.send(one, from, step), { left: count - index });
+        const allowing = { hash, from, turn: state.remembered().asked?.nonce, at: state.now() };
+        state.remember({ allowing, asked: null });
         mine();
-        stage('allow', t('onItsWay'), limit);
-        if ((await sign.outcome(one, hash, from, { turn })) === 'reverted') throw new Trouble('reverted');
-        state.remember({ phase: 'allowed' });
+        await followAllowing(allowing, limit);
       }
       steps = await allowed(total);
       if (!steps) return;
     }
     mine();
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
-    tell('payment_sent_to_wallet');
-    const next = await sign.nextTurn(one, from);
-    const hash = await sign.send(one, from, steps.at(-1));
-    state.remember({ hash, turn: next, calls: null, phase: 'sent' });
+    const run = () => {
+      tell('payment_sent_to_wallet');
+      return sign.send(one, from, steps.at(-1));
+    };
+    const hash = await request('pay', one, from, run);
+    state.remember({ hash, turn: state.remembered().asked?.nonce, calls: null, phase: 'sent' });
     tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
     state.intend(hash, from);
     await followHash(hash);
@@ -390,7 +435,8 @@ async function settled(wait) {
   return null;
 }
 
-function ended(result) {
+async function ended(result) {
+  if (result === 'partly') await forgo();
   state.remember(null);
   if (result === 'completed') return done();
   if (state.current().status !== 'pending') return location.reload();
@@ -410,7 +456,9 @@ async function followHash(hash) {
     const isLost = ['replaced', 'reverted'].includes(first);
     const arrived = await (isLost ? Promise.race([truth, pause(first === 'replaced' ? REPLACED_MS : 0)]) : truth);
     if (arrived) return ended(arrived);
-    state.remember({ hash: null, phase: 'allowed' });
+    // What took its turn may be the same payment at a higher price, which nobody has seen so far.
+    if (first === 'replaced') state.remember({ hash: null, phase: 'allowed' });
+    else await forgo();
     throw new Trouble(first);
   } finally {
     wait.isOver = true;
@@ -433,12 +481,86 @@ async function followBundle(id) {
       wait.isMined ||= now === 'done';
       if (now === 'done') return ended(await truth);
       if (now === 'pending') continue;
-      state.remember({ calls: null, hash: null, phase: null });
-      throw new Trouble(now === 'failed' ? 'replaced' : 'reverted');
+      if (now === 'unknown') {
+        state.remember({ calls: null, hash: null });
+        throw new Trouble('unknown');
+      }
+      await forgo();
+      throw now === 'failed' ? new Trouble('other', '400') : new Trouble('reverted');
     }
   } finally {
     wait.isOver = true;
   }
+}
+
+/** Waits for a permission that is on its way, which nobody has to give a second time. */
+async function followAllowing({ hash, from, turn, at }, text = '') {
+  stage('allow', t('onItsWay'), text);
+  const result = await sign.outcome(wallet, hash, from, { turn, isOver: () => state.now() - at > UNSEEN_MS });
+  state.remember(result === 'reverted' ? { allowing: null } : { allowing: null, phase: 'allowed' });
+  if (result === 'reverted') throw new Trouble('reverted');
+  return check;
+}
+
+/**
+ * Waits for what the wallet was asked for without telling what became of it; returns what to do next. Another try is
+ * offered once the count of the wallet has stood still for a while; when it moved, or is not told, after a long time, and
+ * of a payment only to who accepts that it may be paid twice. What is seen on the chain is waited for in any case.
+ */
+async function followUnknown(asked) {
+  const { kind, from, turn, left } = asked;
+  const since = asked.since ?? state.now();
+  state.remember({ asked: { ...asked, since } });
+  let go;
+  const chosen = new Promise((resolve) => (go = resolve));
+  const again = () => {
+    isAgain = true;
+    state.remember({ asked: null });
+    go(check);
+  };
+  let hasMoved = false;
+  let still = state.now();
+  unclear('unknown', again);
+  for (let ms = 300; ; ms = Math.min(ms + 150, 3000)) {
+    const next = await Promise.race([chosen, pause(ms)]);
+    if (next) return next;
+    const link = await state.refresh().catch(() => null);
+    if (link?.isPaid) return () => ended(link.status === 'completed' ? 'completed' : 'partly');
+    // Another tab, or a late answer of the wallet, knows more.
+    const known = state.remembered();
+    if (!known.asked || known.hash || known.calls || known.allowing) return check;
+    if (!link) continue;
+    if (kind === 'allow' && (await planned().catch(() => null))?.steps.length < left) {
+      state.remember({ asked: null, phase: 'allowed' });
+      return check;
+    }
+    const count = wallet && (await sign.nextTurn(wallet, from, state.current().network));
+    hasMoved ||= turn !== null && count > turn;
+    if (hasMoved || turn === null || count === null) still = state.now();
+    const isLong = state.now() - since >= UNSEEN_MS;
+    const isStill = state.now() - still >= STILL_MS || (isLong && kind === 'allow');
+    const screen = link.inFlight?.isSeen ? 'unknown' : isStill ? 'unknown-unseen' : isLong ? 'unknown-risk' : 'unknown';
+    if (screen !== shown()) unclear(screen, again);
+  }
+}
+
+function unclear(screen, again) {
+  const name = { unknown: 'unclear', 'unknown-unseen': 'unseen', 'unknown-risk': 'risk' }[screen];
+  const offer = { 'unknown-unseen': () => button(t('retry'), again), 'unknown-risk': () => accepted(again) }[screen];
+  show(screen, screen === 'unknown' && waiting(), note('careful', t(name), t(`${name}More`)), offer?.());
+  say(t(name));
+}
+
+/** A way on for who accepts that it may be paid twice. */
+function accepted(again) {
+  const go = () => {
+    isWarned = true;
+    again();
+  };
+  const on = button(t('payAnyway'), go, true);
+  on.disabled = true;
+  const box = el('input', { type: 'checkbox', onchange: () => (on.disabled = !box.checked) });
+  return [el('label', { class: 'accept' }, box, t('accept')), on];
 }
 
 function done() {
@@ -463,6 +585,11 @@ function failed(error, again) {
   const trouble = error instanceof Mismatch ? new Trouble('mismatch', t(`why_${error.why}`)) : sign.troubleOf(error);
   const { kind, detail } = trouble;
   if (kind === 'taken') return;
+  if (kind === 'unknown') return void resume();
+  if (kind === 'warned') {
+    isAgain = false;
+    return void check();
+  }
   if (kind === 'gone') return location.reload();
   if (kind === 'done') return void state.refresh().then(decide, () => location.reload());
   if (kind === 'refused') return void refused();
@@ -470,7 +597,11 @@ function failed(error, again) {
   const name = isAllowed ? 'rejectedLater' : kind === 'unknownNetwork' ? 'network' : kind;
   const tone = ['rejected', 'busy', 'screening'].includes(kind) ? 'careful' : 'bad';
   const message = note(tone, t(`e_${name}`), t(`e_${name}More`, { network: state.current().network?.name, detail }));
-  const retry = kind !== 'mismatch' && button(t(isAllowed ? 'goOn' : 'retry'), again);
+  const anew = () => {
+    state.remember({ asked: null });
+    again();
+  };
+  const retry = kind === 'replaced' ? accepted(anew) : kind !== 'mismatch' && button(t(isAllowed ? 'goOn' : 'retry'), again);
   show(`error-${kind}`, wallet && account && connected(), message, retry);
 }
 
@@ -501,18 +632,33 @@ setInterval(async () => {
   const link = await state.refresh().catch(() => null);
   if (!link || isBusy || !QUIET.test(shown())) return;
   if (link.status !== 'pending') return decide();
-  if (/^(options|partial)/.test(shown()) && JSON.stringify(link.details) !== before) check();
+  if (!/^(options|partial)/.test(shown())) return;
+  if (JSON.stringify(link.details) !== before) check();
+  else if (link.inFlight && !isAgain && !isWarned) warn(link.inFlight);
 }, LOOK_AGAIN_MS);
+
+/** What another tab knows of a payment; while it asks the wallet, its lock stops this one. */
+addEventListener('storage', ({ key }) => {
+  const { hash, calls, allowing, asked } = state.remembered();
+  if (key === state.KEY && QUIET.test(shown()) && (hash || calls || allowing || asked?.since)) resume();
+});
 
 // The beginning
 
-/** Goes on with a payment that was sent before the page was loaded again. */
-function resume({ hash, calls }) {
-  if (isBusy || !(hash || calls)) return false;
+/** Goes on with what was sent, or may have been, before the page was loaded again or by another tab. */
+function resume() {
+  const { hash, calls, allowing, asked } = state.remembered();
+  const isPayment = hash || calls || (!allowing && asked && asked.kind !== 'allow');
+  if (isBusy || !state.isPending() || !(wallet || isPayment)) return false;
   isBusy = true;
-  stages = ['pay', 'confirm'];
-  const going = hash || !wallet ? followHash(hash) : followBundle(calls);
-  going.catch((error) => failed(error, wallet ? check : choose)).finally(() => (isBusy = false));
+  stages = [isPayment ? 'pay' : 'allow', 'confirm'];
+  const follow = () => {
+    if (hash || (calls && !wallet)) return followHash(hash);
+    if (calls) return followBundle(calls);
+    return allowing ? followAllowing(allowing) : followUnknown(asked);
+  };
+  const going = follow().finally(() => (isBusy = false));
+  going.then((next) => next?.()).catch((error) => failed(error, wallet ? check : choose));
   return true;
 }
 
@@ -524,7 +670,7 @@ function begin() {
     const known = before.wallet && found.find((one) => one.id === before.wallet);
     if (known && !isAsked && !wallet) {
       isAsked = true;
-      if (await connect(known, true)) return void (resume(state.remembered()) || check());
+      if (await connect(known, true)) return void (isBusy || check());
       if (wallet === known) wallet = null;
     }
     choose();
@@ -532,7 +678,7 @@ function begin() {
   choose();
   setTimeout(() => {
     isLate = true;
-    if (!wallet && !resume(before)) choose();
+    if (!wallet && !resume()) choose();
   }, LOOK_FOR_WALLETS_MS);
 }
 
@@ -547,6 +693,6 @@ performance.mark('ready');
 if (state.current().status === 'completed') {
   for (const time of document.querySelectorAll('time')) time.textContent = date(time.dateTime);
 } else {
-  countDown(state.current().expiresAt, () => isBusy || state.remembered().hash || location.reload());
+  countDown(state.current().expiresAt, () => isBusy || state.isPending() || location.reload());
   begin();
 }

@@ -88,8 +88,9 @@ export function transaction(link, hash) {
 /** Where the redirect button leads; `null` for what is no address of the web. */
 export function wayBack({ redirect }) {
   if (!redirect || !/^https?:$/.test(new URL(redirect.url).protocol)) return null;
-  const leads = el('p', { class: 'quiet middle' }, t('leadsTo', { host: redirect.host }));
-  return [el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
+  const { host, isForeign } = redirect;
+  const leads = el('p', { class: 'quiet middle' }, t('leadsTo', { host }));
+  return [isForeign && el('p', { class: 'note careful' }, t('foreign', { host })), el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
 }
 
 export const receipt = () => el('a', { class: 'button second', href: `${path('receipt')}?lang=${locale.code}`, target: '_blank' }, t('receipt'));

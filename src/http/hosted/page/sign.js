@@ -10,6 +10,7 @@ export class Trouble extends Error {
 }
 
 const CAPABILITIES_MS = 1500;
+const COUNT_MS = 3000;
 const SLOW_AFTER_MS = 45_000;
 const REPLACED_GRACE_MS = 1000;
 
@@ -17,19 +18,64 @@ export const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const ask = (wallet, method, params) => wallet.provider.request(params ? { method, params } : { method });
 const quantity = (number) => '0x' + BigInt(number).toString(16);
 
-/** Every place in which wallets and the libraries inside of them put the code of an error. */
-function codes(error) {
-  const all = [error, error?.error, error?.cause, error?.data, error?.data?.originalError, error?.info?.error];
-  return all.map((one) => one?.code).filter((code) => code != null);
+/** Where wallets and the libraries inside of them put an error into another one. */
+const INSIDE = ['error', 'cause', 'data', 'originalError', 'info'];
+const DEPTH_MAX = 6;
+const LAYERS_MAX = 32;
+
+/** An error and all errors inside of it, the outer ones first; nothing of one that breaks when it is read. */
+function layers(error) {
+  const seen = new Set();
+  const found = [];
+  const take = (one, depth) => {
+    if (!one || typeof one !== 'object' || depth > DEPTH_MAX || seen.size === LAYERS_MAX || seen.has(one)) return;
+    seen.add(one);
+    const { code, message, action } = one;
+    found.push({ code: /^-?\d+$/.test(code) ? Number(code) : code, text: String(message ?? '').toLowerCase(), action });
+    for (const name of INSIDE) take(one[name], depth + 1);
+  };
+  try {
+    take(error, 0);
+    return found;
+  } catch {
+    return [];
+  }
 }
 
-const said = (error) =>
-  [error?.data?.originalError?.message, error?.data?.message, error?.message].filter(Boolean).join(' ').toLowerCase();
+/** Said of what a node has already, or may have. */
+const MAYBE_SENT = /already (known|imported|exists|in)|known transaction|nonce|underpriced|time.?out|timed out/;
+const NOT_BUNDLED = [5700, 5710, 5720, 5740, 5750, 5760, 4200, -32601, -32602];
 
-/** Wallets word the same thing in many ways: the codes that standards give, then what is written. */
+/**
+ * The trouble that proves that a wallet sent nothing, or `null`: then it may have sent what it was asked for. A text alone
+ * proves nothing; words of a node do beside the code of its refusal.
+ */
+export function refusalOf(error, isBundle) {
+  const all = layers(error);
+  const has = (...codes) => all.some(({ code }) => codes.includes(code));
+  const nodeSaid = (words) => all.some(({ code, text }) => code <= -32000 && code >= -32099 && words.test(text));
+  if (has(4001, 5000, 'ACTION_REJECTED')) return new Trouble('rejected');
+  if (all.some(({ text }) => MAYBE_SENT.test(text))) return null;
+  if (isBundle && has(...NOT_BUNDLED)) return new Trouble('notBundled');
+  if (has(-32002)) return new Trouble('busy');
+  if (has(4100, 4200, -32601, -32602)) return new Trouble('other', String(all[0].code ?? ''));
+  if (has('INSUFFICIENT_FUNDS') || nodeSaid(/^(err(or)?: )?insufficient ?funds/)) return new Trouble('funds');
+  const isRefusedEstimate =
+    has(3, 'UNPREDICTABLE_GAS_LIMIT') ||
+    all.some(({ code, action }) => code === 'CALL_EXCEPTION' && action === 'estimateGas') ||
+    nodeSaid(/^(err(or)?: )?(intrinsic gas too low|gas required exceeds allowance|execution reverted|cannot estimate gas)/);
+  return isRefusedEstimate ? new Trouble('reverted') : null;
+}
+
+/**
+ * What went wrong with a question that sends nothing. Wallets word the same thing in many ways: the codes that standards
+ * give, then what is written.
+ */
 export function troubleOf(error) {
   if (error instanceof Trouble) return error;
-  const [code, text] = [codes(error), said(error)];
+  const all = layers(error);
+  const code = all.map((one) => one.code).filter((one) => one != null);
+  const text = all.map((one) => one.text).join(' ');
   const is = (known, words) => known.some((one) => code.includes(one)) || words.test(text);
   if (is([4001, 'ACTION_REJECTED'], /user (rejected|denied|cancel)|rejected by (the )?user|request rejected/)) {
     return new Trouble('rejected');
@@ -88,34 +134,45 @@ export async function canBundle(wallet, from, network) {
   return ['supported', 'ready'].includes(all[key]?.atomic?.status);
 }
 
-const NOT_BUNDLED = [5700, 5710, 5720, 5740, 5750, 5760, 4200, -32601, -32602];
-
-/** Sends calls that are made together or not at all; `null` when the wallet will not, and they go one by one. */
+/** Sends calls that are made together or not at all; returns their id. */
 export async function bundle(wallet, from, network, steps) {
   const calls = steps.map(({ to, data, value }) => ({ to, data, value }));
   const wanted = { version: '2.0.0', from, chainId: quantity(network.chainId), atomicRequired: true, calls };
-  try {
-    const sent = await ask(wallet, 'wallet_sendCalls', [wanted]);
-    return typeof sent === 'string' ? sent : sent.id;
-  } catch (error) {
-    if (codes(error).some((code) => NOT_BUNDLED.includes(code))) return null;
-    throw error;
-  }
+  const sent = await ask(wallet, 'wallet_sendCalls', [wanted]);
+  return typeof sent === 'string' ? sent : sent?.id;
 }
 
-/** `{ state: 'pending' | 'done' | 'failed' | 'reverted', hash }` of calls that were sent together. */
+/** `{ state: 'pending' | 'done' | 'failed' | 'reverted' | 'unknown', hash }` of calls that were sent together. */
 export async function bundleState(wallet, id) {
   const { status, receipts } = await ask(wallet, 'wallet_getCallsStatus', [id]);
   const code = typeof status === 'number' ? status : status === 'CONFIRMED' ? 200 : 100;
-  const state = code < 200 ? 'pending' : code < 300 ? 'done' : code === 400 ? 'failed' : 'reverted';
+  const state = code < 200 ? 'pending' : code < 300 ? 'done' : code === 400 ? 'failed' : code < 600 ? 'reverted' : 'unknown';
   return { state, hash: receipts?.at(-1)?.transactionHash };
 }
 
 export const send = (wallet, from, { to, data, value }) =>
   ask(wallet, 'eth_sendTransaction', [{ from, to, data, value }]);
 
-/** The turn that the next transaction of an account will have; `null` when nobody says so. */
-export const nextTurn = (wallet, from) => ask(wallet, 'eth_getTransactionCount', [from, 'pending']).catch(() => null);
+export const isHash = (hash) => typeof hash === 'string' && /^0x[0-9a-f]{64}$/i.test(hash);
+
+/** An answer that is not waited for long; `null` where there is none. */
+const soon = async (wallet, method, params) => {
+  const asked = (async () => ask(wallet, method, params))();
+  return Promise.race([asked.catch(() => null), pause(COUNT_MS).then(() => null)]);
+};
+
+/**
+ * The turn that the next transaction of an account will have on a network; `null` when the wallet does not tell it, or is on
+ * another network, where it would tell another count.
+ */
+export async function nextTurn(wallet, from, { chainId }) {
+  if (Number(await soon(wallet, 'eth_chainId')) !== chainId) return null;
+  const count = await soon(wallet, 'eth_getTransactionCount', [from, 'pending']);
+  return /^0x[0-9a-f]{1,13}$/i.test(count) ? Number(count) : null;
+}
+
+/** Whether an account sends its own transactions alone: those of one with code may come from another account. */
+export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wallet, 'eth_getCode', [from, 'latest']));
 
 /**
  * What became of a transaction: `'done'`, `'reverted'`, or `'replaced'` when another one of the same account took its

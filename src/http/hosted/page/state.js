@@ -51,31 +51,50 @@ export async function refresh(wallet) {
 /** Transactions that pay what is due now; never kept, since they are for what was due when they were made. */
 export const calldata = (wallet) => call(`calldata?wallet=${encodeURIComponent(wallet)}`);
 
+const post = (name, body) =>
+  call(name, { method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+
 /** Says that a transaction is on its way, so that other visitors of the link can be warned. */
-export const intend = (txHash, payerAddress) =>
-  call('intent', {
-    method: 'POST',
-    keepalive: true,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ txHash, payerAddress }),
-  }).catch(() => null);
+export const intend = (txHash, payerAddress) => post('intent', { txHash, payerAddress }).catch(() => null);
 
-const KEY = `pay:${link.token}`;
+const attempted = ({ from, nonce }) => ({ wallet: from, nonce: nonce ?? undefined });
 
-/** What is remembered: `{ wallet, account, phase, hash, calls }`. */
+/** Says that a wallet is going to be asked, so that other visitors are warned; whether they warn of attempts of their own. */
+export const attempt = async (asked) => (await post('attempt', attempted(asked)))?.hasOthers;
+
+/** Says that this led to no payment. */
+export const withdraw = (asked) => post('attempt/withdraw', attempted(asked)).catch(() => null);
+
+export const KEY = `pay:${link.token}`;
+
+/** What is remembered where the browser keeps nothing, as in a private window. */
+let kept = null;
+
+/**
+ * What is remembered: `{ wallet, account, phase, hash, calls, allowing, asked }`. What the wallet was asked for stays in
+ * `asked` until it is known what became of it; the hash of a permission is in `allowing`.
+ */
 export function remembered() {
   try {
-    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+    return kept ?? JSON.parse(localStorage.getItem(KEY)) ?? {};
   } catch {
     return {};
   }
 }
 
 export function remember(further) {
+  const all = further && { ...remembered(), ...further };
   try {
-    if (further) localStorage.setItem(KEY, JSON.stringify({ ...remembered(), ...further }));
+    if (further) localStorage.setItem(KEY, JSON.stringify(all));
     else localStorage.removeItem(KEY);
+    kept = null;
   } catch {
-    // A private window remembers nothing.
+    kept = all ?? {};
   }
+}
+
+/** Whether a payment or a permission is on its way, or may be. */
+export function isPending() {
+  const { hash, calls, allowing, asked } = remembered();
+  return Boolean(hash || calls || allowing || asked);
 }

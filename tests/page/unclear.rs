@@ -1,0 +1,521 @@
+//! Wallets that fail, and may have sent the payment all the same: nothing is offered that could pay twice.
+
+use crate::{
+    proxy::Proxy,
+    scenarios::{Told, amounts, holds, with_blocks},
+    stage::Stage,
+    wallet::{CHAIN, Failure, Wallet},
+};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+const SEND: &str = "eth_sendTransaction";
+const BUNDLE: &str = "wallet_sendCalls";
+const NETWORK: &str = "eth_chainId";
+
+/// Longer than the count of a wallet has to stand still, and than a payment is waited for, in seconds.
+const STILL_S: u64 = 16;
+const STILL_AHEAD_S: i64 = 16;
+const UNSEEN_S: u64 = 601;
+
+/// What the page needs for a few looks.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ten answers that prove nothing: what a wallet says, and whether that is an error.
+fn unclear_answers() -> [(&'static str, Result<Value, Value>); 10] {
+    let error = |code: i64, message: &str| Err(json!({ "code": code, "message": message }));
+    let known = json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": { "code": -32000, "message": "already known" } });
+    [
+        ("-32603", error(-32603, "Internal JSON-RPC error.")),
+        ("already known, inside", Err(known)),
+        (
+            "nonce too low",
+            error(-32000, "nonce too low: next nonce 8, tx nonce 7"),
+        ),
+        (
+            "replacement underpriced",
+            error(-32000, "replacement transaction underpriced"),
+        ),
+        ("-32000", error(-32000, "unknown")),
+        (
+            "disconnected",
+            error(4900, "The provider is disconnected from all chains."),
+        ),
+        ("timeout under -32002", error(-32002, "request timed out")),
+        (
+            "a text alone",
+            Err(json!({ "message": "insufficient funds for gas * price + value" })),
+        ),
+        ("a rejection without an error", Err(json!("nothing"))),
+        ("no hash", Ok(Value::Null)),
+    ]
+}
+
+/// Errors that prove that nothing was sent, and the screens that say so.
+fn refusals_of_wallets() -> Vec<(Value, &'static str)> {
+    let coded = |code: Value| json!({ "code": code, "message": "no" });
+    let node = |text: &str| json!({ "code": -32000, "message": text });
+    let inside = |error: Value| json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": error });
+    let broke = node("insufficient funds for gas * price + value: balance 0, tx cost 1");
+    vec![
+        (coded(json!(4001)), "error-rejected"),
+        (coded(json!("4001")), "error-rejected"),
+        (coded(json!(5000)), "error-rejected"),
+        (coded(json!("ACTION_REJECTED")), "error-rejected"),
+        (
+            json!({ "code": -32603, "data": { "originalError": coded(json!(4001)) } }),
+            "error-rejected",
+        ),
+        (
+            json!({ "info": { "error": { "cause": coded(json!(4001)) } } }),
+            "error-rejected",
+        ),
+        (coded(json!(4100)), "error-other"),
+        (coded(json!(4200)), "error-other"),
+        (coded(json!(-32601)), "error-other"),
+        (coded(json!(-32602)), "error-other"),
+        (coded(json!(-32002)), "error-busy"),
+        (broke.clone(), "error-funds"),
+        (inside(broke), "error-funds"),
+        (coded(json!("INSUFFICIENT_FUNDS")), "error-funds"),
+        (
+            inside(node("intrinsic gas too low: gas 0, minimum needed 21000")),
+            "error-reverted",
+        ),
+        (
+            json!({ "error": node("gas required exceeds allowance (0)") }),
+            "error-reverted",
+        ),
+        (coded(json!("UNPREDICTABLE_GAS_LIMIT")), "error-reverted"),
+        (coded(json!(3)), "error-reverted"),
+    ]
+}
+
+/// How many ways there are on the screen to ask the wallet for a payment, now or after a further click.
+async fn offers(stage: &Stage) -> u64 {
+    let script = "return document.querySelectorAll('#action button, #action a.button').length;";
+    stage.js(script).await.as_u64().unwrap_or(u64::MAX)
+}
+
+/// Waits until the page has asked the wallet for its network, and then its count there, so many times more.
+async fn looked(stage: &mut Stage, times: usize) -> Told {
+    let (begun, before) = (Instant::now(), stage.wallet.count(NETWORK));
+    while stage.wallet.count(NETWORK) <= before + times {
+        let screen = stage.turn().await;
+        let text = || format!("the page does not look, but shows {screen}: {:?}", stage.wallet.asked);
+        holds(begun.elapsed() < PATIENCE, text())?;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    Ok(())
+}
+
+/// Opens a link in a tab in which the wallet is known, or where it has to be chosen.
+async fn offered(stage: &mut Stage, token: &str) -> Told {
+    stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
+    if !stage.wallet.is_connected {
+        stage.until("connect").await?;
+        stage.press("Own Wallet").await?;
+    }
+    stage.until("options").await
+}
+
+/// A link that is paid with one transaction, on which the wallet is known.
+async fn coin_link(stage: &mut Stage, amount: &str) -> String {
+    let token = stage.payout("ETH-sepolia-sepolia", amount).await;
+    let known = format!("localStorage['pay:{token}'] = JSON.stringify({{ wallet: 'test.own' }});");
+    stage.browser.open(&stage.at("/pay/01ARZ3NDEKTSV4RRFFQ69G5FAV")).await;
+    stage.js(&known).await;
+    stage.wallet.is_connected = true;
+    token
+}
+
+fn fails(stage: &mut Stage, method: &'static str, is_sent: bool, answer: Result<Value, Value>) {
+    stage.wallet.failure = Some(Failure {
+        method,
+        is_sent,
+        answer,
+    });
+}
+
+/// Waits until the wallet has failed; what it sent is mined at once, so that the page may know of it soon. Errors: the page
+/// says that it failed.
+async fn asked_for(stage: &mut Stage) -> Told {
+    let begun = Instant::now();
+    loop {
+        let screen = stage.turn().await;
+        if stage.wallet.failure.is_none() && !screen.starts_with("sign-") {
+            let is_known = ["unknown", "checking", "options", "success"].contains(&screen.as_str());
+            return holds(is_known, format!("{screen} is shown"));
+        }
+        holds(begun.elapsed() < PATIENCE, format!("{screen} stays"))?;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}
+
+/// Whether the service warns visitors of a link.
+async fn warns(stage: &Stage, token: &str) -> bool {
+    let state: Value = serde_json::from_str(&stage.read(&format!("/pay/{token}/state")).await.1).expect("JSON");
+    !state["inFlight"].is_null()
+}
+
+pub async fn refusals(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.011").await;
+    offered(stage, &token).await?;
+    let all = refusals_of_wallets();
+    for (index, (error, screen)) in all.iter().enumerate() {
+        fails(stage, SEND, false, Err(error.clone()));
+        let label = if index == 0 { "Pay 0.011" } else { "Try again" };
+        stage.press(label).await?;
+        let begun = Instant::now();
+        while stage.turn().await != *screen || stage.wallet.failure.is_some() {
+            holds(begun.elapsed() < PATIENCE, format!("{error} does not lead to {screen}"))?;
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        holds(!warns(stage, &token).await, format!("{error} leaves a warning"))?;
+    }
+    println!("{} refusals: another try at once, 0 warnings left", all.len());
+    stage.press("Try again").await?;
+    stage.until("success").await
+}
+
+/// Every answer of a wallet that sent the payment: in the tab that asked, in another one and after a reload nothing is
+/// offered, until the payment is seen.
+pub async fn sent(stage: &mut Stage) -> Told {
+    // The clock that pages go by alone: with that of the service the chain goes on too, and has the payment.
+    let ahead = Arc::new(AtomicI64::new(0));
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    let moved = ahead.clone();
+    proxy.lets(move |_, text| later(text, moved.load(Ordering::Relaxed)));
+    stage.origin = Some(proxy.address.clone());
+    let (first, second) = stage.open_tab().await;
+    stage.go_to(&first).await;
+    let mut cells = 0;
+    let mut second_payments = 0;
+    let mut played = Ok(());
+    for (index, (what, answer)) in unclear_answers().into_iter().enumerate() {
+        let paid = sent_once(stage, index, answer, (&first, &second), &ahead).await;
+        match paid {
+            Ok(offers) => second_payments += offers,
+            Err(error) => {
+                played = Err(format!("{what}: {error}"));
+                break;
+            }
+        }
+        cells += 3;
+    }
+    stage.go_to(&second).await;
+    stage.browser.close().await;
+    stage.go_to(&first).await;
+    stage.origin = None;
+    println!("{cells} cells of payments that were sent: {second_payments} second payments offered");
+    played?;
+    holds(
+        second_payments == 0,
+        format!("{second_payments} second payments offered"),
+    )
+}
+
+/// A text of the service in which its clock shows a later time.
+fn later(text: String, seconds: i64) -> String {
+    const MEMBER: &str = "\"serverTime\":\"";
+    let Some((before, (time, after))) = text
+        .split_once(MEMBER)
+        .and_then(|(before, rest)| Some((before, rest.split_once('"')?)))
+    else {
+        return text;
+    };
+    let time: DateTime<Utc> = time.parse().expect("a time");
+    let time = (time + TimeDelta::seconds(seconds)).to_rfc3339_opts(SecondsFormat::Millis, true);
+    format!("{before}{MEMBER}{time}\"{after}")
+}
+
+async fn sent_once(
+    stage: &mut Stage,
+    index: usize,
+    answer: Result<Value, Value>,
+    (first, second): (&Value, &Value),
+    ahead: &AtomicI64,
+) -> Result<u64, String> {
+    let wait = || ahead.fetch_add(STILL_AHEAD_S, Ordering::Relaxed);
+    stage.wallet = Wallet::new(&stage.accounts[2]);
+    let amount = format!("0.{}", 2 * index + 21);
+    let token = coin_link(stage, &amount).await;
+    stage.go_to(second).await;
+    offered(stage, &token).await?;
+    stage.go_to(first).await;
+    offered(stage, &token).await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    fails(stage, SEND, true, answer);
+    let waited = async {
+        let mut found = 0;
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("unknown").await?;
+        wait();
+        looked(stage, 2).await?;
+        found += offers(stage).await;
+        stage.go_to(second).await;
+        stage.until("unknown").await?;
+        wait();
+        looked(stage, 2).await?;
+        found += offers(stage).await;
+        stage.go_to(first).await;
+        stage.browser.post("refresh", &json!({})).await;
+        stage.until("unknown").await?;
+        wait();
+        looked(stage, 2).await?;
+        Ok::<u64, String>(found + offers(stage).await)
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    let found = waited?;
+    stage.until("success").await?;
+    stage.go_to(second).await;
+    stage.until("success").await?;
+    stage.go_to(first).await;
+    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")?;
+    Ok(found)
+}
+
+/// Every answer of a wallet that sent nothing: another try is offered once its count has stood still for a while.
+pub async fn not_sent(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.012").await;
+    offered(stage, &token).await?;
+    let (first, second) = stage.open_tab().await;
+    offered(stage, &token).await?;
+    stage.go_to(&first).await;
+    let (mut cells, mut retries) = (0, 0);
+    let played = async {
+        for (what, answer) in unclear_answers() {
+            let told = |error: String| format!("{what}: {error}");
+            fails(stage, SEND, false, answer);
+            stage.press("Pay 0.012").await.map_err(told)?;
+            stage.until("unknown").await.map_err(told)?;
+            holds(offers(stage).await == 0, format!("{what}: offered at once"))?;
+            stage.wait_for(STILL_S).await;
+            stage.until("unknown-unseen").await.map_err(told)?;
+            retries += offers(stage).await;
+            stage.go_to(&second).await;
+            stage.until("unknown-unseen").await.map_err(told)?;
+            retries += offers(stage).await;
+            stage.go_to(&first).await;
+            stage.browser.post("refresh", &json!({})).await;
+            stage.until("unknown").await.map_err(told)?;
+            holds(offers(stage).await == 0, format!("{what}: offered after a reload"))?;
+            stage.wait_for(STILL_S).await;
+            stage.until("unknown-unseen").await.map_err(told)?;
+            retries += offers(stage).await;
+            cells += 3;
+            stage.press("Try again").await?;
+            stage.until("options").await.map_err(told)?;
+        }
+        stage.press("Pay 0.012").await?;
+        stage.until("success").await
+    };
+    let played = played.await;
+    stage.go_to(&second).await;
+    stage.browser.close().await;
+    stage.go_to(&first).await;
+    println!("{cells} cells of payments that were not sent: {retries} further tries offered");
+    played?;
+    holds(retries == cells, "another try is not offered everywhere")
+}
+
+/// The page is loaded again while the wallet asks its owner, who then approves.
+pub async fn prompt_left_open(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.013").await;
+    offered(stage, &token).await?;
+    stage.wallet.silent = Some(SEND);
+    stage.press("Pay 0.013").await?;
+    stage.until("sign-pay").await?;
+    while stage.wallet.count(SEND) == 0 {
+        stage.turn().await;
+    }
+    stage.browser.post("refresh", &json!({})).await;
+    stage.wallet.silent = None;
+    stage.until("unknown").await?;
+    holds(offers(stage).await == 0, "it can be paid a second time")?;
+    stage.settle(&token).await;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")
+}
+
+/// The count of the wallet moved, and the payment is not seen for a long time: who goes on is told the risk before.
+pub async fn moved(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.014").await;
+    offered(stage, &token).await?;
+    fails(
+        stage,
+        SEND,
+        false,
+        Err(json!({ "code": -32603, "message": "Internal error" })),
+    );
+    stage.press("Pay 0.014").await?;
+    stage.until("unknown").await?;
+    // On another network the wallet has another count.
+    stage.wallet.chain = "0x1".to_owned();
+    looked(stage, 1).await?;
+    stage.wait_for(STILL_S).await;
+    looked(stage, 2).await?;
+    holds(offers(stage).await == 0, "offered for the count of another network")?;
+    CHAIN.clone_into(&mut stage.wallet.chain);
+    let other = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
+    stage.send(&other).await;
+    stage.wait_for(STILL_S).await;
+    looked(stage, 2).await?;
+    holds(offers(stage).await == 0, "offered although the count moved")?;
+    stage.wait_for(UNSEEN_S).await;
+    for (look, width, is_dark) in [("", 1100, false), ("-phone-dark", 360, true)] {
+        stage.dress(width, 900, is_dark).await;
+        stage.look = look;
+        stage.until("unknown-risk").await?;
+    }
+    holds(
+        stage.text().await.contains("you may pay twice"),
+        "the risk is not named",
+    )?;
+    stage.press("Go on all the same").await?;
+    stage.turn().await;
+    holds(
+        stage.turn().await == "unknown-risk",
+        "it goes on without a confirmation",
+    )?;
+    stage.js("document.querySelector('.accept input').click();").await;
+    stage.press("Go on all the same").await?;
+    stage.until("options").await?;
+    stage.press("Pay 0.014").await?;
+    stage.until("success").await
+}
+
+/// A permission is asked for once: its hash is kept, and without one the page looks for what became of it.
+pub async fn permissions(stage: &mut Stage) -> Told {
+    let token = stage.link(amounts(&["6.5"])).await;
+    stage.connect(&token, "options").await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    let waited = async {
+        stage.press("Pay 6.5").await?;
+        while stage.wallet.sent.is_none() {
+            stage.turn().await;
+        }
+        let begun = Instant::now();
+        while !stage.text().await.contains("On its way") {
+            holds(begun.elapsed() < PATIENCE, "the permission is not followed")?;
+            stage.turn().await;
+        }
+        stage.browser.post("refresh", &json!({})).await;
+        stage.until("sign-allow").await?;
+        holds(offers(stage).await == 0, "it can be allowed a second time")
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    waited?;
+    stage.until("options").await?;
+    stage.press("Pay 6.5").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 2, "not two transactions")?;
+    // A permission of which the wallet tells no hash.
+    stage.wallet = Wallet::new(&stage.accounts[2]);
+    let token = stage.link(amounts(&["6.6"])).await;
+    stage.connect(&token, "options").await?;
+    fails(
+        stage,
+        SEND,
+        true,
+        Err(json!({ "code": -32603, "message": "Internal error" })),
+    );
+    stage.press("Pay 6.6").await?;
+    asked_for(stage).await?;
+    stage.until("options").await?;
+    stage.press("Pay 6.6").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 2, "allowed twice")
+}
+
+/// Permission and payment in one confirmation, of which the wallet tells nothing.
+pub async fn together(stage: &mut Stage) -> Told {
+    for (is_sent, amount) in [(true, "3.41"), (false, "3.42")] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        stage.wallet.atomic = Some("supported");
+        let token = stage.link(amounts(&[amount])).await;
+        stage.connect(&token, "options").await?;
+        fails(
+            stage,
+            BUNDLE,
+            is_sent,
+            Err(json!({ "code": -32603, "message": "Internal error" })),
+        );
+        stage.press(&format!("Pay {amount}")).await?;
+        asked_for(stage).await?;
+        if is_sent {
+            stage.until("success").await?;
+            holds(stage.wallet.count(SEND) == 0, "sent one by one")?;
+            continue;
+        }
+        // Another account may carry them, so the count of the wallet proves nothing.
+        stage.wait_for(STILL_S).await;
+        looked(stage, 2).await?;
+        holds(offers(stage).await == 0, "offered although the count proves nothing")?;
+        stage.wait_for(UNSEEN_S).await;
+        stage.until("unknown-risk").await?;
+    }
+    Ok(())
+}
+
+/// Notes an attempt of another wallet, as the page on another device does.
+async fn attempted(stage: &Stage, token: &str) -> u16 {
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let call = client.post(stage.at(&format!("/pay/{token}/attempt")));
+    let call = call.header("sec-fetch-site", "same-origin");
+    let answer = call
+        .json(&json!({ "wallet": stage.accounts[7], "nonce": 3 }))
+        .send()
+        .await;
+    answer.expect("an answer").status().as_u16()
+}
+
+/// Another device asks its wallet: who looks at the link is warned, and nobody's wallet is asked without that.
+pub async fn elsewhere(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.015").await;
+    offered(stage, &token).await?;
+    holds(attempted(stage, &token).await == 200, "the attempt is not taken")?;
+    stage.press("Pay 0.015").await?;
+    stage.until("inflight").await?;
+    holds(stage.wallet.count(SEND) == 0, "the wallet was asked without a warning")?;
+    let token = coin_link(stage, "0.016").await;
+    offered(stage, &token).await?;
+    attempted(stage, &token).await;
+    // The page asks by itself.
+    stage.until("inflight").await?;
+    stage.press("Go on all the same").await?;
+    stage.until("options").await?;
+    stage.press("Pay 0.016").await?;
+    stage.until("success").await
+}
+
+/// A link of a public client ID that leads back to a page which that does not list.
+pub async fn foreign_redirect(stage: &mut Stage) -> Told {
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    proxy.lets(|_, text| text.replace(r#""isForeign":false"#, r#""isForeign":true"#));
+    let mut body = amounts(&["6.7"]);
+    body["redirectUrl"] = json!("https://shop.example/thanks");
+    let token = stage.link(body).await;
+    stage.origin = Some(proxy.address.clone());
+    stage.allow(&token).await;
+    let played = async {
+        stage.connect(&token, "options").await?;
+        stage.press("Pay 6.7").await?;
+        stage.look = "-foreign";
+        stage.until("success").await?;
+        let text = stage.text().await;
+        holds(text.contains("shop.example is not among the pages"), text)
+    };
+    let played = played.await;
+    stage.origin = None;
+    played
+}
