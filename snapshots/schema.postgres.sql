@@ -784,6 +784,7 @@ column secure_payments.hinted_at timestamp with time zone
 column secure_payments.created_at timestamp with time zone not null
 column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
+column secure_payments.attempts jsonb
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
 CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (platform_id, client_row, status, expires_at)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
