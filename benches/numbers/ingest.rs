@@ -24,7 +24,7 @@ use prs::{
         network::Network,
         payment::PaymentKind,
         reference::PaymentReference,
-        request::{Origin, Request, terms::Terms},
+        request::{Origin, Request, price::PriceTerms, terms::Terms},
     },
     flows::payments::{
         backlog,
@@ -202,6 +202,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
         },
         terms: Terms {
             is_quoted: false,
+            price: PriceTerms::default(),
             kind: PaymentKind::Direct,
             network: Network::Sepolia,
             payee: Some(prs::domain::address::Address::Evm(PAYEE)),
@@ -218,7 +219,6 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             is_crypto_to_fiat: false,
             schedule: None,
         },
-        has_unkept_answers: false,
         is_hidden: false,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),

@@ -1,4 +1,4 @@
-//! What calldata was handed out for a request, one row for all equal answers.
+//! Fees of calldata that was handed out for a request, one row for all equal answers.
 
 use sea_orm::entity::prelude::*;
 
@@ -19,22 +19,10 @@ pub struct Model {
     pub fee_basis_points: Option<i32>,
     /// Canonical address that receives the fee.
     pub fee_address: Option<String>,
-    /// Hashes of a conversion path, separated by commas, none without a conversion.
-    pub path: Option<String>,
-    /// Oldest accepted rate of a conversion in seconds; 0 for any.
-    pub max_rate_age_s: Option<i64>,
     /// When it was first handed out.
     pub handed_out_at: DateTimeUtc,
-    /// Row of the client ID whose answer binds; empty where a key or session asked, and where nothing binds.
+    /// Row of the client ID that asked; empty where a key or session did.
     pub client_row: String,
-    /// Whether payments are held to its fee.
-    pub is_binding: bool,
-    /// Rate of the service's own fee in basis points, none without one.
-    pub protocol_basis_points: Option<i32>,
-    /// Canonical address that receives the service's own fee.
-    pub protocol_address: Option<String>,
-    /// Most units of the service's own fee in one payment, decimal; none without a limit.
-    pub protocol_cap: Option<String>,
 }
 
 /// Joins from this table.

@@ -51,7 +51,7 @@ pub struct Model {
     pub fee_address: Option<Vec<u8>>,
     /// Settlement units credited to the request.
     pub credited: String,
-    /// Settlement units by which its fee falls short of what was handed out.
+    /// Settlement units by which the fees on top fall short.
     pub fee_shortfall: Option<String>,
     /// Kind of the payment.
     pub kind: String,

@@ -81,8 +81,6 @@ pub struct Model {
     pub updated_at: DateTimeUtc,
     /// When the expected total was recorded as arrived.
     pub paid_at: Option<DateTimeUtc>,
-    /// Whether calldata may have been handed out for it before that was kept.
-    pub has_unkept_answers: bool,
     /// Recurring payment that pays it.
     pub schedule_id: Option<String>,
     /// Number of the period that comes next of a recurring request; 0 when the program has yet to find it.
@@ -99,6 +97,9 @@ pub struct Model {
     pub tolerated: String,
     /// Whether a link that pays it hides something from who is not approved.
     pub is_hidden: bool,
+    /// Path and rate age of its conversion and the fees on top, fixed at its creation; none where nothing is.
+    #[sea_orm(column_type = "JsonBinary", nullable)]
+    pub price: Option<Json>,
 }
 
 /// Joins from this table.

@@ -60,6 +60,7 @@ mod m20261127_0059_note_calls_in_flight;
 mod m20261128_0060_note_registrations;
 mod m20261128_0061_index_quotes;
 mod m20261128_0062_page_attempts;
+mod m20261129_0062_fix_price_terms;
 mod months;
 mod tables;
 
@@ -129,6 +130,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_0060_note_registrations::Migration),
             Box::new(m20261128_0061_index_quotes::Migration),
             Box::new(m20261128_0062_page_attempts::Migration),
+            Box::new(m20261129_0062_fix_price_terms::Migration),
         ]
     }
 }

@@ -42,7 +42,7 @@ const COUNTERS: [(&str, &str); 16] = [
     ),
     (
         "prs_payment_fee_shortfalls_total",
-        "Credited payments of a network that lack something of the fee that was handed out.",
+        "Credited payments of a network that lack something of the fees on top.",
     ),
     (
         "prs_payments_reversed_total",

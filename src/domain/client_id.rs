@@ -101,6 +101,13 @@ pub struct ClientId {
     pub last_used_at: Option<DateTime<Utc>>,
 }
 
+impl ClientId {
+    /// Fee on every payment of what is made with it, and its receiver.
+    pub fn fee(&self) -> Option<(Percent, Address)> {
+        self.fee_percentage.zip(self.fee_address)
+    }
+}
+
 /// Input of a new client ID.
 #[derive(Debug, Clone, Default)]
 pub struct NewClientId {

@@ -3,7 +3,6 @@
 use super::{
     address::Address,
     amount::{Amount, Percent},
-    client_id::ClientId,
     currency::{Catalogue, Currency},
     network::Network,
     refusal::{Checks, Refusal},
@@ -26,6 +25,12 @@ impl Fee {
     pub fn of(&self, units: U256) -> U256 {
         let part = self.percent.of(units);
         self.cap.map_or(part, |cap| part.min(cap))
+    }
+
+    /// The fee that is set on a client ID. A fee address of the other family cannot receive on this network.
+    fn of_client(fee: Option<(Percent, Address)>, network: Network) -> Option<Self> {
+        let fee = fee.and_then(Self::above_zero);
+        fee.filter(|fee| fee.receiver.family() == network.family())
     }
 
     /// The fee of a call or a client ID; one of 0 % is none.
@@ -117,44 +122,57 @@ pub fn of_call(
 pub struct Fees {
     /// Fee of the platform.
     pub platform: Option<Fee>,
-    /// Whether that is the one which is set on the client ID of the call.
+    /// Whether that is fixed with the request or set on the client ID of the call; the call names every other one.
     pub is_own: bool,
     /// Fee of the service.
     pub protocol: Option<Fee>,
 }
 
 impl Fees {
-    /// What is charged: the fee of the client ID other than `0`, else that of the call, whose receiver was checked; and
-    /// the service's own.
-    ///
-    /// Errors: the client ID's fee would go to a contract that keeps it. Source: rules P.7.1.
-    pub fn on(
-        base: Base<'_>,
-        client: Option<&ClientId>,
-        call: Option<(Percent, Address)>,
-        protocol: Option<&ProtocolFee>,
-        catalogue: &Catalogue,
-    ) -> Result<Self, Refusal> {
+    /// What is fixed when something is created: the fee of its client ID other than `0`, and the service's own.
+    /// Source: rules P.7.1.
+    pub fn fixed(base: Base<'_>, client_fee: Option<(Percent, Address)>, protocol: Option<&ProtocolFee>) -> Self {
         let Base {
             network,
             unit,
             decimals,
         } = base;
-        let own = client.and_then(|client| client.fee_percentage.zip(client.fee_address));
-        // A fee address of the other family cannot receive on this network.
-        let own = own
-            .and_then(Fee::above_zero)
-            .filter(|fee| fee.receiver.family() == network.family());
-        if let Some(fee) = own {
-            // It was a wallet when it was stored, but the catalogue may know more since.
+        let platform = Fee::of_client(client_fee, network);
+        Self {
+            platform,
+            is_own: platform.is_some(),
+            protocol: protocol.and_then(|fee| fee.on(network, unit, decimals)),
+        }
+    }
+
+    /// What is charged when calldata is asked for: what is fixed and, where that leaves the platform without a fee, the one
+    /// of another client ID that asks, else that of the call, whose receiver was checked. Source: rules P.7.1.
+    #[must_use]
+    pub fn asked_with(
+        self,
+        other_client: Option<(Percent, Address)>,
+        call: Option<(Percent, Address)>,
+        network: Network,
+    ) -> Self {
+        if self.platform.is_some() {
+            return self;
+        }
+        let own = Fee::of_client(other_client, network);
+        Self {
+            platform: own.or_else(|| call.and_then(Fee::above_zero)),
+            is_own: own.is_some(),
+            ..self
+        }
+    }
+
+    /// Errors: the fee of a client ID would go to a contract that keeps it (400). Its receiver was a wallet when it was
+    /// stored, but the catalogue may know more since.
+    pub fn checked(self, network: Network, catalogue: &Catalogue) -> Result<Self, Refusal> {
+        if let Some(fee) = self.platform.filter(|_| self.is_own) {
             let receiver = catalogue.receiver(fee.receiver, network);
             receiver.map_err(|message| Refusal::invalid(format!("feeAddress of the client ID {message}")))?;
         }
-        Ok(Self {
-            platform: own.or_else(|| call.and_then(Fee::above_zero)),
-            is_own: own.is_some(),
-            protocol: protocol.and_then(|fee| fee.on(network, unit, decimals)),
-        })
+        Ok(self)
     }
 
     /// What the receivers get on top of so many units; one that both fees go to gets them together.

@@ -1,15 +1,12 @@
-//! What calldata was handed out for a request, and whether a payment keeps to it.
+//! What calldata was handed out for a request beyond what is fixed for it, and whether a payment keeps to both.
 
 use super::{
-    address::Address,
-    amount::Percent,
-    calldata::PaymentPlan,
-    conversion::RateBounds,
     conversion_call::ConversionCall,
     fee_legs::FeeLegs,
     fees::{Fee, FeeLeg, Fees},
     ledger::SettlementUnits,
     payment::Observation,
+    request::price::PriceTerms,
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 
@@ -17,19 +14,12 @@ use alloy::primitives::{Address as EvmAddress, U256};
 /// comparison of its payments stays small.
 pub const NAMED_FEES_MAX: u64 = 100;
 
-/// What a payer could choose and was told: the terms of one answer of `/pay`. Calldata has no end on chain, so an
-/// answer counts as long as its request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What an answer of `/pay` says beyond the price terms of its request. Calldata has no end on chain, so an answer counts as
+/// long as its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOut {
-    /// Fee on top of the amount and its receiver.
-    pub fee: Option<(Percent, Address)>,
-    /// The service's own fee, which binds whoever asked.
-    pub protocol: Option<Fee>,
-    /// Path and rate age of a conversion.
-    pub rates: Option<RateBounds>,
-    /// Whether payments are held to the fee, also to none. What a public credential names binds nobody: whoever pays, or
-    /// anybody else, could have named it.
-    pub is_binding: bool,
+    /// Fee of the platform, which the price terms leave open; `None` where the answer had none either.
+    pub fee: Option<Fee>,
 }
 
 /// How a payment stands to what was handed out.
@@ -57,93 +47,60 @@ pub enum Departure {
     RateAge(U256),
 }
 
-impl HandedOut {
-    /// The terms of an answer. A fee that does not bind is left out, so that public calls have one row together.
-    pub fn of(plan: &PaymentPlan, fees: &Fees, is_binding: bool) -> Self {
-        let fee = fees.platform.filter(|_| is_binding);
-        Self {
-            is_binding,
-            fee: fee.map(|fee| (fee.percent, fee.receiver)),
-            protocol: fees.protocol,
-            rates: plan.conversion.as_ref().map(|conversion| RateBounds {
-                path: conversion.path.clone(),
-                max_age_s: conversion.max_rate_timespan_s,
-            }),
+/// What each receiver of a fee gets when so much is paid.
+fn wanted(fees: &Fees, paid: U256) -> impl Iterator<Item = FeeLeg> {
+    let leg = |fee: Fee| FeeLeg {
+        receiver: fee.receiver,
+        units: fee.of(paid),
+    };
+    let legs = match (fees.platform.map(leg), fees.protocol.map(leg)) {
+        (Some(one), Some(other)) if one.receiver == other.receiver => {
+            let units = one.units.saturating_add(other.units);
+            [Some(FeeLeg { units, ..one }), None]
         }
-    }
-
-    /// What counts as handed out for a request of which nothing is kept: the path of the catalogue with the bound of
-    /// now, or with none, as it was handed out before answers were kept.
-    pub fn unkept(rates: Option<RateBounds>) -> Vec<Self> {
-        let unbounded = rates.clone().map(|rates| RateBounds { max_age_s: 0, ..rates });
-        [rates, unbounded]
-            .into_iter()
-            .map(|rates| Self {
-                fee: None,
-                protocol: None,
-                rates,
-                is_binding: true,
-            })
-            .collect()
-    }
-
-    /// What each receiver of a fee gets when so much is paid.
-    fn wanted(&self, paid: U256) -> impl Iterator<Item = FeeLeg> {
-        let named = self.fee.map(|(percent, receiver)| (receiver, percent.of(paid)));
-        let own = self.protocol.map(|fee| (fee.receiver, fee.of(paid)));
-        let wanted = match (named, own) {
-            (Some((one, units)), Some((other, more))) if one == other => {
-                [Some((one, units.saturating_add(more))), None]
-            }
-            (named, own) => [named, own],
-        };
-        let legs = wanted.into_iter().flatten();
-        legs.map(|(receiver, units)| FeeLeg { receiver, units })
-    }
+        (platform, protocol) => [platform, protocol],
+    };
+    legs.into_iter().flatten()
 }
 
-/// Compares a payment with what was handed out for its request; `call` is what its conversion asked for, `legs` what
-/// its transaction paid to receivers of fees by itself, of which the fees of the payment are taken and returned.
+/// Compares a payment with the price terms of its request and with what was handed out for it; `call` is what its conversion
+/// asked for, `legs` what its transaction paid to receivers of fees by itself, of which the fees of the payment are taken and
+/// returned.
 ///
-/// The path decides first, then the age of its rates, then the fee: of several binding answers the one that the payment
-/// comes nearest to, be it one of other rates when none of these rates binds. A public credential is no proof of who
-/// asked. Source: decisions D38; decisions D32.
+/// The path decides first, then the age of its rates, then the fee: of several answers the one that the payment comes nearest
+/// to. Where none was handed out, the fixed fees count alone. Source: decisions D38; decisions D32.
 pub fn compare(
     observed: &Observation,
     call: Option<&ConversionCall>,
     legs: &mut FeeLegs,
+    price: &PriceTerms,
     handed: &[HandedOut],
 ) -> (Comparison, Vec<FeeLeg>) {
     let departed = |departure| (Comparison::NotHandedOut(departure), Vec::new());
-    let mut kept: Vec<&HandedOut> = handed.iter().collect();
     let (paid, fee_units) = match observed.conversion {
         None => (observed.units, observed.fee_units),
         Some(conversion) => {
             let Some(call) = call else {
                 return departed(Departure::UnknownPath);
             };
-            kept.retain(|one| one.rates.as_ref().is_some_and(|rates| rates.path == call.path));
-            if kept.is_empty() {
+            let Some(rates) = price.rates.as_ref().filter(|rates| rates.path == call.path) else {
                 return departed(Departure::Path(call.path.clone()));
-            }
+            };
             let age = conversion.max_rate_timespan_s;
-            kept.retain(|one| {
-                one.rates
-                    .as_ref()
-                    .is_some_and(|rates| U256::from(rates.max_age_s) == age)
-            });
-            if kept.is_empty() {
+            if U256::from(rates.max_age_s) != age {
                 return departed(Departure::RateAge(age));
             }
             (conversion.invoice_units, conversion.invoice_fee_units)
         }
     };
-    let mut held: Vec<&HandedOut> = kept.iter().copied().filter(|one| one.is_binding).collect();
-    if held.is_empty() {
-        held = handed.iter().filter(|one| one.is_binding).collect();
-    }
-    if held.is_empty() {
-        held = kept;
+    let is_open = price.fees.platform.is_none();
+    let named = handed.iter().filter(|_| is_open).map(|one| Fees {
+        platform: one.fee,
+        ..price.fees
+    });
+    let mut charged: Vec<Fees> = named.collect();
+    if charged.is_empty() {
+        charged.push(price.fees);
     }
     // What a receiver lacks after the fee that rides in the payment.
     let beside = |wanted: FeeLeg| {
@@ -154,18 +111,18 @@ pub fn compare(
             ..wanted
         }
     };
-    let missing = |one: &HandedOut| {
-        let lacks = one.wanted(paid).map(beside).map(|lack| {
+    let missing = |fees: &Fees| {
+        let lacks = wanted(fees, paid).map(beside).map(|lack| {
             let left = legs.left(observed, call, lack.receiver);
             lack.units.saturating_sub(left)
         });
         lacks.fold(U256::ZERO, U256::saturating_add)
     };
-    let nearest = held.into_iter().map(|one| (missing(one), one));
+    let nearest = charged.iter().map(|fees| (missing(fees), fees));
     let Some((missing, nearest)) = nearest.min_by_key(|(missing, _)| *missing) else {
         return (Comparison::AsHandedOut, Vec::new());
     };
-    let lacks = nearest.wanted(paid).map(beside);
+    let lacks = wanted(nearest, paid).map(beside);
     let taken = lacks.filter_map(|lack| legs.take(observed, call, lack)).collect();
     match missing.is_zero() {
         true => (Comparison::AsHandedOut, taken),
@@ -177,6 +134,9 @@ pub fn compare(
 mod tests {
     use super::*;
     use crate::domain::{
+        address::Address,
+        amount::Percent,
+        conversion::RateBounds,
         currency::ContractKind,
         network::Network,
         payment::{ObservedConversion, ProvenTransfer},
@@ -192,8 +152,30 @@ mod tests {
         hashes.iter().map(|hash| EvmAddress::with_last_byte(*hash)).collect()
     }
 
-    fn fee(points: u16, receiver: u8) -> Option<(Percent, Address)> {
-        Some((Percent::from_basis_points(points).unwrap(), address(receiver)))
+    fn fee(points: u16, receiver: u8) -> Option<Fee> {
+        Some(Fee {
+            percent: Percent::from_basis_points(points).unwrap(),
+            receiver: address(receiver),
+            cap: None,
+        })
+    }
+
+    /// Price terms with these fees of the platform and the service.
+    fn price(platform: Option<Fee>, protocol: Option<Fee>, rates: Option<RateBounds>) -> PriceTerms {
+        PriceTerms {
+            rates,
+            fees: Fees {
+                platform,
+                is_own: platform.is_some(),
+                protocol,
+            },
+        }
+    }
+
+    fn short(missing: u64) -> Comparison {
+        Comparison::FeeShortfall {
+            missing: U256::from(missing),
+        }
     }
 
     fn rates(hashes: &[u8], max_age_s: u64) -> Option<RateBounds> {
@@ -239,21 +221,18 @@ mod tests {
         }
     }
 
-    fn compared(observed: &Observation, call: Option<&ConversionCall>, handed: &[HandedOut]) -> Comparison {
-        compare(observed, call, &mut FeeLegs::default(), handed).0
+    fn compared(
+        observed: &Observation,
+        call: Option<&ConversionCall>,
+        price: &PriceTerms,
+        handed: &[HandedOut],
+    ) -> Comparison {
+        compare(observed, call, &mut FeeLegs::default(), price, handed).0
     }
 
     #[test]
-    fn a_fee_that_is_missing_smaller_or_somebody_elses_is_a_shortfall() {
-        let handed = [HandedOut {
-            fee: fee(250, 9),
-            protocol: None,
-            rates: None,
-            is_binding: true,
-        }];
-        let short = |missing: u64| Comparison::FeeShortfall {
-            missing: U256::from(missing),
-        };
+    fn a_fee_that_is_missing_smaller_or_of_another_receiver_is_a_shortfall() {
+        let price = price(fee(250, 9), None, None);
         for (fee_units, receiver, expected) in [
             (25, Some(9), Comparison::AsHandedOut),
             (30, Some(9), Comparison::AsHandedOut),
@@ -262,113 +241,59 @@ mod tests {
             (25, Some(8), short(25)),
             (25, None, short(25)),
         ] {
-            assert_eq!(
-                compared(&paid(1_000, fee_units, receiver, None), None, &handed),
-                expected
-            );
+            let payment = paid(1_000, fee_units, receiver, None);
+            assert_eq!(compared(&payment, None, &price, &[]), expected);
         }
         assert_eq!(
-            compared(&paid(400, 10, Some(9), None), None, &handed),
+            compared(&paid(400, 10, Some(9), None), None, &price, &[]),
             Comparison::AsHandedOut,
             "a part with its part of the fee"
         );
-        let both = [
-            handed[0].clone(),
-            HandedOut {
-                fee: fee(100, 7),
-                protocol: None,
-                rates: None,
-                is_binding: true,
-            },
-        ];
-        assert_eq!(
-            compared(&paid(1_000, 10, Some(7), None), None, &both),
-            Comparison::AsHandedOut
-        );
-        assert_eq!(compared(&paid(1_000, 0, None, None), None, &both), short(10));
     }
 
     #[test]
-    fn a_conversion_keeps_to_one_answer_in_path_age_and_fee() {
-        let handed = [
-            HandedOut {
-                fee: None,
-                protocol: None,
-                rates: rates(&[1, 2], 90_000),
-                is_binding: true,
-            },
-            HandedOut {
-                fee: fee(100, 9),
-                protocol: None,
-                rates: rates(&[1, 3], 60),
-                is_binding: true,
-            },
-        ];
-        let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &handed);
-        assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
+    fn the_nearest_fee_of_several_answers_counts_instead_of_none() {
+        let open = PriceTerms::default();
+        let both = [fee(250, 9), fee(100, 7)].map(|fee| HandedOut { fee });
+        let bare = paid(1_000, 0, None, None);
         assert_eq!(
-            of(&[1, 3], 60),
-            Comparison::FeeShortfall {
-                missing: U256::from(10)
-            }
+            compared(&paid(1_000, 10, Some(7), None), None, &open, &both),
+            Comparison::AsHandedOut
         );
-        assert_eq!(
-            of(&[1, 2], 60),
-            Comparison::NotHandedOut(Departure::RateAge(U256::from(60)))
-        );
-        assert_eq!(of(&[1, 2], 0), Comparison::NotHandedOut(Departure::RateAge(U256::ZERO)));
+        assert_eq!(compared(&bare, None, &open, &both), short(10));
+        assert_eq!(compared(&bare, None, &open, &[]), Comparison::AsHandedOut);
+        let without = [both[0], HandedOut { fee: None }];
+        assert_eq!(compared(&bare, None, &open, &without), Comparison::AsHandedOut);
+    }
+
+    #[test]
+    fn a_fixed_fee_of_the_platform_is_replaced_by_no_answer() {
+        let price = price(fee(100, 7), None, None);
+        let handed = [HandedOut { fee: None }];
+        assert_eq!(compared(&paid(1_000, 0, None, None), None, &price, &handed), short(10));
+    }
+
+    #[test]
+    fn a_conversion_keeps_to_path_age_and_fee_of_its_request() {
+        let price = price(fee(100, 9), None, rates(&[1, 2], 90_000));
+        let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &price, &[]);
+        assert_eq!(of(&[1, 2], 90_000), short(10));
+        for age in [0, 60, 89_999, 90_001] {
+            let departed = Comparison::NotHandedOut(Departure::RateAge(U256::from(age)));
+            assert_eq!(of(&[1, 2], age), departed);
+        }
         assert_eq!(
             of(&[1, 4, 2], 90_000),
             Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
         );
         assert_eq!(
-            compared(&paid(1_000, 0, None, Some(60)), None, &handed),
+            compared(&paid(1_000, 0, None, Some(90_000)), None, &price, &[]),
             Comparison::NotHandedOut(Departure::UnknownPath)
         );
-    }
-
-    #[test]
-    fn an_answer_that_does_not_bind_counts_for_its_rates_alone() {
-        let answer = |fee, max_age_s, is_binding| HandedOut {
-            fee,
-            protocol: None,
-            rates: rates(&[1, 2], max_age_s),
-            is_binding,
-        };
-        let of = |age, handed: &[HandedOut]| compared(&paid(1_000, 0, None, Some(age)), Some(&call(&[1, 2])), handed);
-        let short = Comparison::FeeShortfall {
-            missing: U256::from(25),
-        };
-        let bare = answer(None, 60, false);
-        assert_eq!(of(60, std::slice::from_ref(&bare)), Comparison::AsHandedOut);
-        let asked = answer(fee(250, 9), 60, true);
-        assert_eq!(of(60, &[bare.clone(), asked]), short);
-        let of_other_rates = answer(fee(250, 9), 30, true);
-        assert_eq!(of(60, &[bare.clone(), of_other_rates]), short);
+        let unpriced = PriceTerms::default();
         assert_eq!(
-            of(60, &[bare, answer(fee(10_000, 9), 60, false)]),
-            Comparison::AsHandedOut
-        );
-    }
-
-    #[test]
-    fn a_request_of_which_nothing_is_kept_is_held_to_the_path_alone() {
-        let unkept = HandedOut::unkept(rates(&[1, 2], 90_000));
-        let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &unkept);
-        assert_eq!(of(&[1, 2], 0), Comparison::AsHandedOut);
-        assert_eq!(of(&[1, 2], 90_000), Comparison::AsHandedOut);
-        assert_eq!(
-            of(&[1, 2], 1),
-            Comparison::NotHandedOut(Departure::RateAge(U256::from(1)))
-        );
-        assert_eq!(
-            of(&[1, 4, 2], 0),
-            Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
-        );
-        let direct = HandedOut::unkept(None);
-        assert_eq!(
-            compared(&paid(1_000, 0, None, None), None, &direct),
-            Comparison::AsHandedOut
+            compared(&paid(1_000, 0, None, Some(0)), Some(&call(&[1, 2])), &unpriced, &[]),
+            Comparison::NotHandedOut(Departure::Path(path(&[1, 2])))
         );
     }
 
@@ -379,12 +304,7 @@ mod tests {
             receiver: address(7),
             cap: Some(U256::from(5)),
         };
-        let handed = [HandedOut {
-            fee: fee(250, 9),
-            protocol: Some(own),
-            rates: None,
-            is_binding: true,
-        }];
+        let price = price(fee(250, 9), Some(own), None);
         let got = |units: u64| ProvenTransfer {
             received_units: U256::from(units),
             payer: None,
@@ -403,10 +323,7 @@ mod tests {
                 units: U256::from(units),
             }]
         };
-        let short = |missing: u64| Comparison::FeeShortfall {
-            missing: U256::from(missing),
-        };
-        let mut compare = |payment: &Observation| compare(payment, None, &mut legs, &handed);
+        let mut compare = |payment: &Observation| compare(payment, None, &mut legs, &price, &[]);
         let in_token = Observation {
             token: Some(address(4)),
             ..payment.clone()
@@ -418,67 +335,87 @@ mod tests {
     }
 
     #[test]
-    fn the_fee_of_the_service_binds_whoever_asked_and_rides_with_that_of_the_same_receiver() {
-        let own = Fee {
-            percent: Percent::from_basis_points(50).unwrap(),
-            receiver: address(9),
-            cap: None,
-        };
-        let answer = |fee, is_binding| HandedOut {
-            fee,
-            protocol: Some(own),
-            rates: None,
-            is_binding,
-        };
-        let short = |missing: u64| Comparison::FeeShortfall {
-            missing: U256::from(missing),
-        };
-        let public = [answer(None, false)];
-        assert_eq!(compared(&paid(1_000, 0, None, None), None, &public), short(5));
+    fn the_fee_of_the_service_is_added_to_that_of_the_same_receiver() {
+        let own = fee(50, 9);
+        let alone = price(None, own, None);
+        assert_eq!(compared(&paid(1_000, 0, None, None), None, &alone, &[]), short(5));
         assert_eq!(
-            compared(&paid(1_000, 5, Some(9), None), None, &public),
+            compared(&paid(1_000, 5, Some(9), None), None, &alone, &[]),
             Comparison::AsHandedOut
         );
-        let both = [answer(fee(250, 9), true)];
-        assert_eq!(compared(&paid(1_000, 25, Some(9), None), None, &both), short(5));
-        assert_eq!(
-            compared(&paid(1_000, 30, Some(9), None), None, &both),
-            Comparison::AsHandedOut
-        );
+        let both = price(fee(250, 9), own, None);
+        let asked = [HandedOut { fee: fee(250, 9) }];
+        for (price, handed) in [(&both, &[][..]), (&alone, &asked)] {
+            assert_eq!(compared(&paid(1_000, 25, Some(9), None), None, price, handed), short(5));
+            assert_eq!(
+                compared(&paid(1_000, 30, Some(9), None), None, price, handed),
+                Comparison::AsHandedOut
+            );
+        }
+    }
+
+    prop_compose! {
+        fn fees()(points in 0_u16..=10_000, receiver in 7_u8..=9, is_charged in any::<bool>()) -> Option<Fee> {
+            fee(points, receiver).filter(|_| is_charged)
+        }
     }
 
     proptest! {
+        /// Rates are judged before fees, exactly, and by nothing that was handed out; a payment with every fee lacks none,
+        /// and what is missing is never more than the fees that are fixed or handed out.
         #[test]
-        fn no_number_of_a_payer_overflows_and_more_is_never_missing_than_was_asked(
+        fn a_payment_is_judged_by_the_price_terms_of_its_request(
             units in any::<[u64; 4]>(),
             fee_units in any::<[u64; 4]>(),
-            age in any::<[u64; 4]>(),
-            points in 0_u16..=10_000,
+            receiver in 7_u8..=9,
+            (age, max_age_s) in (0_u64..4, 0_u64..4),
+            (hashes, fixed) in (prop::collection::vec(1_u8..4, 0..3), prop::collection::vec(1_u8..4, 0..3)),
             is_converted in any::<bool>(),
-            is_receiver in any::<bool>(),
+            (platform, protocol) in (fees(), fees()),
+            named in prop::collection::vec(fees(), 0..4),
         ) {
             let (units, fee_units) = (U256::from_limbs(units), U256::from_limbs(fee_units));
-            let mut observed = paid(0, 0, Some(if is_receiver { 9 } else { 8 }), None);
+            let mut observed = paid(0, 0, Some(receiver), None);
             (observed.units, observed.fee_units) = (units, fee_units);
             observed.conversion = is_converted.then_some(ObservedConversion {
                 invoice_units: units,
                 invoice_fee_units: fee_units,
                 currency: address(3),
-                max_rate_timespan_s: U256::from_limbs(age),
+                max_rate_timespan_s: U256::from(age),
             });
-            let handed = [HandedOut { fee: fee(points, 9), protocol: None, rates: rates(&[1], 90_000), is_binding: true }];
-            let asked = Percent::from_basis_points(points).unwrap().of(units);
-            match compared(&observed, Some(&call(&[1])), &handed) {
-                Comparison::AsHandedOut => prop_assert!(asked.is_zero() || (is_receiver && fee_units >= asked)),
-                Comparison::FeeShortfall { missing } => {
-                    let arrived = if is_receiver { fee_units } else { U256::ZERO };
-                    prop_assert_eq!(missing + arrived, asked);
-                }
-                Comparison::NotHandedOut(departure) => {
-                    prop_assert!(is_converted);
-                    prop_assert_eq!(departure, Departure::RateAge(U256::from_limbs(age)));
-                }
+            let price = price(platform, protocol, rates(&fixed, max_age_s));
+            let handed: Vec<HandedOut> = named.into_iter().map(|fee| HandedOut { fee }).collect();
+            let compared = compared(&observed, Some(&call(&hashes)), &price, &handed);
+            if is_converted && hashes != fixed {
+                prop_assert_eq!(compared, Comparison::NotHandedOut(Departure::Path(path(&hashes))));
+                return Ok(());
             }
+            if is_converted && age != max_age_s {
+                prop_assert_eq!(compared, Comparison::NotHandedOut(Departure::RateAge(U256::from(age))));
+                return Ok(());
+            }
+            let platforms: Vec<Option<Fee>> = match (platform, handed.as_slice()) {
+                (Some(_), _) | (None, []) => vec![platform],
+                (None, handed) => handed.iter().map(|one| one.fee).collect(),
+            };
+            let lacks = platforms.into_iter().map(|platform| {
+                let due = |to: u8| {
+                    let fees = [platform, protocol].into_iter().flatten();
+                    let own = fees.filter(|fee| fee.receiver == address(to)).map(|fee| fee.of(units));
+                    own.fold(U256::ZERO, U256::saturating_add)
+                };
+                let lack = |to: u8| match to == receiver {
+                    true => due(to).saturating_sub(fee_units),
+                    false => due(to),
+                };
+                (7..=9).map(lack).fold(U256::ZERO, U256::saturating_add)
+            });
+            let least = lacks.min().unwrap_or_default();
+            let expected = match least.is_zero() {
+                true => Comparison::AsHandedOut,
+                false => Comparison::FeeShortfall { missing: least },
+            };
+            prop_assert_eq!(compared, expected);
         }
     }
 }

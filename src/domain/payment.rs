@@ -335,7 +335,7 @@ pub struct Settled {
     pub applied: Option<AppliedRate>,
     /// Whether that is what a quote promised.
     pub is_quoted: bool,
-    /// How much is missing of the fee that was handed out, when anything is.
+    /// How much is missing of the fees on top, when anything is.
     pub fee_shortfall: Option<SettlementUnits>,
     /// Fees that its transaction paid to further receivers, in units of the token.
     pub further_fees: Vec<FeeLeg>,

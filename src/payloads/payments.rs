@@ -268,7 +268,7 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.5"]))]
     pub excess_amount: Option<String>,
-    /// What is missing of the fee that was handed out, in the invoice currency; the payee has the whole amount.
+    /// What is missing of the fees on top, in the invoice currency; the payee has the whole amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub fee_shortfall: Option<String>,

@@ -23,6 +23,7 @@ use crate::domain::{
     reference::PaymentReference,
     request::{
         Origin, Request,
+        price::PriceTerms,
         terms::{CustomerInfo, Terms},
     },
     screening::ScreeningStatus,
@@ -95,6 +96,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             is_crypto_to_fiat: false,
             schedule: None,
             is_quoted: false,
+            price: PriceTerms::default(),
         },
         ledger: Ledger {
             credited,
@@ -103,7 +105,6 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             ..Ledger::new(if is_fiat { credited } else { U256::from(100_500_000_u64) })
         },
         created_at: DateTime::UNIX_EPOCH,
-        has_unkept_answers: false,
         is_hidden: false,
     };
     let observed = Observation {

@@ -3,6 +3,7 @@
 use super::StoreError;
 use crate::domain::{
     address::{Address, AddressError},
+    amount::Percent,
     ids::RequestRowId,
     network::Network,
     reference::PaymentReference,
@@ -259,6 +260,12 @@ pub(super) fn reference(text: &str) -> Result<PaymentReference, StoreError> {
 /// Converts between the signed numbers of columns and the unsigned ones of the domain.
 pub(super) fn number<N: Copy + std::fmt::Display, M: TryFrom<N>>(column: &str, number: N) -> Result<M, StoreError> {
     M::try_from(number).map_err(|_| broken(column, &number.to_string()))
+}
+
+/// Reads a part in basis points.
+pub(super) fn percent(column: &str, points: i32) -> Result<Percent, StoreError> {
+    let percent = u16::try_from(points).ok().and_then(Percent::from_basis_points);
+    percent.ok_or_else(|| broken(column, &points.to_string()))
 }
 
 /// Reads Unix seconds.

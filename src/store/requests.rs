@@ -4,18 +4,21 @@ use super::{Scope, Sealing, StoreError, TOTAL_MAX, columns, sealed};
 use crate::{
     domain::{
         amount::Amount,
+        conversion::RateBounds,
+        fees::{Fee, Fees},
         ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
         ledger::{Ending, Ledger, RequestStatus},
         network::Network,
         payment::PaymentKind,
         request::{
             Origin, Request,
+            price::PriceTerms,
             terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
         },
     },
     ports::sealer::Place,
 };
-use alloy::primitives::B256;
+use alloy::primitives::{Address as EvmAddress, B256};
 use chrono::{DateTime, Utc};
 use entities::{
     former_payments, payments,
@@ -70,6 +73,33 @@ struct CustomerAddressColumn {
 struct RecurrenceColumn {
     start_date: String,
     frequency: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceColumn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<RatesColumn>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    platform_fee: Option<FeeColumn>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_fee: Option<FeeColumn>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RatesColumn {
+    path: Vec<EvmAddress>,
+    max_age_s: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeeColumn {
+    basis_points: i32,
+    receiver: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cap: Option<String>,
 }
 
 /// Where the customer of a request stands.
@@ -147,6 +177,50 @@ fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence
     })
 }
 
+/// Writes the price column; `None` where nothing is fixed.
+fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
+    if *price == PriceTerms::default() {
+        return Ok(None);
+    }
+    let fee = |fee: Fee| FeeColumn {
+        basis_points: fee.percent.basis_points().into(),
+        receiver: fee.receiver.canonical(),
+        cap: fee.cap.map(|cap| cap.to_string()),
+    };
+    let column = PriceColumn {
+        rates: price.rates.as_ref().map(|rates| RatesColumn {
+            path: rates.path.clone(),
+            max_age_s: rates.max_age_s,
+        }),
+        platform_fee: price.fees.platform.map(fee),
+        protocol_fee: price.fees.protocol.map(fee),
+    };
+    columns::to_json("price", &column).map(Some)
+}
+
+fn price_from_json(value: JsonValue) -> Result<PriceTerms, StoreError> {
+    let column: PriceColumn = columns::from_json("price", value)?;
+    let fee = |fee: FeeColumn| -> Result<Fee, StoreError> {
+        Ok(Fee {
+            percent: columns::percent("price", fee.basis_points)?,
+            receiver: columns::address("price", &fee.receiver)?,
+            cap: fee.cap.map(|cap| columns::units("price", &cap)).transpose()?,
+        })
+    };
+    let platform = column.platform_fee.map(fee).transpose()?;
+    Ok(PriceTerms {
+        rates: column.rates.map(|rates| RateBounds {
+            path: rates.path,
+            max_age_s: rates.max_age_s,
+        }),
+        fees: Fees {
+            platform,
+            is_own: platform.is_some(),
+            protocol: column.protocol_fee.map(fee).transpose()?,
+        },
+    })
+}
+
 pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, StoreError> {
     let Request {
         origin, terms, ledger, ..
@@ -192,7 +266,6 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         created_at: request.created_at,
         updated_at: request.created_at,
         paid_at: None,
-        has_unkept_answers: request.has_unkept_answers,
         is_hidden: request.is_hidden,
         schedule_id: terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
         next_period: i32::from(running.is_some()),
@@ -201,6 +274,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         period: None,
         is_quoted: terms.is_quoted,
         tolerated: ledger.tolerated.to_string(),
+        price: price_to_json(&terms.price)?,
     })
 }
 
@@ -240,6 +314,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             is_crypto_to_fiat: row.is_crypto_to_fiat,
             schedule: row.schedule_id.map(ScheduleId),
             is_quoted: row.is_quoted,
+            price: row.price.map(price_from_json).transpose()?.unwrap_or_default(),
         },
         ledger: Ledger {
             expected: columns::units("expected", &row.expected)?,
@@ -258,7 +333,6 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             },
         },
         created_at: row.created_at,
-        has_unkept_answers: row.has_unkept_answers,
         is_hidden: row.is_hidden,
     })
 }

@@ -3,7 +3,6 @@
 use super::{Scope, Sealing, StoreError, Tx, columns, payments, requests, secure_payment_names};
 use crate::domain::{
     address::Address,
-    amount::Percent,
     destination::{AccessMode, ScreeningProvider},
     fees::{Fee, Fees},
     ids::{ClientRowId, IntentId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
@@ -185,10 +184,8 @@ fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
         let Some(receiver) = columns::address_option("fee_address", address)? else {
             return Ok(None);
         };
-        let text = points.unwrap_or_default().to_string();
-        let percent = |text: &str| Percent::from_basis_points(text.parse().ok()?);
         Ok(Some(Fee {
-            percent: columns::known("fee_basis_points", &text, percent)?,
+            percent: columns::percent("fee_basis_points", points.unwrap_or_default())?,
             receiver,
             cap: cap.map(|cap| columns::units("protocol_cap", cap)).transpose()?,
         }))

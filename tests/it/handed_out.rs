@@ -302,8 +302,6 @@ async fn a_request_that_was_never_asked_for_is_held_to_the_path_of_its_currencie
         call.paymentReference = hex::decode(reference).expect("hexadecimal").into();
         call.path = path;
         call.maxToSpend = U256::MAX;
-        // What was handed out before answers were kept.
-        call.maxRateTimespan = U256::ZERO;
         calldata.last_mut().expect("a payment").1 = call.abi_encode();
         let receipts = app.devnet().pay(PAYER, &calldata).await.expect("mined");
         assert!(receipts.iter().all(|receipt| receipt.status));

@@ -40,6 +40,7 @@ mod events_kinds;
 mod every_status;
 mod export;
 mod fair_shares;
+mod fixed_terms;
 mod growth;
 mod guesses;
 mod guides;

@@ -4,18 +4,16 @@ use crate::support::{
     TestApp,
     app::{Answer, PAGE},
     chain::{PAYER, transactions},
-    requests::{fau, request},
+    requests::fau,
 };
 use alloy::{
     primitives::{Address, U256},
     sol_types::SolCall,
 };
 use futures_util::future::join_all;
-use prs::domain::calldata::{Erc20ConversionProxy, Erc20FeeProxy};
-use sea_orm::ConnectionTrait;
+use prs::domain::calldata::Erc20FeeProxy;
 use serde_json::{Value, json};
 
-type Converted = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall;
 type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;
 
 const STRANGER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
@@ -65,13 +63,6 @@ async fn shortfall(app: &TestApp, id: &str) -> Value {
     read["payments"][0].get("feeShortfall").cloned().unwrap_or(json!(null))
 }
 
-/// Makes a request one of before answers were kept.
-async fn age(app: &TestApp, id: &str) {
-    let sql = format!("UPDATE requests SET has_unkept_answers = true WHERE request_id = '{id}'");
-    let result = app.ctx.db.writer().execute_unprepared(&sql).await;
-    assert_eq!(result.expect("a statement").rows_affected(), 1);
-}
-
 #[tokio::test]
 async fn fees_that_a_public_client_id_names_refuse_nobody() {
     let app = TestApp::start().await;
@@ -104,27 +95,6 @@ async fn a_credential_that_used_up_its_fees_stops_itself_alone() {
     for asker in [Asker::Key, Asker::Public] {
         ask(&app, asker, &id, &further).await.expect(200);
     }
-    let path = format!("/v2/client-ids/{}", client_row(&app, &app.backend_client).await);
-    let own = json!({ "feePercentage": "4", "feeAddress": STRANGER });
-    let changed = app
-        .call(poem::http::Method::PUT, &path)
-        .with_key()
-        .json(&own)
-        .send()
-        .await;
-    changed.expect(200);
-    let answer = ask(&app, Asker::Backend, &id, "").await.expect(200);
-    assert_eq!(answer["metadata"]["platformFee"]["percentage"], "4");
-}
-
-async fn client_row(app: &TestApp, client_id: &str) -> String {
-    let listed = app.get("/v2/client-ids").with_key().send().await.expect(200);
-    let listed = listed
-        .as_array()
-        .or_else(|| listed["clientIds"].as_array())
-        .expect("a list");
-    let found = listed.iter().find(|client| client["clientId"] == client_id);
-    found.expect("the client ID")["id"].as_str().expect("text").to_owned()
 }
 
 #[tokio::test]
@@ -179,24 +149,4 @@ async fn the_fee_of_a_public_client_id_binds_whoever_asks_with_it() {
     ask(&app, Asker::Public, &id, "").await.expect(200);
     pay::<Direct>(&app, answer, strip_fee).await;
     assert_eq!(shortfall(&app, &id).await, json!("0.06"));
-}
-
-#[tokio::test]
-async fn calldata_of_before_answers_were_kept_stays_good_whoever_asks_since() {
-    let app = TestApp::on_chain().await;
-    let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
-    age(&app, &id).await;
-    let answer = ask(&app, Asker::Public, &id, "").await;
-    pay::<Converted>(&app, answer, |call| call.maxRateTimespan = U256::ZERO).await;
-    assert_eq!(shortfall(&app, &id).await, json!(null));
-    let id = app.create_request(&fau("2")).await;
-    age(&app, &id).await;
-    let query = format!("feePercentage=2.5&feeAddress={}", app.account(6));
-    let answer = ask(&app, Asker::Key, &id, &query).await;
-    pay::<Direct>(&app, answer, strip_fee).await;
-    assert_eq!(
-        shortfall(&app, &id).await,
-        json!(null),
-        "it was asked for without a fee, as far as is known"
-    );
 }

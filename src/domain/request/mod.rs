@@ -2,6 +2,7 @@
 
 pub mod payable;
 pub mod plan;
+pub mod price;
 pub mod progress;
 pub mod repetition;
 pub mod terms;
@@ -37,8 +38,6 @@ pub struct Request {
     pub ledger: Ledger,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Whether calldata may have been handed out for it before that was kept.
-    pub has_unkept_answers: bool,
     /// Whether a link that pays it hides something from who is not approved; once it does, it stays so.
     pub is_hidden: bool,
 }

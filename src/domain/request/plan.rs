@@ -2,6 +2,7 @@
 
 use super::{
     Origin, Request,
+    price::{PriceTerms, Pricing},
     terms::{CustomerInfo, Exchange, Frequency, Recurrence, Terms},
 };
 use crate::domain::{
@@ -81,6 +82,8 @@ pub struct OfClient {
     pub hides_bound: bool,
     /// What may be asked for.
     pub limits: ClientLimits,
+    /// Fee on every payment.
+    pub fee: Option<(Percent, Address)>,
 }
 
 impl OfClient {
@@ -102,7 +105,7 @@ pub struct PaymentCurrency {
 
 /// Fresh values that a new request needs; the caller of [`plan`] draws them.
 #[derive(Debug, Clone)]
-pub struct FreshRequest {
+pub struct FreshRequest<'a> {
     /// Row id.
     pub row: RequestRowId,
     /// 32 random bytes that make the public id.
@@ -115,6 +118,8 @@ pub struct FreshRequest {
     pub tolerance: Percent,
     /// Whether a partner pays bank accounts at this moment.
     pub pays_bank_accounts: bool,
+    /// The settings of now that its price terms are made of.
+    pub pricing: Pricing<'a>,
 }
 
 /// Decides whether a request can be created, and what it is.
@@ -124,7 +129,7 @@ pub fn plan(
     input: &NewRequest,
     of_client: &OfClient,
     origin: &Origin,
-    fresh: &FreshRequest,
+    fresh: &FreshRequest<'_>,
     catalogue: &Catalogue,
 ) -> Result<Request, Refusal> {
     let mut checks = Checks::new();
@@ -204,30 +209,33 @@ pub fn plan(
         (false, true) => fresh.tolerance.of(expected),
         (_, false) => U256::ZERO,
     };
+    let mut terms = Terms {
+        kind,
+        network: *network,
+        payee,
+        payer,
+        amount: amount.clone(),
+        invoice_currency: invoice.id.clone(),
+        payment_currency: payment.id.clone(),
+        token: payment.token(),
+        merchant_reference: input.merchant_reference.clone(),
+        customer: input.customer.clone(),
+        recurrence,
+        original_request_id: input.original_request_id.clone(),
+        original_request_reference: input.original_request_reference.clone(),
+        is_crypto_to_fiat: is_for_bank,
+        schedule: None,
+        is_quoted,
+        price: PriceTerms::default(),
+    };
+    terms.price = PriceTerms::of(&terms, (invoice, payment), of_client.fee, fresh.pricing, catalogue);
     Ok(Request {
         row: fresh.row.clone(),
         id,
         salt,
         reference,
         origin: origin.clone(),
-        terms: Terms {
-            kind,
-            network: *network,
-            payee,
-            payer,
-            amount: amount.clone(),
-            invoice_currency: invoice.id.clone(),
-            payment_currency: payment.id.clone(),
-            token: payment.token(),
-            merchant_reference: input.merchant_reference.clone(),
-            customer: input.customer.clone(),
-            recurrence,
-            original_request_id: input.original_request_id.clone(),
-            original_request_reference: input.original_request_reference.clone(),
-            is_crypto_to_fiat: is_for_bank,
-            schedule: None,
-            is_quoted,
-        },
+        terms,
         ledger: Ledger {
             tolerated,
             ending: match is_for_bank {
@@ -237,13 +245,12 @@ pub fn plan(
             ..Ledger::new(expected)
         },
         created_at: fresh.now,
-        has_unkept_answers: false,
         is_hidden: false,
     })
 }
 
 /// Notes what keeps a request from being paid to a bank account. Source: rules P.7.6.
-fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest, checks: &mut Checks) {
+fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest<'_>, checks: &mut Checks) {
     if !fresh.pays_bank_accounts {
         checks.fail(
             "isCryptoToFiatAvailable",

@@ -135,7 +135,7 @@ mod tests {
         network::Network,
         payment::PaymentKind,
         reference::PaymentReference,
-        request::Origin,
+        request::{Origin, price::PriceTerms},
     };
     use chrono::DateTime;
     use std::collections::{BTreeSet, HashMap};
@@ -195,10 +195,10 @@ mod tests {
                 is_crypto_to_fiat: false,
                 schedule: None,
                 is_quoted: false,
+                price: PriceTerms::default(),
             },
             ledger,
             created_at: DateTime::UNIX_EPOCH,
-            has_unkept_answers: false,
             is_hidden: false,
         }
     }

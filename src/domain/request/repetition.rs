@@ -48,7 +48,7 @@ impl Recurrence {
 impl Request {
     /// A request that asks for the same, with an id and a reference of its own. Nothing has arrived for it.
     #[must_use]
-    pub fn again(&self, fresh: &FreshRequest) -> Self {
+    pub fn again(&self, fresh: &FreshRequest<'_>) -> Self {
         let salt = hex::encode(fresh.salt);
         let content = format!("{}|{salt}|{}", hex::encode(fresh.entropy), self.id);
         let id = RequestId::from_digest(&keccak256(content));
@@ -65,14 +65,13 @@ impl Request {
                 ..Ledger::new(self.ledger.expected)
             },
             created_at: fresh.now,
-            has_unkept_answers: false,
             is_hidden: false,
         }
     }
 
     /// The request of another period: it asks for the same, names this one as its original and does not repeat by itself.
     #[must_use]
-    pub fn repeated(&self, fresh: &FreshRequest) -> Self {
+    pub fn repeated(&self, fresh: &FreshRequest<'_>) -> Self {
         let mut request = self.again(fresh);
         request.terms.recurrence = None;
         request.terms.original_request_id = Some(self.id.to_string());

@@ -1,5 +1,6 @@
 //! What a request asks for. It does not change, but for the end of a repetition.
 
+use super::price::PriceTerms;
 use crate::domain::{
     address::Address,
     amount::Amount,
@@ -48,6 +49,8 @@ pub struct Terms {
     pub schedule: Option<ScheduleId>,
     /// Whether it is paid by quotes, because no price feed on chain converted its currencies when it was created.
     pub is_quoted: bool,
+    /// What each of its payments keeps to.
+    pub price: PriceTerms,
 }
 
 /// How the payment of a request becomes what it asks for.

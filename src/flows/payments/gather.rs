@@ -42,7 +42,7 @@ pub(super) struct Gathered {
     /// Last height that it settles.
     pub(super) read_to: u64,
     pub(super) requests: Vec<Request>,
-    /// What was handed out for each of them.
+    /// What was handed out for each of them beyond its price terms.
     handed_out: Vec<Vec<HandedOut>>,
     /// The addresses that were handed out for those that bank accounts get.
     deposits: HashMap<RequestRowId, Vec<Deposit>>,
@@ -221,16 +221,11 @@ async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResu
 
 /// Says of payments that keep to nothing that was handed out how much money they are about.
 async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
-    let Gathered {
-        matches,
-        requests,
-        handed_out,
-        ..
-    } = gathered;
+    let Gathered { matches, requests, .. } = gathered;
     let is_unweighed = |found: &&mut Match| found.departure.as_ref().is_some_and(|odd| odd.stake().is_none());
     let departed: Vec<&mut Match> = matches.iter_mut().filter(is_unweighed).collect();
     let rows: BTreeSet<usize> = departed.iter().map(|found| found.request_row).collect();
-    let wanted = rows.into_iter().map(|row| (&requests[row], handed_out[row].as_slice()));
+    let wanted = rows.into_iter().map(|row| &requests[row]);
     let worth = handed_out::worth(ctx, chain.network(), wanted).await;
     for found in departed {
         let whole = worth.get(&requests[found.request_row].row).copied();
@@ -294,7 +289,8 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             proven.payer_eoa = proven.payer;
                         }
                         let call = calls.of(observed, proof, kind_of);
-                        let (compared, further_fees) = compare(observed, call, &mut legs, &gathered.handed_out[row]);
+                        let (price, handed) = (&request.terms.price, &gathered.handed_out[row]);
+                        let (compared, further_fees) = compare(observed, call, &mut legs, price, handed);
                         let (fee_shortfall, departure) = match compared {
                             Comparison::AsHandedOut => (None, None),
                             Comparison::FeeShortfall { missing } => (Some(missing), None),

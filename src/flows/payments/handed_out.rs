@@ -3,7 +3,6 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        conversion::RateBounds,
         handed_out::{Departure, HandedOut},
         ids::RequestRowId,
         network::Network,
@@ -20,36 +19,21 @@ use std::collections::HashMap;
 /// Digits of the settlement units whose worth is read, enough for the rates of any path.
 const SAMPLE_DIGITS: u8 = 18;
 
-/// What was handed out for each request, in the order of the requests. Calldata that may be out from before answers were
-/// kept stays good beside everything that is kept.
+/// What was handed out for each request beyond its price terms, in the order of the requests.
 pub(super) async fn of(ctx: &Ctx, requests: &[Request]) -> FlowResult<Vec<Vec<HandedOut>>> {
     let wanted: Vec<&Request> = requests.iter().collect();
     let mut kept = store::handed_out::of_requests(ctx.db.reader(), &wanted).await?;
-    let of_request = |request: &Request| {
-        let mut handed = kept.remove(&request.row).unwrap_or_default();
-        if handed.is_empty() || request.has_unkept_answers {
-            handed.extend(unkept(ctx, request));
-        }
-        handed
-    };
+    let of_request = |request: &Request| kept.remove(&request.row).unwrap_or_default();
     Ok(requests.iter().map(of_request).collect())
 }
 
-fn unkept(ctx: &Ctx, request: &Request) -> Vec<HandedOut> {
-    let find = |id: &str| ctx.catalogue.find(id);
-    let currencies = find(&request.terms.invoice_currency).zip(find(&request.terms.payment_currency));
-    let rates = currencies
-        .and_then(|(invoice, payment)| RateBounds::between(&ctx.catalogue, &ctx.payments.rate_ages, invoice, payment));
-    HandedOut::unkept(rates)
-}
-
-/// What requests cost in units of their payment currency, by the rates of now along a path that was handed out.
+/// What requests cost in units of their payment currency, by the rates of now along the path that is fixed for each.
 ///
 /// One without such a path, or whose rates cannot be read, is missing. The rates of a path are read once.
 pub(super) async fn worth(
     ctx: &Ctx,
     network: Network,
-    requests: impl Iterator<Item = (&Request, &[HandedOut])>,
+    requests: impl Iterator<Item = &Request>,
 ) -> HashMap<RequestRowId, U256> {
     let mut worth = HashMap::new();
     let Some(payers) = ctx.partners.chains.payers.get(&network) else {
@@ -57,8 +41,8 @@ pub(super) async fn worth(
     };
     let sample = U256::from(10).pow(U256::from(SAMPLE_DIGITS));
     let mut samples: HashMap<&[EvmAddress], Option<U256>> = HashMap::new();
-    for (request, handed) in requests {
-        let Some(rates) = handed.iter().find_map(|one| one.rates.as_ref()) else {
+    for request in requests {
+        let Some(rates) = &request.terms.price.rates else {
             continue;
         };
         let known = samples.get(rates.path.as_slice()).copied();

@@ -87,7 +87,7 @@ fn decide(
     of_client: &OfClient,
     client: Option<&ClientId>,
     origin: &Origin,
-    fresh: &FreshRequest,
+    fresh: &FreshRequest<'_>,
 ) -> FlowResult<(Request, Fees)> {
     let network = input.request.payment.network;
     let mut checks = Checks::new();

@@ -8,12 +8,16 @@ use crate::{
         request::{
             Origin, Request,
             plan::{FreshRequest, NewRequest, plan},
+            price::Pricing,
         },
     },
     flows::{
         Fault, FlowError, FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
-        requests::of_client::{client_of, of_client},
+        requests::{
+            of_client::{client_of, of_client},
+            planned::fees,
+        },
     },
     ports::ids::random,
     store::{self, StoreError},
@@ -24,8 +28,8 @@ pub(in crate::flows) const DRAWS_MAX: usize = 3;
 
 /// Creates a request.
 ///
-/// Errors: every wrong field at once, also what the client ID of the caller may not ask for (400).
-/// Source: interface §4.3; rules P.3.3; decisions D33.
+/// Errors: every wrong field at once, also what the client ID of the caller may not ask for, and a fee of the client ID that
+/// a contract would keep (400). Source: interface §4.3; rules P.3.3; decisions D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -38,6 +42,7 @@ pub async fn run(
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         for _ in 0..DRAWS_MAX {
             let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
+            fees(ctx, &request, client.as_ref(), None)?;
             match insert(ctx, &request, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
@@ -51,7 +56,7 @@ pub async fn run(
 }
 
 /// Draws the values of a new request.
-pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest {
+pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest<'_> {
     FreshRequest {
         row: RequestRowId(ctx.ids.ulid()),
         entropy: random(ctx.ids.as_ref()),
@@ -59,6 +64,10 @@ pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest {
         now: ctx.clock.now(),
         tolerance: ctx.payments.tolerance,
         pays_bank_accounts: ctx.partners.off_ramp.is_some(),
+        pricing: Pricing {
+            rate_ages: &ctx.payments.rate_ages,
+            protocol_fee: ctx.payments.protocol_fee.as_ref(),
+        },
     }
 }
 

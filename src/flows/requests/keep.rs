@@ -57,9 +57,14 @@ impl<'a> From<&'a PlatformCaller> for Asker<'a> {
     }
 }
 
-/// What is kept of an answer.
-pub fn handed_out(asker: Asker<'_>, planned: &Planned) -> HandedOut {
-    HandedOut::of(&planned.plan, &planned.fees, !asker.is_public || planned.fees.is_own)
+/// What is kept of an answer: a fee that the price terms of the request leave open, also that it had none. `None` of an
+/// answer that says nothing beyond them, or binds nobody.
+pub fn handed_out(asker: Asker<'_>, request: &Request, planned: &Planned) -> Option<HandedOut> {
+    let is_open = request.terms.price.fees.platform.is_none();
+    let is_binding = !asker.is_public || planned.fees.is_own;
+    (is_open && is_binding).then_some(HandedOut {
+        fee: planned.fees.platform,
+    })
 }
 
 /// Keeps what is handed out for requests that the same transaction made, which await their payments: nothing was handed
@@ -95,9 +100,7 @@ pub async fn keep(
     if requests.len() > 1 || !named.is_empty() || !parts.is_empty() {
         store::requests::lock_all(tx, &requests).await?;
     }
-    let mut silent = requests;
-    silent.retain(|request| !request.ledger.is_listening);
-    store::requests::set_listening(tx, &silent).await?;
+    store::requests::set_listening(tx, &silent(requests)).await?;
     check_fees(tx, asker, &named, now).await?;
     store::handed_out::keep(tx, asker.client, &pairs(&handed), now).await?;
     let mut quoted = quoted(&handed);
@@ -114,12 +117,25 @@ pub async fn keep(
     Ok(store::quotes::insert(tx, asker.client, &quoted).await?)
 }
 
+/// Notes in a transaction that calldata is handed out which keeps to the price terms of its requests: they await their
+/// payments from then on.
+pub async fn await_payments(tx: &Tx, requests: &[&Request]) -> Result<(), StoreError> {
+    store::requests::lock_all(tx, requests).await?;
+    store::requests::set_listening(tx, requests).await
+}
+
+/// Those that do not await their payments yet.
+pub fn silent(mut requests: Vec<&Request>) -> Vec<&Request> {
+    requests.retain(|request| !request.ledger.is_listening);
+    requests
+}
+
 /// What is handed out for one of several requests.
 struct Handed<'a> {
     /// Its place among them, as the caller has them.
     place: usize,
     request: &'a Request,
-    handed: HandedOut,
+    handed: Option<HandedOut>,
     is_named: bool,
     quote: Option<&'a Quote>,
 }
@@ -127,7 +143,7 @@ struct Handed<'a> {
 impl Handed<'_> {
     /// Whether the call itself named a fee that binds the payment.
     fn names_fee(&self) -> bool {
-        self.is_named && self.handed.is_binding && self.handed.fee.is_some()
+        self.is_named && self.handed.is_some_and(|handed| handed.fee.is_some())
     }
 
     /// Whether a part of what is left is quoted.
@@ -142,7 +158,7 @@ fn in_order<'a>(asker: Asker<'_>, planned: &[(&'a Request, &'a Planned)]) -> Vec
     let handed = planned.iter().enumerate().map(|(place, (request, planned))| Handed {
         place,
         request,
-        handed: handed_out(asker, planned),
+        handed: handed_out(asker, request, planned),
         is_named: !planned.fees.is_own,
         quote: planned.quote.as_ref(),
     });
@@ -152,7 +168,10 @@ fn in_order<'a>(asker: Asker<'_>, planned: &[(&'a Request, &'a Planned)]) -> Vec
 }
 
 fn pairs<'a>(handed: &'a [Handed<'a>]) -> Vec<(&'a Request, &'a HandedOut)> {
-    handed.iter().map(|one| (one.request, &one.handed)).collect()
+    let kept = handed
+        .iter()
+        .filter_map(|one| Some((one.request, one.handed.as_ref()?)));
+    kept.collect()
 }
 
 fn quoted<'a>(handed: &[Handed<'a>]) -> Vec<(&'a Request, &'a Quote)> {
@@ -189,7 +208,10 @@ async fn check_fees(tx: &Tx, asker: Asker<'_>, named: &[&Handed<'_>], now: DateT
         count.is_some_and(|count| *count >= NAMED_FEES_MAX)
     };
     let full: Vec<&Handed<'_>> = named.iter().copied().filter(|named| is_full(named)).collect();
-    let asked: Vec<_> = full.iter().map(|named| (named.request, &named.handed)).collect();
+    let asked = full
+        .iter()
+        .filter_map(|named| Some((named.request, named.handed.as_ref()?)));
+    let asked: Vec<_> = asked.collect();
     let kept = store::handed_out::kept(tx, asker, &asked, now).await?;
     let further = full.iter().find(|named| !kept.contains(&named.request.row));
     further.map_or(Ok(()), |further| {

@@ -15,14 +15,15 @@ pub async fn client_of(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<
     Ok(store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?)
 }
 
-/// The payee destination that the client ID of the call is bound to, and its limits; a caller without one is bound and
-/// limited by nothing. Source: decisions D33; decisions D48.
+/// The payee destination that the client ID of the call is bound to, its limits and its fee; a caller without one is bound
+/// and limited by nothing. Source: decisions D33; decisions D48.
 pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&ClientId>) -> FlowResult<OfClient> {
     let Some(client) = client else {
         return Ok(OfClient {
             bound: None,
             hides_bound: false,
             limits: ClientLimits::default(),
+            fee: None,
         });
     };
     let bound = match &client.payee_destination {
@@ -39,5 +40,6 @@ pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&Clien
         hides_bound: caller.is_public() && policy.is_some_and(|policy| policy.hides_anything()),
         bound,
         limits: client.limits.clone(),
+        fee: client.fee(),
     })
 }

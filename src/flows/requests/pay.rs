@@ -64,8 +64,11 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     let Decided { wallet, units, fees } = decide(ctx, (&request, is_of_link), &currencies, input, client.as_ref())?;
     let asking = in_turns(ctx, caller, request.terms.network);
     let handout = prepared(&asking, &request, units, fees, (wallet, Allowing::Everything)).await?;
-    let (handed, now) = (handed_out(caller.into(), &handout.planned), ctx.clock.now());
-    let is_kept = store::handed_out::is_kept(ctx.db.reader(), &request, caller.client(), &handed, now).await?;
+    let now = ctx.clock.now();
+    let is_kept = match handed_out(caller.into(), &request, &handout.planned) {
+        Some(handed) => store::handed_out::is_kept(ctx.db.reader(), &request, caller.client(), &handed, now).await?,
+        None => true,
+    };
     let is_told = is_kept && handout.planned.quote.is_none();
     if !is_told || !request.ledger.is_listening {
         let tx = ctx.db.begin("issue_calldata").await?;

@@ -12,9 +12,8 @@ use crate::{
         batch_call::{self, BatchItem},
         calldata::{Allowing, Calldata, Conversion, PaymentPlan, Standing, assemble},
         client_id::ClientId,
-        conversion::RateBounds,
         currency::{ContractKind, Currency},
-        fees::{Base, FeeLeg, Fees, Legs},
+        fees::{FeeLeg, Fees, Legs},
         network::Network,
         pair::Pair,
         quote::Quote,
@@ -140,7 +139,8 @@ pub(in crate::flows) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowR
     })
 }
 
-/// What is charged on top of a payment of a request; `call` is the fee of the call, whose receiver was checked.
+/// What is charged on top of a payment of a request: what was fixed when it was created and, where that left the platform
+/// without a fee, the one of another client ID that asks, else that of the call, whose receiver was checked.
 ///
 /// Errors: the fee of the client ID would go to a contract that keeps it (400).
 pub fn fees(
@@ -149,20 +149,11 @@ pub fn fees(
     client: Option<&ClientId>,
     call: Option<(Percent, Address)>,
 ) -> FlowResult<Fees> {
-    let currencies = currencies(ctx, request)?;
-    let terms = &request.terms;
-    // A quote is in units of the payment currency.
-    let (unit, decimals) = match terms.exchange() {
-        Exchange::OnChain => (currencies.invoice, terms.settlement_decimals(currencies.payment)),
-        Exchange::Direct | Exchange::Quoted => (currencies.payment, currencies.payment.decimals),
-    };
-    let base = Base {
-        network: terms.network,
-        unit,
-        decimals,
-    };
-    let protocol = ctx.payments.protocol_fee.as_ref();
-    Ok(Fees::on(base, client, call, protocol, &ctx.catalogue)?)
+    let network = request.terms.network;
+    let other_client = client.filter(|client| request.origin.client.as_ref() != Some(&client.row));
+    let other_fee = other_client.and_then(ClientId::fee);
+    let fees = request.terms.price.fees.asked_with(other_fee, call, network);
+    Ok(fees.checked(network, &ctx.catalogue)?)
 }
 
 /// The payment of so many units with its fees, as far as it is known without a rate: enough to say what gas it needs.
@@ -182,21 +173,17 @@ pub fn outlined(ctx: &Ctx, request: &Request, units: U256, fees: &Fees) -> FlowR
     };
     let proxy = contract(ctx, terms.network, kind)?;
     let Sum { legs, .. } = Sum::of(units, fees)?;
-    let conversion = if terms.exchange() == Exchange::OnChain {
-        let rates = RateBounds::between(
-            &ctx.catalogue,
-            &ctx.payments.rate_ages,
-            currencies.invoice,
-            currencies.payment,
-        )
-        .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
-        Some(Conversion {
-            path: rates.path,
-            max_to_spend: U256::ZERO,
-            max_rate_timespan_s: rates.max_age_s,
-        })
-    } else {
-        None
+    let conversion = match terms.exchange() {
+        Exchange::Direct | Exchange::Quoted => None,
+        Exchange::OnChain => {
+            let unpriced = || Fault(anyhow!("request {} has no path for its conversion", request.id));
+            let rates = terms.price.rates.clone().ok_or_else(unpriced)?;
+            Some(Conversion {
+                path: rates.path,
+                max_to_spend: U256::ZERO,
+                max_rate_timespan_s: rates.max_age_s,
+            })
+        }
     };
     let plan = PaymentPlan {
         proxy,

@@ -18,6 +18,7 @@ use crate::{
         request::{
             Origin, Request,
             plan::{NewRequest, OfClient, plan as plan_request},
+            price::PriceTerms,
             terms::Exchange,
         },
         schedule::{
@@ -139,6 +140,9 @@ async fn made(
     };
     convert(ctx, &payout.request, &mut request).await?;
     // The cap of a fee counts in the currency of the amount, which is that of the payment now.
+    let token = &payout.request.payment.currency;
+    let (client_fee, pricing) = (of_client.fee, fresh_request.pricing);
+    request.terms.price = PriceTerms::of(&request.terms, (token, token), client_fee, pricing, &ctx.catalogue);
     let fees = fees(ctx, &request, client, call_fee)?;
     let planned = planned(ctx, &request, request.ledger.expected, fees).await?;
     let offer = Offer {

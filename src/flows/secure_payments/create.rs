@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator is paid.
 
 use super::made::{
-    Draft, Made, admit, admit_made, begin, bind, check_gas, expires_at, fee_receivers, named_fee, outlined_all,
+    Draft, Made, admit, admit_made, begin, check_gas, expires_at, fee_receivers, named_fee, outlined_all,
     require_wallet, told,
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            planned::{Planned, fees},
+            planned::fees,
         },
     },
     store,
@@ -81,7 +81,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, (draft, &input.names), &planned, keeper).await {
+            match commit(ctx, caller, (draft, &input.names), keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -222,7 +222,6 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
-    planned: &[Planned],
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
@@ -232,8 +231,6 @@ async fn commit(
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payment", "requests_inserted");
-    bind(&tx, &opened, planned).await?;
-    crate::fail_at("create_secure_payment", "bound");
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
     crate::fail_at("create_secure_payment", "inserted");
     admit_made(ctx, &tx, caller).await.map_err(InsertError::Failed)?;

@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, admit_made, begin, bind, expires_at, fee_receivers, named_fee, outlined_all, told},
+    made::{Draft, Made, admit, admit_made, begin, expires_at, fee_receivers, named_fee, outlined_all, told},
     screen,
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            planned::{Planned, fees},
+            planned::fees,
         },
     },
     store,
@@ -78,7 +78,7 @@ pub async fn run(
                 &input,
                 (&of_client, &receivers, client.as_ref()),
             )?];
-            let planned = outlined_all(ctx, &due, |_| "amount".to_owned())?;
+            outlined_all(ctx, &due, |_| "amount".to_owned())?;
             // Bad input costs no question, and a second draw none either.
             let screened = match found.take() {
                 Some(screened) => screened,
@@ -95,15 +95,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(
-                ctx,
-                caller,
-                (draft, &input.names),
-                (&planned, screened.as_ref()),
-                keeper,
-            )
-            .await
-            {
+            match commit(ctx, caller, (draft, &input.names), screened.as_ref(), keeper).await {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -167,7 +159,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
-    (planned, screened): (&[Planned], Option<&Screening>),
+    screened: Option<&Screening>,
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let mut opened = draft.made(ctx, caller);
@@ -186,8 +178,6 @@ async fn commit(
     let requests: Vec<&Request> = opened.requests.iter().collect();
     store::requests::insert_all(&tx, &requests).await?;
     crate::fail_at("create_secure_payout", "request_inserted");
-    bind(&tx, &opened, planned).await?;
-    crate::fail_at("create_secure_payout", "bound");
     if let Some(key) = opened.payment.destination {
         let noted = Destination {
             id: DestinationId(ctx.ids.ulid()),

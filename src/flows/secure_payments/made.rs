@@ -25,7 +25,6 @@ use crate::{
         FlowError, FlowResult,
         requests::{
             create::origin,
-            keep::keep_of_new,
             places::{Place, holder, take},
             planned::{Planned, outlined},
         },
@@ -93,9 +92,14 @@ impl Draft {
             items: self.due.iter().map(item).collect(),
         };
         let is_hidden = payment.policy.hides_anything();
-        let requests = self.due.into_iter().map(|(request, _)| Request {
-            is_hidden: is_hidden || request.is_hidden,
-            ..request
+        let requests = self.due.into_iter().map(|(mut request, fees)| {
+            request.is_hidden |= is_hidden;
+            // Payments are held to the fees of the link, also without calldata of the service.
+            request.terms.price.fees = Fees {
+                is_own: fees.platform.is_some(),
+                ..fees
+            };
+            request
         });
         Opened {
             now: payment.created_at,
@@ -256,18 +260,11 @@ pub(super) fn outlined_all(
         FlowResult::Ok(Planned {
             plan,
             further_fees,
-            fees: Fees { is_own: true, ..*fees },
+            fees: *fees,
             quote: None,
         })
     });
     planned.collect()
-}
-
-/// Keeps what a new secure payment charges as if it were handed out: whoever pays its requests is held to that, whether or
-/// not anybody asked for calldata before.
-pub(super) async fn bind(tx: &Tx, opened: &Opened, planned: &[Planned]) -> Result<(), StoreError> {
-    let pairs: Vec<_> = opened.requests.iter().zip(planned).collect();
-    keep_of_new(tx, opened.asker(), &pairs, opened.now).await
 }
 
 /// Checks that several payments fit into one transaction, so that a link that is handed on can be paid. `list` is the

@@ -14,7 +14,7 @@ use crate::{
             fee_plan::{FeePlan, Planned},
         },
     },
-    flows::{Fault, FlowResult, requests::keep::Asker},
+    flows::{Fault, FlowResult},
     store::{self, Scope},
 };
 use alloy::primitives::{B256, U256};
@@ -118,14 +118,6 @@ impl Opened {
     /// Errors: it cannot be paid any more (403), or it is paid (409).
     pub fn payable(&self) -> Result<(), Unpayable> {
         self.payment.payable_at(self.now)
-    }
-
-    /// For whom its calldata is kept: what it was made with binds whoever pays, whoever asked for it.
-    pub(super) fn asker(&self) -> Asker<'_> {
-        Asker {
-            client: self.payment.origin.client.as_ref(),
-            is_public: false,
-        }
     }
 
     /// Requests and what is charged on top of each.

@@ -19,13 +19,12 @@ use crate::{
         FlowResult,
         requests::{
             batch_terms::batch_terms,
-            keep::{handed_out, keep},
+            keep,
             payers::{in_time, payers},
             places::in_turns_of,
             planned::{Handout, Planned, outlined, prepared},
         },
     },
-    store,
 };
 use alloy::primitives::U256;
 use futures_util::future::try_join_all;
@@ -126,7 +125,7 @@ pub struct Asked {
 
 /// Hands out the calldata of what is left to be paid, with allowances of exactly that.
 ///
-/// What is answered is kept before, so that a payment can be compared with it. What a network is asked takes the places of
+/// What is answered keeps to the price terms of the requests, with which a payment is compared. What a network is asked takes the places of
 /// the platform when it calls itself, else a few of those of strangers. Errors: it cannot be paid any more (403), it
 /// is paid (409), the payer may not pay it (403), who pays is not said where that counts (400), no node answers (502).
 /// Source: interface §4.7; rules P.3.7; decisions D38.
@@ -160,7 +159,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
     let wallet = look.payer.map(|payer| payer.wallet);
     let due: Vec<Due> = unpaid.into_iter().map(Due::new).collect();
     match payment.kind {
-        SecurePaymentKind::Single => single(&asking, opened, due, wallet).await,
+        SecurePaymentKind::Single => single(&asking, due, wallet).await,
         SecurePaymentKind::Batch => together(&asking, opened, due, wallet).await,
     }
 }
@@ -176,13 +175,13 @@ impl Due {
     fn new((request, fees, units): (&Request, &Fees, U256)) -> Self {
         Self {
             request: request.clone(),
-            fees: Fees { is_own: true, ..*fees },
+            fees: *fees,
             units,
         }
     }
 }
 
-async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
+async fn single(ctx: &Ctx, due: Vec<Due>, wallet: Option<Address>) -> FlowResult<Paying> {
     let sole = due.first();
     let sole = sole.ok_or_else(|| Refusal::forbidden(Unpayable::ComplianceFailed.sentence()))?;
     let asked = (wallet, Allowing::WhatIsNeeded);
@@ -190,7 +189,7 @@ async fn single(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addres
     let token = sole.request.terms.token;
     let own = handout.calldata.contract_fee.map(|leg| OwnFee { token, leg });
     let fees = fee_lines(&due, own.as_slice());
-    kept(ctx, opened, &[(&sole.request, &handout.planned)]).await?;
+    await_payments(ctx, &due).await?;
     Ok(Paying::Single(Box::new(Single {
         request: sole.request.clone(),
         asked: asked_for(&due, &fees, |_| handout.calldata.needed),
@@ -238,8 +237,7 @@ async fn together(ctx: &Ctx, opened: &Opened, due: Vec<Due>, wallet: Option<Addr
         .zip(network_fee)
         .map(|(standing, fee)| standing.native_balance >= batch.value().saturating_add(fee));
     let fees = fee_lines(&due, batch.own_fees());
-    let handed = due.iter().zip(&planned).map(|(due, planned)| (&due.request, planned));
-    kept(ctx, opened, &handed.collect::<Vec<_>>()).await?;
+    await_payments(ctx, &due).await?;
     Ok(Paying::Batch(Box::new(Together {
         asked: asked_for(&due, &fees, |token| needed(&batch, token)),
         fees,
@@ -417,22 +415,14 @@ fn contract_fee(request: &Request, leg: FeeLeg) -> FeeLine {
     }
 }
 
-/// Keeps what is handed out, unless it is kept already: whoever has the token may ask again and again.
-async fn kept(ctx: &Ctx, opened: &Opened, planned: &[(&Request, &Planned)]) -> FlowResult<()> {
-    let asker = opened.asker();
-    let now = ctx.clock.now();
-    let handed: Vec<_> = planned
-        .iter()
-        .map(|(request, planned)| (*request, handed_out(asker, planned)))
-        .collect();
-    let pairs: Vec<_> = handed.iter().map(|(request, handed)| (*request, handed)).collect();
-    let known = store::handed_out::kept(ctx.db.reader(), asker.client, &pairs, now).await?;
-    let is_new = |request: &Request| !known.contains(&request.row) || !request.ledger.is_listening;
-    let new: Vec<(&Request, &Planned)> = planned.iter().copied().filter(|(request, _)| is_new(request)).collect();
-    if new.is_empty() {
+/// Notes that payments are awaited, unless they are already. The calldata of a link keeps to the price terms of its requests,
+/// so nothing else is kept of it.
+async fn await_payments(ctx: &Ctx, due: &[Due]) -> FlowResult<()> {
+    let silent = keep::silent(due.iter().map(|due| &due.request).collect());
+    if silent.is_empty() {
         return Ok(());
     }
     let tx = ctx.db.begin("issue_calldata").await?;
-    keep(&tx, asker, &new, now).await?;
+    keep::await_payments(&tx, &silent).await?;
     Ok(tx.commit().await?)
 }

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         amount::Amount,
         caller::PlatformCaller,
+        client_id::ClientId,
         currency::Currency,
         fees::{Base, Fees},
         refusal::{Checks, Refusal},
@@ -49,7 +50,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &Asked) -> FlowResul
         decimals: currency.decimals,
     };
     let protocol = ctx.payments.protocol_fee.as_ref();
-    let fees = Fees::on(base, client.as_ref(), None, protocol, &ctx.catalogue)?;
+    let client_fee = client.as_ref().and_then(ClientId::fee);
+    let fees = Fees::fixed(base, client_fee, protocol).checked(network, &ctx.catalogue)?;
     let bearer = asked.default_bearer.unwrap_or(asked.flow.usual_bearer());
     let plan = FeePlan::of(asked.flow, bearer, currency, &[(units, fees)]);
     Ok(plan.ok_or_else(|| Refusal::field("amount", "is too large for this currency"))?)

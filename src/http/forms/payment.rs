@@ -224,7 +224,7 @@ pub struct Payment {
     pub currency: SymbolText,
     /// Symbol of the payment currency
     pub payment_currency: SymbolText,
-    /// What is missing of the fee that was handed out, in the invoice currency; absent when nothing is. The payee has the whole amount. Example: `0.25`
+    /// What is missing of the fees on top, in the invoice currency; absent when nothing is. The payee has the whole amount. Example: `0.25`
     pub fee_shortfall: Option<AmountText>,
     /// Fees that were paid with it
     #[oai(validator(max_items = 16))]

@@ -84,7 +84,7 @@ pub struct PaymentRecord {
     pub applied: Option<AppliedRate>,
     /// Whether that is what a quote promised.
     pub is_quoted: bool,
-    /// How much of the fee that was handed out is missing.
+    /// How much of the fees on top is missing.
     pub fee_shortfall: Option<SettlementUnits>,
     /// Fees that its transaction paid to further receivers, in token units.
     pub further_fees: Vec<FeeLeg>,

@@ -4,9 +4,8 @@ use super::{
     on_both,
     samples::{at, request, wallet},
 };
-use alloy::primitives::{Address as EvmAddress, U256};
 use prs::{
-    domain::{amount::Percent, conversion::RateBounds, fees::Fee, handed_out::HandedOut, ids::ClientRowId},
+    domain::{amount::Percent, fees::Fee, handed_out::HandedOut, ids::ClientRowId},
     store::{self, Db},
 };
 use std::collections::HashMap;
@@ -14,71 +13,18 @@ use std::collections::HashMap;
 on_both! {
     equal_answers_are_one_row_and_different_ones_are_kept_in_their_order
     a_request_finds_what_was_handed_out_for_it_alone
-    fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row
+    fees_are_counted_for_each_asker
 }
 
 fn answers() -> Vec<HandedOut> {
-    let rates = |hashes: &[u8], max_age_s| {
-        Some(RateBounds {
-            path: hashes.iter().map(|hash| EvmAddress::with_last_byte(*hash)).collect(),
-            max_age_s,
-        })
-    };
-    let fee = |points, receiver| Percent::from_basis_points(points).map(|percent| (percent, wallet(receiver)));
-    let bare = HandedOut {
-        fee: None,
-        protocol: None,
-        rates: None,
-        is_binding: true,
-    };
-    let own = |receiver, cap: Option<u64>| {
-        Percent::from_basis_points(50).map(|percent| Fee {
+    let named = [(250, 7), (250, 8), (10_000, 7), (1, 7)].map(|(points, receiver)| {
+        Percent::from_basis_points(points).map(|percent| Fee {
             percent,
             receiver: wallet(receiver),
-            cap: cap.map(U256::from),
+            cap: None,
         })
-    };
-    vec![
-        bare.clone(),
-        HandedOut {
-            fee: fee(250, 7),
-            ..bare.clone()
-        },
-        HandedOut {
-            fee: fee(250, 8),
-            ..bare.clone()
-        },
-        HandedOut {
-            fee: fee(10_000, 7),
-            ..bare.clone()
-        },
-        HandedOut {
-            rates: rates(&[1, 2, 3], 0),
-            ..bare.clone()
-        },
-        HandedOut {
-            rates: rates(&[1, 2, 3], 90_000),
-            ..bare.clone()
-        },
-        HandedOut {
-            fee: fee(1, 7),
-            rates: rates(&[1, 3], 90_000),
-            ..bare.clone()
-        },
-        HandedOut {
-            protocol: own(7, None),
-            ..bare.clone()
-        },
-        HandedOut {
-            protocol: own(7, Some(25)),
-            ..bare.clone()
-        },
-        HandedOut {
-            protocol: own(8, Some(25)),
-            is_binding: false,
-            ..bare.clone()
-        },
-    ]
+    });
+    [None].into_iter().chain(named).map(|fee| HandedOut { fee }).collect()
 }
 
 async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db: &Db) {
@@ -110,7 +56,7 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
         .await
         .unwrap();
     assert_eq!(kept.len(), 1);
-    assert_eq!(kept[&requests[1].row], [answers()[1].clone()]);
+    assert_eq!(kept[&requests[1].row], [answers()[1]]);
     let others = prs::domain::request::Request {
         origin: requests[2].origin.clone(),
         ..requests[1].clone()
@@ -123,7 +69,7 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
     );
 }
 
-async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &Db) {
+async fn fees_are_counted_for_each_asker(db: &Db) {
     let (request, other) = (request("a", 1), request("a", 2));
     for request in [&request, &other] {
         store::requests::insert(db.writer(), request).await.unwrap();
@@ -137,15 +83,9 @@ async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &D
                 .await
                 .unwrap();
         }
-        let open = HandedOut {
-            is_binding: false,
-            ..answers()[0].clone()
-        };
-        for handed in [answers()[0].clone(), open] {
-            store::handed_out::keep(db.writer(), asker, &[(&request, &handed)], at(0))
-                .await
-                .unwrap();
-        }
+        store::handed_out::keep(db.writer(), asker, &[(&request, &answers()[0])], at(0))
+            .await
+            .unwrap();
         let counts = store::handed_out::count_fees(db.reader(), &[&request, &other], asker).await;
         let expected: HashMap<_, _> = [(request.row.clone(), fees as u64)]
             .into_iter()
@@ -161,6 +101,5 @@ async fn fees_are_counted_for_each_asker_and_what_binds_nobody_is_one_row(db: &D
         assert_eq!((is_kept(0).await, is_kept(1).await), (true, fees > 0));
     }
     let kept = store::handed_out::of_requests(db.reader(), &[&request]).await.unwrap();
-    let of_nobody = kept[&request.row].iter().filter(|handed| !handed.is_binding);
-    assert_eq!((kept[&request.row].len(), of_nobody.count()), (4 + 2 + 3 + 1, 1));
+    assert_eq!(kept[&request.row].len(), 4 + 2 + 3);
 }

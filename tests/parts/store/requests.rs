@@ -4,17 +4,21 @@ use super::{
     on_both,
     samples::{at, client_scope, platform, request, scope, terms, wallet},
 };
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::TimeDelta;
 use prs::{
     domain::{
         address::Address,
+        amount::Percent,
+        conversion::RateBounds,
+        fees::{Fee, Fees},
         ids::ScheduleId,
         ledger::{Credit, Ending, Ledger, RequestStatus},
         network::Network,
         reference::PaymentReference,
         request::{
             Origin, Request,
+            price::PriceTerms,
             terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
         },
     },
@@ -34,6 +38,14 @@ on_both! {
     listening_is_kept_by_partial_payments_and_ends_when_paid
     a_row_that_does_not_parse_is_an_error
     times_are_compared_by_value
+}
+
+fn fee(points: u16, cap: Option<U256>) -> Option<Fee> {
+    Percent::from_basis_points(points).map(|percent| Fee {
+        percent,
+        receiver: wallet(7),
+        cap,
+    })
 }
 
 async fn a_request_survives_with_every_field(db: &Db) {
@@ -59,6 +71,17 @@ async fn a_request_survives_with_every_field(db: &Db) {
             is_crypto_to_fiat: true,
             schedule: Some(ScheduleId("01SCHEDULE".into())),
             is_quoted: true,
+            price: PriceTerms {
+                rates: Some(RateBounds {
+                    path: [1, 2, 3].map(EvmAddress::with_last_byte).to_vec(),
+                    max_age_s: 90_000,
+                }),
+                fees: Fees {
+                    platform: fee(250, None),
+                    is_own: true,
+                    protocol: fee(50, Some(U256::MAX)),
+                },
+            },
             ..terms(1)
         },
         ledger: Ledger {

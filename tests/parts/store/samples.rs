@@ -11,7 +11,7 @@ use prs::{
         network::Network,
         payment::{Observation, PaymentKind},
         reference::PaymentReference,
-        request::{Origin, Request, terms::Terms},
+        request::{Origin, Request, price::PriceTerms, terms::Terms},
         webhook::{ClaimedDelivery, TryOutcome, Wanted},
     },
     store::{
@@ -76,7 +76,6 @@ pub fn request(owner: &str, number: u64) -> Request {
         terms: terms(number),
         ledger: Ledger::new(U256::from(1_000)),
         created_at: at(i64::try_from(number).unwrap()),
-        has_unkept_answers: false,
         is_hidden: false,
     }
 }
@@ -99,6 +98,7 @@ pub fn terms(number: u64) -> Terms {
         is_crypto_to_fiat: false,
         schedule: None,
         is_quoted: false,
+        price: PriceTerms::default(),
     }
 }
 

@@ -20,16 +20,14 @@ use crate::verdict::Records;
 const PAYEE: usize = 6;
 
 /// Where a process can end: the edges of each commit of a link, and the steps inside and between them.
-const POINTS: [&str; 40] = [
+const POINTS: [&str; 38] = [
     "create_secure_payment.begun",
     "create_secure_payment.requests_inserted",
-    "create_secure_payment.bound",
     "create_secure_payment.inserted",
     "create_secure_payment.before_commit",
     "create_secure_payment.after_commit",
     "create_secure_payout.begun",
     "create_secure_payout.request_inserted",
-    "create_secure_payout.bound",
     "create_secure_payout.destination_noted",
     "create_secure_payout.inserted",
     "create_secure_payout.before_commit",
