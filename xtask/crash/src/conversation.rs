@@ -1,7 +1,7 @@
 //! What a client and PostgreSQL say to each other, read as far as it tells which answer belongs to which statement.
 //!
-//! The reader only listens: bytes go on at once, whether or not it understands them. Source: PostgreSQL manual, chapter
-//! "Frontend/Backend Protocol", version 3.0.
+//! The reader only listens: bytes go on at once, whether or not it understands them. The protocol is version 3.0, as the
+//! chapter "Frontend/Backend Protocol" of the manual of PostgreSQL describes it.
 
 use std::collections::{HashMap, VecDeque};
 

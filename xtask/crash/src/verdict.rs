@@ -354,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_no_table_holds_is_lost_whatever_the_service_answers() {
+    fn a_request_that_no_table_holds_is_lost() {
         let not_stored = |r: &mut Records| r.stored = Some(["b".to_owned()].into());
         after(not_stored, |v| v.requests_lost = 1);
         after(|r| r.stored = None, |_| {});
     }
 
     #[test]
-    fn a_request_that_was_unknown_after_its_answer_is_lost_even_if_it_comes_back() {
+    fn a_request_that_was_unknown_after_its_answer_is_lost() {
         after(|r| r.unknown = ["a".to_owned()].into(), |v| v.requests_lost = 1);
     }
 
