@@ -191,6 +191,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Admin { verb } => {
             let settings = Settings::load(config)?;
+            let _guard = log::start(&settings.log)?;
             runtime()?.block_on(admin::run(&settings, verb))
         }
         Command::Listen(arguments) => runtime()?.block_on(listen::listen(&arguments)),
