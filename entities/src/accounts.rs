@@ -13,7 +13,7 @@ pub struct Model {
     pub platform_id: String,
     /// Sealed e-mail address.
     pub email: String,
-    /// Keyed hash of the address in lower case; none in rows that are not sealed yet.
+    /// Keyed hash of the address in lower case.
     pub email_hash: Option<String>,
     /// Argon2id hash in its usual text form.
     pub password_hash: String,

@@ -6,7 +6,7 @@ use crate::{
     domain::ids::Secret,
     ports::{
         ids::{Ids, random},
-        sealer::{FORM, FORMER_FORM, Place, Sealer},
+        sealer::{FORM, Place, Sealer},
     },
 };
 use anyhow::{Context, anyhow, bail};
@@ -37,8 +37,6 @@ struct MasterKey {
     /// Follows from the key, so that no two keys share one and nobody has to keep a list.
     id: String,
     wrapping: XChaCha20Poly1305,
-    /// Sealed the values of the former form by itself.
-    former: XChaCha20Poly1305,
 }
 
 impl MasterKey {
@@ -49,7 +47,6 @@ impl MasterKey {
         Self {
             id,
             wrapping: XChaCha20Poly1305::new(&keyed_hash(&key, b"wraps data keys").into()),
-            former: XChaCha20Poly1305::new(&key.into()),
         }
     }
 }
@@ -92,25 +89,14 @@ impl MasterKeys {
 
     /// Opens what one of the keys sealed.
     pub fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
-        let opened = match sealed.strip_prefix(FORMER_FORM) {
-            Some(text) => self.open_former(text, place)?,
-            None => {
-                let (data_key, value) = self.unwrap_key(sealed)?;
-                let cipher = XChaCha20Poly1305::new(&data_key.into());
-                decrypt(&cipher, &ONLY_NONCE, &value, &associated(place))?
-            }
-        };
-        Ok(Secret::new(
-            String::from_utf8(opened).context("a damaged sealed value")?,
-        ))
+        let (data_key, value) = self.unwrap_key(sealed)?;
+        open_value(&data_key, &value, place)
     }
 
-    /// Wraps the data key of a value again; a value of the former form gets one.
+    /// Wraps the data key of a value again.
     fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String> {
-        if sealed.starts_with(FORMER_FORM) {
-            return self.seal(&self.open(sealed, place)?, place);
-        }
         let (data_key, value) = self.unwrap_key(sealed)?;
+        open_value(&data_key, &value, place)?;
         self.write(&data_key, &value)
     }
 
@@ -138,17 +124,6 @@ impl MasterKeys {
         let data_key = decrypt(&master.wrapping, nonce, wrapped, &[])?;
         let data_key = data_key.try_into().map_err(|_| anyhow!(CANNOT_OPEN))?;
         Ok((data_key, value.to_vec()))
-    }
-
-    /// The former form names no key and was bound to the row alone.
-    fn open_former(&self, text: &str, place: Place<'_>) -> anyhow::Result<Vec<u8>> {
-        let bytes = STANDARD_NO_PAD.decode(text).context("a damaged sealed value")?;
-        let (nonce, value) = bytes
-            .split_first_chunk::<NONCE_LENGTH>()
-            .context("a damaged sealed value")?;
-        self.all()
-            .find_map(|key| decrypt(&key.former, nonce, value, place.row.as_bytes()).ok())
-            .context("a sealed value does not open: another master key, another row or damage")
     }
 }
 
@@ -207,6 +182,15 @@ impl Sealer for EnvelopeSealer {
     fn current_key(&self) -> &str {
         &self.keys.current.id
     }
+}
+
+/// Opens a value with its own key.
+fn open_value(data_key: &[u8; 32], value: &[u8], place: Place<'_>) -> anyhow::Result<Secret> {
+    let cipher = XChaCha20Poly1305::new(data_key.into());
+    let opened = decrypt(&cipher, &ONLY_NONCE, value, &associated(place))?;
+    Ok(Secret::new(
+        String::from_utf8(opened).context("a damaged sealed value")?,
+    ))
 }
 
 /// The cipher of a key that was drawn for many values.
@@ -319,21 +303,8 @@ mod tests {
         assert_eq!(sealer(&["b"]).open(&renewed, PLACE).unwrap().reveal(), "top");
         assert!(sealer(&["a"]).open(&renewed, PLACE).is_err());
         assert!(sealer(&["b"]).renew(&sealed, PLACE).is_err());
-    }
-
-    #[test]
-    fn a_value_of_the_former_form_opens_and_is_renewed() {
-        // Sealed for this row under "a" by the version before.
-        let keys = MasterKey::new(&Secret::new("a"));
-        let value = encrypt(&keys.former, &[7; NONCE_LENGTH], b"top", b"row-1").unwrap();
-        let sealed = format!(
-            "{FORMER_FORM}{}",
-            STANDARD_NO_PAD.encode([[7; NONCE_LENGTH].as_slice(), &value].concat())
-        );
-        assert_eq!(sealer(&["b", "a"]).open(&sealed, PLACE).unwrap().reveal(), "top");
-        assert!(sealer(&["b"]).open(&sealed, PLACE).is_err());
-        let renewed = sealer(&["b", "a"]).renew(&sealed, PLACE).unwrap();
-        assert_eq!(sealer(&["b"]).open(&renewed, PLACE).unwrap().reveal(), "top");
+        let elsewhere = Place { row: "row-2", ..PLACE };
+        assert!(sealer(&["b", "a"]).renew(&sealed, elsewhere).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
         registration::{Invitee, Registration},
         session::normal_email,
     },
-    flows::{self, keys},
+    flows::{self, at_rest::UnreadableRow, keys},
     http::{accounts::EmailText, forms::wire::Instant},
     settings::Settings,
     store,
@@ -25,6 +25,9 @@ use anyhow::{anyhow, ensure};
 use chrono::{DateTime, Utc};
 use clap::Subcommand;
 use serde_json::{Value, json};
+
+/// Rows that a sentence names.
+const NAMED_MAX: usize = 5;
 
 /// Verbs of `prs admin`.
 #[derive(Debug, Subcommand)]
@@ -463,16 +466,41 @@ async fn rotate_master_key(ctx: &Ctx, output: &Output) -> anyhow::Result<()> {
         );
     })
     .await?;
+    let unreadable = rotation
+        .unreadable
+        .iter()
+        .map(|row| json!({ "table": row.table, "column": row.column, "owner": row.owner, "id": row.id }));
+    let unreadable: Vec<Value> = unreadable.collect();
     let shown = json!({
-        "masterKey": rotation.key, "replaced": rotation.replaced, "left": rotation.left, "retired": rotation.retired,
+        "masterKey": rotation.key, "replaced": rotation.replaced, "left": rotation.left, "unreadable": unreadable,
+        "retired": rotation.retired,
     });
     print(output, &shown);
     ensure!(
+        rotation.unreadable.is_empty(),
+        "the values of {} rows do not open: {}; restore or empty them as docs/operations.md says, then rotate again",
+        rotation.unreadable.len(),
+        named(&rotation.unreadable)
+    );
+    ensure!(
         rotation.left == 0,
-        "{} values are not under {}: an instance still seals under another master key, or a value does not open (the log \
-         names it); restart all instances with this one first in secrets.master_keys, then rotate again",
+        "{} values are not under {}: an instance still seals under another master key; restart all instances with this \
+         one first in secrets.master_keys, then rotate again",
         rotation.left,
         rotation.key
     );
     Ok(())
+}
+
+/// The first rows of a list, for people; the log names all of them.
+fn named(rows: &[UnreadableRow]) -> String {
+    let mut named: Vec<String> = rows
+        .iter()
+        .take(NAMED_MAX)
+        .map(|row| format!("{}.{} of {} {}", row.table, row.column, row.owner, row.id))
+        .collect();
+    if rows.len() > NAMED_MAX {
+        named.push("further ones in the log".to_owned());
+    }
+    named.join(", ")
 }

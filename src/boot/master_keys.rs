@@ -11,14 +11,10 @@ use crate::{
     ports::{
         clock::Clock,
         ids::{Ids, random},
-        sealer::{Place, Sealer},
+        sealer::Sealer,
     },
     settings::Settings,
-    store::{
-        self, Db,
-        key_material::Material,
-        sealed_rows::{SEALED_COLUMNS, Wanted},
-    },
+    store::{self, Db, key_material::Material},
 };
 use anyhow::{Context, bail, ensure};
 use std::{
@@ -37,9 +33,6 @@ const COMMAND: &str = "command:";
 /// Name of the key of look-ups, which is drawn once and never changes.
 const LOOKUP: &str = "lookup";
 
-/// Accounts of one transaction.
-const BATCH_ACCOUNTS: u64 = 500;
-
 /// Gives the database its keys, once they are known to be the right ones.
 ///
 /// Errors: no key, one that is not 64 hexadecimal digits, a database whose values are sealed under another one.
@@ -50,23 +43,13 @@ pub(super) async fn seal(settings: &Settings, db: Db) -> anyhow::Result<Db> {
     let keys = MasterKeys::new(current, former, ids.clone());
     let lookup_key = check(&db, &keys, ids.as_ref()).await?;
     let sealer: Arc<dyn Sealer> = Arc::new(EnvelopeSealer::new(keys, lookup_key));
-    let db = db.sealed_with(&sealer);
-    // People are found by the hash of their address from the first call on.
-    loop {
-        let tx = db.begin("seal_accounts").await?;
-        let sealed = store::accounts::seal_clear(&tx, BATCH_ACCOUNTS).await?;
-        tx.commit().await?;
-        if sealed < BATCH_ACCOUNTS {
-            return Ok(db);
-        }
-    }
+    Ok(db.sealed_with(&sealer))
 }
 
 /// Compares the keys with what the database keeps of them; returns the key of look-ups.
 async fn check(db: &Db, keys: &MasterKeys, ids: &dyn Ids) -> anyhow::Result<Secret> {
     let now = SystemClock.now();
     if by_name(db).await?.is_empty() {
-        check_former_form(db, keys).await?;
         let drawn = Secret::new(hex::encode(random::<32>(ids)));
         // Of several that start at once, one is first, and the others have to know its key.
         store::key_material::insert(db.writer(), material(keys, LOOKUP, &drawn)?, now).await?;
@@ -108,26 +91,6 @@ fn material(keys: &MasterKeys, name: &str, value: &Secret) -> anyhow::Result<Mat
         name: name.to_owned(),
         sealed: keys.seal(value, material_place(name))?,
     })
-}
-
-/// A database of the version before has no key material, but its endpoints have secrets: one of them tells.
-async fn check_former_form(db: &Db, keys: &MasterKeys) -> anyhow::Result<()> {
-    for column in SEALED_COLUMNS
-        .iter()
-        .filter(|column| column.name == "webhook_endpoints.secret")
-    {
-        let (rows, _) = store::sealed_rows::stale(db.reader(), column, &Wanted::Sealed, &[], 1).await?;
-        for row in rows {
-            let place = Place {
-                column: column.name,
-                owner: &row.owner,
-                row: row.row(),
-            };
-            keys.open(&row.value, place)
-                .context("secrets.master_key: not the key that the webhook secrets of this database are sealed with")?;
-        }
-    }
-    Ok(())
 }
 
 /// The master keys of the settings, the current one first, or the one kept beside an embedded database.

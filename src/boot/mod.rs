@@ -167,7 +167,7 @@ pub(super) async fn connect(settings: &Settings) -> anyhow::Result<Db> {
     db.with_context(|| format!("database.url: {}", settings::without_password(&settings.database.url)))
 }
 
-/// Sealing what is clear may take longer than an answer.
+/// What happens at the start may take longer than an answer.
 async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
     let db = master_keys::seal(settings, db.patient()).await?;
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))

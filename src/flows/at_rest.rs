@@ -1,16 +1,14 @@
-//! Keeps stored values under the current master key: seals what is clear, wraps again what a former key wraps.
+//! Keeps stored values under the current master key: wraps again what a former key wraps.
 //!
 //! Source: ADR-0014.
 
 use crate::{
     ctx::Ctx,
-    domain::ids::Secret,
-    flows::{Fault, FlowResult},
-    ports::sealer::{Place, Sealer, is_sealed},
+    flows::FlowResult,
+    ports::sealer::{Place, Sealer},
     store::{
         self,
-        key_material::Material,
-        sealed_rows::{Form, SEALED_COLUMNS, SealedColumn, StaleRow, Wanted},
+        sealed_rows::{Form, SEALED_COLUMNS, SEALED_MEMBER, SealedColumn, StaleRow},
     },
 };
 use anyhow::Context;
@@ -28,10 +26,6 @@ const SERVICE: &str = "service";
 
 /// How the names of the values begin that show which master keys are in use; the id follows.
 const CHECK: &str = "master:";
-
-/// Name of the value that shows that nothing is left from the time before values were sealed. It gets another number
-/// when a column that held clear values is sealed, so that databases which were done before are walked through again.
-const ALL_SEALED: &str = "all-sealed:2";
 
 /// Where a value of the key material stands.
 pub fn material_place(name: &str) -> Place<'_> {
@@ -55,42 +49,50 @@ pub fn checked_key(name: &str) -> Option<&str> {
 /// A walk over every sealed column, batch by batch. It can end anywhere: the next one skips what is done.
 #[derive(Debug, Clone)]
 pub struct Walk {
-    wanted: Wanted,
     replaces: bool,
     column: usize,
     after: Vec<String>,
 }
 
 /// What one step found and did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Table and column.
     pub column: &'static str,
-    /// Rows whose value was not as wanted.
+    /// Rows whose value was not under the current master key.
     pub stale: u64,
     /// How many of them are now.
     pub replaced: u64,
+    /// Those of them whose value does not open.
+    pub unreadable: Vec<UnreadableRow>,
+}
+
+/// A row whose sealed value does not open with any of the master keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableRow {
+    /// The table.
+    pub table: &'static str,
+    /// The column.
+    pub column: &'static str,
+    /// Whose row it is.
+    pub owner: String,
+    /// Its id.
+    pub id: String,
 }
 
 impl Walk {
-    /// A walk that seals what is clear and leaves every key that values name.
-    pub fn to_seal() -> Self {
-        Self::new(Wanted::Sealed, true)
-    }
-
     /// A walk that brings every value under the current master key.
-    pub fn to_rotate(ctx: &Ctx) -> Self {
-        Self::new(Wanted::Under(ctx.sealer.current_key().to_owned()), true)
+    pub fn to_rotate() -> Self {
+        Self::new(true)
     }
 
     /// A walk that finds what is not under the current master key and leaves it.
-    pub fn to_count(ctx: &Ctx) -> Self {
-        Self::new(Wanted::Under(ctx.sealer.current_key().to_owned()), false)
+    pub fn to_count() -> Self {
+        Self::new(false)
     }
 
-    fn new(wanted: Wanted, replaces: bool) -> Self {
+    fn new(replaces: bool) -> Self {
         Self {
-            wanted,
             replaces,
             column: 0,
             after: Vec::new(),
@@ -105,12 +107,18 @@ pub async fn step(ctx: &Ctx, walk: &mut Walk) -> FlowResult<Option<Batch>> {
     let Some(column) = SEALED_COLUMNS.get(walk.column) else {
         return Ok(None);
     };
-    let look = store::sealed_rows::stale(ctx.db.reader(), column, &walk.wanted, &walk.after, LOOK_ROWS);
+    let current = ctx.sealer.current_key();
+    let look = store::sealed_rows::stale(ctx.db.reader(), column, current, &walk.after, LOOK_ROWS);
     let (rows, last) = look.await?;
-    let mut replaced = 0;
+    let mut batch = Batch {
+        column: column.name,
+        stale: u64::try_from(rows.len()).unwrap_or(u64::MAX),
+        replaced: 0,
+        unreadable: Vec::new(),
+    };
     if walk.replaces {
         for rows in rows.chunks(BATCH_ROWS) {
-            replaced += replace(ctx, column, rows).await?;
+            replace(ctx, column, rows, &mut batch).await?;
         }
     }
     match last {
@@ -120,39 +128,43 @@ pub async fn step(ctx: &Ctx, walk: &mut Walk) -> FlowResult<Option<Batch>> {
             walk.after.clear();
         }
     }
-    let stale = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-    let column = column.name;
-    Ok(Some(Batch {
-        column,
-        stale,
-        replaced,
-    }))
+    Ok(Some(batch))
 }
 
-async fn replace(ctx: &Ctx, column: &SealedColumn, rows: &[StaleRow]) -> FlowResult<u64> {
+async fn replace(ctx: &Ctx, column: &SealedColumn, rows: &[StaleRow], batch: &mut Batch) -> FlowResult<()> {
     let mut replacements = Vec::new();
     for row in rows {
         match renewed(ctx.sealer.as_ref(), column, row) {
             Ok(value) => replacements.push((row, value)),
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(
-                    column = column.name,
-                    row = row.row(),
-                    error,
-                    "a value cannot be sealed again"
-                );
-            }
+            Err(error) => batch.unreadable.push(unreadable(column, row, &error)),
         }
     }
-    let mut replaced = 0;
-    let tx = ctx.db.begin("seal_rows").await?;
+    let tx = ctx.db.begin("renew_rows").await?;
     for (row, value) in replacements {
         let done = store::sealed_rows::replace(&tx, column, row, &value).await?;
-        replaced += u64::from(done);
+        batch.replaced += u64::from(done);
     }
-    tx.commit().await?;
-    Ok(replaced)
+    Ok(tx.commit().await?)
+}
+
+/// Tells the operator of a row whose value does not open.
+fn unreadable(column: &SealedColumn, row: &StaleRow, error: &anyhow::Error) -> UnreadableRow {
+    let unreadable = UnreadableRow {
+        table: column.table,
+        column: column.column,
+        owner: row.owner.clone(),
+        id: row.row().to_owned(),
+    };
+    let error = format!("{error:#}");
+    tracing::error!(
+        table = unreadable.table,
+        column = unreadable.column,
+        owner = unreadable.owner,
+        id = unreadable.id,
+        error,
+        "a sealed value does not open"
+    );
+    unreadable
 }
 
 /// What a column holds of a row from now on.
@@ -162,32 +174,21 @@ fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow
         owner: &row.owner,
         row: row.row(),
     };
-    let renew = |text: &str| match is_sealed(text) {
-        true => sealer.renew(text, place),
-        false => sealer.seal(&Secret::new(text), place),
+    let renew_text = |text: &mut Value| {
+        let sealed = text.as_str().context("no text")?;
+        *text = Value::String(sealer.renew(sealed, place)?);
+        anyhow::Ok(())
     };
-    match column.form {
-        Form::Text => renew(&row.value),
-        Form::Json => {
-            let value: Value = serde_json::from_str(&row.value).context("no JSON")?;
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            renew(&text).map(|text| Value::String(text).to_string())
-        }
-        Form::JsonArray => renew_members(&row.value, renew),
-    }
-}
-
-/// Renews the sealed texts among the members of the objects of an array.
-fn renew_members(value: &str, renew: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<String> {
-    let mut value: Value = serde_json::from_str(value).context("no JSON")?;
-    let objects = value.as_array_mut().into_iter().flatten();
-    for member in objects
-        .filter_map(Value::as_object_mut)
-        .flat_map(|object| object.values_mut())
-    {
-        if let Some(text) = member.as_str().filter(|text| is_sealed(text)) {
-            *member = Value::String(renew(text)?);
-        }
+    let mut value: Value = match column.form {
+        Form::Text | Form::TextOrOfPayer => return sealer.renew(&row.value, place),
+        Form::Json | Form::JsonArray => serde_json::from_str(&row.value).context("no JSON")?,
+    };
+    match value.as_array_mut() {
+        Some(objects) => objects
+            .iter_mut()
+            .filter_map(|object| object.get_mut(SEALED_MEMBER))
+            .try_for_each(renew_text)?,
+        None => renew_text(&mut value)?,
     }
     Ok(value.to_string())
 }
@@ -199,47 +200,56 @@ pub struct Rotation {
     pub key: String,
     /// Values that were brought under it.
     pub replaced: u64,
-    /// Values that were under another one, or clear, when they were last counted.
+    /// Values that were not under it when they were last counted.
     pub left: u64,
+    /// Rows among those that are left whose value does not open.
+    pub unreadable: Vec<UnreadableRow>,
     /// Master keys under which nothing is left: the settings may forget them.
     pub retired: Vec<String>,
 }
 
 /// Brings every value under the current master key while others serve, and tells `report` of each batch that changed
-/// something.
+/// something or did not open.
 ///
-/// It ends when a walk finds nothing more, or after [`WALKS_MAX`] walks, when another instance goes on sealing under
-/// another key or a value does not open: then something is left, and no key is retired.
-pub async fn rotate(ctx: &Ctx, mut report: impl FnMut(Batch, &Rotation)) -> FlowResult<Rotation> {
+/// It ends when a walk finds nothing more that opens, or after [`WALKS_MAX`] walks, when another instance goes on sealing
+/// under another key. While something is left, no key is retired.
+pub async fn rotate(ctx: &Ctx, mut report: impl FnMut(&Batch, &Rotation)) -> FlowResult<Rotation> {
     let mut rotation = Rotation {
         key: ctx.sealer.current_key().to_owned(),
         replaced: 0,
-        left: walk(ctx, Walk::to_count(ctx), |_| {}).await?,
+        left: walk(ctx, Walk::to_count(), |_| {}).await?,
+        unreadable: Vec::new(),
         retired: Vec::new(),
     };
     for _ in 0..WALKS_MAX {
-        let found = walk(ctx, Walk::to_rotate(ctx), |batch| {
+        rotation.unreadable.clear();
+        let found = walk(ctx, Walk::to_rotate(), |batch| {
             rotation.replaced += batch.replaced;
             rotation.left = rotation.left.saturating_sub(batch.replaced);
-            report(batch, &rotation);
+            rotation.unreadable.extend(batch.unreadable.iter().cloned());
+            report(&batch, &rotation);
         });
-        if found.await? == 0 {
-            rotation.left = 0;
-            ctx.db.checkpoint().await?;
-            rotation.retired = retire(ctx).await?;
+        let found = found.await?;
+        let unreadable = u64::try_from(rotation.unreadable.len()).unwrap_or(u64::MAX);
+        if found == unreadable {
+            rotation.left = unreadable;
+            if rotation.left == 0 {
+                ctx.db.checkpoint().await?;
+                rotation.retired = retire(ctx).await?;
+            }
             return Ok(rotation);
         }
     }
-    rotation.left = walk(ctx, Walk::to_count(ctx), |_| {}).await?;
+    rotation.left = walk(ctx, Walk::to_count(), |_| {}).await?;
     Ok(rotation)
 }
 
-/// Walks to the end; returns how many values were not as wanted.
+/// Walks to the end; returns how many values were not under the current master key.
 async fn walk(ctx: &Ctx, mut walk: Walk, mut report: impl FnMut(Batch)) -> FlowResult<u64> {
     let mut found = 0;
     while let Some(batch) = step(ctx, &mut walk).await? {
         found += batch.stale;
-        if batch.replaced > 0 {
+        if batch.replaced > 0 || !batch.unreadable.is_empty() {
             report(batch);
         }
     }
@@ -257,24 +267,4 @@ async fn retire(ctx: &Ctx) -> FlowResult<Vec<String>> {
         }
     }
     Ok(retired)
-}
-
-/// Whether everything from the time before values were sealed is known to be sealed.
-pub async fn is_all_sealed(ctx: &Ctx) -> FlowResult<bool> {
-    let materials = store::key_material::all(ctx.db.reader()).await?;
-    Ok(materials.iter().any(|material| material.name == ALL_SEALED))
-}
-
-/// Notes that a walk found everything sealed, and empties what SQLite keeps of the time before; tells whether it could.
-pub async fn conclude(ctx: &Ctx) -> FlowResult<bool> {
-    if !ctx.db.checkpoint().await? {
-        return Ok(false);
-    }
-    let sealed = ctx.sealer.seal(&Secret::new(ALL_SEALED), material_place(ALL_SEALED));
-    let material = Material {
-        name: ALL_SEALED.to_owned(),
-        sealed: sealed.map_err(Fault)?,
-    };
-    store::key_material::insert(ctx.db.writer(), material, ctx.clock.now()).await?;
-    Ok(true)
 }

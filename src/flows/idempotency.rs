@@ -70,14 +70,14 @@ impl<T> Repeatable<T> {
     }
 }
 
-/// How an answer is stored.
+/// How an answer is stored, always sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
-    /// As it was sent.
-    Plain,
-    /// Sealed, because it holds a secret.
-    Sealed,
-    /// Sealed with the key of the payer whom it names; key and body of the call are known by keyed hashes.
+    /// For every caller who has the key.
+    Shared,
+    /// For callers who are not public, because it holds a secret.
+    Secret,
+    /// With the key of the payer whom it names; key and body of the call are known by keyed hashes.
     OfPayer,
 }
 
@@ -113,11 +113,10 @@ impl<T> Keeper<'_, T> {
         let Some(response) = find(self.ctx, &self.holder, once).await? else {
             return Ok(None);
         };
-        if self.storage == Storage::Sealed && self.holder.is_public {
+        if self.storage == Storage::Secret && self.holder.is_public {
             return Err(Refusal::conflict(SHOWN_ONCE).into());
         }
         Ok(Some(match self.storage {
-            Storage::Plain => response,
             Storage::OfPayer => {
                 let key = key(&self.holder, once);
                 let owner = owner_and_scope(&key);
@@ -126,7 +125,7 @@ impl<T> Keeper<'_, T> {
                 let opened = ring.open(reader, response, place(&owner, &key))?;
                 opened.text().ok_or_else(|| Refusal::conflict(ERASED))?
             }
-            Storage::Sealed => {
+            Storage::Shared | Storage::Secret => {
                 let key = key(&self.holder, once);
                 let owner = owner_and_scope(&key);
                 let place = place(&owner, &key);
@@ -150,8 +149,9 @@ impl<T> Keeper<'_, T> {
             let owner = owner_and_scope(&at);
             let place = place(&owner, &at);
             let response = match (self.storage, payer) {
-                (Storage::Plain, _) => response,
-                (Storage::Sealed, _) => self.ctx.sealer.seal(&Secret::new(response), place).map_err(Fault)?,
+                (Storage::Shared | Storage::Secret, _) => {
+                    self.ctx.sealer.seal(&Secret::new(response), place).map_err(Fault)?
+                }
                 (Storage::OfPayer, payer) => {
                     let ring = Keyring::of(&tx, &self.holder.owner, payer).await?;
                     let sealed = payer.map(|payer| ring.seal(&tx, payer, response, place)).transpose()?;
@@ -210,7 +210,7 @@ impl Drop for Queued<'_> {
 /// Does `work` once for each key of `holder`: a repeated call gets the stored answer and nothing happens again.
 ///
 /// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
-/// call is in flight (409); the stored answer is sealed and the holder is public (409).
+/// call is in flight (409); the stored answer holds a secret and the holder is public (409).
 /// Source: decisions D18; decisions D34.
 pub async fn once<T>(
     ctx: &Ctx,

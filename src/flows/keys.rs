@@ -42,7 +42,7 @@ pub async fn issue(
     label: Option<&str>,
     call: Repeatable<NewKey>,
 ) -> FlowResult<Answer<NewKey>> {
-    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         let new = draw_key(ctx, Owner::from(&caller.platform), label)?;
         let tx = ctx.db.begin("issue_key").await?;
         store::owners::lock(&tx, &(&caller.platform).into()).await?;
@@ -79,7 +79,7 @@ pub async fn replace(
     overlap_s: u32,
     call: Repeatable<NewKey>,
 ) -> FlowResult<Answer<NewKey>> {
-    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         let tx = ctx.db.begin("replace_key").await?;
         store::owners::lock(&tx, &(&caller.platform).into()).await?;
         let new = succeed(ctx, &tx, Owner::from(&caller.platform), id, overlap_s).await?;

@@ -31,7 +31,7 @@ use crate::{
     },
     payloads,
     ports::chain::ChainError,
-    store::{self, StoreError, Tx, endpoints::ActiveEndpoint, outbox::BodySeal},
+    store::{self, StoreError, Tx, endpoints::ActiveEndpoint},
 };
 use std::collections::{BTreeSet, HashSet};
 
@@ -138,11 +138,7 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
                 deduplication_key: event.deduplication_key(),
                 request_id: event.request_id().map(str::to_owned),
                 body: payloads::body(event, &ctx.catalogue, &names(ctx)),
-                seal: match event.payer() {
-                    Some(payer) => BodySeal::Payer(payer.clone()),
-                    None if event.is_personal() => BodySeal::Own,
-                    None => BodySeal::None,
-                },
+                payer: event.payer().cloned(),
                 now: ctx.clock.now(),
             }
         })

@@ -2,14 +2,11 @@
 
 use crate::domain::ids::{PayerId, Secret, drawn_at};
 
-/// How every text of today's form begins; the id of its master key and a colon follow.
+/// How texts begin that are sealed under a key of their own; the id of its master key and a colon follow.
 pub const FORM: &str = "v2:";
 
-/// How texts of the form of before begin, which names no key.
-pub const FORMER_FORM: &str = "v1:";
-
 /// How texts begin that are sealed with the key of a payer; the row of the payer and a colon follow.
-const PAYER_FORM: &str = "p1:";
+pub const PAYER_FORM: &str = "p1:";
 
 /// A text that is sealed with the key of a payer, as columns hold it.
 pub fn of_payer(payer: &PayerId, sealed: &str) -> String {
@@ -21,11 +18,6 @@ pub fn split_payer(text: &str) -> Option<(PayerId, &str)> {
     let (payer, sealed) = text.strip_prefix(PAYER_FORM)?.split_once(':')?;
     drawn_at(payer)?;
     Some((PayerId(payer.to_owned()), sealed))
-}
-
-/// Whether a text is sealed under a key of its own. No address, JSON object or hexadecimal number begins like one that is.
-pub fn is_sealed(text: &str) -> bool {
-    text.starts_with(FORM) || text.starts_with(FORMER_FORM)
 }
 
 /// Where a sealed value stands. It opens nowhere else.
@@ -45,7 +37,7 @@ pub trait Sealer: Send + Sync + 'static {
     fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String>;
     /// Opens. Errors: a master key that is not known, another place, damaged text.
     fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret>;
-    /// The same value under the current master key. Errors: like [`Self::open`].
+    /// The same value under the current master key, once it is known to open. Errors: like [`Self::open`].
     fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String>;
     /// Draws a key under which many values are sealed. It is a value itself, and is stored sealed.
     fn draw_key(&self) -> Secret;

@@ -10,11 +10,8 @@ use crate::{
     ports::sealer::Place,
 };
 use chrono::{DateTime, Utc};
-use entities::{accounts, platforms, wallets};
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, OnConflict},
-};
+use entities::{accounts, wallets};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait, sea_query::OnConflict};
 
 /// Binds a wallet to its platform; tells whether it was free. Inside a transaction a rival waits until that ends.
 pub async fn bind_wallet(
@@ -75,7 +72,7 @@ pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Ac
         .await?;
     let read = |row: accounts::Model| {
         Ok(Account {
-            email: sealed::open(conn, row.email, email_place(&row.platform_id, &row.id))?,
+            email: sealed::open(conn, &row.email, email_place(&row.platform_id, &row.id))?,
             id: AccountId(row.id),
             platform: PlatformId(row.platform_id),
             password_hash: row.password_hash,
@@ -83,38 +80,4 @@ pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Ac
         })
     };
     row.map(read).transpose()
-}
-
-/// Seals the addresses of accounts that were opened before addresses were sealed, at most `limit`; returns how many.
-/// Their platforms were named after them and get the name that those of accounts have now. Needs a transaction.
-pub async fn seal_clear(conn: &impl Sealing, limit: u64) -> Result<u64, StoreError> {
-    let rows = accounts::Entity::find()
-        .filter(accounts::Column::EmailHash.is_null())
-        .order_by_asc(accounts::Column::Id)
-        .limit(limit)
-        .all(conn)
-        .await?;
-    let mut count = 0;
-    for row in rows {
-        let place = email_place(&row.platform_id, &row.id);
-        accounts::Entity::update_many()
-            .col_expr(
-                accounts::Column::EmailHash,
-                Expr::value(sealed::lookup(conn, &row.email)?),
-            )
-            .col_expr(
-                accounts::Column::Email,
-                Expr::value(sealed::seal(conn, row.email, place)?),
-            )
-            .filter(accounts::Column::Id.eq(row.id.as_str()))
-            .exec(conn)
-            .await?;
-        platforms::Entity::update_many()
-            .col_expr(platforms::Column::Name, Expr::value(AccountId(row.id).platform_name()))
-            .filter(platforms::Column::Id.eq(row.platform_id))
-            .exec(conn)
-            .await?;
-        count += 1;
-    }
-    Ok(count)
 }

@@ -104,7 +104,7 @@ impl Keyring {
             .all(conn)
             .await?;
         for row in rows {
-            let key = sealed::open(conn, row.data_key, place(&row.platform_id, &row.payer_id))?;
+            let key = sealed::open(conn, &row.data_key, place(&row.platform_id, &row.payer_id))?;
             keys.insert(PayerId(row.payer_id), Secret::new(key));
         }
         Ok(Self(keys))
@@ -151,7 +151,7 @@ impl Keyring {
     /// Opens a text of a place, whichever key it is sealed with.
     pub fn open(&self, conn: &impl Sealing, text: String, place: Place<'_>) -> Result<Opened, StoreError> {
         let Some((payer, sealed_text)) = split_payer(&text) else {
-            return sealed::open(conn, text, place).map(Opened::Text);
+            return sealed::open(conn, &text, place).map(Opened::Text);
         };
         let Some(key) = self.get(&payer) else {
             return Ok(Opened::Erased);

@@ -130,19 +130,15 @@ fn customer_to_json(conn: &impl Sealing, place: Place<'_>, customer: &CustomerIn
     sealed::seal(conn, clear, place).map(JsonValue::String)
 }
 
-/// Reads the customer column. Rows of before hold the object itself.
+/// Reads the customer column.
 pub(super) fn customer_from_json(
     conn: &impl Sealing,
     place: Place<'_>,
     value: JsonValue,
 ) -> Result<CustomerInfo, StoreError> {
-    let clear = match value {
-        JsonValue::String(text) => {
-            let opened = sealed::open(conn, text, place)?;
-            serde_json::from_str(&opened).map_err(|_| columns::broken("customer", "no JSON"))?
-        }
-        object => object,
-    };
+    let text = value.as_str().ok_or_else(|| columns::broken("customer", "no text"))?;
+    let opened = sealed::open(conn, text, place)?;
+    let clear = serde_json::from_str(&opened).map_err(|_| columns::broken("customer", "no JSON"))?;
     let column: CustomerColumn = columns::from_json("customer", clear)?;
     Ok(CustomerInfo {
         first_name: column.first_name,

@@ -3,7 +3,7 @@
 use super::StoreError;
 use crate::{
     domain::ids::Secret,
-    ports::sealer::{Place, Sealer, is_sealed, split_payer},
+    ports::sealer::{Place, Sealer},
 };
 use anyhow::Context;
 use sea_orm::ConnectionTrait;
@@ -27,18 +27,9 @@ pub(super) fn seal(conn: &impl Sealing, text: String, place: Place<'_>) -> Resul
     sealed.map_err(StoreError::Broken)
 }
 
-/// Reads a text of a place; one that was written before texts were sealed is returned as it is.
-pub(super) fn open(conn: &impl Sealing, text: String, place: Place<'_>) -> Result<String, StoreError> {
-    if split_payer(&text).is_some() {
-        return Err(StoreError::Broken(anyhow::anyhow!(
-            "{} opens with the key of a payer",
-            place.column
-        )));
-    }
-    if !is_sealed(&text) {
-        return Ok(text);
-    }
-    let opened = keys(conn)?.open(&text, place).map_err(StoreError::Broken)?;
+/// Opens a text of a place.
+pub(super) fn open(conn: &impl Sealing, text: &str, place: Place<'_>) -> Result<String, StoreError> {
+    let opened = keys(conn)?.open(text, place).map_err(StoreError::Broken)?;
     Ok(opened.reveal().to_owned())
 }
 

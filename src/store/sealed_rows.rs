@@ -1,8 +1,11 @@
-//! Rows that are clear or sealed under a former key: finding and replacing their values. Source: ADR-0014.
+//! Rows that are sealed under a former key: finding and replacing their values. Source: ADR-0014.
 
 use super::StoreError;
-use crate::ports::sealer::{FORM, FORMER_FORM};
+use crate::ports::sealer::{FORM, PAYER_FORM};
 use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
+
+/// The member of JSON objects that holds a sealed text.
+pub const SEALED_MEMBER: &str = "sealed";
 
 /// How a column holds sealed texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +14,10 @@ pub enum Form {
     Text,
     /// As a JSON text.
     Json,
-    /// As members of JSON objects in an array.
+    /// As the member [`SEALED_MEMBER`] of JSON objects in an array.
     JsonArray,
+    /// As the text itself, or sealed with the key of a payer, which a rotation leaves as it is.
+    TextOrOfPayer,
 }
 
 /// A column with sealed values.
@@ -22,18 +27,15 @@ pub struct SealedColumn {
     pub name: &'static str,
     /// How it holds them.
     pub form: Form,
-    table: &'static str,
-    column: &'static str,
+    /// The table.
+    pub table: &'static str,
+    /// The column.
+    pub column: &'static str,
     /// Columns of the primary key; the last one is the row of the place.
     key: &'static [&'static str],
     /// SQL of the owner of the place.
     owner: &'static str,
-    /// SQL of the rows that should be sealed and are not.
-    clear: &'static str,
 }
-
-/// No row of a column was ever written clear, or it is sealed by others.
-const NEVER: &str = "1 = 0";
 
 /// Every column with sealed values.
 pub const SEALED_COLUMNS: [SealedColumn; 12] = [
@@ -44,7 +46,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "sealed",
         key: &["name"],
         owner: "'service'",
-        clear: NEVER,
     },
     SealedColumn {
         name: "accounts.email",
@@ -53,7 +54,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "email",
         key: &["id"],
         owner: "platform_id",
-        clear: NEVER,
     },
     // All else of a payer is sealed with this key, and stays as it is.
     SealedColumn {
@@ -63,7 +63,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "data_key",
         key: &["payer_id"],
         owner: "platform_id",
-        clear: NEVER,
     },
     SealedColumn {
         name: "webhook_endpoints.secret",
@@ -72,7 +71,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "secret_sealed",
         key: &["id"],
         owner: "owner_id",
-        clear: NEVER,
     },
     SealedColumn {
         name: "webhook_endpoints.secret",
@@ -81,16 +79,14 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "former_secrets",
         key: &["id"],
         owner: "owner_id",
-        clear: NEVER,
     },
     SealedColumn {
         name: "idempotency_keys.response",
-        form: Form::Text,
+        form: Form::TextOrOfPayer,
         table: "idempotency_keys",
         column: "response",
         key: &["owner_id", "scope", "key"],
         owner: "owner_id || ' ' || scope",
-        clear: NEVER,
     },
     SealedColumn {
         name: "requests.customer",
@@ -99,7 +95,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "customer",
         key: &["id"],
         owner: "platform_id",
-        clear: "CAST(customer AS TEXT) LIKE '{%'",
     },
     SealedColumn {
         name: "secure_payments.payer_identifier",
@@ -108,7 +103,6 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "payer_identifier",
         key: &["id"],
         owner: "platform_id",
-        clear: "payer_identifier NOT LIKE 'v_:%'",
     },
     SealedColumn {
         name: "secure_payments.recipient_identifier",
@@ -117,51 +111,35 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         column: "recipient_identifier",
         key: &["id"],
         owner: "platform_id",
-        clear: "recipient_identifier NOT LIKE 'v_:%'",
     },
     SealedColumn {
         name: "events.body",
-        form: Form::Text,
+        form: Form::TextOrOfPayer,
         table: "events",
         column: "body",
         key: &["id"],
         owner: "owner_id",
-        clear: "body LIKE '{%\"customerInfo\":{%'",
     },
-    // After the bodies: what receivers said about sealed ones is sealed too.
     SealedColumn {
         name: "delivery_attempts.response",
-        form: Form::Text,
+        form: Form::TextOrOfPayer,
         table: "delivery_attempts",
         column: "response",
         key: &["id"],
         owner: "(SELECT owner_id FROM deliveries WHERE deliveries.id = delivery_id)",
-        clear: "response NOT LIKE 'v_:%' AND EXISTS (SELECT 1 FROM deliveries JOIN events ON events.id = event_id \
-                WHERE deliveries.id = delivery_id AND events.body LIKE 'v2:%')",
     },
     // The try that arrived stands in the row of its delivery, as if that was its own.
     SealedColumn {
         name: "delivery_attempts.response",
-        form: Form::Text,
+        form: Form::TextOrOfPayer,
         table: "deliveries",
         column: "success_response",
         key: &["id"],
         owner: "owner_id",
-        clear: "success_response NOT LIKE 'v_:%' AND EXISTS (SELECT 1 FROM events WHERE events.id = event_id \
-                AND events.body LIKE 'v2:%')",
     },
 ];
 
-/// Under which keys values may stay as they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// Any that is named.
-    Sealed,
-    /// The one with this id.
-    Under(String),
-}
-
-/// A value that is not as wanted.
+/// A value that is not under the current master key, or no sealed value at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleRow {
     /// Primary key.
@@ -180,24 +158,19 @@ impl StaleRow {
 }
 
 impl SealedColumn {
-    /// SQL of the rows that are not as wanted. The id of a key is hexadecimal and fits into SQL as it is.
-    fn stale(&self, wanted: &Wanted) -> String {
-        let text = self.text();
-        let quote = if self.form == Form::Text { "" } else { "\"" };
-        let good = match wanted {
-            Wanted::Sealed => FORM.to_owned(),
-            Wanted::Under(id) => format!("{FORM}{id}:"),
-        };
-        let sealed = match self.form {
+    /// SQL of the rows that hold a value under another master key than this one, or nothing that was ever sealed. The id of
+    /// a key is hexadecimal and fits into SQL as it is.
+    fn stale(&self, current: &str) -> String {
+        let (text, good) = (self.text(), format!("{FORM}{current}:"));
+        match self.form {
+            Form::Text => format!("({text} NOT LIKE '{good}%')"),
+            Form::TextOrOfPayer => format!("({text} NOT LIKE '{good}%' AND {text} NOT LIKE '{PAYER_FORM}%')"),
+            Form::Json => format!("({text} NOT LIKE '\"{good}%')"),
+            // PostgreSQL writes JSON with a space behind the colon.
             Form::JsonArray => format!(
-                "({text} LIKE '%{quote}{FORMER_FORM}%' OR replace({text}, '{quote}{good}', '') LIKE '%{quote}{FORM}%')"
+                "(replace(replace({text}, '\": \"', '\":\"'), '\"{SEALED_MEMBER}\":\"{good}', '') LIKE '%\"{SEALED_MEMBER}\":%')"
             ),
-            _ => format!(
-                "({text} LIKE '{quote}{FORMER_FORM}%' \
-                 OR {text} LIKE '{quote}{FORM}%' AND {text} NOT LIKE '{quote}{good}%')"
-            ),
-        };
-        format!("({sealed} OR {})", self.clear)
+        }
     }
 
     fn text(&self) -> String {
@@ -216,13 +189,13 @@ impl SealedColumn {
     }
 }
 
-/// The next rows after a key, in the order of the primary key: those whose value is not as wanted, and the key of the
-/// last one that was looked at, `None` at the end of the table. A look at a bounded number of rows costs the same
+/// The next rows after a key, in the order of the primary key: those whose value is not under the master key with the id
+/// `current`, and the key of the last one that was looked at, `None` at the end of the table. A look at a bounded number of rows costs the same
 /// however large the table is and however few are stale.
 pub async fn stale(
     conn: &impl ConnectionTrait,
     column: &SealedColumn,
-    wanted: &Wanted,
+    current: &str,
     after: &[String],
     limit: u32,
 ) -> Result<(Vec<StaleRow>, Option<Vec<String>>), StoreError> {
@@ -237,7 +210,7 @@ pub async fn stale(
         column.owner,
         column.text(),
         column.table,
-        stale = column.stale(wanted),
+        stale = column.stale(current),
     );
     let values: Vec<Value> = after.iter().map(|part| part.as_str().into()).collect();
     let (mut found, mut last) = (Vec::new(), None);
@@ -262,7 +235,8 @@ pub async fn replace(
     row: &StaleRow,
     value: &str,
 ) -> Result<bool, StoreError> {
-    let is_json = column.form != Form::Text && conn.get_database_backend() == DbBackend::Postgres;
+    let is_json =
+        matches!(column.form, Form::Json | Form::JsonArray) && conn.get_database_backend() == DbBackend::Postgres;
     let new = if is_json { "CAST($1 AS jsonb)" } else { "$1" };
     let sql = format!(
         "UPDATE {} SET {} = {new} WHERE {} = $2 AND ({}) = ({})",

@@ -47,7 +47,7 @@ pub async fn of(conn: &impl Sealing, payment: &SecurePayment) -> Result<Names, S
         .await?;
     let (payer, recipient) = row.unwrap_or_default();
     let open = |column, name: Option<String>| {
-        let opened = name.map(|name| sealed::open(conn, name, place(column, payment)));
+        let opened = name.map(|name| sealed::open(conn, &name, place(column, payment)));
         opened.transpose()
     };
     Ok(Names {

@@ -16,7 +16,6 @@ mod pace;
 mod read_rates;
 mod relay_schedules;
 mod repeat_requests;
-mod seal_rows;
 pub mod sweep_events;
 pub mod try_writes;
 mod watch_chains;
@@ -68,7 +67,6 @@ pub fn start(
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(keep_partitions::run(ctx.clone(), stop.clone()));
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
-    tasks.spawn(seal_rows::run(ctx.clone(), stop.clone()));
     tasks.spawn(move_payments::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_payers::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_off_ramp::run(ctx.clone(), stop.clone()));

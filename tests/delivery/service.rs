@@ -195,7 +195,7 @@ impl Service {
                 deduplication_key: id.to_string(),
                 request_id: None,
                 body: format!("{{\"event\":\"payment.confirmed\",\"id\":\"{id}\"}}"),
-                seal: prs::store::outbox::BodySeal::None,
+                payer: None,
                 now,
             };
             store::outbox::insert_event(&tx, &event).await.expect("written");

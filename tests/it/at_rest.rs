@@ -7,8 +7,8 @@ use crate::support::{
     receiver::Receiver,
     requests::{PAYEE, fau},
 };
-use prs::{ctx::Ctx, domain::ids::Secret, flows::at_rest, settings::Settings, store};
-use sea_orm::{ConnectionTrait, Statement, Value};
+use prs::{ctx::Ctx, flows::at_rest, settings::Settings, store};
+use sea_orm::ConnectionTrait;
 use serde_json::{Value as Json, json};
 use std::{
     cell::Cell,
@@ -48,19 +48,11 @@ fn asked(number: usize) -> Json {
 
 /// Values that are not under the current master key.
 async fn left(ctx: &Ctx) -> u64 {
-    let (mut walk, mut left) = (at_rest::Walk::to_count(ctx), 0);
+    let (mut walk, mut left) = (at_rest::Walk::to_count(), 0);
     while let Some(batch) = at_rest::step(ctx, &mut walk).await.expect("walks") {
         left += batch.stale;
     }
     left
-}
-
-/// Seals what is clear, as the worker does in the background.
-async fn seal_rows(ctx: &Ctx) {
-    let mut walk = at_rest::Walk::to_seal();
-    while at_rest::step(ctx, &mut walk).await.expect("walks").is_some() {}
-    assert!(at_rest::conclude(ctx).await.expect("concludes"));
-    assert!(at_rest::is_all_sealed(ctx).await.expect("reads"));
 }
 
 fn holds(stored: &[u8], text: &str) -> bool {
@@ -272,94 +264,6 @@ async fn an_instance_without_the_key_of_a_delivery_uses_up_no_try() {
     let received = receiver.received().await;
     assert_eq!(received.len(), 1);
     assert_eq!(received[0].header("x-service-retry-count"), Some("0"));
-}
-
-#[tokio::test]
-async fn rows_of_before_are_read_and_sealed_in_the_background() {
-    let app = TestApp::on_chain().await;
-    app.register("http://127.0.0.1:9/hook").await;
-    let id = app.create_request(&asked(1)).await;
-    app.pay(&id, "").await;
-    app.follow().await;
-    assert_eq!(account(&app, "register", "canary.account@example.com").await, 201);
-    let named = named_links(&app).await;
-    make_clear(&app, &id).await;
-    assert!(holds(&app.stored(), "Canary street 1"), "a row of before");
-    assert!(holds(&app.stored(), "Canary recipient"), "another one");
-
-    let app = app.restarted().await;
-    assert!(!at_rest::is_all_sealed(&app.ctx).await.expect("reads"));
-    assert_eq!(account(&app, "login", "canary.account@example.com").await, 200);
-    assert_eq!(account(&app, "register", "canary.account@example.com").await, 409);
-    let payments = || async {
-        let found = app.get("/v2/payments?type=direct").with_key().send().await.expect(200);
-        let events = app.get("/v2/events").with_key().send().await.expect(200);
-        (
-            found["payments"][0]["request"]["customerInfo"].clone(),
-            events["events"][0].clone(),
-        )
-    };
-    let before = payments().await;
-    assert_eq!(before.0, person(1));
-    seal_rows(&app.ctx).await;
-    assert_eq!(payments().await, before);
-    assert_eq!(names(&app, &named).await, ["Canary payer", "Canary recipient"]);
-    let stored = app.stored();
-    for text in ["Canary", "canary"] {
-        assert!(!holds(&stored, text), "{text} is still stored clear");
-    }
-}
-
-/// Writes what a version before this one would have written.
-async fn make_clear(app: &TestApp, id: &str) {
-    let db = app.ctx.db.writer();
-    let scope = store::Scope {
-        platform: app.platform.clone(),
-        client: None,
-    };
-    let filter = store::event_log::EventFilter {
-        limit: 10,
-        ..store::event_log::EventFilter::default()
-    };
-    let events = store::event_log::events(db, &scope, &filter).await.expect("reads");
-    let customer = json!({
-        "first_name": "Canary-first-1", "last_name": "Canary-last-1", "email": "canary-1@example.com",
-        "address": {
-            "street": "Canary street 1", "city": "Canary city 1", "state": "Canary state 1",
-            "postal_code": "Canary-1", "country": "IS",
-        },
-    });
-    // Values are bound, because the text of a statement may be logged.
-    let write = async |sql: &str, values: Vec<Value>| {
-        let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
-        db.execute_raw(statement).await.expect("written");
-    };
-    let email = Value::from("canary.account@example.com");
-    let of_request = "UPDATE requests SET customer = $1 WHERE request_id = $2";
-    write(of_request, vec![customer.into(), id.into()]).await;
-    let of_platform = "UPDATE platforms SET name = $1 WHERE id = (SELECT platform_id FROM accounts)";
-    write(of_platform, vec![email.clone()]).await;
-    write("UPDATE accounts SET email = $1, email_hash = NULL", vec![email]).await;
-    for event in events {
-        let of_event = "UPDATE events SET body = $1 WHERE id = $2";
-        let body = event.body.text().expect("a body");
-        write(of_event, vec![body.into(), event.id.as_str().into()]).await;
-    }
-    for (column, name) in [("payer", "Canary payer"), ("recipient", "Canary recipient")] {
-        let of_link =
-            format!("UPDATE secure_payments SET {column}_identifier = $1 WHERE {column}_identifier LIKE 'v2:%'");
-        write(&of_link, vec![name.into()]).await;
-    }
-    // A database that was done before links were sealed too.
-    write("DELETE FROM key_material WHERE name LIKE 'all-sealed%'", Vec::new()).await;
-    let place = at_rest::material_place("all-sealed");
-    let done = app.ctx.sealer.seal(&Secret::new("all-sealed"), place).expect("sealed");
-    let done = store::key_material::Material {
-        name: "all-sealed".to_owned(),
-        sealed: done,
-    };
-    let noted = store::key_material::insert(db, done, app.ctx.clock.now()).await;
-    noted.expect("written");
 }
 
 #[tokio::test]

@@ -575,7 +575,7 @@ async fn appear(app: &TestApp, id: &str, kind: &str) {
         deduplication_key: id.to_owned(),
         request_id: None,
         body: "{}".to_owned(),
-        seal: prs::store::outbox::BodySeal::None,
+        payer: None,
         now: app.ctx.clock.now(),
     };
     store::outbox::insert_event(app.ctx.db.writer(), &event)

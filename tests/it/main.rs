@@ -112,6 +112,7 @@ mod schedules;
 mod schedules_in_step;
 mod schedules_public;
 mod screening;
+mod sealed_texts;
 mod search;
 mod sessions;
 mod sessions_manage;

@@ -326,7 +326,7 @@ async fn queue(app: &TestApp, endpoint: &str, count: usize) -> Vec<DeliveryId> {
         deduplication_key: id.to_string(),
         request_id: None,
         body: "{}".to_owned(),
-        seal: prs::store::outbox::BodySeal::None,
+        payer: None,
         now,
     });
     let deliveries = events.iter().map(|id| outbox::NewDelivery {

@@ -314,7 +314,7 @@ async fn publish(ctx: &Ctx, owner: &OwnerId, endpoint: &EndpointId, count: usize
             deduplication_key: id.to_string(),
             request_id: None,
             body: format!("{{\"event\":\"payment.confirmed\",\"n\":\"{id}\"}}"),
-            seal: prs::store::outbox::BodySeal::None,
+            payer: None,
             now,
         };
         assert!(outbox::insert_event(&tx, &event).await.expect("writes"));

@@ -423,6 +423,7 @@ impl TestApp {
     }
 
     /// Address of its database.
+    #[allow(dead_code, reason = "not every binary that shares this runs the program on it")]
     pub fn database_url(&self) -> &str {
         &self.settings.database.url
     }

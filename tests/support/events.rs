@@ -29,7 +29,7 @@ pub async fn tell_of(app: &TestApp, client_id: &str, kind: &str, request_id: &st
         deduplication_key: format!("{kind}:{id}"),
         request_id: Some(request_id.to_owned()),
         body: format!("{{\"event\":\"{kind}\",\"requestId\":\"{request_id}\",\"n\":\"{id}\"}}"),
-        seal: prs::store::outbox::BodySeal::None,
+        payer: None,
         now,
     };
     assert!(store::outbox::insert_event(&tx, &event).await.expect("writes"));

@@ -31,11 +31,13 @@ impl Received {
 pub struct Receiver {
     server: MockServer,
     status: Arc<Mutex<u16>>,
+    said: Arc<Mutex<String>>,
     refused: Arc<Mutex<Vec<String>>>,
 }
 
 struct Answers {
     status: Arc<Mutex<u16>>,
+    said: Arc<Mutex<String>>,
     refused: Arc<Mutex<Vec<String>>>,
 }
 
@@ -55,7 +57,8 @@ impl Respond for Answers {
             true => 500,
             false => *self.status.lock().expect("unpoisoned"),
         };
-        ResponseTemplate::new(status).set_body_string("ok")
+        let said = self.said.lock().expect("unpoisoned").clone();
+        ResponseTemplate::new(status).set_body_string(said)
     }
 }
 
@@ -63,16 +66,19 @@ impl Receiver {
     /// Starts one that answers 200.
     pub async fn start() -> Self {
         let status = Arc::new(Mutex::new(200));
+        let said = Arc::new(Mutex::new("ok".to_owned()));
         let refused = Arc::default();
         let server = MockServer::start().await;
         let answers = Answers {
             status: Arc::clone(&status),
+            said: Arc::clone(&said),
             refused: Arc::clone(&refused),
         };
         Mock::given(any()).respond_with(answers).mount(&server).await;
         Self {
             server,
             status,
+            said,
             refused,
         }
     }
@@ -84,6 +90,7 @@ impl Receiver {
         Self {
             server,
             status: Arc::new(Mutex::new(200)),
+            said: Arc::default(),
             refused: Arc::default(),
         }
     }
@@ -91,6 +98,12 @@ impl Receiver {
     /// Answers this status from now on.
     pub fn answer(&self, status: u16) {
         *self.status.lock().expect("unpoisoned") = status;
+    }
+
+    /// Answers with this text from now on.
+    #[allow(dead_code, reason = "not every binary that shares this listens to answers")]
+    pub fn say(&self, text: &str) {
+        text.clone_into(&mut self.said.lock().expect("unpoisoned"));
     }
 
     /// Answers 500 to this body from now on.

@@ -9,6 +9,7 @@ use prs::{
     domain::ids::{PlatformId, Secret},
     payloads::{self, Names},
     ports::{clock::Clock, sealer::Place},
+    store::event_log::body_place,
 };
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
 
@@ -77,7 +78,8 @@ impl Queue {
                 .iter()
                 .map(|endpoint| (self.ctx.ids.ulid(), self.ctx.ids.ulid(), endpoint))
                 .collect();
-            insert_events(&mut transaction, &rows, &self.platform, &self.body, now).await?;
+            let bodies = seal_bodies(&self.ctx, &self.platform, &rows, &self.body)?;
+            insert_events(&mut transaction, &rows, &bodies, &self.platform, now).await?;
             insert_deliveries(&mut transaction, &rows, &self.platform, now).await?;
             deliveries.extend(rows.into_iter().map(|(_, delivery, _)| delivery));
         }
@@ -132,16 +134,30 @@ impl Queue {
     }
 }
 
+/// The body of each event, as its column holds it.
+fn seal_bodies(
+    ctx: &Ctx,
+    platform: &PlatformId,
+    rows: &[(String, String, &String)],
+    body: &str,
+) -> anyhow::Result<Vec<String>> {
+    let seal = |(event, _, _): &(String, String, &String)| {
+        let place = body_place(platform.as_str(), event);
+        ctx.sealer.seal(&Secret::new(body), place)
+    };
+    rows.iter().map(seal).collect()
+}
+
 async fn insert_events(
     connection: &mut PgConnection,
     rows: &[(String, String, &String)],
+    bodies: &[String],
     platform: &PlatformId,
-    body: &str,
     now: DateTime<Utc>,
 ) -> anyhow::Result<()> {
     let mut insert: QueryBuilder<Postgres> =
         QueryBuilder::new("INSERT INTO events (id, owner_id, kind, deduplication_key, body, created_at) ");
-    insert.push_values(rows, |mut row, (event, _, _)| {
+    insert.push_values(rows.iter().zip(bodies), |mut row, ((event, _, _), body)| {
         row.push_bind(event)
             .push_bind(platform.as_str())
             .push_bind("payment.confirmed")

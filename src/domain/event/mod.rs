@@ -101,23 +101,6 @@ impl Event {
         }
     }
 
-    /// Whether its body holds details of a person, which are kept sealed. A new kind says so here.
-    pub fn is_personal(&self) -> bool {
-        match self {
-            Self::PaymentReceived(facts) => facts.request.terms.customer.is_some(),
-            Self::PaymentReversed(facts) => facts.request.terms.customer.is_some(),
-            Self::ComplianceUpdated(_) | Self::PaymentDetailUpdated(_) | Self::PayerStep(_) => true,
-            Self::PaymentFailed(_)
-            | Self::PaymentRefunded(_)
-            | Self::PaymentProcessing(_)
-            | Self::RequestRecurring(_)
-            | Self::AccessRejected(_)
-            | Self::WebhookDisabled(_)
-            | Self::ClientIdLinked(_)
-            | Self::ScreeningCompleted(_) => false,
-        }
-    }
-
     /// The payer with whose key its body is kept sealed.
     pub fn payer(&self) -> Option<&PayerId> {
         match self {

@@ -31,7 +31,7 @@ pub async fn run(
     input: &NewClientId,
     call: Repeatable<ClientId>,
 ) -> FlowResult<Answer<ClientId>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let fresh = FreshClientId {
             row: ClientRowId(ctx.ids.ulid()),
             platform: caller.platform.clone(),

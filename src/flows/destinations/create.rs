@@ -24,7 +24,7 @@ pub async fn run(
     call: Repeatable<Destination>,
 ) -> FlowResult<Answer<Destination>> {
     let wallet = wallet_of(caller)?;
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let mut checks = Checks::new();
         let key = registrable(&ctx.catalogue, wallet, &input.token, Some(input.chain_id), &mut checks);
         if let Some(policy) = &input.policy {

@@ -88,7 +88,7 @@ pub async fn add(
     signature: &str,
     call: Repeatable<Destination>,
 ) -> FlowResult<Answer<Destination>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let data = proven(ctx, caller, SigningAction::Add, nonce, signature).await?;
         let tx = ctx.db.begin("add_signed_destination").await?;
         use_up(ctx, &tx, &data).await?;

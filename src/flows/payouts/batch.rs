@@ -145,7 +145,7 @@ pub async fn run(
     input: NewBatch,
     call: Repeatable<BatchPayout>,
 ) -> FlowResult<Answer<BatchPayout>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let making = Making {
             _place: Arc::new(place(ctx, caller).await?),
             ctx: ctx.clone(),

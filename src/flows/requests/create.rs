@@ -36,7 +36,7 @@ pub async fn run(
     input: NewRequest,
     call: Repeatable<Request>,
 ) -> FlowResult<Answer<Request>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;

@@ -34,7 +34,7 @@ pub async fn run(
     signature: &[u8],
     call: Repeatable<Schedule>,
 ) -> FlowResult<Answer<Schedule>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         for _ in 0..COMMITS_MAX {
             let schedule = find(ctx, caller, id).await?;
             require_own(caller, &schedule)?;

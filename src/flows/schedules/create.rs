@@ -82,7 +82,7 @@ pub async fn run(
     input: NewSchedule,
     call: Repeatable<ScheduleMade>,
 ) -> FlowResult<Answer<ScheduleMade>> {
-    idempotency::once(ctx, caller, call, Storage::Plain, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         require_may_make(caller.is_public(), ctx.schedules.may_public_make)?;
         let public_client = caller.client().filter(|_| caller.is_public());
         let live = store::live_schedules::count(ctx.db.reader(), &caller.platform, public_client).await?;

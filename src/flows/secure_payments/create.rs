@@ -44,7 +44,7 @@ pub async fn run(
     input: NewSecurePayment,
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
-    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         match caller.is_public() {
             // Whoever reads its client ID off a page may ask again and again: what is refused writes nothing.
             true => admit(ctx, caller).await?,

@@ -41,7 +41,7 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     let tokens: Vec<SecurePaymentToken> = tokens.iter().cloned().map(SecurePaymentToken).collect();
-    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         require_wallet(caller)?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
         // Whoever changes requests too locks them before the links: what one of these hides is hidden of all from now on.

@@ -51,7 +51,7 @@ pub async fn run(
     input: NewPayout,
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
-    idempotency::once(ctx, caller, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         admit(ctx, caller).await?;
         let network = input.currency.network;
         let client = client_of(ctx, caller).await?;

@@ -46,7 +46,7 @@ pub async fn run(
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
     let is_public = asker.is_public;
-    idempotency::once(ctx, asker, call, Storage::Sealed, async |keeper| {
+    idempotency::once(ctx, asker, call, Storage::Secret, async |keeper| {
         let url = ctx
             .webhooks
             .url_policy

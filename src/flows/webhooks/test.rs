@@ -94,8 +94,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
             deduplication_key: format!("test:{event}"),
             request_id: None,
             body,
-            // Samples look like what they stand for.
-            seal: store::outbox::BodySeal::Own,
+            payer: None,
             now,
         },
     )

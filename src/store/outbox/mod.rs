@@ -75,21 +75,10 @@ pub struct NewEvent {
     pub request_id: Option<String>,
     /// The bytes that are signed and sent.
     pub body: String,
-    /// How it is kept.
-    pub seal: BodySeal,
+    /// The payer with whose key the body is sealed; `None` seals it under a key of its own.
+    pub payer: Option<PayerId>,
     /// Now.
     pub now: DateTime<Utc>,
-}
-
-/// How the body of an event is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodySeal {
-    /// As it is.
-    None,
-    /// Sealed under a key of its own, because it holds personal details.
-    Own,
-    /// Sealed with the key of the payer whom it names.
-    Payer(PayerId),
 }
 
 /// A delivery to be written.
@@ -125,10 +114,9 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
         let new = events.iter().filter(|event| new_ids.contains(&event.id));
         let rows = new.map(|event| {
             let place = event_log::body_place(event.owner.as_str(), event.id.as_str());
-            let body = match &event.seal {
-                BodySeal::None => event.body.clone(),
-                BodySeal::Own => sealed::seal(conn, event.body.clone(), place)?,
-                BodySeal::Payer(payer) => {
+            let body = match &event.payer {
+                None => sealed::seal(conn, event.body.clone(), place)?,
+                Some(payer) => {
                     let body = ring.seal(conn, payer, event.body.clone(), place)?;
                     body.ok_or_else(|| StoreError::Broken(anyhow::anyhow!("payer {payer} has no key")))?
                 }
@@ -155,10 +143,9 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
 
 /// The keys of the payers whom events name, which belong to the owners of the events.
 async fn keys_of(conn: &impl Sealing, events: &[NewEvent]) -> Result<Keyring, StoreError> {
-    let named = events.iter().filter_map(|event| match &event.seal {
-        BodySeal::Payer(payer) => Some((&event.owner, payer)),
-        BodySeal::None | BodySeal::Own => None,
-    });
+    let named = events
+        .iter()
+        .filter_map(|event| Some((&event.owner, event.payer.as_ref()?)));
     Keyring::of_owners(conn, named).await
 }
 

@@ -5,7 +5,7 @@ use crate::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
         webhook::{AfterTry, ClaimedDelivery, DeliveryState, TryOutcome},
     },
-    ports::sealer::{is_sealed, split_payer},
+    ports::sealer::split_payer,
     store::{Sealing, StoreError, columns, delivery_log, endpoints, payer_keys::Keyring, sealed},
 };
 use chrono::{DateTime, Utc};
@@ -78,8 +78,7 @@ impl Verdict {
 
 /// The row of a try; the delivery itself holds one that arrived in the first round, as if this was its row.
 ///
-/// What a receiver said about a sealed body may repeat it, so it is sealed alike; of a payer who was erased meanwhile it is
-/// not kept.
+/// What a receiver said may repeat the body, so it is sealed alike; of a payer who was erased meanwhile it is not kept.
 pub(super) fn try_row(
     conn: &impl Sealing,
     ring: &Keyring,
@@ -94,8 +93,7 @@ pub(super) fn try_row(
             let place = delivery_log::response_place(delivery.owner.as_str(), &id);
             match split_payer(&delivery.body) {
                 Some((payer, _)) => ring.seal(conn, &payer, text, place)?,
-                None if is_sealed(&delivery.body) => Some(sealed::seal(conn, text, place)?),
-                None => Some(text),
+                None => Some(sealed::seal(conn, text, place)?),
             }
         }
         None => None,

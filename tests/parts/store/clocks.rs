@@ -57,7 +57,7 @@ impl Instance {
             deduplication_key: "key".into(),
             request_id: None,
             body: "{}".into(),
-            seal: prs::store::outbox::BodySeal::None,
+            payer: None,
             now,
         };
         assert!(store::outbox::insert_event(self.db.writer(), &event).await.unwrap());

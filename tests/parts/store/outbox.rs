@@ -9,12 +9,7 @@ use prs::{
         ids::{ClientRowId, EventId},
         webhook::{AfterTry, DeliveryState, Wanted},
     },
-    store::{
-        self, Db,
-        endpoints::Endpoint,
-        event_log::EventFilter,
-        outbox::{BodySeal, NewEvent},
-    },
+    store::{self, Db, endpoints::Endpoint, event_log::EventFilter, outbox::NewEvent},
 };
 use std::collections::HashSet;
 
@@ -46,7 +41,7 @@ async fn an_event_is_told_once(db: &Db) {
         deduplication_key: "payment.confirmed:sepolia:0x1:0".into(),
         request_id: Some("01ff".into()),
         body: "{}".into(),
-        seal: BodySeal::None,
+        payer: None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(db.writer(), &event).await.unwrap());
@@ -66,7 +61,7 @@ async fn of_a_batch_only_new_facts_are_told(db: &Db) {
         deduplication_key: fact.into(),
         request_id: None,
         body: format!("{{\"id\":\"{id}\",\"text\":\"\\u0000 ' \\\" ü\"}}"),
-        seal: if fact == "one" { BodySeal::Own } else { BodySeal::None },
+        payer: None,
         now: at(0),
     };
     let ids = |ids: &[&str]| -> HashSet<EventId> { ids.iter().map(|id| EventId((*id).into())).collect() };

@@ -37,7 +37,7 @@ fn event(id: String, fact: &str) -> NewEvent {
         deduplication_key: fact.to_owned(),
         request_id: None,
         body: "{}".into(),
-        seal: prs::store::outbox::BodySeal::None,
+        payer: None,
         now: at(0),
     }
 }

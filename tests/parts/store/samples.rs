@@ -159,7 +159,7 @@ pub async fn publish(db: &Db, event: u32, endpoints: &[&Endpoint]) -> EventId {
         deduplication_key: format!("key {event}"),
         request_id: None,
         body: format!("body {event}"),
-        seal: prs::store::outbox::BodySeal::None,
+        payer: None,
         now: at(0),
     };
     assert!(store::outbox::insert_event(&tx, &event).await.unwrap());
