@@ -29,7 +29,7 @@ use poem_openapi::{
     types::{Example, ToJSON, Type},
 };
 use serde_json::Value;
-use std::borrow::Cow;
+use std::{borrow::Cow, num::NonZeroU32};
 
 /// Message of input whose fields are named one by one.
 const VALIDATION: &str = "Validation failed";
@@ -706,6 +706,19 @@ pub(in crate::http) fn too_many(retry_after_s: u64) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY)
         .with_hint(TOO_MANY_HINT)
         .with_retry_after(retry_after_s.max(1))
+}
+
+/// 429 of a call with more items than its credential may have now; `quota` says how many a minute, and how many at once.
+pub(in crate::http) fn too_many_items(
+    items: NonZeroU32,
+    (per_minute, burst): (NonZeroU32, NonZeroU32),
+    retry_after_s: u64,
+) -> Problem {
+    let sentence = format!(
+        "This call has {items} items, and {per_minute} a minute are accepted, at most {burst} at once: send it again after \
+         the seconds that Retry-After names, or send fewer items"
+    );
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, sentence).with_retry_after(retry_after_s.max(1))
 }
 
 /// 503 of a handler that did not end in time.

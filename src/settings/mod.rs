@@ -280,6 +280,13 @@ pub struct RateLimitSettings {
     /// Calls of a credential with the tier `high-volume`.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub high_volume_per_minute: u32,
+    /// Items of calls that take several, such as links and batches: per minute, credential and address. A call takes as
+    /// many as it has, all of them or none.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub items_per_minute: u32,
+    /// Items that may come at once; 200 are the most of one call.
+    #[schemars(range(min = 200, max = 100_000_000))]
+    pub items_burst: u32,
     /// What all API keys and sessions of a platform may call together, and all of its client IDs from one address, in
     /// quotas of one credential.
     #[schemars(range(min = 1, max = 1_000))]
@@ -311,6 +318,8 @@ impl Default for RateLimitSettings {
             default_per_minute: 300,
             premium_per_minute: 600,
             high_volume_per_minute: 1_200,
+            items_per_minute: 600,
+            items_burst: 200,
             platform_factor: 4,
             sign_in_per_minute: 30,
             unknown_per_minute: 60,

@@ -2,7 +2,7 @@
 
 use crate::support::{
     Answer, TestApp,
-    app::{PAGE, settings},
+    app::settings,
     chain::PAYER,
     receiver::Receiver,
     requests::{PAYEE, fau, request},
@@ -751,44 +751,6 @@ async fn the_gas_of_one_transaction_is_a_setting() {
         refused.text
     );
     app.batch(&json!({ "requests": vec![fau("1"); 6] })).await.expect(201);
-}
-
-#[tokio::test]
-async fn payments_of_a_batch_count_by_the_ten_and_one_by_one_for_a_public_client_id() {
-    let mut settings = settings();
-    settings.rate_limits.enabled = true;
-    settings.rate_limits.factor_outside_production = 1;
-    settings.rate_limits.default_per_minute = 60;
-    let (settings, chain) = TestApp::local_chain(settings, 1).await;
-    let app = TestApp::limited(settings, Some(chain)).await;
-    let body = json!({ "requests": vec![fau("1"); 40] });
-    let as_page = async || {
-        let call = app.post("/v2/payouts/batch").header("x-client-id", &app.page_client);
-        call.header("origin", PAGE).json(&body).send().await
-    };
-    // Ten calls may come at once, and forty payments are four of them.
-    let as_backend = async || {
-        let answer = app.batch(&body).await;
-        (answer.status, answer.header("ratelimit-remaining").map(str::to_owned))
-    };
-    let left = |calls: &str| Some(calls.to_owned());
-    assert_eq!(as_backend().await, (201, left("6")));
-    assert_eq!(as_backend().await, (201, left("2")));
-    assert_eq!(
-        as_backend().await,
-        (201, left("0")),
-        "it goes on, and the next one waits for it too"
-    );
-    assert_eq!(as_backend().await.0, 429);
-    let first = as_page().await;
-    assert_eq!((first.status, first.header("ratelimit-remaining")), (201, Some("0")));
-    let refused = as_page().await;
-    assert_eq!(refused.status, 429, "{}", refused.text);
-    // A call a second is there again, and ten may come at once.
-    app.advance_ms(29_000);
-    assert_eq!(as_page().await.status, 429);
-    app.advance_ms(3_000);
-    assert_eq!(as_page().await.status, 201);
 }
 
 #[tokio::test]

@@ -5,19 +5,22 @@
 //! are used, its client IDs one count for each address, since strangers use those. An address that goes on to guess
 //! credentials is refused before anything is looked up, unless it shows one that was good before.
 //!
+//! The items of calls that take several have counts of their own, by the same credentials and addresses: a call takes as
+//! many as it has items, or is refused whole.
+//!
 //! Each instance counts for itself. A count shared through the database would cost a write for every call, more than
 //! most calls cost; behind a balancer a caller gets at most the quota times the number of instances.
 //! Source: rules P.1.5.
 
 use crate::{
     domain::{
-        caller::Caller,
+        caller::{Caller, PlatformCaller},
         quota::{Breach, Tier},
     },
     http::{
         contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
-        error::{Problem, too_many},
+        error::{Problem, too_many, too_many_items},
         gate::{
             access::{self, Row},
             address::CallerAddress,
@@ -56,6 +59,8 @@ const COUNTS_MAX: NonZeroUsize = NonZeroUsize::new(50_000).unwrap();
 /// A sixth of a minute's quota may come at once.
 const BURSTS_PER_MINUTE: u32 = 6;
 
+const WHOLE_MINUTE: Duration = Duration::from_mins(1);
+
 /// Client IDs are managed in bursts, by people who click through a list.
 const MANAGEMENT_FACTOR: u32 = 2;
 
@@ -77,6 +82,12 @@ pub enum Purpose {
     Platform(Tier),
     /// The client IDs of a platform together, as far as they have this tier.
     ClientIds(Tier),
+    /// Items of the calls of a credential.
+    Items,
+    /// Items of all calls of a platform with its keys and sessions.
+    ItemsOfPlatform,
+    /// Items of all calls of a platform with its client IDs.
+    ItemsOfClientIds,
     /// Signing in: challenges, logins, registrations.
     SignIn,
     /// A credential that nobody knows.
@@ -101,10 +112,25 @@ enum Memory {
 impl Purpose {
     fn memory(self) -> Memory {
         match self {
-            Self::Work(_) | Self::Management(_) | Self::Platform(_) | Self::ClientIds(_) => Memory::Credentials,
+            Self::Work(_)
+            | Self::Management(_)
+            | Self::Platform(_)
+            | Self::ClientIds(_)
+            | Self::Items
+            | Self::ItemsOfPlatform
+            | Self::ItemsOfClientIds => Memory::Credentials,
             Self::SignIn | Self::Unknown | Self::UnknownPage => Memory::Addresses,
             Self::Page => Memory::Pages,
         }
+    }
+
+    /// Whether a caller who goes on after a refusal is blocked. One credential of a platform must not shut the others out for
+    /// long, and the calls whose items are refused are counted themselves.
+    fn blocks(self) -> bool {
+        !matches!(
+            self,
+            Self::Platform(_) | Self::ClientIds(_) | Self::Items | Self::ItemsOfPlatform | Self::ItemsOfClientIds
+        )
     }
 }
 
@@ -159,7 +185,7 @@ struct Count {
     limiter: RateLimiter<NotKeyed, WholeAt, Steady, StateInformationMiddleware>,
     whole_at: WholeAt,
     started: Duration,
-    /// In which one call is there again.
+    /// In which one call or item is there again.
     interval: Duration,
     /// Whether anything was ever refused; most counts never look at their breach.
     was_refused: AtomicBool,
@@ -178,17 +204,10 @@ impl Count {
         (self.started + at).saturating_sub(now)
     }
 
-    /// Charges for so many further calls, be there enough left or not: the next one waits for them too.
-    fn charge(&self, further: u32) {
+    /// Takes back what was admitted.
+    fn give_back(&self, cost: NonZeroU32) {
         if let Some(at) = self.whole_at.lock().as_mut() {
-            *at = *at + self.interval.saturating_mul(further);
-        }
-    }
-
-    /// Takes one admitted call back.
-    fn give_back(&self) {
-        if let Some(at) = self.whole_at.lock().as_mut() {
-            *at = at.saturating_sub(self.interval.into());
+            *at = at.saturating_sub(self.interval.saturating_mul(cost.get()).into());
         }
     }
 }
@@ -196,7 +215,7 @@ impl Count {
 /// What a counted call reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
-    /// Calls a minute.
+    /// Calls or items a minute.
     limit: u32,
     remaining: u32,
     reset_s: u64,
@@ -242,7 +261,8 @@ impl RateLimits {
         })
     }
 
-    fn per_minute(&self, purpose: Purpose) -> NonZeroU32 {
+    /// How many a minute, and how many at once.
+    fn quota(&self, purpose: Purpose) -> (NonZeroU32, NonZeroU32) {
         let settings = &self.settings;
         let of_tier = |tier| match tier {
             Tier::Basic => settings.basic_per_minute,
@@ -250,17 +270,24 @@ impl RateLimits {
             Tier::Premium => settings.premium_per_minute,
             Tier::HighVolume => settings.high_volume_per_minute,
         };
-        let quota = match purpose {
-            Purpose::Work(tier) => of_tier(tier),
-            Purpose::Management(tier) => of_tier(tier).saturating_mul(MANAGEMENT_FACTOR),
-            Purpose::Platform(tier) | Purpose::ClientIds(tier) => {
-                of_tier(tier).saturating_mul(settings.platform_factor)
+        let (per_minute, burst, factor) = match purpose {
+            Purpose::Work(tier) => (of_tier(tier), None, 1),
+            Purpose::Management(tier) => (of_tier(tier), None, MANAGEMENT_FACTOR),
+            Purpose::Platform(tier) | Purpose::ClientIds(tier) => (of_tier(tier), None, settings.platform_factor),
+            Purpose::Items => (settings.items_per_minute, Some(settings.items_burst), 1),
+            Purpose::ItemsOfPlatform | Purpose::ItemsOfClientIds => {
+                let burst = Some(settings.items_burst);
+                (settings.items_per_minute, burst, settings.platform_factor)
             }
-            Purpose::SignIn => settings.sign_in_per_minute,
-            Purpose::Unknown | Purpose::UnknownPage => settings.unknown_per_minute,
-            Purpose::Page => settings.page_per_minute,
+            Purpose::SignIn => (settings.sign_in_per_minute, None, 1),
+            Purpose::Unknown | Purpose::UnknownPage => (settings.unknown_per_minute, None, 1),
+            Purpose::Page => (settings.page_per_minute, None, 1),
         };
-        NonZeroU32::new(quota.saturating_mul(self.factor)).unwrap_or(NonZeroU32::MIN)
+        let times = |quota: u32| quota.saturating_mul(factor).saturating_mul(self.factor);
+        let at_least_one = |quota: u32| NonZeroU32::new(quota).unwrap_or(NonZeroU32::MIN);
+        let per_minute = at_least_one(times(per_minute));
+        let burst = burst.map_or(per_minute.get() / BURSTS_PER_MINUTE, times);
+        (per_minute, at_least_one(burst))
     }
 
     fn counted(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> Counted {
@@ -280,8 +307,7 @@ impl RateLimits {
         counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, per_minute: NonZeroU32) -> Arc<Count> {
-        let burst = NonZeroU32::new(per_minute.get() / BURSTS_PER_MINUTE).unwrap_or(NonZeroU32::MIN);
+    fn begin(&self, (per_minute, burst): (NonZeroU32, NonZeroU32)) -> Arc<Count> {
         let quota = Quota::per_minute(per_minute).allow_burst(burst);
         let whole_at = WholeAt::default();
         Arc::new(Count {
@@ -295,13 +321,14 @@ impl RateLimits {
     }
 
     fn find(&self, counted: Counted) -> Arc<Count> {
-        let begin = || self.begin(self.per_minute(counted.purpose));
+        let begin = || self.begin(self.quota(counted.purpose));
         self.counts(counted.purpose).get_or_insert(counted, begin).clone()
     }
 
-    fn count(&self, counted: Counted) -> Reading {
+    /// Takes so many calls or items at once, or none.
+    fn count(&self, counted: Counted, cost: NonZeroU32) -> Reading {
         let count = self.find(counted);
-        let limit = self.per_minute(counted.purpose).get();
+        let limit = self.quota(counted.purpose).0.get();
         let refused = |wait: Duration| Reading {
             limit,
             remaining: 0,
@@ -313,18 +340,20 @@ impl RateLimits {
         {
             return refused(left);
         }
-        match count.limiter.check() {
-            Ok(state) => Reading {
+        let checked = count.limiter.check_n(cost);
+        match checked {
+            Ok(Ok(state)) => Reading {
                 limit,
                 remaining: state.remaining_burst_capacity(),
                 reset_s: whole_seconds(count.whole_in(self.clock.steady())),
                 retry_after_s: None,
             },
-            Err(until) => {
+            // A burst is at least what the largest call has, so that waiting always helps.
+            Err(_) => refused(WHOLE_MINUTE),
+            Ok(Err(until)) => {
                 let now = self.clock.steady();
                 let wait = until.wait_time_from(Nanos::from(now));
-                // One credential of a platform must not shut the others out for long.
-                if matches!(counted.purpose, Purpose::Platform(_) | Purpose::ClientIds(_)) {
+                if !counted.purpose.blocks() {
                     return refused(wait);
                 }
                 let mut breach = count.breach.lock().unwrap_or_else(PoisonError::into_inner);
@@ -360,8 +389,6 @@ pub struct Meter {
     limits: Arc<RateLimits>,
     address: Option<IpAddr>,
     reading: Mutex<Option<Reading>>,
-    /// What the call was counted as.
-    admitted: Mutex<Vec<Counted>>,
 }
 
 impl Meter {
@@ -374,8 +401,6 @@ impl Meter {
         };
         let own = self.limits.counted(purpose, caller.credential_row(), self.address);
         self.count(own)?;
-        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
-        admitted.push(own);
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
@@ -384,21 +409,41 @@ impl Meter {
             None => (Purpose::Platform(tier), None),
         };
         let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
-        self.count(shared).inspect_err(|_| self.limits.find(own).give_back())?;
-        admitted.push(shared);
-        Ok(())
+        self.count(shared)
+            .inspect_err(|_| self.limits.find(own).give_back(NonZeroU32::MIN))
     }
 
-    /// Charges an admitted call for the work of further ones. It goes on; those after it wait for them.
-    pub(in crate::http) fn charge(&self, further: u32) {
-        let admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
-        for counted in admitted.iter() {
-            self.limits.find(*counted).charge(further);
+    /// Counts the items of a call that takes several, for its credential and then for its platform; a single one is counted as
+    /// a call already. Errors: 429, and then none of them is counted.
+    pub(in crate::http) fn admit_items(&self, caller: &PlatformCaller, items: usize) -> Result<(), Problem> {
+        let Some(cost) = u32::try_from(items).ok().and_then(NonZeroU32::new) else {
+            return Ok(());
+        };
+        if cost == NonZeroU32::MIN {
+            return Ok(());
         }
-        let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shown) = shown.as_mut() {
-            shown.remaining = shown.remaining.saturating_sub(further);
-        }
+        let own = self
+            .limits
+            .counted(Purpose::Items, caller.credential.row(), self.address);
+        self.count_items(own, cost)?;
+        let (purpose, address) = match caller.client() {
+            Some(_) => (Purpose::ItemsOfClientIds, self.address),
+            None => (Purpose::ItemsOfPlatform, None),
+        };
+        let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
+        self.count_items(shared, cost)
+            .inspect_err(|_| self.limits.find(own).give_back(cost))
+    }
+
+    /// The headers of an answer tell about calls, and about items where these refused it.
+    fn count_items(&self, counted: Counted, cost: NonZeroU32) -> Result<(), Problem> {
+        let reading = self.limits.count(counted, cost);
+        let Some(seconds) = reading.retry_after_s else {
+            return Ok(());
+        };
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+        let quota = self.limits.quota(counted.purpose);
+        Err(too_many_items(cost, quota, seconds))
     }
 
     /// Counts a call that only its address can be charged for. Errors: 429.
@@ -446,7 +491,7 @@ impl Meter {
     }
 
     fn count(&self, counted: Counted) -> Result<(), Problem> {
-        let reading = self.limits.count(counted);
+        let reading = self.limits.count(counted, NonZeroU32::MIN);
         let refused = reading.retry_after_s;
         let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         // The answer shows the count that leaves less, or the one that refused the call.
@@ -489,7 +534,6 @@ where
                 address: request.data::<CallerAddress>().and_then(|address| address.0),
                 limits,
                 reading: Mutex::default(),
-                admitted: Mutex::default(),
             });
             let (method, path) = (request.method(), request.uri().path());
             let is_open = open.iter().any(|(open, at)| open == method && at == path);
@@ -555,10 +599,10 @@ mod tests {
         ]
         .map(|purpose| limits.counted(purpose, "one", None));
         for counted in others {
-            while limits.count(counted).retry_after_s.is_none() {}
+            while limits.count(counted, NonZeroU32::MIN).retry_after_s.is_none() {}
         }
         for token in 0..=COUNTS_MAX.get() {
-            limits.count(limits.counted(Purpose::Page, &token.to_string(), None));
+            limits.count(limits.counted(Purpose::Page, &token.to_string(), None), NonZeroU32::MIN);
         }
         for counted in others {
             assert!(limits.counts(counted.purpose).contains(&counted), "{counted:?}");

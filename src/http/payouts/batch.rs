@@ -18,9 +18,6 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Payments of a batch that are as much work as one call.
-const PAYMENTS_OF_A_CALL: usize = 10;
-
 /// One payment of a batch.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
@@ -140,6 +137,7 @@ impl BatchPayouts {
     /// Next: send the approvals, wait until they are mined, then the one payment
     /// Events: `payment.confirmed` for each request
     /// 201: The transactions to sign, approvals first, and the requests that they pay
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
     /// 404 requestIds[0]: Request not found
     #[oai(path = "/payouts/batch", method = "post", operation_id = "createBatchPayout")]
     async fn create(
@@ -154,10 +152,7 @@ impl BatchPayouts {
         let once = key.once(op::createBatchPayout, &body.0);
         let input = body.0.read(&ctx.catalogue)?;
         if let Some(meter) = meter {
-            // Strangers hold a public client ID, and pay as if they had asked for each payment by itself.
-            let payments_of_a_call = if caller.is_public() { 1 } else { PAYMENTS_OF_A_CALL };
-            let calls = input.payments.count().div_ceil(payments_of_a_call);
-            meter.charge(u32::try_from(calls.saturating_sub(1)).unwrap_or(u32::MAX));
+            meter.admit_items(&caller, input.payments.count())?;
         }
         answer_once(once, created, async |call| {
             flows::payouts::batch::run(&ctx, &caller, input, call).await

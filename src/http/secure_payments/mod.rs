@@ -23,10 +23,16 @@ use crate::{
             record_intent::Sent,
         },
     },
-    http::{error::Problem, forms::payer_step::PayerStepBody, gate::address::CallerAddress, operation::*},
+    http::{
+        error::Problem,
+        forms::payer_step::PayerStepBody,
+        gate::{address::CallerAddress, rate_limits::Meter},
+        operation::*,
+    },
 };
 pub use answers::*;
 pub use bodies::*;
+use std::sync::Arc;
 
 /// Secure payments.
 pub struct SecurePayments;
@@ -50,16 +56,21 @@ impl SecurePayments {
     /// 201: The link
     /// 400: No active payment destination found for this platform
     /// 403: Destination does not match the configured payment destination.
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
     #[oai(path = "/secure-payments", method = "post", operation_id = "createSecurePayment")]
     async fn create(
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<LinkMaker>,
+        meter: Option<Data<&Arc<Meter>>>,
         key: Keyed,
         body: Body<CreateSecurePaymentBody>,
     ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let once = key.once(op::createSecurePayment, &body.0);
         let input = body.0.read()?;
+        if let Some(meter) = meter {
+            meter.admit_items(&caller, input.items.len())?;
+        }
         answer_once(once, view::created, async |call| {
             flows::secure_payments::create::run(&ctx, &caller, input, call).await
         })
@@ -103,6 +114,7 @@ impl SecurePayments {
     /// Events: `payment.confirmed` once the payment is final
     /// 201: The link
     /// 403: Recipient wallet failed screening
+    /// 429: There may be 100000 open requests and link items of a platform at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire, or ask the operator for more
     #[oai(
         path = "/secure-payments/payouts",
         method = "post",
@@ -135,6 +147,7 @@ impl SecurePayments {
     /// Next: hand out `securePaymentUrl`
     /// Events: `payment.confirmed` for each request
     /// 201: The link
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
     #[oai(
         path = "/secure-payments/batch-payouts",
         method = "post",
@@ -144,11 +157,15 @@ impl SecurePayments {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<LinkCombiner>,
+        meter: Option<Data<&Arc<Meter>>>,
         key: Keyed,
         body: Body<CombinePayoutsBody>,
     ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let once = key.once(op::combineSecurePayouts, &body.0);
         let (tokens, redirect) = body.0.read()?;
+        if let Some(meter) = meter {
+            meter.admit_items(&caller, tokens.len())?;
+        }
         answer_once(once, view::created, async |call| {
             flows::secure_payments::create_batch_payout::run(&ctx, &caller, &tokens, redirect, call).await
         })
