@@ -59,6 +59,29 @@ impl Amount {
         (whole.len(), whole, fraction)
     }
 
+    /// The sum with another amount, exactly.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let parts = |text: &'_ str| {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            (whole.to_owned(), fraction.to_owned())
+        };
+        let ((one, one_part), (other, other_part)) = (parts(&self.0), parts(&other.0));
+        let decimals = one_part.len().max(other_part.len());
+        let width = one.len().max(other.len()) + 1;
+        let digits = |whole: String, fraction: String| format!("{whole:0>width$}{fraction:0<decimals$}").into_bytes();
+        let (mut sum, other) = (digits(one, one_part), digits(other, other_part));
+        let mut carry = 0;
+        for (digit, further) in sum.iter_mut().zip(other).rev() {
+            let value = (*digit - b'0') + (further - b'0') + carry;
+            (*digit, carry) = (b'0' + value % 10, value / 10);
+        }
+        let sum: String = sum.into_iter().map(char::from).collect();
+        let (whole, fraction) = sum.split_at(width);
+        let whole = whole.trim_start_matches('0');
+        Self(canonical(if whole.is_empty() { "0" } else { whole }, fraction))
+    }
+
     /// The amount in the smallest unit of a currency with `decimals` fraction digits.
     ///
     /// Errors: [`AmountError::Precision`] rather than rounding, [`AmountError::TooLarge`].
@@ -176,6 +199,24 @@ impl fmt::Display for Percent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_is_exact_however_many_digits_it_has() {
+        let long = format!("{}.{}", "9".repeat(77), "9".repeat(30));
+        let carried = format!("1{}.{}1", "0".repeat(77), "0".repeat(29));
+        for (one, other, sum) in [
+            ("1", "2", "3"),
+            ("0.1", "0.2", "0.3"),
+            ("99.99", "0.01", "100"),
+            ("0.000001", "250", "250.000001"),
+            ("0.5", "0.75", "1.25"),
+            (&long, &format!("0.{}2", "0".repeat(29)), &carried),
+        ] {
+            let amount = |text: &str| Amount::parse(text).unwrap();
+            assert_eq!(amount(one).plus(&amount(other)).as_str(), sum, "{one} + {other}");
+            assert_eq!(amount(other).plus(&amount(one)).as_str(), sum, "{other} + {one}");
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -8,7 +8,7 @@ use super::{
     amount::Amount,
     currency::{Catalogue, Currency},
     network::Network,
-    refusal::Checks,
+    refusal::{Checks, Refusal},
 };
 
 /// Most payees of a client ID.
@@ -32,7 +32,7 @@ pub struct ClientLimits {
     pub currencies: Vec<String>,
     /// Networks on which may be paid.
     pub networks: Vec<Network>,
-    /// Largest amount of one request.
+    /// Largest amount of one request, and of all that are asked for together.
     pub max_amount: Option<AmountLimit>,
 }
 
@@ -152,27 +152,63 @@ impl ClientLimits {
         }
         breaches
     }
+
+    /// Checks that what is asked for together, in a link or a batch, is at most the largest amount. Each payment is an amount
+    /// and the id of its currency; `list` is the member that names them. Nothing is converted or rounded. Errors: the sum is
+    /// larger, or one of them cannot be compared (400).
+    pub fn check_sum<'a>(
+        &self,
+        list: &str,
+        payments: impl IntoIterator<Item = (&'a Amount, &'a str)>,
+        catalogue: &Catalogue,
+    ) -> Result<(), Refusal> {
+        let Some(limit) = &self.max_amount else {
+            return Ok(());
+        };
+        let mut sum: Option<Amount> = None;
+        for (index, (amount, currency)) in payments.into_iter().enumerate() {
+            if let Some(sentence) = limit.incomparable(currency, catalogue) {
+                return Err(Refusal::field(format!("{list}[{index}]"), sentence));
+            }
+            sum = Some(sum.map_or_else(|| amount.clone(), |sum| sum.plus(amount)));
+        }
+        let AmountLimit { amount, currency } = limit;
+        match sum.filter(|sum| sum > amount) {
+            Some(sum) => Err(Refusal::field(
+                list,
+                format!("must be at most {amount} {currency} together with this client ID: these are {sum}"),
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 impl AmountLimit {
     fn breach(&self, asked: &Asked<'_>, catalogue: &Catalogue) -> Option<(Part, String)> {
         let Self { amount, currency } = self;
-        let is_dollar = catalogue.find(currency).is_some_and(Currency::is_dollar);
-        if asked.invoice.id != *currency && !(is_dollar && asked.invoice.is_dollar()) {
-            let right = match currency.as_str() {
-                "USD" => "USD or a dollar token".to_owned(),
-                token if is_dollar => format!("{token}, USD or another dollar token"),
-                other => other.to_owned(),
-            };
-            let sentence = format!(
-                "must be {right}: this client ID may ask for at most {amount} {currency}, which cannot be compared with \
-                 an amount in {}",
-                asked.invoice.id
-            );
+        if let Some(sentence) = self.incomparable(&asked.invoice.id, catalogue) {
             return Some((Part::InvoiceCurrency, sentence));
         }
         let sentence = || format!("must be at most {amount} {currency} with this client ID");
         (asked.amount > amount).then(|| (Part::Amount, sentence()))
+    }
+
+    /// Why an amount in a currency cannot be compared with this one; `None` when it can.
+    fn incomparable(&self, invoice: &str, catalogue: &Catalogue) -> Option<String> {
+        let Self { amount, currency } = self;
+        let is_dollar = |id: &str| catalogue.find(id).is_some_and(Currency::is_dollar);
+        if invoice == currency || (is_dollar(currency) && is_dollar(invoice)) {
+            return None;
+        }
+        let right = match currency.as_str() {
+            "USD" => "USD or a dollar token".to_owned(),
+            token if is_dollar(token) => format!("{token}, USD or another dollar token"),
+            other => other.to_owned(),
+        };
+        Some(format!(
+            "must be {right}: this client ID may ask for at most {amount} {currency}, which cannot be compared with an \
+             amount in {invoice}"
+        ))
     }
 }
 
@@ -322,6 +358,39 @@ mod tests {
         ] {
             let found = breaches(&limits, payee, amount, invoice, payment);
             assert_eq!(found, wanted, "{payee} {amount} {invoice} {payment}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_together_is_limited_by_its_sum() {
+        let limits = ClientLimits {
+            max_amount: Some(AmountLimit {
+                amount: Amount::parse("100").unwrap(),
+                currency: "USD".into(),
+            }),
+            ..ClientLimits::default()
+        };
+        let wrong = |limits: &ClientLimits, payments: &[(&str, &str)]| {
+            let amounts: Vec<_> = payments
+                .iter()
+                .map(|(amount, _)| Amount::parse(amount).unwrap())
+                .collect();
+            let payments = amounts
+                .iter()
+                .zip(payments)
+                .map(|(amount, (_, currency))| (amount, *currency));
+            let refusal = limits.check_sum("requests", payments, &catalogue()).err()?;
+            Some(refusal.fields.into_iter().map(|error| error.field).collect::<Vec<_>>())
+        };
+        for (payments, expected) in [
+            (&[("60", "USD"), ("40", "USDC-base")][..], None),
+            (&[("60", "USD"), ("40.000001", "USDC-base")], Some("requests")),
+            (&[("100", "USD"), ("0.000001", "USD")], Some("requests")),
+            (&[("1", "USD"), ("1", "EUR")], Some("requests[1]")),
+        ] {
+            let found = wrong(&limits, payments);
+            assert_eq!(found, expected.map(|field| vec![field.to_owned()]), "{payments:?}");
+            assert_eq!(wrong(&ClientLimits::default(), payments), None);
         }
     }
 

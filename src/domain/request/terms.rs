@@ -70,6 +70,11 @@ impl Terms {
         self.invoice_currency != self.payment_currency
     }
 
+    /// What is asked for: an amount, and the id of its currency.
+    pub fn asked(&self) -> (&Amount, &str) {
+        (&self.amount, &self.invoice_currency)
+    }
+
     /// Where its money ends, before anything is ordered.
     pub fn ending(&self) -> Ending {
         match self.is_crypto_to_fiat {

@@ -58,7 +58,7 @@ pub struct ClientIdLimitsChange {
     /// Networks on which alone may be paid; absent or null, any. Example: `["sepolia"]`
     #[oai(nullable, validator(min_items = 1, max_items = 8, unique_items))]
     pub allowed_networks: MaybeUndefined<Vec<Network>>,
-    /// Largest amount of one request; absent or null, any
+    /// Largest amount of one request, and of all that a link or a batch asks for; absent or null, any
     #[oai(nullable)]
     pub max_amount: MaybeUndefined<AmountLimit>,
 }
@@ -333,7 +333,7 @@ pub struct ClientIdTerms {
     /// Networks on which alone may be paid, or null for any. Example: `["sepolia"]`
     #[oai(validator(max_items = 8, unique_items))]
     pub allowed_networks: OrNull<Vec<Network>>,
-    /// Largest amount of one request, or null for any
+    /// Largest amount of one request, and of all that a link or a batch asks for, or null for any
     pub max_amount: OrNull<AmountLimit>,
 }
 
