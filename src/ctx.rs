@@ -4,7 +4,7 @@ use crate::{
     domain::{
         address::Address,
         amount::{Amount, Percent},
-        caps::Caps,
+        caps::{Caps, Headroom},
         client_id::{EndpointManagers, OwnPages},
         conversion::RateAges,
         currency::Catalogue,
@@ -24,7 +24,7 @@ use crate::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound,
         passwords::Passwords, rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
-    store::Db,
+    store::{Db, Scope},
 };
 use alloy::primitives::U256;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -116,6 +116,8 @@ pub struct Ctx {
     pub answering: Arc<Mutex<Answering>>,
     /// Places for batches of payments that are made.
     pub batches: Arc<Places>,
+    /// Requests that may be made before those that await payment are counted again, by whose they are.
+    pub headroom: Arc<Mutex<LruCache<Scope, Headroom>>>,
     /// Places for secure payments that are made with public client IDs.
     pub public_links: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.
@@ -258,6 +260,8 @@ pub struct SecurePaymentRules {
     pub pay_url: String,
     /// How long one can be paid that names no time of its own.
     pub lasts: TimeDelta,
+    /// How long one that nobody paid is kept after its end.
+    pub kept: TimeDelta,
 }
 
 /// A balance that is asked for: network, token or `None` for the coin, and wallet.

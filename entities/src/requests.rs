@@ -100,6 +100,8 @@ pub struct Model {
     /// Path and rate age of its conversion and the fees on top, fixed at its creation; none where nothing is.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub price: Option<Json>,
+    /// Until when the link that pays it can be paid; none where no link pays it.
+    pub link_until: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

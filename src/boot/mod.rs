@@ -322,6 +322,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         secure_payments: Arc::new(SecurePaymentRules {
             pay_url: settings.pay_url(),
             lasts: TimeDelta::seconds(settings.secure_payments.expires_in_s.into()),
+            kept: TimeDelta::days(settings.secure_payments.kept_days.into()),
         }),
         payment_pages: Arc::new(PaymentPages {
             places: places(BALANCES_MAX, BALANCES_OF_ONE),
@@ -342,6 +343,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         testing: Arc::default(),
         answering: Arc::default(),
         batches: places(BATCHES_MAX, BATCHES_OF_ONE),
+        headroom: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
         public_links: places(PUBLIC_LINKS_MAX, PUBLIC_LINKS_OF_ONE),
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),

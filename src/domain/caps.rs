@@ -1,12 +1,17 @@
 //! How much of what all share one platform or orchestrator may have.
 
 use super::refusal::{Refusal, RefusalKind};
+use std::time::Duration;
 
 /// Seconds after which deliveries that waited for their turn may have been sent.
 const DUE_RETRY_AFTER_S: u32 = 10;
 
-/// What makes room for another secure payment.
-const LINK_WAY_OUT: &str = "withdraw one, or wait until one is paid or expires";
+/// Seconds after which requests that await payment may have been paid, or their links expired.
+const OPEN_RETRY_AFTER_S: u32 = 60;
+
+/// What makes room for further requests.
+const OPEN_WAY_OUT: &str =
+    "cancel requests and withdraw links that will not be paid, or wait until some are paid or expire";
 
 /// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
 #[derive(Debug, Clone, Copy)]
@@ -27,10 +32,10 @@ pub struct Caps {
     pub schedules: u64,
     /// Live recurring payments that a public client ID made.
     pub public_schedules: u64,
-    /// Secure payments of a platform that can be paid.
-    pub secure_payments: u64,
-    /// Secure payments that a public client ID made and that can be paid.
-    pub public_secure_payments: u64,
+    /// Requests of a platform that await payment, items of links included.
+    pub open_requests: u64,
+    /// Requests that a public client ID made and that await payment, items of links included.
+    pub public_open_requests: u64,
     /// Reports in an hour about the links that a public client ID made.
     pub public_reports: u32,
     /// Reports in an hour from one address.
@@ -86,19 +91,16 @@ impl Caps {
         at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
-    /// Whether a platform may have so many secure payments that can be paid. Errors: more than the cap (409).
-    pub fn admit_secure_payments(&self, count: u64) -> Result<(), Refusal> {
-        let (what, setting) = ("secure payments of a platform that can be paid", "caps.secure_payments");
-        at_most(count, self.secure_payments, what, setting, LINK_WAY_OUT)
+    /// Whether a platform may have so many requests that await payment. Errors: more than the cap (429).
+    pub fn admit_open_requests(&self, count: u64) -> Result<(), Refusal> {
+        let what = "open requests and link items of a platform";
+        open_at_most(count, self.open_requests, what, "caps.open_requests")
     }
 
-    /// Whether a public client ID may have so many secure payments that can be paid. Errors: more than the cap (409).
-    pub fn admit_public_secure_payments(&self, count: u64) -> Result<(), Refusal> {
-        let (what, setting) = (
-            "secure payments of a public client ID that can be paid",
-            "caps.public_secure_payments",
-        );
-        at_most(count, self.public_secure_payments, what, setting, LINK_WAY_OUT)
+    /// Whether a public client ID may have so many requests that await payment. Errors: more than the cap (429).
+    pub fn admit_public_open_requests(&self, count: u64) -> Result<(), Refusal> {
+        let what = "open requests and link items of a public client ID";
+        open_at_most(count, self.public_open_requests, what, "caps.public_open_requests")
     }
 
     /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
@@ -159,9 +161,67 @@ fn at_most(count: u64, cap: u64, what: &str, setting: &str, way_out: &str) -> Re
     )))
 }
 
+fn open_at_most(count: u64, cap: u64, what: &str, setting: &str) -> Result<(), Refusal> {
+    at_most(count, cap, what, setting, OPEN_WAY_OUT)
+        .map_err(|refusal| Refusal::new(RefusalKind::TooMany, refusal.message).after(OPEN_RETRY_AFTER_S))
+}
+
+/// Requests that may be made before those that await payment are counted again. Times are readings of a clock that never
+/// runs backwards.
+///
+/// A tenth of the room that a count found, for half a minute, and nothing where there is little room: there each call
+/// counts for itself, in its own transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    left: u64,
+    until: Duration,
+}
+
+impl Headroom {
+    /// Room below which every call counts.
+    const COUNTED_BELOW: u64 = 1_000;
+
+    /// The part of the room that one count gives.
+    const PART: u64 = 10;
+
+    const LASTS: Duration = Duration::from_secs(30);
+
+    /// What a count gives that found so much room.
+    pub fn of_room(room: u64, now: Duration) -> Self {
+        Self {
+            left: if room < Self::COUNTED_BELOW {
+                0
+            } else {
+                room / Self::PART
+            },
+            until: now + Self::LASTS,
+        }
+    }
+
+    /// What is left after so many requests; `None` when these have to be counted.
+    pub fn after(self, requests: u64, now: Duration) -> Option<Self> {
+        let left = self.left.checked_sub(requests).filter(|_| now < self.until)?;
+        Some(Self { left, ..self })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headroom_is_a_tenth_of_the_room_and_ends() {
+        let at = Duration::from_secs;
+        let given = |room: u64, second: u64, requests: u64| {
+            let headroom = Headroom::of_room(room, at(100)).after(requests, at(second));
+            headroom.map(|headroom| headroom.left)
+        };
+        assert_eq!(given(999, 100, 1), None, "little room is counted each time");
+        assert_eq!(given(1_000, 100, 100), Some(0));
+        assert_eq!(given(1_000, 100, 101), None);
+        assert_eq!(given(10_000, 129, 200), Some(800));
+        assert_eq!(given(10_000, 130, 200), None);
+    }
 
     const CAPS: Caps = Caps {
         endpoints: 2,
@@ -172,8 +232,8 @@ mod tests {
         due_deliveries: 2,
         schedules: 2,
         public_schedules: 2,
-        secure_payments: 2,
-        public_secure_payments: 2,
+        open_requests: 2,
+        public_open_requests: 2,
         public_reports: 2,
         reports_of_address: 2,
         bank_accounts: 2,
@@ -204,14 +264,14 @@ mod tests {
             (beside(1, 0), beside(2, 0), "caps.schedules"),
             (beside(1, 1), beside(1, 2), "caps.public_schedules"),
             (
-                CAPS.admit_secure_payments(2),
-                CAPS.admit_secure_payments(3),
-                "caps.secure_payments",
+                CAPS.admit_open_requests(2),
+                CAPS.admit_open_requests(3),
+                "caps.open_requests",
             ),
             (
-                CAPS.admit_public_secure_payments(2),
-                CAPS.admit_public_secure_payments(3),
-                "caps.public_secure_payments",
+                CAPS.admit_public_open_requests(2),
+                CAPS.admit_public_open_requests(3),
+                "caps.public_open_requests",
             ),
             (
                 CAPS.admit_bank_accounts(2),

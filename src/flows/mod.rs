@@ -33,7 +33,13 @@ use crate::{
     ports::chain::ChainError,
     store::{self, StoreError, Tx, endpoints::ActiveEndpoint},
 };
+use anyhow::anyhow;
 use std::collections::{BTreeSet, HashSet};
+use tokio::runtime::Handle;
+use tracing::Span;
+
+/// Payments that are planned on the threads that answer everybody.
+const PLANNED_BESIDE_OTHERS: usize = 20;
 
 /// Only the operator can act on it; its text never reaches a client.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +77,21 @@ impl From<StoreError> for FlowError {
             other => Self::Faulted(Fault(anyhow::Error::new(other))),
         }
     }
+}
+
+/// Does the work for some payments. Many of them are milliseconds of it, which a thread of its own does beside those that
+/// answer everybody.
+pub(in crate::flows) async fn beside_others<T: Send + 'static>(
+    payments: usize,
+    work: impl Future<Output = FlowResult<T>> + Send + 'static,
+) -> FlowResult<T> {
+    if payments <= PLANNED_BESIDE_OTHERS {
+        return work.await;
+    }
+    let (runtime, span) = (Handle::current(), Span::current());
+    let apart = move || span.in_scope(|| runtime.block_on(work));
+    let done = tokio::task::spawn_blocking(apart).await;
+    done.map_err(|error| Fault(anyhow!(error).context("planning many payments")))?
 }
 
 impl From<ChainError> for FlowError {

@@ -106,6 +106,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         },
         created_at: DateTime::UNIX_EPOCH,
         is_hidden: false,
+        link_until: None,
     };
     let observed = Observation {
         network: Network::Base,

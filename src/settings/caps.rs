@@ -36,12 +36,13 @@ pub struct CapSettings {
     /// The same of those that a public client ID made, for each such client ID.
     #[schemars(range(min = 1, max = 100_000))]
     pub public_schedules: u64,
-    /// Secure payments of a platform that can be paid. With so many, the next one is a 409.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub secure_payments: u64,
+    /// Requests of a platform that await payment: pending or paid in part, and those of links as long as their link can be
+    /// paid. A call that would make it more is a 429.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub open_requests: u64,
     /// The same of those that a public client ID made, for each such client ID.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub public_secure_payments: u64,
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub public_open_requests: u64,
     /// Reports of payment pages in an hour about all links that one public client ID made, on one instance. One more is a
     /// 429: whoever reads such a client ID off a page makes links as he likes.
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -66,8 +67,8 @@ impl Default for CapSettings {
             due_deliveries: 10_000,
             schedules: 1_000,
             public_schedules: 20,
-            secure_payments: 100_000,
-            public_secure_payments: 10_000,
+            open_requests: 100_000,
+            public_open_requests: 10_000,
             public_reports: 2_000,
             reports_of_address: 200,
             bank_accounts: 20,
@@ -86,8 +87,8 @@ impl From<&CapSettings> for Caps {
             due_deliveries: settings.due_deliveries,
             schedules: settings.schedules,
             public_schedules: settings.public_schedules,
-            secure_payments: settings.secure_payments,
-            public_secure_payments: settings.public_secure_payments,
+            open_requests: settings.open_requests,
+            public_open_requests: settings.public_open_requests,
             public_reports: settings.public_reports,
             reports_of_address: settings.reports_of_address,
             bank_accounts: settings.bank_accounts,

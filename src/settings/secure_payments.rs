@@ -10,10 +10,17 @@ pub struct SecurePaymentSettings {
     /// Seconds for which a secure payment can be paid that names no time of its own.
     #[schemars(range(min = 300, max = 7_776_000))]
     pub expires_in_s: u32,
+    /// Days after its end for which a secure payment is kept that nobody paid. Then it goes with its items, its names of
+    /// people and what was noted of its visitors; its requests stay, so that late payments are credited.
+    #[schemars(range(min = 1, max = 36_500))]
+    pub kept_days: u32,
 }
 
 impl Default for SecurePaymentSettings {
     fn default() -> Self {
-        Self { expires_in_s: 604_800 }
+        Self {
+            expires_in_s: 604_800,
+            kept_days: 90,
+        }
     }
 }

@@ -238,7 +238,7 @@ fn is_unavailable(error: &DbErr) -> bool {
 }
 
 /// Whose rows a statement may touch: those of a platform, or only those of one of its client IDs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Tenant.
     pub platform: PlatformId,

@@ -1,6 +1,6 @@
 //! Payment requests.
 
-use super::{Scope, Sealing, StoreError, TOTAL_MAX, columns, sealed};
+use super::{Scope, Sealing, StoreError, TOTAL_MAX, Tx, columns, sealed};
 use crate::{
     domain::{
         amount::Amount,
@@ -28,7 +28,8 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select,
     sea_query::{
-        Alias, Expr, ExprTrait, Func, IntoIden, LockType, Query, SelectStatement, TableRef, UpdateStatement, ValueTuple,
+        Alias, Expr, ExprTrait, Func, IntoIden, LockType, Query, SelectStatement, SimpleExpr, TableRef, UnionType,
+        UpdateStatement, ValueTuple,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -263,6 +264,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         updated_at: request.created_at,
         paid_at: None,
         is_hidden: request.is_hidden,
+        link_until: request.link_until,
         schedule_id: terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
         next_period: i32::from(running.is_some()),
         next_period_at: running.and_then(|recurrence| recurrence.begin_of(1)),
@@ -330,6 +332,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
         },
         created_at: row.created_at,
         is_hidden: row.is_hidden,
+        link_until: row.link_until,
     })
 }
 
@@ -510,6 +513,65 @@ pub async fn is_awaited(
     Ok(found.is_some())
 }
 
+/// What says that a request awaits payment. It is the condition of indexes, so it has no parameter.
+const OPEN: &str = "status IN ('pending', 'partially_paid')";
+
+/// Waits for the end of all others that count the same scope, and keeps further ones waiting until the transaction ends.
+/// Nothing else waits for that.
+pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
+    let of = match &scope.client {
+        Some(client) => client.as_str(),
+        None => scope.platform.as_str(),
+    };
+    tx.take_turn(&format!("open requests of {of}")).await
+}
+
+/// How many requests of a scope await payment, counted up to a number: those that no link pays, and those whose link can
+/// still be paid.
+pub async fn count_open(
+    conn: &impl ConnectionTrait,
+    scope: &Scope,
+    now: DateTime<Utc>,
+    up_to: u64,
+) -> Result<u64, StoreError> {
+    counted(conn, open(scope, now), up_to).await
+}
+
+/// Names no column that is not in the index by which it counts, so that it reads no row.
+fn open(scope: &Scope, now: DateTime<Utc>) -> SelectStatement {
+    let open = |linked: SimpleExpr| {
+        Entity::find()
+            .select_only()
+            .column(Column::PlatformId)
+            .filter(owned(scope))
+            .filter(Expr::cust(OPEN))
+            .filter(linked)
+            .into_query()
+    };
+    let mut unlinked = open(Column::LinkUntil.is_null());
+    unlinked
+        .union(UnionType::All, open(Column::LinkUntil.gte(now)))
+        .to_owned()
+}
+
+/// Writes until when the link can be paid that pays some requests of a platform; the requests are locked.
+pub async fn set_link_until(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    rows: &[&RequestRowId],
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for rows in rows.chunks(columns::ROWS_MAX) {
+        Entity::update_many()
+            .col_expr(Column::LinkUntil, Expr::value(until))
+            .filter(Column::PlatformId.eq(platform.as_str()))
+            .filter(Column::Id.is_in(rows.iter().map(|row| row.as_str())))
+            .exec(conn)
+            .await?;
+    }
+    Ok(())
+}
+
 /// Marks those of some requests of a platform, by their rows, that no link hid until now; returns their public ids.
 pub(super) async fn hide(
     conn: &impl ConnectionTrait,
@@ -606,8 +668,13 @@ pub(super) fn known_total(rows: usize, limit: u64, offset: u64) -> Option<u64> {
 }
 
 /// Counts the rows of a query, at most [`TOTAL_MAX`], so that the cost does not grow with the table.
-pub(super) async fn count(conn: &impl ConnectionTrait, mut matching: SelectStatement) -> Result<u64, StoreError> {
-    matching.limit(TOTAL_MAX);
+pub(super) async fn count(conn: &impl ConnectionTrait, matching: SelectStatement) -> Result<u64, StoreError> {
+    counted(conn, matching, TOTAL_MAX).await
+}
+
+/// Counts the rows of a query up to a number.
+async fn counted(conn: &impl ConnectionTrait, mut matching: SelectStatement, up_to: u64) -> Result<u64, StoreError> {
+    matching.limit(up_to);
     let counting = Query::select()
         .expr_as(Expr::cust("COUNT(*)"), "total")
         .from_subquery(matching, "matching")
@@ -763,6 +830,30 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
 mod tests {
     use super::*;
     use crate::store::plans::{steps, with_database};
+
+    #[tokio::test]
+    async fn requests_that_await_payment_are_counted_by_indexes_alone() {
+        with_database(async |db| {
+            for (client, index) in [
+                (
+                    None,
+                    "COVERING INDEX requests_awaited_idx (platform_id=? AND link_until",
+                ),
+                (
+                    Some(ClientRowId("client".into())),
+                    "COVERING INDEX requests_awaited_client_idx (platform_id=? AND client_row=? AND link_until",
+                ),
+            ] {
+                let scope = Scope {
+                    platform: PlatformId("platform".into()),
+                    client,
+                };
+                let plan = steps(db, &open(&scope, DateTime::UNIX_EPOCH)).await;
+                assert_eq!(plan.matches(index).count(), 2, "{plan}");
+            }
+        })
+        .await;
+    }
 
     #[tokio::test]
     async fn who_is_shown_nothing_hidden_lists_requests_by_an_index_without_them() {

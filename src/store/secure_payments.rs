@@ -1,6 +1,6 @@
 //! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
 
-use super::{Scope, Sealing, StoreError, Tx, columns, payments, requests, secure_payment_names};
+use super::{Scope, Sealing, StoreError, columns, payments, requests, secure_payment_names};
 use crate::domain::{
     address::Address,
     destination::{AccessMode, ScreeningProvider},
@@ -17,13 +17,16 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
-    requests as request_rows, secure_payment_intents, secure_payment_items, secure_payment_refusals,
+    requests as request_rows, screening_questions, screenings, secure_payment_intents, secure_payment_items,
+    secure_payment_refusals,
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
+use screening_questions::Column as Asked;
+use screenings::Column as Screened;
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait,
-    sea_query::{Expr, LockBehavior, LockType, OnConflict, Query, SelectStatement},
+    sea_query::{DeleteStatement, Expr, ExprTrait, LockBehavior, LockType, OnConflict, Query, SelectStatement},
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
@@ -65,9 +68,6 @@ fn attempts_from_column(column: Option<JsonValue>) -> Result<Vec<Attempt>, Store
     });
     attempts.collect()
 }
-
-/// What stands in the row of one that nobody paid; the time decides which of them it is.
-const UNPAID: [SecurePaymentStatus; 2] = [SecurePaymentStatus::Pending, SecurePaymentStatus::Expired];
 
 fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
     let SecurePayment {
@@ -348,29 +348,6 @@ fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement
         .into_query()
 }
 
-/// Which of some requests belong to secure payments, whatever became of these.
-pub async fn requests_of_any(
-    conn: &impl ConnectionTrait,
-    requests: &[&Request],
-) -> Result<HashSet<RequestRowId>, StoreError> {
-    let mut found = HashSet::new();
-    for requests in requests.chunks(columns::ROWS_MAX) {
-        let rows: Vec<String> = secure_payment_items::Entity::find()
-            .select_only()
-            .column(Part::RequestRow)
-            .filter(columns::among_requests(
-                conn,
-                (Part::PlatformId, Part::RequestRow),
-                requests,
-            ))
-            .into_tuple()
-            .all(conn)
-            .await?;
-        found.extend(rows.into_iter().map(RequestRowId));
-    }
-    Ok(found)
-}
-
 /// The secure payments that pay requests, kept from others until the transaction ends. Whoever changes requests too locks
 /// those before.
 ///
@@ -490,26 +467,6 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(result.rows_affected)
 }
 
-/// Keeps others who count the same scope from it until the transaction ends. Nobody else waits for that, neither who counts
-/// another scope nor who changes anything of its owner.
-pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
-    let of = match &scope.client {
-        Some(client) => client.as_str(),
-        None => scope.platform.as_str(),
-    };
-    tx.take_turn(&format!("secure payments of {of}")).await
-}
-
-/// How many secure payments can be paid, of a platform or of one of its client IDs, counted up to a number.
-pub async fn count_open(
-    conn: &impl ConnectionTrait,
-    scope: &Scope,
-    now: DateTime<Utc>,
-    up_to: u64,
-) -> Result<u64, StoreError> {
-    total(conn, &counting(scope, now, up_to)).await
-}
-
 async fn total(conn: &impl ConnectionTrait, counting: &SelectStatement) -> Result<u64, StoreError> {
     let total: i64 = match conn.query_one(counting).await? {
         Some(row) => row.try_get("", "total")?,
@@ -526,25 +483,76 @@ fn count_of(found: SelectStatement) -> SelectStatement {
         .to_owned()
 }
 
-/// Names no column that is not in the index by which it counts, so that it reads no row.
-fn counting(scope: &Scope, now: DateTime<Utc>, up_to: u64) -> SelectStatement {
-    let client = scope
-        .client
-        .as_ref()
-        .map(|client| Column::ClientRow.eq(client.as_str()));
-    let open = Entity::find()
-        .select_only()
-        .column(Column::Status)
-        .filter(
+/// Forgets secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, with
+/// all that was kept for them but their requests and what was handed out for these; returns how many. What somebody else
+/// works with is left for the next time.
+pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
+    let over: Vec<(String, String)> = ended(before, limit)
+        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let mut gone = 0;
+    let mut by_owner: HashMap<String, Vec<String>> = HashMap::new();
+    for (platform, id) in over {
+        by_owner.entry(platform).or_default().push(id);
+        gone += 1;
+    }
+    for (platform, ids) in by_owner {
+        let owner = platform.as_str();
+        for table in [
+            delete::<secure_payment_items::Entity>(owner, (Part::PlatformId, Part::SecurePaymentId), &ids),
+            delete::<secure_payment_intents::Entity>(owner, (Said::PlatformId, Said::SecurePaymentId), &ids),
+            delete::<secure_payment_refusals::Entity>(owner, (Refused::PlatformId, Refused::SecurePaymentId), &ids),
+            delete::<screenings::Entity>(owner, (Screened::PlatformId, Screened::SecurePaymentId), &ids),
+            delete::<screening_questions::Entity>(owner, (Asked::PlatformId, Asked::SecurePaymentId), &ids),
+            delete::<Entity>(owner, (Column::PlatformId, Column::Id), &ids),
+        ] {
+            conn.execute(&table).await?;
+        }
+    }
+    Ok(gone)
+}
+
+/// Owners and ids of those that ended before a time and for which nothing ever arrived.
+fn ended(before: DateTime<Utc>, limit: u64) -> sea_orm::Select<Entity> {
+    use request_rows::Column as Request;
+    let of_request = |column: Request| Expr::col((request_rows::Entity, column));
+    let of_item = |column: Part| Expr::col((secure_payment_items::Entity, column));
+    let untouched = [RequestStatus::Pending, RequestStatus::Cancelled].map(RequestStatus::wire);
+    let arrived = Query::select()
+        .expr(Expr::val(1))
+        .from(secure_payment_items::Entity)
+        .inner_join(
+            request_rows::Entity,
             Condition::all()
-                .add(Column::PlatformId.eq(scope.platform.as_str()))
-                .add_option(client),
+                .add(of_request(Request::PlatformId).equals((secure_payment_items::Entity, Part::PlatformId)))
+                .add(of_request(Request::Id).equals((secure_payment_items::Entity, Part::RequestRow))),
         )
-        .filter(Column::Status.is_in(UNPAID.map(SecurePaymentStatus::wire)))
-        .filter(Column::ExpiresAt.gte(now))
-        .limit(up_to)
-        .into_query();
-    count_of(open)
+        .and_where(of_item(Part::SecurePaymentId).equals((Entity, Column::Id)))
+        .cond_where(
+            Condition::any()
+                .add(of_request(Request::Status).is_not_in(untouched))
+                .add(of_request(Request::PaymentCount).ne(0)),
+        )
+        .to_owned();
+    Entity::find()
+        .select_only()
+        .columns([Column::PlatformId, Column::Id])
+        .filter(Column::Status.eq(SecurePaymentStatus::Expired.wire()))
+        .filter(Column::ExpiresAt.lt(before))
+        .filter(Expr::exists(arrived).not())
+        .order_by_asc(Column::ExpiresAt)
+        .limit(limit)
+}
+
+/// Rows of some secure payments of an owner, in one of the tables that have any.
+fn delete<E: EntityTrait>(owner: &str, (platform, id): (E::Column, E::Column), ids: &[String]) -> DeleteStatement {
+    Query::delete()
+        .from_table(E::default())
+        .and_where(platform.eq(owner))
+        .and_where(id.is_in(ids.iter().map(String::as_str)))
+        .to_owned()
 }
 
 /// The tokens of the secure payments that requests were made for, by the rows of the requests.
@@ -704,7 +712,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn a_token_is_found_and_open_ones_are_counted_by_their_indexes() {
+    async fn a_token_is_found_and_what_ended_is_forgotten_by_indexes() {
         with_database(async |db| {
             let found = Entity::find().filter(Column::Token.eq("token")).into_query();
             let plan = steps(db, &found).await;
@@ -712,24 +720,12 @@ mod tests {
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
                 "{plan}"
             );
-            let client = ClientRowId("client".into());
-            for (client, index) in [
-                (
-                    None,
-                    "secure_payments_platform_idx (platform_id=? AND status=? AND expires_at>?)",
-                ),
-                (
-                    Some(client),
-                    "secure_payments_client_idx (platform_id=? AND client_row=? AND status=? AND expires_at>?)",
-                ),
-            ] {
-                let scope = Scope {
-                    platform: PlatformId("platform".into()),
-                    client,
-                };
-                let plan = steps(db, &counting(&scope, DateTime::UNIX_EPOCH, 100)).await;
-                assert!(plan.contains(&format!("COVERING INDEX {index}")), "{plan}");
-            }
+            let plan = steps(db, &ended(DateTime::UNIX_EPOCH, 20).into_query()).await;
+            assert!(
+                plan.contains("secure_payments_expiry_idx (status=? AND expires_at<?)") && !plan.contains("SCAN"),
+                "{plan}"
+            );
+            assert!(!plan.contains("TEMP B-TREE"), "{plan}");
         })
         .await;
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{
     Answer, TestApp,
-    app::forged,
+    app::{forged, settings},
     lines::Lines,
     links::{link_of, token_of},
     requests::{fau, request},
@@ -29,6 +29,7 @@ use prs::{
         secure_payments::{self, open::Look},
     },
     ports::chain::{ChainError, Chains, PayerLookup},
+    settings::ChainSettings,
     store::{self, Scope, Tx},
 };
 use sea_orm::{ConnectionTrait, Statement};
@@ -396,7 +397,15 @@ async fn held(app: &TestApp) -> Option<Tx> {
 
 #[tokio::test]
 async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoints_waiting_for_nothing() {
-    let app = TestApp::start().await;
+    let mut settings = settings();
+    let chain = ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    // So little room that each call counts in its transaction.
+    settings.caps.public_open_requests = 500;
+    let app = TestApp::with(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
     let by_page = || forged(&app, poem::http::Method::POST, "/v2/secure-payments");
     let link = link_of(&["1"]);
@@ -408,7 +417,7 @@ async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoin
             platform: app.platform.clone(),
             client: app.stored_link(&first).await.origin.client,
         };
-        store::secure_payments::take_turn(tx, &scope).await.expect("a turn");
+        store::requests::take_turn(tx, &scope).await.expect("a turn");
     }
     let wave = join_all((0..40).map(|_| by_page().json(&link).send()));
     let own = async {

@@ -112,7 +112,7 @@ async fn the_last_millisecond_still_counts() {
 async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_cap() {
     const HOUR_MS: i64 = 3_600_000;
     let mut settings = settings();
-    settings.caps.secure_payments = 1;
+    settings.caps.open_requests = 1;
     let app = TestApp::on_chain_as(settings, 1).await;
     app.is_paid_in("FAU-sepolia").await;
     let token = token_of(&app.link(&short()).await.expect(201));
@@ -123,7 +123,7 @@ async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_
     app.advance_ms(-HOUR_MS);
     let opened = app.open_link(&token, "").send().await.expect(200);
     assert_eq!(opened["status"], "pending");
-    app.link(&short()).await.expect(409);
+    app.link(&short()).await.expect(429);
     app.pay_link(&token).await;
     app.settle().await;
     app.open_link(&token, "").send().await.expect(409);

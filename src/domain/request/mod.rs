@@ -40,6 +40,8 @@ pub struct Request {
     pub created_at: DateTime<Utc>,
     /// Whether a link that pays it hides something from who is not approved; once it does, it stays so.
     pub is_hidden: bool,
+    /// Until when the link that pays it can be paid; `None` for a request that no link pays.
+    pub link_until: Option<DateTime<Utc>>,
 }
 
 /// Who created a request, and from where.

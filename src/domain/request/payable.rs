@@ -93,9 +93,9 @@ impl Request {
     }
 
     /// Whether calldata may be handed out to whoever asks with its id. Errors: why not.
-    pub fn payable_by_id(&self, is_of_secure_payment: bool) -> Result<(), Unpayable> {
+    pub fn payable_by_id(&self) -> Result<(), Unpayable> {
         self.payable()?;
-        match (is_of_secure_payment, self.terms.payee) {
+        match (self.link_until.is_some(), self.terms.payee) {
             (true, _) => Err(Unpayable::OfSecurePayment),
             (false, None) => Err(Unpayable::ForBankAccount),
             (false, Some(_)) => Ok(()),

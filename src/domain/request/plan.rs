@@ -246,6 +246,7 @@ pub fn plan(
         },
         created_at: fresh.now,
         is_hidden: false,
+        link_until: None,
     })
 }
 

@@ -200,6 +200,7 @@ mod tests {
             ledger,
             created_at: DateTime::UNIX_EPOCH,
             is_hidden: false,
+            link_until: None,
         }
     }
 

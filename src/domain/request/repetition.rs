@@ -66,6 +66,7 @@ impl Request {
             },
             created_at: fresh.now,
             is_hidden: false,
+            link_until: None,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{
         },
     },
     flows::{
-        Fault, FlowError, FlowResult,
+        FlowError, FlowResult, beside_others,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
         rates,
         requests::{
@@ -34,25 +34,20 @@ use crate::{
             payers::{in_time, payers},
             places::{Place, holder, in_turns, take},
             planned::{Planned, fees, outlined, planned_at, quoted_pair},
+            room::{self, Room},
         },
     },
     store::{self, Scope},
 };
 use alloy::primitives::U256;
-use anyhow::anyhow;
 use futures_util::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::runtime::Handle;
-use tracing::Span;
 
 /// Questions about rates that are in flight at the same time.
 const IN_FLIGHT: usize = 16;
 
 /// How long a batch waits until those of its platform before it are made.
 const BATCH_WAITS: Duration = Duration::from_secs(1);
-
-/// Payments that are planned on the threads that answer everybody.
-const PLANNED_BESIDE_OTHERS: usize = 20;
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone)]
@@ -137,7 +132,7 @@ struct Prepared {
 ///
 /// Of a request that is there only what is left is paid. Nothing is stored unless the calldata is answered. Errors: every
 /// wrong field at once, also what the client ID of the caller may not ask for, and more payments than fit into one
-/// transaction (400); an unknown request (404); no node that answers (502).
+/// transaction (400); an unknown request (404); as many as a cap allows await payment (429); no node that answers (502).
 /// Source: interface §4.2; rules P.3.6; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
@@ -151,11 +146,15 @@ pub async fn run(
             ctx: ctx.clone(),
             caller: caller.clone(),
             client: client_of(ctx, caller).await?,
+            room: match &input.payments {
+                Payments::New(new) => Some(room::find(ctx, caller, new.len()).await?),
+                Payments::Known(_) => None,
+            },
             input: Arc::new(input),
         };
         for _ in 0..DRAWS_MAX {
             let (due, prepared) = making.decided().await?;
-            match commit(ctx, caller, due, prepared, &making.input, keeper).await {
+            match commit(&making, due, prepared, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(payout) => return Ok(payout),
@@ -184,20 +183,16 @@ struct Making {
     ctx: Ctx,
     caller: PlatformCaller,
     client: Option<ClientId>,
+    /// For requests that are made; those that are there have theirs.
+    room: Option<Room>,
     input: Arc<NewBatch>,
 }
 
 impl Making {
-    /// Gathers and decides. Many payments are milliseconds of work, which a thread of its own does beside those that
-    /// answer everybody.
+    /// Gathers and decides.
     async fn decided(&self) -> FlowResult<(Vec<Due>, Prepared)> {
-        if self.input.payments.count() <= PLANNED_BESIDE_OTHERS {
-            return self.decide().await;
-        }
-        let (making, runtime, span) = (self.clone(), Handle::current(), Span::current());
-        let apart = move || span.in_scope(|| runtime.block_on(making.decide()));
-        let decided = tokio::task::spawn_blocking(apart).await;
-        decided.map_err(|error| Fault(anyhow!(error).context("deciding a batch")))?
+        let making = self.clone();
+        beside_others(self.input.payments.count(), async move { making.decide().await }).await
     }
 
     async fn decide(&self) -> FlowResult<(Vec<Due>, Prepared)> {
@@ -239,6 +234,8 @@ async fn made(
         requests.extend(checks.join(planned.map_err(|refusal| refusal.within(&entry))));
     }
     checks.finish()?;
+    let asked = requests.iter().map(|request| request.terms.asked());
+    of_client.limits.check_sum("requests", asked, &ctx.catalogue)?;
     let due = requests.into_iter().map(|mut request| {
         let fees = fees(ctx, &request, client, fee)?;
         request.ledger.is_listening = true;
@@ -278,16 +275,13 @@ async fn found(
         .into());
     }
     check_networks(requests.iter().map(|request| request.terms.network))?;
-    let of_links =
-        store::secure_payments::requests_of_any(ctx.db.reader(), &requests.iter().collect::<Vec<_>>()).await?;
     let mut checks = Checks::new();
     let network = requests.first().map(|request| request.terms.network);
     let named = network.map(|network| named(ctx, input, network, &mut checks));
     let (payer, fee) = named.unwrap_or_default();
     for (index, request) in requests.iter().enumerate() {
         let entry = format!("requestIds[{index}]");
-        let payable = request.payable_by_id(of_links.contains(&request.row));
-        checks.take(&entry, payable.map_err(Unpayable::in_list));
+        checks.take(&entry, request.payable_by_id().map_err(Unpayable::in_list));
         let right = "a request of another payee than payer";
         check_two_wallets(entry, payer, request.terms.payee, right, &mut checks);
     }
@@ -430,13 +424,12 @@ fn within(error: FlowError, payments: &Payments, index: usize) -> FlowError {
 
 /// Writes the requests, what is handed out for them and the answer, all or nothing.
 async fn commit(
-    ctx: &Ctx,
-    caller: &PlatformCaller,
+    making: &Making,
     due: Vec<Due>,
     prepared: Prepared,
-    input: &NewBatch,
     keeper: &Keeper<'_, BatchPayout>,
 ) -> Result<BatchPayout, InsertError> {
+    let Making { ctx, caller, input, .. } = making;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("create_batch").await?;
     let requests: Vec<&Request> = due.iter().map(|due| &due.request).collect();
@@ -450,6 +443,9 @@ async fn commit(
             let kept = keep(&tx, caller, &handed, now).await;
             kept.map_err(|error| InsertError::Failed(unkept(error, &input.payments)))?;
         }
+    }
+    if let Some(room) = making.room {
+        room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     }
     let payout = BatchPayout {
         network: prepared.network,

@@ -24,6 +24,7 @@ use crate::{
             of_client::{client_of, of_client},
             places::in_turns,
             planned::{Handout, fees, prepared},
+            room::{self, Room},
         },
     },
     store,
@@ -52,8 +53,8 @@ pub struct Payout {
 /// Makes a request and hands out its calldata.
 ///
 /// Without a payer a direct payment asks no node. Nothing is stored unless the calldata is answered. Errors: every wrong
-/// field at once, also what the client ID of the caller may not ask for (400); no node that answers while one is needed
-/// (502). Source: interface §4.2; decisions D38; decisions D49.
+/// field at once, also what the client ID of the caller may not ask for (400); as many as a cap allows await payment (429);
+/// no node that answers while one is needed (502). Source: interface §4.2; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -65,12 +66,13 @@ pub async fn run(
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?.unbound();
         let ctx = &in_turns(ctx, caller, input.request.payment.network);
+        let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let (request, fees) = decide(ctx, &input, &of_client, client.as_ref(), &origin, &fresh(ctx))?;
             let (units, payer) = (request.ledger.expected, request.terms.payer);
             let handout = prepared(ctx, &request, units, fees, (payer, Allowing::Everything)).await?;
             let payout = Payout { request, handout };
-            match commit(ctx, caller, &payout, keeper).await {
+            match commit(ctx, caller, &payout, room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(()) => return Ok(payout),
@@ -113,11 +115,13 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     payout: &Payout,
+    room: Room,
     keeper: &Keeper<'_, Payout>,
 ) -> Result<(), InsertError> {
     let Payout { request, handout } = payout;
     let tx = ctx.db.begin("create_payout").await?;
     store::requests::insert(&tx, request).await?;
     keep_of_new(&tx, caller, &[(request, &handout.planned)], request.created_at).await?;
+    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, payout).await.map_err(InsertError::Failed)
 }

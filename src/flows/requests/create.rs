@@ -17,6 +17,7 @@ use crate::{
         requests::{
             of_client::{client_of, of_client},
             planned::fees,
+            room::{self, Room},
         },
     },
     ports::ids::random,
@@ -29,7 +30,7 @@ pub(in crate::flows) const DRAWS_MAX: usize = 3;
 /// Creates a request.
 ///
 /// Errors: every wrong field at once, also what the client ID of the caller may not ask for, and a fee of the client ID that
-/// a contract would keep (400). Source: interface §4.3; rules P.3.3; decisions D33.
+/// a contract would keep (400); as many as a cap allows await payment (429). Source: interface §4.3; rules P.3.3; decisions D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -40,10 +41,11 @@ pub async fn run(
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
             fees(ctx, &request, client.as_ref(), None)?;
-            match insert(ctx, &request, keeper).await {
+            match insert(ctx, caller, &request, room, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
@@ -93,14 +95,22 @@ impl From<StoreError> for InsertError {
     }
 }
 
-/// Writes the request. Without a key to keep it is one statement, which is a transaction of its own.
-async fn insert(ctx: &Ctx, request: &Request, keeper: &Keeper<'_, Request>) -> Result<(), InsertError> {
-    if !keeper.has_key() {
+/// Writes the request. Without a key to keep, and with nothing to count, it is one statement, which is a transaction of its
+/// own.
+async fn insert(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    request: &Request,
+    room: Room,
+    keeper: &Keeper<'_, Request>,
+) -> Result<(), InsertError> {
+    if !keeper.has_key() && room.is_certain() {
         return Ok(store::requests::insert(ctx.db.writer(), request).await?);
     }
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
     crate::fail_at("create_request", "inserted");
+    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 

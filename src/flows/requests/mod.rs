@@ -12,6 +12,7 @@ pub mod places;
 pub mod planned;
 pub mod read;
 pub mod repeat;
+pub mod room;
 pub mod update;
 
 use crate::{

@@ -59,9 +59,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         return off_ramp::pay::run(ctx, caller, &request, asked).await;
     }
     let currencies = currencies(ctx, &request)?;
-    let of_links = store::secure_payments::requests_of_any(ctx.db.reader(), &[&request]).await?;
-    let is_of_link = of_links.contains(&request.row);
-    let Decided { wallet, units, fees } = decide(ctx, (&request, is_of_link), &currencies, input, client.as_ref())?;
+    let Decided { wallet, units, fees } = decide(ctx, &request, &currencies, input, client.as_ref())?;
     let asking = in_turns(ctx, caller, request.terms.network);
     let handout = prepared(&asking, &request, units, fees, (wallet, Allowing::Everything)).await?;
     let now = ctx.clock.now();
@@ -135,7 +133,7 @@ struct Decided {
 
 fn decide(
     ctx: &Ctx,
-    (request, is_of_link): (&Request, bool),
+    request: &Request,
     currencies: &Currencies<'_>,
     input: &PayInput,
     client: Option<&ClientId>,
@@ -168,7 +166,7 @@ fn decide(
     });
     let fee = of_call(input.fee, terms.network, &ctx.catalogue, &mut checks);
     checks.finish()?;
-    let payable = request.payable_by_id(is_of_link);
+    let payable = request.payable_by_id();
     payable.map_err(|why| Refusal::invalid(why.alone()))?;
     let remaining = ledger.remaining();
     let units = part.unwrap_or(remaining).min(remaining);

@@ -1,8 +1,7 @@
 //! Makes a secure payment by which its creator is paid.
 
 use super::made::{
-    Draft, Made, admit, admit_made, begin, check_gas, expires_at, fee_receivers, named_fee, outlined_all,
-    require_wallet, told,
+    Draft, Made, begin, check_gas, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told,
 };
 use crate::{
     ctx::Ctx,
@@ -18,25 +17,29 @@ use crate::{
         },
         secure_payment::{
             Names, PaymentFlow, SecurePaymentKind,
+            access::AccessPolicy,
             plan::{Choosing, Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
         },
     },
     flows::{
-        FlowResult,
+        FlowResult, beside_others,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
             planned::fees,
+            room::{self, Room},
         },
     },
     store,
 };
+use std::sync::Arc;
 
 /// Makes a secure payment.
 ///
 /// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: nobody whom it
-/// could pay to (400, 403), a policy that a public client ID may not ask for (403), every wrong field at once (400).
+/// could pay to (400, 403), as many requests as a cap allows await payment (429), a policy that a public client ID may not
+/// ask for (403), every wrong field at once (400).
 /// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,
@@ -45,11 +48,8 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
-        match caller.is_public() {
-            // Whoever reads its client ID off a page may ask again and again: what is refused writes nothing.
-            true => admit(ctx, caller).await?,
-            false => require_wallet(caller)?,
-        }
+        require_wallet(caller)?;
+        let room = room::find(ctx, caller, input.items.len()).await?;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
@@ -57,31 +57,20 @@ pub async fn run(
         let destination = destinations.choose(&input.items)?;
         let policy = input.policy.resolved(destination.policy, caller)?;
         let currency = currency(ctx, &destination)?;
-        let limits = of_client.unbound();
+        let making = Making {
+            ctx: ctx.clone(),
+            caller: caller.clone(),
+            input: Arc::new(input),
+            policy,
+            currency,
+            destination,
+            limits: of_client.unbound(),
+            receivers,
+            client,
+        };
         for _ in 0..DRAWS_MAX {
-            let of_client = (&limits, &receivers, client.as_ref());
-            let due = requested(ctx, caller, &input, (&destination, &currency), of_client)?;
-            let kind = match due.len() {
-                1 => SecurePaymentKind::Single,
-                _ => SecurePaymentKind::Batch,
-            };
-            let network = currency.network;
-            let planned = outlined_all(ctx, &due, |index| format!("requests[{index}].amount"))?;
-            if kind == SecurePaymentKind::Batch {
-                check_gas(ctx, network, "requests", &planned)?;
-            }
-            let draft = Draft {
-                flow: PaymentFlow::GetPaid,
-                kind,
-                network,
-                destination: Some(destination.key),
-                creator: None,
-                policy: policy.clone(),
-                about: input.about.clone(),
-                expires_at: expires_at(ctx, input.expires_in),
-                due,
-            };
-            match commit(ctx, caller, (draft, &input.names), keeper).await {
+            let draft = making.decided().await?;
+            match commit(ctx, caller, (draft, &making.input.names), room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -90,6 +79,113 @@ pub async fn run(
         Err(collided())
     })
     .await
+}
+
+/// A secure payment that is being made.
+#[derive(Clone)]
+struct Making {
+    ctx: Ctx,
+    caller: PlatformCaller,
+    input: Arc<NewSecurePayment>,
+    policy: AccessPolicy,
+    destination: Destination,
+    currency: PaymentCurrency,
+    limits: OfClient,
+    receivers: FeeReceivers,
+    client: Option<ClientId>,
+}
+
+impl Making {
+    async fn decided(&self) -> FlowResult<Draft> {
+        let making = self.clone();
+        beside_others(self.input.items.len(), async move { making.decide() }).await
+    }
+
+    fn decide(&self) -> FlowResult<Draft> {
+        let Self {
+            ctx,
+            input,
+            destination,
+            ..
+        } = self;
+        let due = self.requested()?;
+        let kind = match due.len() {
+            1 => SecurePaymentKind::Single,
+            _ => SecurePaymentKind::Batch,
+        };
+        let network = self.currency.network;
+        let planned = outlined_all(ctx, &due, |index| format!("requests[{index}].amount"))?;
+        if kind == SecurePaymentKind::Batch {
+            check_gas(ctx, network, "requests", &planned)?;
+        }
+        Ok(Draft {
+            flow: PaymentFlow::GetPaid,
+            kind,
+            network,
+            destination: Some(destination.key),
+            creator: None,
+            policy: self.policy.clone(),
+            about: input.about.clone(),
+            expires_at: expires_at(ctx, input.expires_in),
+            due,
+        })
+    }
+
+    /// The requests and what is charged on top of each. Errors: every wrong field of every item, or the sum of all (400).
+    fn requested(&self) -> FlowResult<Vec<(Request, Fees)>> {
+        let Self {
+            ctx,
+            input,
+            destination,
+            currency,
+            limits,
+            receivers,
+            ..
+        } = self;
+        let origin = origin(&self.caller);
+        let mut checks = Checks::new();
+        let mut due = Vec::with_capacity(input.items.len());
+        for (index, item) in input.items.iter().enumerate() {
+            let entry = format!("requests[{index}]");
+            let new = NewRequest {
+                payee: Some(destination.key.interop.wallet),
+                payer: None,
+                amount: item.amount.clone(),
+                invoice: currency.currency.clone(),
+                payment: currency.clone(),
+                recurrence: None,
+                is_crypto_to_fiat: false,
+                customer: None,
+                merchant_reference: item.reference.clone().or_else(|| input.about.reference.clone()),
+                original_request_id: None,
+                original_request_reference: None,
+            };
+            let planned = plan(&new, limits, &origin, &fresh(ctx), &ctx.catalogue);
+            let request = checks.join(planned.map_err(|refusal| of_item(refusal, &entry)));
+            let mut named = Checks::new();
+            let fee = item
+                .fee
+                .and_then(|named_by| named_fee(ctx, receivers, named_by.fee, currency.network, &mut named));
+            let is_of_item = item.fee.is_some_and(|fee| fee.is_of_item);
+            checks.join(named.finish().map_err(|refusal| match is_of_item {
+                true => refusal.within(&entry),
+                false => refusal,
+            }));
+            due.push((request, fee));
+        }
+        checks.finish()?;
+        let due: Vec<_> = due
+            .into_iter()
+            .filter_map(|(request, fee)| Some((request?, fee)))
+            .collect();
+        let asked = due.iter().map(|(request, _)| request.terms.asked());
+        limits.limits.check_sum("requests", asked, &ctx.catalogue)?;
+        let charged = due.into_iter().map(|(request, fee)| {
+            let fees = fees(ctx, &request, self.client.as_ref(), fee)?;
+            FlowResult::Ok((request, fees))
+        });
+        charged.collect()
+    }
 }
 
 /// Where a caller may be paid. A client ID that is bound has its destination alone, a person the own one. Without either it
@@ -157,54 +253,6 @@ fn currency(ctx: &Ctx, destination: &Destination) -> Result<PaymentCurrency, Ref
         .map_err(|sentence| Refusal::invalid(format!("The currency of the payment destination {sentence}")))
 }
 
-/// The requests and what is charged on top of each. Errors: every wrong field of every item (400).
-fn requested(
-    ctx: &Ctx,
-    caller: &PlatformCaller,
-    input: &NewSecurePayment,
-    (destination, currency): (&Destination, &PaymentCurrency),
-    (limits, receivers, client): (&OfClient, &FeeReceivers, Option<&ClientId>),
-) -> FlowResult<Vec<(Request, Fees)>> {
-    let origin = origin(caller);
-    let mut checks = Checks::new();
-    let mut due = Vec::with_capacity(input.items.len());
-    for (index, item) in input.items.iter().enumerate() {
-        let entry = format!("requests[{index}]");
-        let new = NewRequest {
-            payee: Some(destination.key.interop.wallet),
-            payer: None,
-            amount: item.amount.clone(),
-            invoice: currency.currency.clone(),
-            payment: currency.clone(),
-            recurrence: None,
-            is_crypto_to_fiat: false,
-            customer: None,
-            merchant_reference: item.reference.clone().or_else(|| input.about.reference.clone()),
-            original_request_id: None,
-            original_request_reference: None,
-        };
-        let planned = plan(&new, limits, &origin, &fresh(ctx), &ctx.catalogue);
-        let request = checks.join(planned.map_err(|refusal| of_item(refusal, &entry)));
-        let mut named = Checks::new();
-        let fee = item
-            .fee
-            .and_then(|named_by| named_fee(ctx, receivers, named_by.fee, currency.network, &mut named));
-        let is_of_item = item.fee.is_some_and(|fee| fee.is_of_item);
-        checks.join(named.finish().map_err(|refusal| match is_of_item {
-            true => refusal.within(&entry),
-            false => refusal,
-        }));
-        due.push((request, fee));
-    }
-    checks.finish()?;
-    let due = due.into_iter().filter_map(|(request, fee)| Some((request?, fee)));
-    let charged = due.map(|(request, fee)| {
-        let fees = fees(ctx, &request, client, fee)?;
-        FlowResult::Ok((request, fees))
-    });
-    charged.collect()
-}
-
 /// A refusal of a request by the members of an item: who is paid in what follows from its destination.
 fn of_item(refusal: Refusal, entry: &str) -> Refusal {
     let fields = refusal.fields.into_iter().map(|error| match error.field.as_str() {
@@ -222,6 +270,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
+    room: Room,
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
@@ -233,7 +282,7 @@ async fn commit(
     crate::fail_at("create_secure_payment", "requests_inserted");
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
     crate::fail_at("create_secure_payment", "inserted");
-    admit_made(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

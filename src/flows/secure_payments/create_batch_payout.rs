@@ -1,6 +1,6 @@
 //! Combines payouts that nobody has paid yet into one secure payment.
 
-use super::made::{Draft, Made, admit_made, check_gas, outlined_all, require_wallet, told};
+use super::made::{Draft, Made, check_gas, outlined_all, require_wallet, told};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -19,6 +19,7 @@ use crate::{
     flows::{
         Fault, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
+        requests::of_client::client_of,
     },
     store::{self, Scope},
 };
@@ -32,7 +33,7 @@ const NOT_FOUND: &str = "must be the token of a payout link of yours that can st
 /// Makes one secure payment of several payouts, which are withdrawn in the same commit; their requests live on in it.
 ///
 /// Errors: one of them is somebody else's, no single payout, paid in part or in full, over, or on another network; the
-/// first of them that ends, ends all (400). Source: interface §4.7; rules P.3.7; rules S.2.
+/// first of them that ends, ends all; they are together more than the client ID of the caller may ask for (400). Source: interface §4.7; rules P.3.7; rules S.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -43,6 +44,7 @@ pub async fn run(
     let tokens: Vec<SecurePaymentToken> = tokens.iter().cloned().map(SecurePaymentToken).collect();
     idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
         require_wallet(caller)?;
+        let client = client_of(ctx, caller).await?;
         let tx = ctx.db.begin("combine_secure_payments").await?;
         // Whoever changes requests too locks them before the links: what one of these hides is hidden of all from now on.
         store::secure_payments::lock_requests(&tx, &Scope::from(caller), &tokens).await?;
@@ -57,6 +59,10 @@ pub async fn run(
         let ids: Vec<String> = items.map(|item| item.request_id.0.clone()).collect();
         let known = store::requests::find_all(&tx, &owner, &ids).await?;
         let due = due(&originals, known)?;
+        if let Some(client) = &client {
+            let asked = due.iter().map(|(request, _)| request.terms.asked());
+            client.limits.check_sum("tokens", asked, &ctx.catalogue)?;
+        }
         let first = originals
             .first()
             .ok_or_else(|| Refusal::field("tokens", "must have at least 2 items"))?;
@@ -93,8 +99,8 @@ pub async fn run(
         }
         store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
         crate::fail_at("combine_secure_payments", "inserted");
-        // Those that were just ended have made room.
-        admit_made(ctx, &tx, caller).await?;
+        let rows: Vec<_> = opened.payment.items.iter().map(|item| &item.request).collect();
+        store::requests::set_link_until(&tx, &caller.platform, &rows, opened.payment.expires_at).await?;
         let made = told(ctx, opened);
         keeper.commit(tx, &made).await?;
         Ok(made)

@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, admit, admit_made, begin, expires_at, fee_receivers, named_fee, outlined_all, told},
+    made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told},
     screen,
 };
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
             planned::fees,
+            room::{self, Room},
         },
     },
     store,
@@ -52,7 +53,8 @@ pub async fn run(
     call: Repeatable<Made>,
 ) -> FlowResult<Answer<Made>> {
     idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
-        admit(ctx, caller).await?;
+        require_wallet(caller)?;
+        let room = room::find(ctx, caller, 1).await?;
         let network = input.currency.network;
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
@@ -95,7 +97,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, (draft, &input.names), screened.as_ref(), keeper).await {
+            match commit(ctx, caller, (draft, &input.names), (screened.as_ref(), room), keeper).await {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -159,7 +161,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
-    screened: Option<&Screening>,
+    (screened, room): (Option<&Screening>, Room),
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let mut opened = draft.made(ctx, caller);
@@ -200,7 +202,7 @@ async fn commit(
         tx.commit().await?;
         return Err(InsertError::Failed(Refusal::forbidden(RECIPIENT_REJECTED).into()));
     }
-    admit_made(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

@@ -29,7 +29,7 @@ use crate::{
             planned::{Planned, outlined},
         },
     },
-    store::{self, Scope, Sealing, StoreError, Tx},
+    store::{self, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use std::{collections::BTreeMap, time::Duration};
@@ -94,6 +94,7 @@ impl Draft {
         let is_hidden = payment.policy.hides_anything();
         let requests = self.due.into_iter().map(|(mut request, fees)| {
             request.is_hidden |= is_hidden;
+            request.link_until = Some(payment.expires_at);
             // Payments are held to the fees of the link, also without calldata of the service.
             request.terms.price.fees = Fees {
                 is_own: fees.platform.is_some(),
@@ -140,20 +141,6 @@ pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
     }
 }
 
-/// Checks that a caller may make one more, as it is at this moment, before anything is asked or written for it, and waits
-/// for nobody; [`admit_made`] decides. Errors: an account without a wallet (403); a cap is reached (409).
-pub(super) async fn admit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
-    require_wallet(caller)?;
-    let reader = ctx.db.reader();
-    if caller.is_public() {
-        ctx.caps
-            .admit_public_secure_payments(open_of_client(ctx, reader, caller).await? + 1)?;
-    }
-    Ok(ctx
-        .caps
-        .admit_secure_payments(open_of_platform(ctx, reader, caller).await? + 1)?)
-}
-
 /// Begins the transaction of a caller that makes one. Those of public client IDs are few at a time: all that wait for their
 /// turn have a connection each, which the platform itself needs. Errors: it takes too long until others have made theirs
 /// (429).
@@ -168,45 +155,6 @@ pub(super) async fn begin(ctx: &Ctx, caller: &PlatformCaller, name: &'static str
         false => None,
     };
     Ok((place, ctx.db.begin(name).await?))
-}
-
-/// Checks that what was made in a transaction is not too much, one after the other for each public client ID, and for the
-/// platform itself. Call it when all else is written, so that nobody waits for long.
-///
-/// The platform never waits for its public client IDs, which strangers use: its cap may be passed by what is being made with
-/// those at the same moment. Errors: a cap is passed (409).
-pub(super) async fn admit_made(ctx: &Ctx, tx: &Tx, caller: &PlatformCaller) -> FlowResult<()> {
-    if caller.is_public() {
-        ctx.caps
-            .admit_secure_payments(open_of_platform(ctx, tx, caller).await?)?;
-        store::secure_payments::take_turn(tx, &Scope::from(caller)).await?;
-        return Ok(ctx
-            .caps
-            .admit_public_secure_payments(open_of_client(ctx, tx, caller).await?)?);
-    }
-    store::secure_payments::take_turn(tx, &whole_platform(caller)).await?;
-    Ok(ctx
-        .caps
-        .admit_secure_payments(open_of_platform(ctx, tx, caller).await?)?)
-}
-
-/// How many of the platform of a caller can be paid; what is beyond the cap is not counted.
-async fn open_of_platform(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> Result<u64, StoreError> {
-    let up_to = ctx.caps.secure_payments + 1;
-    store::secure_payments::count_open(conn, &whole_platform(caller), ctx.clock.now(), up_to).await
-}
-
-/// The same of its client ID.
-async fn open_of_client(ctx: &Ctx, conn: &impl Sealing, caller: &PlatformCaller) -> Result<u64, StoreError> {
-    let up_to = ctx.caps.public_secure_payments + 1;
-    store::secure_payments::count_open(conn, &Scope::from(caller), ctx.clock.now(), up_to).await
-}
-
-fn whole_platform(caller: &PlatformCaller) -> Scope {
-    Scope {
-        client: None,
-        ..Scope::from(caller)
-    }
 }
 
 /// Who may get the fees that a caller names. A link with them is the platform's to whoever pays it, and everybody may hold

@@ -6,6 +6,10 @@ use crate::{
     flows::FlowResult,
     store::{self, Scope},
 };
+use chrono::{DateTime, Utc};
+
+/// Until when a link can be paid that is withdrawn.
+const NEVER: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
 /// Withdraws a secure payment of the caller's platform; again, nothing changes. Its requests stay, and money that arrives
 /// all the same is credited to them.
@@ -17,8 +21,9 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
         client: None,
     };
     let tx = ctx.db.begin("withdraw_secure_payment").await?;
-    let token = SecurePaymentToken(token.to_owned());
-    let mut locked = store::secure_payments::lock_all(&tx, &whole_platform, &[token]).await?;
+    let tokens = [SecurePaymentToken(token.to_owned())];
+    store::secure_payments::lock_requests(&tx, &whole_platform, &tokens).await?;
+    let mut locked = store::secure_payments::lock_all(&tx, &whole_platform, &tokens).await?;
     let payment = locked
         .pop()
         .ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
@@ -28,6 +33,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     }
     let withdrawn = SecurePayment { status, ..payment };
     store::secure_payments::set_status(&tx, &withdrawn).await?;
+    let rows: Vec<_> = withdrawn.items.iter().map(|item| &item.request).collect();
+    store::requests::set_link_until(&tx, &caller.platform, &rows, NEVER).await?;
     tx.commit().await?;
     Ok(withdrawn)
 }

@@ -77,6 +77,7 @@ pub fn request(owner: &str, number: u64) -> Request {
         ledger: Ledger::new(U256::from(1_000)),
         created_at: at(i64::try_from(number).unwrap()),
         is_hidden: false,
+        link_until: None,
     }
 }
 
