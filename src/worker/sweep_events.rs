@@ -1,6 +1,7 @@
 //! Keeps the event log as long as the settings say, sessions as long as they last, answers of repeatable calls for their
-//! day, what was set aside for a while after it was settled, rates as long as a payment may need them, and recurring
-//! payments and secure payments open as long as their payers may sign or pay them.
+//! day, what was set aside for a while after it was settled, rates as long as a payment may need them, recurring payments
+//! and secure payments open as long as their payers may sign or pay them, and secure payments that nobody paid for a while
+//! after that.
 
 use super::pace::Pace;
 use crate::{
@@ -29,5 +30,6 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
         PACE.keep_batches(own, "removing old rates", rates::sweep::run),
         PACE.keep_batches(own, "ending unsigned recurring payments", schedules::lapse::run),
         PACE.keep_batches(own, "ending secure payments", secure_payments::expire::run),
+        PACE.keep_batches(own, "removing old secure payments", secure_payments::forget::run),
     );
 }

@@ -49,6 +49,7 @@ mod health;
 mod hosted_api;
 mod idempotency;
 mod late_answers;
+mod items;
 mod leaders;
 mod links;
 mod links_access;

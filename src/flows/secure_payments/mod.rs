@@ -9,6 +9,7 @@ pub mod create_batch_payout;
 pub mod create_payout;
 pub mod expire;
 pub mod find;
+pub mod forget;
 mod made;
 pub mod open;
 pub mod opened;

@@ -1,0 +1,303 @@
+//! Calls that ask for several payments: how many items may come, how many may be open, what they may ask for together, and
+//! what of them is kept.
+
+use crate::support::{
+    Answer, TestApp,
+    app::{forged, settings},
+    chain::PAYER,
+    links::{link_of, payout_of, token_of},
+    receiver::Receiver,
+    requests::fau,
+    screening::rows,
+};
+use futures_util::future::join_all;
+use poem::http::Method;
+use prs::{
+    flows::secure_payments::{expire, forget},
+    settings::{ChainSettings, Settings},
+};
+use serde_json::{Value, json};
+
+const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Settings with a network whose node is down, and what a test changes about them.
+fn changed(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = settings();
+    let chain = ChainSettings {
+        rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
+        ..ChainSettings::default()
+    };
+    settings.chains.insert("sepolia".to_owned(), chain);
+    change(&mut settings);
+    settings
+}
+
+async fn capped(change: impl FnOnce(&mut Settings)) -> TestApp {
+    let app = TestApp::with(changed(change), None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    app
+}
+
+async fn batch(app: &TestApp, body: &Value) -> Answer {
+    app.post("/v2/payouts/batch").with_key().json(body).send().await
+}
+
+fn link_with(items: usize) -> Value {
+    link_of(&vec!["1"; items])
+}
+
+/// Makes a link or a request with the public client ID.
+async fn by_page(app: &TestApp, path: &str, body: &Value) -> Answer {
+    forged(app, Method::POST, path).json(body).send().await
+}
+
+fn refused_for(answer: &Answer) -> (u16, Option<&str>) {
+    (answer.status, answer.header("retry-after"))
+}
+
+#[tokio::test]
+async fn items_of_links_are_counted_apart_from_calls() {
+    let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
+    let app = TestApp::limited(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let largest = link_with(200);
+    by_page(&app, "/v2/secure-payments", &largest).await.expect(201);
+    let refused = by_page(&app, "/v2/secure-payments", &largest).await;
+    assert_eq!(refused_for(&refused), (429, Some("20")), "{}", refused.text);
+    let message = refused.json()["message"].to_string();
+    assert!(
+        message.contains("200 items") && message.contains("600 a minute") && message.contains("200 at once"),
+        "{message}"
+    );
+    assert_eq!(refused.header("ratelimit-limit"), Some("600"));
+    // A call is refused whole, single ones go on, and other credentials have items of their own.
+    assert_eq!(by_page(&app, "/v2/secure-payments", &link_with(2)).await.status, 429);
+    by_page(&app, "/v2/secure-payments", &link_with(1)).await.expect(201);
+    by_page(&app, "/v2/request", &fau("1")).await.expect(201);
+    app.link(&largest).await.expect(201);
+    app.advance_ms(19_000);
+    assert_eq!(by_page(&app, "/v2/secure-payments", &largest).await.status, 429);
+    app.advance_ms(1_000);
+    by_page(&app, "/v2/secure-payments", &largest).await.expect(201);
+    assert_eq!(rows(&app, "requests").await, 602);
+}
+
+#[tokio::test]
+async fn batches_links_and_combinations_share_the_items_of_a_credential() {
+    let mut settings = settings();
+    settings.rate_limits.factor_outside_production = 1;
+    let (settings, chain) = TestApp::local_chain(settings, 1).await;
+    let app = TestApp::limited(settings, Some(chain)).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        tokens.push(token_of(&app.payout_link(&payout_of(OTHER, "1")).await.expect(201)));
+    }
+    let combine = async || {
+        let call = app.post("/v2/secure-payments/batch-payouts").with_key();
+        call.json(&json!({ "tokens": tokens })).send().await
+    };
+    let made = batch(&app, &json!({ "requests": vec![fau("1"); 100] }))
+        .await
+        .expect(201);
+    let known = |count: usize| json!({ "requestIds": made["requestIds"].as_array().expect("ids")[..count] });
+    batch(&app, &known(99)).await.expect(201);
+    // One item is left of 200.
+    let answers = [
+        batch(&app, &json!({ "requests": vec![fau("1"); 2] })).await,
+        batch(&app, &known(2)).await,
+        app.link(&link_with(2)).await,
+        combine().await,
+    ];
+    for answer in &answers {
+        assert_eq!(refused_for(answer), (429, Some("1")), "{}", answer.text);
+    }
+    app.advance_ms(100);
+    combine().await.expect(201);
+    assert_eq!(app.link(&link_with(2)).await.status, 429);
+}
+
+#[tokio::test]
+async fn credentials_of_a_platform_share_four_times_the_items_of_one() {
+    let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
+    let app = TestApp::limited(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut statuses = Vec::new();
+    for _ in 0..5 {
+        let key = prs::flows::keys::create(&app.ctx, &app.platform, None)
+            .await
+            .expect("a key");
+        let call = app.post("/v2/secure-payments").header("x-api-key", key.key.reveal());
+        statuses.push(call.json(&link_with(200)).send().await.status);
+    }
+    assert_eq!(statuses, [201, 201, 201, 201, 429]);
+}
+
+#[tokio::test]
+async fn items_and_requests_that_await_payment_are_capped_together() {
+    let app = capped(|settings| {
+        settings.caps.public_open_requests = 10;
+        settings.caps.open_requests = 15;
+    })
+    .await;
+    let link = by_page(&app, "/v2/secure-payments", &link_with(8)).await.expect(201);
+    let single = by_page(&app, "/v2/request", &fau("1")).await.expect(201);
+    let refused = by_page(&app, "/v2/secure-payments", &link_with(2)).await;
+    assert_eq!(refused_for(&refused), (429, Some("60")), "{}", refused.text);
+    let message = refused.json()["message"].to_string();
+    for part in ["caps.public_open_requests", "10 ", "cancel", "withdraw"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    by_page(&app, "/v2/secure-payments", &link_with(1)).await.expect(201);
+    assert_eq!(by_page(&app, "/v2/request", &fau("1")).await.status, 429);
+    // The platform has five left, whatever makes them.
+    app.link(&link_with(4)).await.expect(201);
+    app.payout_link(&payout_of(OTHER, "1")).await.expect(201);
+    for answer in [
+        app.link(&link_with(1)).await,
+        app.payout_link(&payout_of(OTHER, "1")).await,
+        app.post("/v2/request").with_key().json(&fau("1")).send().await,
+        app.post("/v2/payouts").with_key().json(&fau("1")).send().await,
+    ] {
+        assert_eq!(refused_for(&answer), (429, Some("60")), "{}", answer.text);
+        assert!(answer.text.contains("caps.open_requests"), "{}", answer.text);
+    }
+    // Cancelling and withdrawing make room, and so does the end of a link.
+    let id = single["requestId"].as_str().expect("an id");
+    let cancelled = app.post(&format!("/v2/request/{id}/cancel")).with_key();
+    cancelled.send().await.expect(200);
+    let token = token_of(&link);
+    let withdrawn = app.post(&format!("/v2/secure-payments/{token}/withdraw")).with_key();
+    withdrawn.send().await.expect(200);
+    by_page(&app, "/v2/secure-payments", &link_with(8)).await.expect(201);
+    assert_eq!(app.link(&link_with(2)).await.status, 429);
+    app.advance_ms(8 * DAY_MS);
+    by_page(&app, "/v2/secure-payments", &link_with(9)).await.expect(201);
+}
+
+#[tokio::test]
+async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
+    let app = capped(|settings| {
+        settings.caps.public_open_requests = 20;
+        settings.caps.open_requests = 50;
+    })
+    .await;
+    let made = |answers: &[Answer]| {
+        assert!(
+            answers.iter().all(|answer| matches!(answer.status, 201 | 429)),
+            "{answers:?}"
+        );
+        answers.iter().filter(|answer| answer.status == 201).count()
+    };
+    let single = fau("1");
+    let by_strangers = (0..50).map(|_| by_page(&app, "/v2/request", &single));
+    assert_eq!(made(&join_all(by_strangers).await), 20);
+    let three = link_with(3);
+    let by_key = (0..50).map(|_| app.link(&three));
+    assert_eq!(made(&join_all(by_key).await), 10);
+    assert_eq!(rows(&app, "requests WHERE status = 'pending'").await, 50);
+}
+
+#[tokio::test]
+async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let client = app
+        .shop_client(&json!({ "maxAmount": { "amount": "100", "currency": "FAU-sepolia" } }))
+        .await;
+    let by_client = async |path: &str, body: &Value| {
+        let call = app
+            .post(path)
+            .header("x-client-id", client["clientId"].as_str().expect("text"));
+        call.header("origin", "https://shop.example.com")
+            .json(body)
+            .send()
+            .await
+    };
+    let batch_of =
+        |amounts: &[&str]| json!({ "requests": amounts.iter().map(|amount| fau(amount)).collect::<Vec<_>>() });
+    by_client("/v2/secure-payments", &link_of(&["60", "40"]))
+        .await
+        .expect(201);
+    by_client("/v2/payouts/batch", &batch_of(&["60", "40"]))
+        .await
+        .expect(201);
+    for (path, body) in [
+        ("/v2/secure-payments", link_of(&["60", "40.000000000000000001"])),
+        ("/v2/payouts/batch", batch_of(&["60", "40.000000000000000001"])),
+    ] {
+        let refused = by_client(path, &body).await;
+        assert_eq!(
+            (refused.status, refused.wrong_fields()),
+            (400, vec!["requests".to_owned()]),
+            "{path}"
+        );
+        let says = "must be at most 100 FAU-sepolia together with this client ID: these are 100.000000000000000001";
+        assert!(refused.text.contains(says), "{}", refused.text);
+    }
+}
+
+/// What the request of a link became: state, what is left, what waits in the quarantine, and the kinds of events.
+async fn became(app: &TestApp, request: &Value) -> (Value, i64) {
+    let read = app.read_request(request.as_str().expect("an id")).await;
+    (read["status"].clone(), rows(app, "chain_quarantine").await)
+}
+
+#[tokio::test]
+async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let receiver = Receiver::start().await;
+    let endpoint = app.post("/v1/webhook").with_key();
+    endpoint
+        .json(&json!({ "url": receiver.url() }))
+        .send()
+        .await
+        .expect(201);
+    let mut body = link_of(&["1", "2"]);
+    body["payerIdentifier"] = json!("Ada Lovelace");
+    body["expiresIn"] = json!(600);
+    let (unswept, swept) = (app.link(&body).await.expect(201), app.link(&body).await.expect(201));
+    let payer = app.account(PAYER);
+    let calldata = [
+        app.calldata_of(&token_of(&unswept), Some(&payer)).await.expect(200),
+        app.calldata_of(&token_of(&swept), Some(&payer)).await.expect(200),
+    ];
+    // Expired and not swept.
+    app.advance_ms(DAY_MS);
+    expire::run(&app.ctx).await.expect("a sweep");
+    app.send_calldata(&calldata[0]).await;
+    app.settle().await;
+    let expected = became(&app, &unswept["requestIds"][0]).await;
+    assert_eq!(expected, (json!("paid"), 0));
+    // Expired for 91 days.
+    app.advance_ms(88 * DAY_MS);
+    assert!(!forget::run(&app.ctx).await.expect("a sweep"));
+    assert_eq!(rows(&app, "secure_payments").await, 2, "not before its days are over");
+    app.advance_ms(2 * DAY_MS);
+    assert!(!forget::run(&app.ctx).await.expect("a sweep"));
+    for (table, left) in [("secure_payments", 1), ("secure_payment_items", 2), ("requests", 4)] {
+        assert_eq!(rows(&app, table).await, left, "{table}");
+    }
+    let token = token_of(&swept);
+    let gone = app.open_link(&token, "").send().await;
+    assert_eq!(gone.expect(404)["message"], "Secure payment not found");
+    assert_eq!(app.get(&format!("/pay/{token}")).send().await.status, 404);
+    // Its requests still belong to a link: nobody gets calldata by their ids.
+    let id = swept["requestIds"][0].as_str().expect("an id");
+    let by_id = app.get(&format!("/v2/request/{id}/pay")).with_key().send().await;
+    assert!(
+        by_id.expect(400)["message"]
+            .to_string()
+            .contains("belongs to a secure payment")
+    );
+    app.send_calldata(&calldata[1]).await;
+    app.settle().await;
+    for request in swept["requestIds"].as_array().expect("ids") {
+        assert_eq!(became(&app, request).await, expected);
+    }
+    let told = rows(&app, "events WHERE kind = 'payment.confirmed'").await;
+    assert_eq!(told, 4, "each request is told as paid");
+}
