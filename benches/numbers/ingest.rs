@@ -220,6 +220,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             schedule: None,
         },
         is_hidden: false,
+        link_until: None,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
     })

@@ -10,10 +10,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use prs::{
     boot,
-    domain::caller::{Credential, PlatformCaller},
+    domain::{
+        address::Address,
+        caller::{Credential, Person, PlatformCaller},
+        ids::{PlatformId, SessionId},
+        network::Network,
+    },
     flows::{
         self,
         client_ids::create::NewClientId,
+        destinations::NewDestination,
         idempotency::{Answer, Repeatable},
     },
     settings::Settings,
@@ -24,6 +30,9 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// A process that is not ready by then never will be.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// More requests than are ever left open.
+const UNREACHED_OPEN: u64 = 10_000_000;
 
 /// Part of the log that is shown when the service does not start.
 const LOG_LINES_SHOWN: usize = 10;
@@ -143,6 +152,8 @@ pub(crate) fn settings(database_url: String) -> anyhow::Result<Settings> {
     let mut settings = Settings::development(free_address()?);
     settings.database.url = database_url;
     settings.rate_limits.enabled = false;
+    settings.caps.open_requests = UNREACHED_OPEN;
+    settings.caps.public_open_requests = UNREACHED_OPEN;
     settings.secrets.master_key = Some("5e".repeat(32));
     Ok(settings)
 }
@@ -153,6 +164,7 @@ pub(crate) struct Tenant {
     pub(crate) api_key: String,
     /// Client ID of a backend.
     pub(crate) client_id: String,
+    platform: PlatformId,
 }
 
 /// Brings the schema up to date and makes a tenant.
@@ -178,5 +190,46 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     Ok(Tenant {
         api_key: new.key.reveal().to_owned(),
         client_id: client.client_id,
+        platform: caller.platform,
     })
+}
+
+/// Gives a tenant a wallet that is paid in the test token of Sepolia, and a client ID for pages of an origin.
+pub(crate) async fn seed_page(
+    settings: &Settings,
+    tenant: &Tenant,
+    wallet: &str,
+    origin: &str,
+) -> anyhow::Result<String> {
+    let db = boot::open_database(settings).await?;
+    let ctx = boot::context(settings, db.clone())?;
+    let wallet = Address::parse(wallet)?;
+    let tx = db.begin("a wallet").await?;
+    prs::store::accounts::bind_wallet(&tx, &wallet, &tenant.platform, ctx.clock.now()).await?;
+    tx.commit().await?;
+    let owner = PlatformCaller {
+        platform: tenant.platform.clone(),
+        credential: Credential::Session {
+            id: SessionId("bench".to_owned()),
+            person: Person::Wallet(wallet),
+        },
+    };
+    let token = ctx.catalogue.find("FAU-sepolia").context("the test token")?;
+    let input = NewDestination {
+        token: token.address.clone(),
+        chain_id: Network::Sepolia.chain_id(),
+        policy: None,
+    };
+    flows::destinations::create::run(&ctx, &owner, &input, Repeatable::unkeyed()).await?;
+    let input = NewClientId {
+        label: "Page".to_owned(),
+        allowed_domains: vec![origin.to_owned()],
+        ..NewClientId::default()
+    };
+    let made = flows::client_ids::create::run(&ctx, &owner, &input, Repeatable::unkeyed()).await?;
+    let Answer::Fresh(client) = made else {
+        return Err(anyhow!("a client ID that was just asked for existed before"));
+    };
+    db.close().await?;
+    Ok(client.client_id)
 }

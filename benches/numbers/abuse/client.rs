@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) seconds: f64,
     pub(super) api_key: String,
     pub(super) client_id: String,
+    /// A client ID for pages of [`super::things::PAGE`].
+    pub(super) page_client_id: String,
     /// A request of the client ID.
     pub(super) request: String,
     /// A wallet that could pay it.

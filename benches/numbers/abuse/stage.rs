@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::client::{Manners, Plan};
-use super::things::{Caller, Thing, order};
+use super::things::{Caller, PAGE, Thing, order};
 use crate::database::BenchDatabase;
 use crate::service::{self, Running};
 
@@ -56,8 +56,12 @@ impl Stage {
         settings.rate_limits.default_per_minute = UNREACHED_PER_MINUTE;
         let section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
         settings.chains.insert(Network::Sepolia.id().to_owned(), section);
-        let (modest, greedy) = runtime
-            .block_on(async { anyhow::Ok((service::seed(&settings).await?, service::seed(&settings).await?)) })?;
+        let payee = chain.accounts()[4].address.to_string();
+        let (modest, greedy, page) = runtime.block_on(async {
+            let (modest, greedy) = (service::seed(&settings).await?, service::seed(&settings).await?);
+            let page = service::seed_page(&settings, &greedy, &payee, PAGE).await?;
+            anyhow::Ok((modest, greedy, page))
+        })?;
         let service = Running::serve(&settings, "all", folder.path())?;
         let plan = |manners, tenant: service::Tenant| Plan {
             thing,
@@ -66,6 +70,7 @@ impl Stage {
             seconds: 0.0,
             api_key: tenant.api_key,
             client_id: tenant.client_id,
+            page_client_id: String::new(),
             request: String::new(),
             payer: chain.accounts()[3].address.to_string(),
             gas_burner: String::new(),
@@ -74,6 +79,7 @@ impl Stage {
         };
         let mut modest = plan(Manners::Modest, modest);
         let mut greedy = plan(Manners::Greedy, greedy);
+        greedy.page_client_id = page;
         runtime.block_on(seed(thing, &chain, &mut modest, &mut greedy))?;
         Ok(Self {
             runtime,
@@ -131,7 +137,7 @@ async fn seed(thing: Thing, chain: &Devnet, modest: &mut Plan, greedy: &mut Plan
                 .expect(&caller.post("/v1/auth/register", &[], &body), 201)
                 .await?;
         }
-        Thing::Connections | Thing::Streams | Thing::LogWriter | Thing::DatabaseWriter => {}
+        Thing::Connections | Thing::Streams | Thing::LogWriter | Thing::DatabaseWriter | Thing::Items => {}
     }
     Ok(())
 }

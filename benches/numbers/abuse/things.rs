@@ -19,6 +19,12 @@ pub(super) const MODEST_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Addresses that the greedy client calls from, where one address alone is bound anyway.
 const GREEDY_ADDRESSES: u8 = 40;
 
+/// The page whose client ID the greedy tenant uses.
+pub(super) const PAGE: &str = "https://shop.example.com";
+
+/// As many items as one link may have.
+const ITEMS: usize = 200;
+
 /// Something that all tenants share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Thing {
@@ -29,6 +35,7 @@ pub(super) enum Thing {
     NodeCalls,
     PasswordTries,
     DatabaseWriter,
+    Items,
 }
 
 impl Thing {
@@ -41,6 +48,7 @@ impl Thing {
             Self::NodeCalls => "node calls",
             Self::PasswordTries => "password tries",
             Self::DatabaseWriter => "database writer",
+            Self::Items => "links of 200 items",
         }
     }
 
@@ -54,6 +62,7 @@ impl Thing {
             Self::NodeCalls => (10.0, 10.0),
             Self::PasswordTries => (1.5, 20.0),
             Self::DatabaseWriter => (20.0, 150.0),
+            Self::Items => (20.0, 4.0),
         };
         match manners {
             Manners::Modest => modest,
@@ -142,7 +151,14 @@ impl Thing {
                 let body = json!({ "email": format!("guess-{number}@example.com"), "password": "a wrong one" });
                 caller.send(&caller.post("/v1/auth/login", &[], &body)).await?;
             }
-            (Self::DatabaseWriter, _) => {
+            (Self::Items, Manners::Greedy) => {
+                let credential = [("x-client-id", plan.page_client_id.as_str()), ("origin", PAGE)];
+                let link = json!({ "requests": vec![json!({ "amount": "1" }); ITEMS] });
+                caller
+                    .send(&caller.post("/v2/secure-payments", &credential, &link))
+                    .await?;
+            }
+            (Self::DatabaseWriter, _) | (Self::Items, Manners::Modest) => {
                 let call = caller.post("/v2/request", &[("x-client-id", &plan.client_id)], &order());
                 caller.expect(&call, 201).await?;
             }
@@ -179,7 +195,7 @@ impl Caller<'_> {
     }
 
     async fn connect(&self) -> anyhow::Result<TcpStream> {
-        let is_bound = !matches!(self.plan.thing, Thing::NodeCalls | Thing::PasswordTries);
+        let is_bound = !matches!(self.plan.thing, Thing::NodeCalls | Thing::PasswordTries | Thing::Items);
         let address = match self.plan.manners {
             Manners::Modest => MODEST_ADDRESS,
             Manners::Greedy if is_bound => Ipv4Addr::new(127, 0, 0, 3),
