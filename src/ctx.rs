@@ -118,8 +118,8 @@ pub struct Ctx {
     pub batches: Arc<Places>,
     /// Requests that may be made before those that await payment are counted again, by whose they are.
     pub headroom: Arc<Mutex<LruCache<Scope, Headroom>>>,
-    /// Places for secure payments that are made with public client IDs.
-    pub public_links: Arc<Places>,
+    /// Places for secure payments that are made with public client IDs, and for all requests that are counted.
+    pub counted_requests: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.
     pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
     /// Places for wallets that are screened.

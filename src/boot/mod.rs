@@ -69,10 +69,10 @@ const BATCHES_MAX: usize = 8;
 /// Those of one holder: a second one could only wait for the first one's rows.
 const BATCHES_OF_ONE: usize = 1;
 
-/// Links that are made with public client IDs at the same time, and those of one platform: each takes a connection of the
-/// database, which has more of them, and those of one client ID are counted one after the other.
-const PUBLIC_LINKS_MAX: usize = 6;
-const PUBLIC_LINKS_OF_ONE: usize = 2;
+/// Links of public client IDs and counted requests that are made at the same time, and those of one holder: each takes a
+/// connection of the database, which has more of them, and those of one client ID are counted one after the other.
+const COUNTED_REQUESTS_MAX: usize = 6;
+const COUNTED_REQUESTS_OF_ONE: usize = 2;
 
 /// Questions to a network that callers wait for, in flight at the same time.
 const QUESTIONS_MAX: usize = 32;
@@ -344,7 +344,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         answering: Arc::default(),
         batches: places(BATCHES_MAX, BATCHES_OF_ONE),
         headroom: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
-        public_links: places(PUBLIC_LINKS_MAX, PUBLIC_LINKS_OF_ONE),
+        counted_requests: places(COUNTED_REQUESTS_MAX, COUNTED_REQUESTS_OF_ONE),
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
         off_ramp_calls: places(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),

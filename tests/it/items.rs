@@ -191,12 +191,27 @@ async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
         );
         answers.iter().filter(|answer| answer.status == 201).count()
     };
+    // A call that has to wait for too long is a 429 too, so they come again until none is made.
     let single = fau("1");
-    let by_strangers = (0..50).map(|_| by_page(&app, "/v2/request", &single));
-    assert_eq!(made(&join_all(by_strangers).await), 20);
+    let mut by_strangers = 0;
+    loop {
+        let wave = (0..50).map(|_| by_page(&app, "/v2/request", &single));
+        match made(&join_all(wave).await) {
+            0 => break,
+            more => by_strangers += more,
+        }
+    }
+    assert_eq!(by_strangers, 20);
     let three = link_with(3);
-    let by_key = (0..50).map(|_| app.link(&three));
-    assert_eq!(made(&join_all(by_key).await), 10);
+    let mut by_key = 0;
+    loop {
+        let wave = (0..50).map(|_| app.link(&three));
+        match made(&join_all(wave).await) {
+            0 => break,
+            more => by_key += more,
+        }
+    }
+    assert_eq!(by_key, 10);
     assert_eq!(rows(&app, "requests WHERE status = 'pending'").await, 50);
 }
 

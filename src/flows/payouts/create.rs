@@ -119,6 +119,7 @@ async fn commit(
     keeper: &Keeper<'_, Payout>,
 ) -> Result<(), InsertError> {
     let Payout { request, handout } = payout;
+    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_payout").await?;
     store::requests::insert(&tx, request).await?;
     keep_of_new(&tx, caller, &[(request, &handout.planned)], request.created_at).await?;

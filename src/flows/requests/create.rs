@@ -107,6 +107,7 @@ async fn insert(
     if !keeper.has_key() && room.is_certain() {
         return Ok(store::requests::insert(ctx.db.writer(), request).await?);
     }
+    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
     crate::fail_at("create_request", "inserted");

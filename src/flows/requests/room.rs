@@ -5,12 +5,18 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         caps::{Caps, Headroom},
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
     },
-    flows::FlowResult,
+    flows::{
+        FlowResult,
+        requests::places::{Place, holder, take},
+    },
     store::{self, Scope, Sealing, Tx},
 };
-use std::sync::PoisonError;
+use std::{sync::PoisonError, time::Duration};
+
+/// How long a call waits until others of its platform have made theirs.
+const WAITS: Duration = Duration::from_millis(1_500);
 
 /// Room for the requests of one call.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +53,14 @@ impl Room {
         self.is_certain
     }
 
+    /// A place for a transaction that counts. Errors: like [`place`].
+    pub async fn place(self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Place>> {
+        match self.is_certain {
+            true => Ok(None),
+            false => place(ctx, caller).await.map(Some),
+        }
+    }
+
     /// Checks in the transaction that made the requests that they are not too many, where that is not certain: one call
     /// after the other for each public client ID, and for the platform itself. Call it when all else is written, so that
     /// others wait for a short time only.
@@ -66,6 +80,14 @@ impl Room {
         store::requests::take_turn(tx, &client.scope).await?;
         client.check(ctx, tx).await
     }
+}
+
+/// Waits for a place to make what is counted: all that wait for their turn have a connection each, which others need. Errors:
+/// it takes too long until those before have made theirs (429).
+pub async fn place(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Place> {
+    let place = take(&ctx.counted_requests, &holder(caller), WAITS).await;
+    let sentence = "Many requests and links are being made for this platform; try again";
+    Ok(place.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))?)
 }
 
 /// Whose requests are counted, and how many there may be.

@@ -254,6 +254,7 @@ async fn commit(
         failures: 0,
         created_at: request.created_at,
     };
+    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_schedule").await?;
     store::requests::insert(&tx, request).await?;
     store::schedules::insert(&tx, schedule).await?;

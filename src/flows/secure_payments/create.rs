@@ -274,7 +274,7 @@ async fn commit(
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
-    let (_place, tx) = begin(ctx, caller, "create_secure_payment")
+    let (_place, tx) = begin(ctx, caller, room, "create_secure_payment")
         .await
         .map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();

@@ -174,7 +174,7 @@ async fn commit(
             request.ledger = cancelled.map_err(|refusal| InsertError::Failed(refusal.into()))?;
         }
     }
-    let (_place, tx) = begin(ctx, caller, "create_secure_payout")
+    let (_place, tx) = begin(ctx, caller, room, "create_secure_payout")
         .await
         .map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();

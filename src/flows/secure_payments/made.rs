@@ -14,7 +14,7 @@ use crate::{
         ids::{SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
-        refusal::{Checks, Refusal, RefusalKind},
+        refusal::{Checks, Refusal},
         request::{Request, plan::OfClient},
         secure_payment::{
             About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
@@ -25,17 +25,15 @@ use crate::{
         FlowError, FlowResult,
         requests::{
             create::origin,
-            places::{Place, holder, take},
+            places::Place,
             planned::{Planned, outlined},
+            room::{self, Room},
         },
     },
     store::{self, StoreError, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use std::{collections::BTreeMap, time::Duration};
-
-/// How long a public client ID waits until others of its platform have made theirs.
-const PUBLIC_WAITS: Duration = Duration::from_millis(1_500);
+use std::collections::BTreeMap;
 
 /// What is said to an account that signs in without a wallet. Source: rules P.3.7.
 const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that is paid or pays";
@@ -141,18 +139,17 @@ pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
     }
 }
 
-/// Begins the transaction of a caller that makes one. Those of public client IDs are few at a time: all that wait for their
-/// turn have a connection each, which the platform itself needs. Errors: it takes too long until others have made theirs
-/// (429).
-pub(super) async fn begin(ctx: &Ctx, caller: &PlatformCaller, name: &'static str) -> FlowResult<(Option<Place>, Tx)> {
+/// Begins the transaction of a caller that makes one. Those of public client IDs are few at a time, and so are those that
+/// are counted. Errors: it takes too long until others have made theirs (429).
+pub(super) async fn begin(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    room: Room,
+    name: &'static str,
+) -> FlowResult<(Option<Place>, Tx)> {
     let place = match caller.is_public() {
-        true => {
-            let place = take(&ctx.public_links, &holder(caller), PUBLIC_WAITS).await;
-            let sentence =
-                "Many secure payments are made with public client IDs of this platform at this moment; try again";
-            Some(place.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))?)
-        }
-        false => None,
+        true => Some(room::place(ctx, caller).await?),
+        false => room.place(ctx, caller).await?,
     };
     Ok((place, ctx.db.begin(name).await?))
 }
