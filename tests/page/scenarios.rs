@@ -516,21 +516,22 @@ async fn two_tabs(stage: &mut Stage) -> Told {
     stage.wallet.silent = Some("eth_sendTransaction");
     stage.press("Pay 7.4").await?;
     stage.until("sign-allow").await?;
+    while stage.wallet.count("eth_sendTransaction") == 0 {
+        stage.turn().await;
+    }
     let (first, second) = stage.open_tab().await;
     stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
     let played = async {
-        stage.until("options").await?;
+        // The first tab has asked for the permission, and what the wallet makes of that is unknown.
         stage.wallet.silent = None;
-        stage.press("Pay 7.4").await?;
-        stage.until("othertab").await?;
-        stage.press("Go on here").await?;
-        // The first tab has asked for the permission, and nobody knows what the wallet makes of that.
         stage.until("unknown").await?;
         stage.wait_for(16).await;
         stage.until("unknown-unseen").await?;
         stage.press("Try again").await?;
         stage.until("options").await?;
         stage.press("Pay 7.4").await?;
+        stage.until("othertab").await?;
+        stage.press("Go on here").await?;
         stage.until("success").await
     };
     let played = played.await;

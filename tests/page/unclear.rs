@@ -1,4 +1,4 @@
-//! Wallets that fail, and may have sent the payment all the same: nothing is offered that could pay twice.
+//! Wallets that fail, although they may have sent the payment: nothing is offered that could pay twice.
 
 use crate::{
     proxy::Proxy,
@@ -104,7 +104,7 @@ async fn offers(stage: &Stage) -> u64 {
     stage.js(script).await.as_u64().unwrap_or(u64::MAX)
 }
 
-/// Waits until the page has asked the wallet for its network, and then its count there, so many times more.
+/// Waits until the page has asked the wallet for its network, and then its count there, more than a number of times.
 async fn looked(stage: &mut Stage, times: usize) -> Told {
     let (begun, before) = (Instant::now(), stage.wallet.count(NETWORK));
     while stage.wallet.count(NETWORK) <= before + times {
@@ -479,7 +479,7 @@ async fn attempted(stage: &Stage, token: &str) -> u16 {
     answer.expect("an answer").status().as_u16()
 }
 
-/// Another device asks its wallet: who looks at the link is warned, and nobody's wallet is asked without that.
+/// Another device asks its wallet: who looks at the link is warned, and no wallet is asked without that.
 pub async fn elsewhere(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.015").await;
     offered(stage, &token).await?;

@@ -12,7 +12,7 @@ pub const CHAIN: &str = "0xaa36a7";
 pub struct Failure {
     /// What it was asked.
     pub method: &'static str,
-    /// Whether it sends all the same.
+    /// Whether it sends.
     pub is_sent: bool,
     /// What it answers. Errors: the error, or the text `nothing` for a rejection without one.
     pub answer: Result<Value, Value>,

@@ -14,7 +14,7 @@ use crate::{
 
 /// Notes an attempt, once for each wallet and nonce; returns whether another attempt warns already.
 ///
-/// Errors: the payment cannot be paid any more (403), it is paid (409), the wallet is of another network (400), or may not
+/// Errors: the payment can no longer be paid (403), it is paid (409), the wallet is of another network (400), or may not
 /// pay it (403).
 pub async fn note(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64>) -> FlowResult<bool> {
     opened.payable().map_err(Refusal::from)?;
@@ -45,7 +45,7 @@ pub async fn withdraw(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option
         nonce,
         noted_at: ctx.clock.now(),
     };
-    // Whoever has the token may ask again and again: what would change nothing locks nothing.
+    // A stranger with the token may ask again and again: what would change nothing locks nothing.
     if opened.payment.attempts.is_empty() {
         return Ok(());
     }

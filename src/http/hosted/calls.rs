@@ -281,7 +281,7 @@ struct Attempts {
     has_others: bool,
 }
 
-/// Notes an attempt, before the wallet is asked. Errors: 400, 404, 429; it cannot be paid any more or not by this wallet, or
+/// Notes an attempt, before the wallet is asked. Errors: 400, 404, 429; it can no longer be paid or not by this wallet, or
 /// another page than this one calls (403); it is paid (409).
 #[handler]
 pub(super) async fn note_attempt(visit: Visit, body: Body) -> poem::Result<Response> {

@@ -313,7 +313,7 @@ function stage(now, title, text) {
  * Asks the wallet for something that it may send; other visitors are told before. What it was asked for is remembered until
  * it is known what became of that. Throws `unknown` where the wallet may have sent it without telling the hash.
  */
-async function request(kind, one, from, run, { left, isGood = sign.isHash } = {}) {
+async function request(kind, { one, from, mine }, run, { left, isGood = sign.isHash } = {}) {
   const nonce = await sign.nextTurn(one, from, state.current().network);
   const isFirm = kind !== 'both' && (await sign.isPlain(one, from));
   const asked = { kind, from, nonce, left, turn: isFirm ? nonce : null };
@@ -321,6 +321,9 @@ async function request(kind, one, from, run, { left, isGood = sign.isHash } = {}
     await state.withdraw(asked);
     throw new Trouble('warned');
   }
+  // Another tab may have taken over while this one asked.
+  mine();
+  if (state.isPending()) throw new Trouble('unknown');
   state.remember({ asked });
   let answer;
   try {
@@ -334,7 +337,7 @@ async function request(kind, one, from, run, { left, isGood = sign.isHash } = {}
   return answer;
 }
 
-/** Forgets what the wallet was asked for, and warns nobody of it any more: it pays nothing. */
+/** Forgets what the wallet was asked for, and takes the warning of it away: it pays nothing. */
 async function forgo() {
   const { asked } = state.remembered();
   state.remember({ asked: null, allowing: null, hash: null, calls: null });
@@ -349,6 +352,7 @@ async function payNow(lead) {
   const mine = () => {
     if (!lead.isMine) throw new Trouble('taken');
   };
+  const asker = { one, from, mine };
   try {
     const mustSwitch = !(await sign.isOnNetwork(one, network));
     const first = mustSwitch ? ['network'] : [];
@@ -370,7 +374,7 @@ async function payNow(lead) {
         tell('payment_sent_to_wallet');
         return sign.bundle(one, from, network, steps);
       };
-      const asking = request('both', one, from, run, { isGood: (id) => typeof id === 'string' && id });
+      const asking = request('both', asker, run, { isGood: (id) => typeof id === 'string' && id });
       const id = await asking.catch((error) => (error.kind === 'notBundled' ? null : Promise.reject(error)));
       if (id) {
         state.remember({ calls: id, hash: null, phase: 'sent' });
@@ -386,7 +390,7 @@ async function payNow(lead) {
         const limit = kind === 'reset' ? t('acceptReset', { token: currency.symbol }) : t('acceptAllow', { amount: money(decimal(amount, currency.decimals), currency.symbol) });
         mine();
         stage('allow', t('inWallet', named()), `${t('confirmation', { index: index + 1, count })} ${limit}`);
-        const hash = await request('allow', one, from, () => sign.send(one, from, step), { left: count - index });
+        const hash = await request('allow', asker, () => sign.send(one, from, step), { left: count - index });
         const allowing = { hash, from, turn: state.remembered().asked?.nonce, at: state.now() };
         state.remember({ allowing, asked: null });
         mine();
@@ -401,7 +405,7 @@ async function payNow(lead) {
       tell('payment_sent_to_wallet');
       return sign.send(one, from, steps.at(-1));
     };
-    const hash = await request('pay', one, from, run);
+    const hash = await request('pay', asker, run);
     state.remember({ hash, turn: state.remembered().asked?.nonce, calls: null, phase: 'sent' });
     tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
     state.intend(hash, from);
@@ -456,7 +460,7 @@ async function followHash(hash) {
     const isLost = ['replaced', 'reverted'].includes(first);
     const arrived = await (isLost ? Promise.race([truth, pause(first === 'replaced' ? REPLACED_MS : 0)]) : truth);
     if (arrived) return ended(arrived);
-    // What took its turn may be the same payment at a higher price, which nobody has seen so far.
+    // What took its turn may be the same payment at a higher price, which the service has not seen so far.
     if (first === 'replaced') state.remember({ hash: null, phase: 'allowed' });
     else await forgo();
     throw new Trouble(first);
@@ -493,7 +497,7 @@ async function followBundle(id) {
   }
 }
 
-/** Waits for a permission that is on its way, which nobody has to give a second time. */
+/** Waits for a permission that is on its way, so that the payer does not give it a second time. */
 async function followAllowing({ hash, from, turn, at }, text = '') {
   stage('allow', t('onItsWay'), text);
   const result = await sign.outcome(wallet, hash, from, { turn, isOver: () => state.now() - at > UNSEEN_MS });
