@@ -152,7 +152,7 @@ pub struct RecurringUpdated {
     /// Its state now. Example: `cancelled`
     pub status: ScheduleStatus,
     /// Transactions with which the payer takes back what was allowed for payments that are not executed any more; empty
-    /// when nothing is to be taken back, and when no node tells what is allowed
+    /// when nothing is to be taken back, and when too few nodes tell what is allowed
     #[oai(validator(max_items = 2))]
     pub transactions: Vec<Transaction>,
     /// How far it is
