@@ -416,7 +416,7 @@ impl Db {
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
     pub async fn migrate_status(&self) -> Result<Vec<MigrationState>, StoreError> {
-        let migrations = Migrator::get_migration_with_status_read_only(&self.reader).await?;
+        let migrations = Migrator::get_migration_with_status_read_only(&self.unhurried()).await?;
         Ok(migrations
             .iter()
             .map(|migration| MigrationState {
@@ -443,7 +443,15 @@ impl Db {
 
     /// The schema as text, in an order that does not depend on how it came about.
     pub async fn dump_schema(&self) -> Result<String, StoreError> {
-        schema::dump(&self.reader).await
+        schema::dump(&self.unhurried()).await
+    }
+
+    /// The reader for what a command asks about the whole schema, however long that takes.
+    fn unhurried(&self) -> Connection {
+        Connection {
+            deadline: None,
+            ..self.reader.clone()
+        }
     }
 
     /// Closes the connections. SQLite refreshes its statistics on the way.

@@ -1,6 +1,6 @@
 //! Tries whether the database can be written to, so that readiness is told without a write for each probe.
 
-use crate::{ctx::Ctx, store::StoreError};
+use crate::ctx::Ctx;
 use chrono::{DateTime, Utc};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -41,21 +41,22 @@ impl Writes {
         self.tries().last_ok
     }
 
-    /// Notes the outcome of a try; returns whether the operator has to be told.
-    fn note(&self, outcome: &Result<bool, StoreError>, ctx: &Ctx) -> bool {
+    /// Notes whether a write was taken, and nothing when the try failed in another way; returns whether the operator has to
+    /// be told.
+    fn note(&self, is_taken: Option<bool>, ctx: &Ctx) -> bool {
         let (was_refused, steady) = (self.tries().is_refused, ctx.clock.steady());
         let mut tries = self.tries();
         tries.counted_from.get_or_insert(steady);
-        match outcome {
-            Ok(true) => {
+        match is_taken {
+            Some(true) => {
                 *tries = Tries {
                     last_ok: Some(ctx.clock.now()),
                     counted_from: Some(steady),
                     is_refused: false,
                 }
             }
-            Ok(false) => tries.is_refused = true,
-            Err(_) => {}
+            Some(false) => tries.is_refused = true,
+            None => {}
         }
         tries.is_refused != was_refused
     }
@@ -68,7 +69,7 @@ impl Writes {
 /// Tries once.
 pub async fn once(ctx: &Ctx, writes: &Writes) {
     let outcome = ctx.db.try_write().await;
-    let is_news = writes.note(&outcome, ctx);
+    let is_news = writes.note(outcome.as_ref().ok().copied(), ctx);
     match outcome {
         Ok(true) if is_news => tracing::info!("the database takes writes again"),
         Ok(false) if is_news => {

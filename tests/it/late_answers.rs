@@ -1,6 +1,6 @@
 //! Calls that stop waiting for the database: what others are told afterwards is true.
 
-use crate::support::{TestApp, app::Call, requests::fau, wire::Wire};
+use crate::support::{TestApp, app::Call, requests::fau};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -31,26 +31,6 @@ async fn create_and_find(app: &TestApp, other: &TestApp, context: &str) {
     }
 }
 
-/// The ways in which a caller stops waiting.
-#[derive(Debug, Clone, Copy)]
-enum Leave {
-    AtItsDeadline,
-    WithItsClient,
-}
-
-/// Makes a call whose answer from the database is held until its caller has given up; tells what the caller is answered.
-async fn give_up(wire: &Wire, statement: &str, call: Call<'_>, leave: Leave) {
-    wire.hold(statement);
-    match leave {
-        Leave::AtItsDeadline => assert_eq!(call.send().await.status, 503, "{statement}"),
-        Leave::WithItsClient => tokio::select! {
-            answer = call.send() => panic!("{statement} was answered: {answer:?}"),
-            () = wire.holds() => {}
-        },
-    }
-    wire.let_go();
-}
-
 #[tokio::test]
 async fn a_late_answer_of_the_database_costs_no_acknowledged_request() {
     let app = TestApp::start().await;
@@ -66,25 +46,25 @@ async fn a_late_answer_of_the_database_costs_no_acknowledged_request() {
         ("COMMIT", true),
         ("SELECT", false),
     ];
-    for (statement, is_keyed) in held {
-        for leave in [Leave::AtItsDeadline, Leave::WithItsClient] {
-            let context = format!("{statement}, key {is_keyed}, {leave:?}");
-            let key = format!("{}-{leave:?}", statement.split(' ').next().unwrap_or_default());
-            let key = is_keyed.then_some(key.as_str());
-            let call = match statement {
-                "SELECT" => slow.get("/v2/request/01none").with_key(),
-                _ => creation(&slow, key),
-            };
-            give_up(&wire, statement, call, leave).await;
-            create_and_find(&slow, &app, &context).await;
-            if is_keyed {
-                let repeated = creation(&slow, key).send().await.expect(201);
-                let again = creation(&app, key).send().await.expect(201);
-                assert_eq!(id(&repeated), id(&again), "{context}");
-            }
-            let closed = tokio::time::timeout(Duration::from_secs(5), wire.asked_until_closed()).await;
-            let asked = closed.unwrap_or_else(|_| panic!("{context}: the connection stays open"));
-            assert!(asked.iter().all(|asked| asked.len() == 1), "{context}: {asked:?}");
+    for (number, (statement, is_keyed)) in held.into_iter().enumerate() {
+        let context = format!("{statement}, with a key: {is_keyed}");
+        let key = format!("late-{number}");
+        let key = is_keyed.then_some(key.as_str());
+        let call = match statement {
+            "SELECT" => slow.get("/v2/request/01none").with_key(),
+            _ => creation(&slow, key),
+        };
+        wire.hold(statement);
+        assert_eq!(call.send().await.status, 503, "{context}");
+        wire.let_go();
+        create_and_find(&slow, &app, &context).await;
+        if is_keyed {
+            let repeated = creation(&slow, key).send().await.expect(201);
+            let again = creation(&app, key).send().await.expect(201);
+            assert_eq!(id(&repeated), id(&again), "{context}");
         }
+        let closed = tokio::time::timeout(Duration::from_secs(5), wire.asked_until_closed()).await;
+        let asked = closed.unwrap_or_else(|_| panic!("{context}: the connection stays open"));
+        assert!(asked.iter().all(|asked| asked.len() == 1), "{context}: {asked:?}");
     }
 }

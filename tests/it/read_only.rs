@@ -34,26 +34,38 @@ async fn readiness(app: &TestApp, workers: &Workers) -> Report {
     Health::new(&settings(), &app.ctx, &process).look().await
 }
 
-/// Sets what new sessions of the database of PostgreSQL may do.
-async fn set(app: &TestApp, setting: &str) {
+/// Runs SQL on the database of PostgreSQL, whatever others may do there.
+async fn as_operator(app: &TestApp, sql: String) {
     let mut admin = PgConnection::connect(app.database_url()).await.unwrap();
-    let sql = format!(
-        "SET default_transaction_read_only = off; \
-         DO $$ BEGIN EXECUTE format('ALTER DATABASE %I {setting}', current_database()); END $$"
-    );
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
+    // What is sent together is one transaction, which has begun as one that reads.
+    for sql in ["SET default_transaction_read_only = off", &sql] {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
+    }
     admin.close().await.unwrap();
+}
+
+/// Sets what new sessions may do.
+async fn set(app: &TestApp, setting: &str) {
+    let sql = format!("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I {setting}', current_database()); END $$");
+    as_operator(app, sql).await;
 }
 
 /// An instance whose database refuses to write.
 async fn refused(app: &TestApp) -> TestApp {
-    match app.ctx.db.is_postgres() {
-        true => {
-            set(app, "SET default_transaction_read_only = on").await;
-            app.beside(|_| {}).await
-        }
-        false => app.beside(|settings| settings.database.url.push_str("?mode=ro")).await,
+    if !app.ctx.db.is_postgres() {
+        return app.beside(|settings| settings.database.url.push_str("?mode=ro")).await;
     }
+    let reading = app.beside(|_| {}).await;
+    set(app, "SET default_transaction_read_only = on").await;
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    as_operator(app, cut.to_owned()).await;
+    // Each call comes upon one of the sessions that are gone, of which there are at most as many as the pool has.
+    for _ in 0..16 {
+        let answer = reading.get("/v2/request/01none").with_key().send().await;
+        assert!(matches!(answer.status, 404 | 503), "{}", answer.text);
+    }
+    reading
 }
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! A wire to the PostgreSQL server of the tests that reads what passes: it holds single answers back, or all of them.
 
-use std::{
-    collections::HashMap,
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, net::Ipv4Addr, sync::Arc};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -87,15 +83,6 @@ impl Wire {
             state.held = None;
             state.waiting.clear();
         });
-    }
-
-    /// Waits until an answer is held.
-    pub async fn holds(&self) {
-        let mut state = self.state.subscribe();
-        state
-            .wait_for(|state| !state.waiting.is_empty())
-            .await
-            .expect("the wire");
     }
 
     /// Waits until the client has closed every connection whose answer was held; returns what it asked there, from the

@@ -41,8 +41,8 @@ where
     endpoint.around(move |endpoint, mut request| async move {
         read_body(&mut request, limits).await?;
         let deadline = Duration::from_millis(limits.handler_deadline_ms);
-        // A caller who hangs up must not stop a handler between the begin and the commit of a transaction: the
-        // connection would go back to the pool with the transaction open. So handlers run to their end in a task.
+        // A caller who hangs up must not stop a handler between the begin and the commit of a transaction: each would cost a
+        // connection to the database. So handlers run to their end in a task.
         let handler = tokio::spawn(async move { endpoint.call(request).await.map(IntoResponse::into_response) });
         match timeout(deadline, handler).await {
             Ok(Ok(answer)) => answer,
