@@ -9,8 +9,10 @@ use crate::domain::{
     address::Address,
     amount::{Amount, AmountError, Percent},
     client_limits::{Asked, ClientLimits, Part},
+    conversion::RateBounds,
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
+    fees::{Base, Fees},
     ids::{RequestId, RequestRowId},
     ledger::{Ending, Ledger, SettlementUnits},
     network::{Family, Network},
@@ -228,7 +230,7 @@ pub fn plan(
         is_quoted,
         price: PriceTerms::default(),
     };
-    terms.price = PriceTerms::of(&terms, (invoice, payment), of_client.fee, fresh.pricing, catalogue);
+    terms.price = price_of(&terms, (invoice, payment), of_client.fee, fresh.pricing, catalogue);
     Ok(Request {
         row: fresh.row.clone(),
         id,
@@ -248,6 +250,34 @@ pub fn plan(
         is_hidden: false,
         link_until: None,
     })
+}
+
+/// The price terms of a request that is made now with a client ID that has this fee.
+pub fn price_of(
+    terms: &Terms,
+    (invoice, payment): (&Currency, &Currency),
+    client_fee: Option<(Percent, Address)>,
+    pricing: Pricing<'_>,
+    catalogue: &Catalogue,
+) -> PriceTerms {
+    let exchange = terms.exchange();
+    // A quote is in units of the payment currency.
+    let (unit, decimals) = match exchange {
+        Exchange::OnChain => (invoice, terms.settlement_decimals(payment)),
+        Exchange::Direct | Exchange::Quoted => (payment, payment.decimals),
+    };
+    let base = Base {
+        network: terms.network,
+        unit,
+        decimals,
+    };
+    PriceTerms {
+        rates: match exchange {
+            Exchange::OnChain => RateBounds::between(catalogue, pricing.rate_ages, invoice, payment),
+            Exchange::Direct | Exchange::Quoted => None,
+        },
+        fees: Fees::fixed(base, client_fee, pricing.protocol_fee),
+    }
 }
 
 /// Notes what keeps a request from being paid to a bank account. Source: rules P.7.6.

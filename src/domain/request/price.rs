@@ -1,12 +1,8 @@
 //! What every payment of a request keeps to, whether or not calldata was asked for.
 
-use super::terms::{Exchange, Terms};
 use crate::domain::{
-    address::Address,
-    amount::Percent,
     conversion::{RateAges, RateBounds},
-    currency::{Catalogue, Currency},
-    fees::{Base, Fees, ProtocolFee},
+    fees::{Fees, ProtocolFee},
 };
 
 /// The rates and fees of the payments of a request. They are fixed when it is created: later changes of the catalogue, of
@@ -26,34 +22,4 @@ pub struct Pricing<'a> {
     pub rate_ages: &'a RateAges,
     /// Fee of the service.
     pub protocol_fee: Option<&'a ProtocolFee>,
-}
-
-impl PriceTerms {
-    /// The price terms of a request that is made now with a client ID that has this fee.
-    pub fn of(
-        terms: &Terms,
-        (invoice, payment): (&Currency, &Currency),
-        client_fee: Option<(Percent, Address)>,
-        pricing: Pricing<'_>,
-        catalogue: &Catalogue,
-    ) -> Self {
-        let exchange = terms.exchange();
-        // A quote is in units of the payment currency.
-        let (unit, decimals) = match exchange {
-            Exchange::OnChain => (invoice, terms.settlement_decimals(payment)),
-            Exchange::Direct | Exchange::Quoted => (payment, payment.decimals),
-        };
-        let base = Base {
-            network: terms.network,
-            unit,
-            decimals,
-        };
-        Self {
-            rates: match exchange {
-                Exchange::OnChain => RateBounds::between(catalogue, pricing.rate_ages, invoice, payment),
-                Exchange::Direct | Exchange::Quoted => None,
-            },
-            fees: Fees::fixed(base, client_fee, pricing.protocol_fee),
-        }
-    }
 }

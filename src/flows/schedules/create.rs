@@ -17,8 +17,7 @@ use crate::{
         refusal::{Checks, Refusal},
         request::{
             Origin, Request,
-            plan::{NewRequest, OfClient, plan as plan_request},
-            price::PriceTerms,
+            plan::{NewRequest, OfClient, plan as plan_request, price_of},
             terms::Exchange,
         },
         schedule::{
@@ -144,7 +143,7 @@ async fn made(
     // The cap of a fee counts in the currency of the amount, which is that of the payment now.
     let token = &payout.request.payment.currency;
     let (client_fee, pricing) = (of_client.fee, fresh_request.pricing);
-    request.terms.price = PriceTerms::of(&request.terms, (token, token), client_fee, pricing, &ctx.catalogue);
+    request.terms.price = price_of(&request.terms, (token, token), client_fee, pricing, &ctx.catalogue);
     let fees = fees(ctx, &request, client, call_fee)?;
     let planned = planned(ctx, &request, request.ledger.expected, fees).await?;
     let offer = Offer {
