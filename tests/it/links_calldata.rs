@@ -12,7 +12,7 @@ use alloy::primitives::{U256, address};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 const SEPOLIA: u64 = 11_155_111;
 
 /// A transaction of a link; no other member and no other type is read.
@@ -85,7 +85,7 @@ fn coins(amount: &str) -> Value {
 async fn values_of_links_are_hexadecimal_text_and_chains_are_integers() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
-    let other = address!("90F79bf6EB2c4f870365E785982E1f101E93b906");
+    let other = address!("15d34AAf54267DB7D7c367839AAf71A00a2C6A65");
     let before = app.devnet().native_balance_of(other).await.expect("a balance");
 
     let single = token_of(&app.link(&link_of(&["1"])).await.expect(201));

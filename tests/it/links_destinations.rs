@@ -2,7 +2,7 @@
 //! names; and to whom a bound client ID pays out.
 
 use crate::support::{
-    Answer, TestApp,
+    Answer as Answered, TestApp,
     app::PAGE,
     chain::PAYER,
     links::payout_of,
@@ -10,10 +10,13 @@ use crate::support::{
     session::sign_in,
     wallet::{TestWallet, token},
 };
-use prs::store;
+use prs::flows::{
+    destinations::{self, NewDestination},
+    idempotency::{Answer, Repeatable},
+};
 use serde_json::{Value, json};
 
-const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
 /// What a person who signed in calls.
 struct Owner<'a> {
@@ -44,7 +47,7 @@ fn id(destination: &Value) -> String {
 }
 
 /// Makes a call with a client ID, with the headers of its page, or with the API key where there is none.
-async fn call(app: &TestApp, client: Option<&str>, path: &str, body: &Value) -> Answer {
+async fn call(app: &TestApp, client: Option<&str>, path: &str, body: &Value) -> Answered {
     let call = app.post(path);
     let call = match client {
         Some(client) => call.header("x-client-id", client).header("origin", PAGE),
@@ -119,20 +122,21 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
     };
     judge(&cells).await;
 
-    // A second wallet of the platform is paid elsewhere: public client IDs choose nothing.
-    let second = TestWallet::new(7);
-    let tx = app.ctx.db.begin("a wallet").await.expect("begins");
-    let bound = store::accounts::bind_wallet(&tx, &second.address(), &app.platform, app.ctx.clock.now()).await;
-    bound.expect("written");
-    tx.commit().await.expect("commits");
-    let second = Owner {
-        app: &app,
-        bearer: format!("Bearer {}", sign_in(&app, &second).await),
+    // A wallet that does not sign in to the platform is set up there, as a stranger with a public client ID could do.
+    let input = NewDestination {
+        token: token(&app, "USDC-sepolia"),
+        chain_id: 11_155_111,
+        policy: None,
     };
-    let second = id(&second.destination("USDC-sepolia").await);
+    let caller = TestWallet::new(7).session(&app.platform);
+    let made = destinations::create::run(&app.ctx, &caller, &input, Repeatable::unkeyed()).await;
+    let Answer::Fresh(second) = made.expect("a destination") else {
+        panic!("nothing was asked for twice");
+    };
+    let second = second.key.to_string();
     let cells = [
-        (None, [403, 201, 403, 201, 400]),
-        (Some(own.as_str()), [201, 201, 403, 201, 201]),
+        (None, [403, 201, 201, 201, 201]),
+        (Some(own.as_str()), [201; 5]),
         (Some(second.as_str()), [201, 403, 403, 403, 201]),
     ];
     judge(&cells).await;

@@ -463,7 +463,7 @@ pub struct SecureTransaction {
     pub data: String,
     /// Contract that is called
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit: a hexadecimal number without zeros in front, `0x0` for none. Example: `0x16345785d8a0000`
+    /// Native coin that goes with it, in its smallest unit: a hexadecimal number without zeros in front, such as `0x16345785d8a0000`. Example: `0x0`
     #[oai(validator(max_length = 66, pattern = "^0x(0|[1-9a-f][0-9a-f]{0,63})$"))]
     pub value: String,
     /// Chain that it is sent on. Example: `11155111`
