@@ -24,7 +24,7 @@ use crate::{
         chain::Chains, clock::Clock, guesses::GuessCounter, ids::Ids, off_ramp::OffRamp, outbound::Outbound,
         passwords::Passwords, rates::RateFeed, relay::Relay, screening::Screener, sealer::Sealer,
     },
-    store::{Db, Scope},
+    store::Db,
 };
 use alloy::primitives::U256;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -117,7 +117,7 @@ pub struct Ctx {
     /// Places for batches of payments that are made.
     pub batches: Arc<Places>,
     /// Requests that may be made before those that await payment are counted again, by whose they are.
-    pub headroom: Arc<Mutex<LruCache<Scope, Headroom>>>,
+    pub headroom: Arc<Mutex<LruCache<(PlatformId, Option<ClientRowId>), Headroom>>>,
     /// Places for secure payments that are made with public client IDs, and for all requests that are counted.
     pub counted_requests: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.

@@ -1,7 +1,6 @@
 //! Attempts: payment pages note that they ask a wallet to pay, before they ask it. A wallet may send a payment and say that
 //! it failed, so an attempt warns other visitors until its page withdraws it or its time is over. It settles nothing.
 
-use super::SecurePayment;
 use crate::domain::{address::Address, elapsed::is_within};
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -33,27 +32,25 @@ impl Attempt {
     }
 }
 
-impl SecurePayment {
-    /// Until when the newest attempt warns.
-    pub(super) fn attempted_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let live = self.attempts.iter().filter(|attempt| attempt.is_live(now));
-        live.map(|attempt| attempt.noted_at + LASTS).max()
-    }
+/// Until when the newest of some attempts warns.
+pub(super) fn attempted_until(attempts: &[Attempt], now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let live = attempts.iter().filter(|attempt| attempt.is_live(now));
+    live.map(|attempt| attempt.noted_at + LASTS).max()
+}
 
-    /// The attempts that warn, without one that is withdrawn.
-    pub fn attempts_without(&self, withdrawn: &Attempt, now: DateTime<Utc>) -> Vec<Attempt> {
-        let others = self.attempts.iter().filter(|attempt| !attempt.is_same(withdrawn));
-        others.filter(|attempt| attempt.is_live(now)).cloned().collect()
-    }
+/// The attempts that warn, without one that is withdrawn.
+pub fn withdraw_attempt(attempts: &[Attempt], withdrawn: &Attempt, now: DateTime<Utc>) -> Vec<Attempt> {
+    let others = attempts.iter().filter(|attempt| !attempt.is_same(withdrawn));
+    others.filter(|attempt| attempt.is_live(now)).cloned().collect()
+}
 
-    /// The attempts that warn once another one is noted, which is the last of them.
-    pub fn attempts_with(&self, noted: &Attempt) -> Vec<Attempt> {
-        let mut attempts = self.attempts_without(noted, noted.noted_at);
-        let surplus = (attempts.len() + 1).saturating_sub(ATTEMPTS_MAX);
-        attempts.drain(..surplus);
-        attempts.push(noted.clone());
-        attempts
-    }
+/// The attempts that warn once another one is noted, which is the last of them.
+pub fn note_attempt(attempts: &[Attempt], noted: &Attempt) -> Vec<Attempt> {
+    let mut kept = withdraw_attempt(attempts, noted, noted.noted_at);
+    let surplus = (kept.len() + 1).saturating_sub(ATTEMPTS_MAX);
+    kept.drain(..surplus);
+    kept.push(noted.clone());
+    kept
 }
 
 #[cfg(test)]
@@ -78,22 +75,25 @@ mod tests {
     fn an_attempt_is_noted_once_and_warns_for_half_an_hour() {
         let mut payment = link(SecurePaymentStatus::Pending);
         for second in [10, 20] {
-            payment.attempts = payment.attempts_with(&attempt(7, second));
+            payment.attempts = note_attempt(&payment.attempts, &attempt(7, second));
         }
         assert_eq!(payment.attempts, [attempt(7, 20)]);
         assert_eq!(payment.in_flight_until(false, at(1_819)), Some(at(1_820)));
         assert_eq!(payment.in_flight_until(false, at(1_820)), None);
         assert_eq!(payment.in_flight_until(false, at(18)), None, "the clock was set back");
-        assert_eq!(payment.attempts_with(&attempt(8, 1_820)), [attempt(8, 1_820)]);
-        assert_eq!(payment.attempts_without(&attempt(8, 30), at(30)), [attempt(7, 20)]);
-        assert_eq!(payment.attempts_without(&attempt(7, 30), at(30)), []);
+        assert_eq!(note_attempt(&payment.attempts, &attempt(8, 1_820)), [attempt(8, 1_820)]);
+        assert_eq!(
+            withdraw_attempt(&payment.attempts, &attempt(8, 30), at(30)),
+            [attempt(7, 20)]
+        );
+        assert_eq!(withdraw_attempt(&payment.attempts, &attempt(7, 30), at(30)), []);
     }
 
     #[test]
     fn one_attempt_too_many_takes_the_place_of_the_oldest() {
         let mut payment = link(SecurePaymentStatus::Pending);
         for nonce in 0..=20 {
-            payment.attempts = payment.attempts_with(&attempt(nonce, 10));
+            payment.attempts = note_attempt(&payment.attempts, &attempt(nonce, 10));
         }
         assert_eq!(payment.attempts.len(), ATTEMPTS_MAX);
         assert_eq!(payment.attempts.first(), Some(&attempt(1, 10)));

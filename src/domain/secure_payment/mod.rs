@@ -21,7 +21,7 @@ use super::{
     wire_text::wire_text,
 };
 use access::AccessPolicy;
-use attempt::Attempt;
+use attempt::{Attempt, attempted_until};
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
 use redirect::Redirect;
@@ -199,7 +199,7 @@ impl SecurePayment {
         let hinted = since
             .filter(|at| is_within(*at, HINT_LASTS, now))
             .map(|at| at + HINT_LASTS);
-        hinted.max(self.attempted_until(now))
+        hinted.max(attempted_until(&self.attempts, now))
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.

@@ -5,6 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         caps::{Caps, Headroom},
+        ids::{ClientRowId, PlatformId},
         refusal::{Refusal, RefusalKind},
     },
     flows::{
@@ -40,7 +41,7 @@ pub async fn find(ctx: &Ctx, caller: &PlatformCaller, requests: usize) -> FlowRe
         (counted.admit)(&ctx.caps, open.saturating_add(further))?;
         let headroom = Headroom::of_room(counted.cap.saturating_sub(open), ctx.clock.steady());
         let mut known = ctx.headroom.lock().unwrap_or_else(PoisonError::into_inner);
-        known.put(counted.scope.clone(), headroom);
+        known.put(counted.key(), headroom);
     }
     Ok(Room {
         is_certain: use_headroom(ctx, &counted, further),
@@ -98,6 +99,11 @@ struct Counted {
 }
 
 impl Counted {
+    /// The key of its headroom.
+    fn key(&self) -> (PlatformId, Option<ClientRowId>) {
+        (self.scope.platform.clone(), self.scope.client.clone())
+    }
+
     /// How many await payment; what is beyond the cap is not counted.
     async fn open(&self, ctx: &Ctx, conn: &impl Sealing) -> FlowResult<u64> {
         let now = ctx.clock.now();
@@ -135,12 +141,12 @@ fn use_headroom(ctx: &Ctx, counted: &[Counted], requests: u64) -> bool {
     let mut known = ctx.headroom.lock().unwrap_or_else(PoisonError::into_inner);
     let left = counted
         .iter()
-        .map(|counted| known.get(&counted.scope)?.after(requests, now));
+        .map(|counted| known.get(&counted.key())?.after(requests, now));
     let Some(left) = left.collect::<Option<Vec<Headroom>>>() else {
         return false;
     };
     for (counted, left) in counted.iter().zip(left) {
-        known.put(counted.scope.clone(), left);
+        known.put(counted.key(), left);
     }
     true
 }

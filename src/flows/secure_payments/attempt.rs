@@ -6,7 +6,11 @@ use crate::{
     domain::{
         address::Address,
         refusal::Refusal,
-        secure_payment::{SecurePayment, access::Payer, attempt::Attempt},
+        secure_payment::{
+            SecurePayment,
+            access::Payer,
+            attempt::{Attempt, note_attempt, withdraw_attempt},
+        },
     },
     flows::FlowResult,
     store::{self, Scope, Tx},
@@ -32,7 +36,7 @@ pub async fn note(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64
     };
     let (tx, present) = locked(ctx, opened, "note_attempt").await?;
     present.payable_at(noted.noted_at).map_err(Refusal::from)?;
-    let attempts = present.attempts_with(&noted);
+    let attempts = note_attempt(&present.attempts, &noted);
     store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
     tx.commit().await?;
     Ok(attempts.len() > 1)
@@ -50,7 +54,7 @@ pub async fn withdraw(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option
         return Ok(());
     }
     let (tx, present) = locked(ctx, opened, "withdraw_attempt").await?;
-    let attempts = present.attempts_without(&withdrawn, withdrawn.noted_at);
+    let attempts = withdraw_attempt(&present.attempts, &withdrawn, withdrawn.noted_at);
     store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
     Ok(tx.commit().await?)
 }

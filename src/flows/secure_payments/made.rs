@@ -30,7 +30,7 @@ use crate::{
             room::{self, Room},
         },
     },
-    store::{self, StoreError, Tx},
+    store::{self, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
