@@ -257,14 +257,8 @@ column handed_out.request_row text not null
 column handed_out.content_hash text not null
 column handed_out.fee_basis_points integer
 column handed_out.fee_address text
-column handed_out.path text
-column handed_out.max_rate_age_s bigint
 column handed_out.handed_out_at timestamp with time zone not null
 column handed_out.client_row text not null default ''::text
-column handed_out.is_binding boolean not null default false
-column handed_out.protocol_basis_points integer
-column handed_out.protocol_address text
-column handed_out.protocol_cap text
 constraint handed_out.handed_out_pkey PRIMARY KEY (platform_id, request_row, content_hash)
 CREATE UNIQUE INDEX handed_out_pkey ON public.handed_out USING btree (platform_id, request_row, content_hash)
 column idempotency_keys.owner_id text not null
@@ -636,7 +630,6 @@ column requests.is_listening boolean not null
 column requests.created_at timestamp with time zone not null
 column requests.updated_at timestamp with time zone not null
 column requests.paid_at timestamp with time zone
-column requests.has_unkept_answers boolean not null default true
 column requests.is_told_paid boolean not null default false
 column requests.reversals integer not null default 0
 column requests.schedule_id text
@@ -648,7 +641,11 @@ column requests.is_quoted boolean not null default false
 column requests.tolerated text not null default '0'::text
 column requests.is_ordered boolean not null default false
 column requests.is_hidden boolean not null default false
+column requests.price jsonb
+column requests.link_until timestamp with time zone
 constraint requests.requests_pkey PRIMARY KEY (id)
+CREATE INDEX requests_awaited_client_idx ON public.requests USING btree (platform_id, client_row, link_until, status) WHERE ((status = ANY (ARRAY['pending'::text, 'partially_paid'::text])) AND (client_row IS NOT NULL))
+CREATE INDEX requests_awaited_idx ON public.requests USING btree (platform_id, link_until, status) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
 CREATE INDEX requests_next_period_idx ON public.requests USING btree (next_period_at) WHERE (next_period_at IS NOT NULL)
@@ -786,10 +783,8 @@ column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 column secure_payments.attempts jsonb
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
-CREATE INDEX secure_payments_client_idx ON public.secure_payments USING btree (platform_id, client_row, status, expires_at)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
 CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (id)
-CREATE INDEX secure_payments_platform_idx ON public.secure_payments USING btree (platform_id, status, expires_at)
 CREATE UNIQUE INDEX secure_payments_token_key ON public.secure_payments USING btree (token)
 column sessions.id text not null
 column sessions.token_hash text not null

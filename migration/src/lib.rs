@@ -60,8 +60,8 @@ mod m20261127_0059_note_calls_in_flight;
 mod m20261128_0060_note_registrations;
 mod m20261128_0061_index_quotes;
 mod m20261128_0062_page_attempts;
-mod m20261129_0062_fix_price_terms;
-mod m20261128_0070_count_awaited_items;
+mod m20261128_0063_fix_price_terms;
+mod m20261128_0064_count_awaited_items;
 mod months;
 mod tables;
 
@@ -131,8 +131,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_0060_note_registrations::Migration),
             Box::new(m20261128_0061_index_quotes::Migration),
             Box::new(m20261128_0062_page_attempts::Migration),
-            Box::new(m20261129_0062_fix_price_terms::Migration),
-            Box::new(m20261128_0070_count_awaited_items::Migration),
+            Box::new(m20261128_0063_fix_price_terms::Migration),
+            Box::new(m20261128_0064_count_awaited_items::Migration),
         ]
     }
 }
