@@ -11,7 +11,7 @@ use alloy::{
 };
 use devnet::{currency_hash, native_currency_hash};
 use prs::domain::{network::Network, rate::Rate};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 alloy::sol! {
