@@ -176,7 +176,7 @@ impl ClientLimits {
         match sum.filter(|sum| sum > amount) {
             Some(sum) => Err(Refusal::field(
                 list,
-                format!("must be at most {amount} {currency} together with this client ID: these are {sum}"),
+                format!("must add up to at most {amount} {currency} with this client ID, and add up to {sum}"),
             )),
             None => Ok(()),
         }

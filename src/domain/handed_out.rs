@@ -94,14 +94,6 @@ pub fn compare(
         }
     };
     let is_open = price.fees.platform.is_none();
-    let named = handed.iter().filter(|_| is_open).map(|one| Fees {
-        platform: one.fee,
-        ..price.fees
-    });
-    let mut charged: Vec<Fees> = named.collect();
-    if charged.is_empty() {
-        charged.push(price.fees);
-    }
     // What a receiver lacks after the fee that rides in the payment.
     let beside = |wanted: FeeLeg| {
         let rides = observed.fee_address == Some(wanted.receiver);
@@ -118,11 +110,15 @@ pub fn compare(
         });
         lacks.fold(U256::ZERO, U256::saturating_add)
     };
-    let nearest = charged.iter().map(|fees| (missing(fees), fees));
-    let Some((missing, nearest)) = nearest.min_by_key(|(missing, _)| *missing) else {
-        return (Comparison::AsHandedOut, Vec::new());
-    };
-    let lacks = wanted(nearest, paid).map(beside);
+    let named = handed.iter().filter(|_| is_open).map(|one| Fees {
+        platform: one.fee,
+        ..price.fees
+    });
+    let nearest = named
+        .map(|fees| (missing(&fees), fees))
+        .min_by_key(|(missing, _)| *missing);
+    let (missing, nearest) = nearest.unwrap_or_else(|| (missing(&price.fees), price.fees));
+    let lacks = wanted(&nearest, paid).map(beside);
     let taken = lacks.filter_map(|lack| legs.take(observed, call, lack)).collect();
     match missing.is_zero() {
         true => (Comparison::AsHandedOut, taken),

@@ -23,9 +23,9 @@ wire_text! {
         NothingMoved = "nothing_moved",
         /// Its request was credited for its transaction before, by a row that fits no event of it.
         BesideOldRow = "beside_old_row",
-        /// It was converted along a path that was not handed out.
+        /// It was converted along another path than is fixed for its request.
         PathNotHandedOut = "path_not_handed_out",
-        /// It accepted older rates than was handed out.
+        /// It accepted rates of another age than is fixed for its request.
         RateAgeNotHandedOut = "rate_age_not_handed_out",
         /// No rate is known for the time at which it was paid.
         RateMissing = "rate_missing",

@@ -534,7 +534,7 @@ pub async fn count_open(
     now: DateTime<Utc>,
     up_to: u64,
 ) -> Result<u64, StoreError> {
-    counted(conn, open(scope, now), up_to).await
+    count_up_to(conn, open(scope, now), up_to).await
 }
 
 /// Names no column that is not in the index by which it counts, so that it reads no row.
@@ -565,7 +565,7 @@ pub async fn set_link_until(
         Entity::update_many()
             .col_expr(Column::LinkUntil, Expr::value(until))
             .filter(Column::PlatformId.eq(platform.as_str()))
-            .filter(Column::Id.is_in(rows.iter().map(|row| row.as_str())))
+            .filter(columns::is_among(conn, Column::Id, rows.iter().map(|row| row.0.clone())))
             .exec(conn)
             .await?;
     }
@@ -669,11 +669,15 @@ pub(super) fn known_total(rows: usize, limit: u64, offset: u64) -> Option<u64> {
 
 /// Counts the rows of a query, at most [`TOTAL_MAX`], so that the cost does not grow with the table.
 pub(super) async fn count(conn: &impl ConnectionTrait, matching: SelectStatement) -> Result<u64, StoreError> {
-    counted(conn, matching, TOTAL_MAX).await
+    count_up_to(conn, matching, TOTAL_MAX).await
 }
 
 /// Counts the rows of a query up to a number.
-async fn counted(conn: &impl ConnectionTrait, mut matching: SelectStatement, up_to: u64) -> Result<u64, StoreError> {
+pub(super) async fn count_up_to(
+    conn: &impl ConnectionTrait,
+    mut matching: SelectStatement,
+    up_to: u64,
+) -> Result<u64, StoreError> {
     matching.limit(up_to);
     let counting = Query::select()
         .expr_as(Expr::cust("COUNT(*)"), "total")

@@ -467,22 +467,6 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(result.rows_affected)
 }
 
-async fn total(conn: &impl ConnectionTrait, counting: &SelectStatement) -> Result<u64, StoreError> {
-    let total: i64 = match conn.query_one(counting).await? {
-        Some(row) => row.try_get("", "total")?,
-        None => 0,
-    };
-    columns::number("total", total)
-}
-
-/// How many rows a statement with a limit finds.
-fn count_of(found: SelectStatement) -> SelectStatement {
-    Query::select()
-        .expr_as(Expr::cust("COUNT(*)"), "total")
-        .from_subquery(found, "open")
-        .to_owned()
-}
-
 /// Forgets secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, with
 /// all that was kept for them but their requests and what was handed out for these; returns how many. What somebody else
 /// works with is left for the next time.
@@ -676,9 +660,8 @@ pub async fn count_told(
         .select_only()
         .column(Refused::ToldAt)
         .filter(Refused::ToldAt.gt(from))
-        .filter(Refused::ToldAt.lt(to))
-        .limit(up_to);
-    total(conn, &count_of(told.into_query())).await
+        .filter(Refused::ToldAt.lt(to));
+    requests::count_up_to(conn, told.into_query(), up_to).await
 }
 
 /// Notes that a refused wallet is told about; the secure payment is locked.

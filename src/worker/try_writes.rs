@@ -44,8 +44,9 @@ impl Writes {
     /// Notes whether a write was taken, and nothing when the try failed in another way; returns whether the operator has to
     /// be told.
     fn note(&self, is_taken: Option<bool>, ctx: &Ctx) -> bool {
-        let (was_refused, steady) = (self.tries().is_refused, ctx.clock.steady());
+        let steady = ctx.clock.steady();
         let mut tries = self.tries();
+        let was_refused = tries.is_refused;
         tries.counted_from.get_or_insert(steady);
         match is_taken {
             Some(true) => {

@@ -249,12 +249,35 @@ async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
             (400, vec!["requests".to_owned()]),
             "{path}"
         );
-        let says = "must be at most 100 FAU-sepolia together with this client ID: these are 100.000000000000000001";
+        let says = "must add up to at most 100 FAU-sepolia with this client ID, and add up to 100.000000000000000001";
         assert!(refused.text.contains(says), "{}", refused.text);
     }
 }
 
-/// What the request of a link became: state, what is left, what waits in the quarantine, and the kinds of events.
+#[tokio::test]
+async fn a_client_id_limits_the_sum_of_a_combined_link() {
+    let app = TestApp::on_chain().await;
+    let limits = json!({ "allowedDomains": [], "maxAmount": { "amount": "100", "currency": "FAU-sepolia" } });
+    let client = app.shop_client(&limits).await;
+    let by_client = async |path: &str, body: &Value| {
+        let call = app.post(path);
+        let call = call.header("x-client-id", client["clientId"].as_str().expect("text"));
+        call.json(body).send().await
+    };
+    let combine = async |amounts: [&str; 2]| {
+        let mut tokens = Vec::new();
+        for amount in amounts {
+            let made = by_client("/v2/secure-payments/payouts", &payout_of(OTHER, amount)).await;
+            tokens.push(token_of(&made.expect(201)));
+        }
+        by_client("/v2/secure-payments/batch-payouts", &json!({ "tokens": tokens })).await
+    };
+    combine(["60", "40"]).await.expect(201);
+    let refused = combine(["60", "41"]).await;
+    assert_eq!((refused.status, refused.wrong_fields()), (400, vec!["tokens".to_owned()]));
+}
+
+/// State of the request of a link, and how many payments wait in the quarantine.
 async fn became(app: &TestApp, request: &Value) -> (Value, i64) {
     let read = app.read_request(request.as_str().expect("an id")).await;
     (read["status"].clone(), rows(app, "chain_quarantine").await)

@@ -23,7 +23,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    fn is_same(&self, other: &Self) -> bool {
+    /// Whether both are the same wallet with the same nonce.
+    pub fn is_same(&self, other: &Self) -> bool {
         (self.wallet, self.nonce) == (other.wallet, other.nonce)
     }
 

@@ -65,7 +65,7 @@ pub(super) async fn worth(
     worth
 }
 
-/// Says in what a payment departs from what was handed out. How much money it is about is not known yet.
+/// Says in what a payment departs from the price terms of its request. How much money it is about is not known yet.
 pub(super) fn oddity(settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
     let observed = &settled.observed;
     let (reason, what) = match departure {
@@ -91,7 +91,7 @@ pub(super) fn oddity(settled: &Settled, request: &Request, departure: &Departure
         tx_hash: Some(observed.tx_hash),
         position: Some(observed.position),
         reason,
-        detail: format!("a conversion for request {} was not handed out: {what}", request.id),
+        detail: format!("a conversion for request {} departs from its price terms: {what}", request.id),
         concerned: Some(Concerned::of(request)),
     }
 }

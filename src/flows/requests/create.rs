@@ -16,7 +16,6 @@ use crate::{
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
         requests::{
             of_client::{client_of, of_client},
-            planned::fees,
             room::{self, Room},
         },
     },
@@ -44,7 +43,7 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
-            fees(ctx, &request, client.as_ref(), None)?;
+            request.terms.price.fees.checked(request.terms.network, &ctx.catalogue)?;
             match insert(ctx, caller, &request, room, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,

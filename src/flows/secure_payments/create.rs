@@ -37,9 +37,9 @@ use std::sync::Arc;
 
 /// Makes a secure payment.
 ///
-/// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: nobody whom it
-/// could pay to (400, 403), as many requests as a cap allows await payment (429), a policy that a public client ID may not
-/// ask for (403), every wrong field at once (400).
+/// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: an account without
+/// a wallet (403), as many requests as a cap allows await payment (429), no destination (400, 403), a policy that a public
+/// client ID may not ask for (403), every wrong field at once (400).
 /// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,

@@ -72,7 +72,7 @@ pub struct CreateClientIdBody {
     /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10, unique_items))]
     pub allowed_domains: Vec<DomainText>,
-    /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call
+    /// Fee on top of requests that this client ID makes from now on, and of calldata that it asks for where the request has none of a client ID; 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call
     pub fee_percentage: Option<PercentText>,
     /// Receiver of the fee; required with `feePercentage`
     pub fee_address: Option<WalletText>,
@@ -117,7 +117,7 @@ pub struct CreateOwnClientIdBody {
     /// Pages that may use it; none for a backend client ID, which works without `Origin`. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
-    /// Fee on every payment made with this client ID, 0 to 100 with at most 2 fraction digits
+    /// Fee on top of requests that this client ID makes from now on, and of calldata that it asks for where the request has none of a client ID; 0 to 100 with at most 2 fraction digits
     #[oai(nullable)]
     pub fee_percentage: Option<PercentText>,
     /// Receiver of the fee; required with `feePercentage`

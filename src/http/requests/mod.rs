@@ -181,7 +181,7 @@ impl Requests {
         /// Bank account of an off-ramp payment
         #[oai(name = "paymentDetailsId")]
         payment_details_id: Checked<UuidText>,
-        /// Fee on top of the amount, 0 to 100; needs `feeAddress`
+        /// Fee on top of the amount, 0 to 100; needs `feeAddress`. Left out where the request has the fee of a client ID
         #[oai(name = "feePercentage")]
         fee_percentage: Checked<PercentText>,
         /// Receiver of the fee; needs `feePercentage`

@@ -163,8 +163,8 @@ impl Example for SecurePaymentAccessPolicy {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct SecurePaymentItem {
-    /// Where it is paid to; absent, at the destination that is set up. A client ID without domains that is bound to none has
-    /// to name one that is in use on its platform; for others another one is a 403
+    /// Where it is paid to; absent, at the destination that is set up. An API key may name another one that is in use on its
+    /// platform. A client ID without domains that is bound to none has to name one. Everything else is a 403
     #[oai(nullable)]
     pub destination_id: Option<LinkDestinationText>,
     /// Amount in the token of the destination, human units
