@@ -329,7 +329,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
                 line["clientId"].as_str().unwrap_or_default()
             );
             println!(
-                "Backend client ID {}",
+                "Backend client ID {} (paid to the wallet of the link)",
                 line["backendClientId"].as_str().unwrap_or_default()
             );
             println!(

@@ -532,11 +532,15 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
     let (status, sent) = sign(json!([good, good])).await;
     let hash = format!("0x{}", "07".repeat(32));
     assert_eq!((status, &sent), (200, &json!({ "hashes": [hash, hash] })));
+    // As links and approvals of batches answer it.
+    let of_link = json!({ "to": PAYEE, "data": "0x01", "value": "0x0", "chainId": 11_155_111 });
+    let of_batch = json!({ "to": PAYEE, "data": "0x01", "value": 0 });
+    assert_eq!(sign(json!([of_link, of_batch])).await.0, 200);
     for (wrong, field) in [
         (json!([]), "transactions"),
         (json!([good, transaction("T", "0x01", "0x00")]), "transactions[1].to"),
         (json!([transaction(PAYEE, "0x0", "0x00")]), "transactions[0].data"),
-        (json!([transaction(PAYEE, "0x01", "many")]), "transactions[0].value.hex"),
+        (json!([transaction(PAYEE, "0x01", "many")]), "transactions[0].value"),
     ] {
         let (status, refused) = sign(wrong).await;
         assert_eq!(

@@ -21,7 +21,7 @@ use crate::{
             refresh,
         },
     },
-    http::{contract::described::Described, forms::calldata::BigNumber, gate::page::require_own_origin, operation::*},
+    http::{contract::described::Described, gate::page::require_own_origin, operation::*},
     ports::{
         off_ramp::OffRampControls,
         rates::RateControls,
@@ -32,6 +32,7 @@ use crate::{
 use chrono::TimeDelta;
 use poem::{Endpoint, EndpointExt, Request, Route};
 use poem_openapi::OpenApiService;
+use alloy::primitives::U256;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -220,8 +221,9 @@ pub struct WalletTransaction {
     pub data: String,
     /// Contract that is called
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit
-    pub value: BigNumber,
+    /// Native coin that goes with it, in its smallest unit: a hexadecimal text, an object with `hex`, or 0, as the operations
+    /// answer it. Example: `"0x0"`
+    pub value: Value,
 }
 
 /// What the wallet of the local chain signs.
@@ -240,16 +242,21 @@ pub struct TransactionsSent {
     pub hashes: Vec<TxHash>,
 }
 
+/// The value of a transaction in each form in which the operations answer it.
+fn native_units(value: &Value) -> Option<U256> {
+    if let Some(number) = value.as_u64() {
+        return Some(U256::from(number));
+    }
+    let text = value.as_str().or_else(|| value["hex"].as_str())?;
+    U256::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
 fn calls(transactions: &[WalletTransaction]) -> Result<Vec<WalletCall>, Refusal> {
     let mut checks = Checks::new();
     let mut calls = Vec::new();
     for (index, transaction) in transactions.iter().enumerate() {
         let field = |name: &str| format!("transactions[{index}].{name}");
-        let WalletTransaction {
-            data,
-            to,
-            value: BigNumber { hex: value, .. },
-        } = transaction;
+        let WalletTransaction { data, to, value } = transaction;
         let to = match to.value() {
             Ok(Address::Evm(to)) => Some(to),
             _ => {
@@ -264,11 +271,13 @@ fn calls(transactions: &[WalletTransaction]) -> Result<Vec<WalletCall>, Refusal>
         if data.is_err() {
             checks.fail(field("data"), "must be 0x and an even count of hexadecimal digits");
         }
-        let value = value.parse();
-        if value.is_err() {
-            checks.fail(field("value.hex"), "must be 0x and at most 64 hexadecimal digits");
+        let value = native_units(value);
+        if value.is_none() {
+            let sentence =
+                "must be 0x and at most 64 hexadecimal digits, an object with such a text as hex, or a number";
+            checks.fail(field("value"), sentence);
         }
-        if let (Some(to), Ok(data), Ok(value)) = (to, data, value) {
+        if let (Some(to), Ok(data), Some(value)) = (to, data, value) {
             calls.push(WalletCall { to, data, value });
         }
     }
