@@ -565,7 +565,11 @@ pub async fn set_link_until(
         Entity::update_many()
             .col_expr(Column::LinkUntil, Expr::value(until))
             .filter(Column::PlatformId.eq(platform.as_str()))
-            .filter(columns::is_among(conn, Column::Id, rows.iter().map(|row| row.0.clone())))
+            .filter(columns::is_among(
+                conn,
+                Column::Id,
+                rows.iter().map(|row| row.0.clone()),
+            ))
             .exec(conn)
             .await?;
     }

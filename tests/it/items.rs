@@ -274,7 +274,10 @@ async fn a_client_id_limits_the_sum_of_a_combined_link() {
     };
     combine(["60", "40"]).await.expect(201);
     let refused = combine(["60", "41"]).await;
-    assert_eq!((refused.status, refused.wrong_fields()), (400, vec!["tokens".to_owned()]));
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["tokens".to_owned()])
+    );
 }
 
 /// State of the request of a link, and how many payments wait in the quarantine.

@@ -89,10 +89,20 @@ pub struct OfClient {
 }
 
 impl OfClient {
-    /// What holds of it where a destination does not say who is paid: payouts go to any recipient. Source: decisions D49.
+    /// What holds of it where its destination does not say who is paid.
     #[must_use]
     pub fn unbound(self) -> Self {
         Self { bound: None, ..self }
+    }
+
+    /// What holds of it for payouts: they go to any recipient, but not with a public client ID. A stranger who read that off
+    /// a page would have the service report payments to the stranger as those of the shop. Source: decisions D49.
+    #[must_use]
+    pub fn for_payouts(self, is_public: bool) -> Self {
+        match is_public {
+            true => self,
+            false => self.unbound(),
+        }
     }
 }
 
@@ -318,7 +328,7 @@ pub fn field(part: Part) -> &'static str {
 ///
 /// Errors: another payee; none, while the wallet cannot be paid on the network, its destination is no longer active, or
 /// the wallet is hidden from the caller, who would read it in the request. Source: decisions D33; decisions D48; rules P.3.3.
-fn bound_payee(
+pub fn bound_payee(
     bound: &Destination,
     is_hidden: bool,
     named: Option<Address>,

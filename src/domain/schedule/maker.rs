@@ -6,7 +6,7 @@ use crate::domain::{
     client_limits::Asked,
     currency::Catalogue,
     refusal::{Checks, Refusal},
-    request::plan::field,
+    request::plan::{OfClient, bound_payee, field},
 };
 
 /// What a public client ID is told where the operator pays no gas for strangers.
@@ -26,8 +26,14 @@ impl Schedule {
     /// Holds what the payer signed against what the client ID that made it may ask for now: what its owner ended or
     /// narrowed meanwhile does not begin.
     ///
-    /// Errors: the client ID is not active (403); each limit that the payment is beyond (400).
-    pub fn require_permitted(&self, maker: &ClientId, catalogue: &Catalogue) -> Result<(), Refusal> {
+    /// Errors: the client ID is not active (403); another payee than the one that a public client ID is bound to, and each
+    /// limit that the payment is beyond (400). Source: decisions D33; decisions D49.
+    pub fn require_permitted(
+        &self,
+        maker: &ClientId,
+        of_maker: &OfClient,
+        catalogue: &Catalogue,
+    ) -> Result<(), Refusal> {
         let ended = |refused: Refusal| {
             let sentence = format!(
                 "The client ID that made this recurring payment is not active: {}",
@@ -44,17 +50,23 @@ impl Schedule {
             );
             checks.fail("permitSignature", sentence);
         };
+        let payee = self.permit.recipient;
+        if let Some(bound) = &of_maker.bound
+            && let Err(sentence) = bound_payee(bound, of_maker.hides_bound, Some(payee), self.network)
+        {
+            fail("payee", &sentence);
+        }
         let payment = catalogue.by_token(self.network, &self.permit.token);
         match payment.zip(catalogue.find(&self.asked.currency)) {
             Some((payment, invoice)) => {
                 let asked = Asked {
-                    payee: Some(self.permit.recipient),
+                    payee: Some(payee),
                     network: self.network,
                     amount: &self.asked.amount,
                     invoice,
                     payment,
                 };
-                for (part, sentence) in maker.limits.breaches(&asked, catalogue) {
+                for (part, sentence) in of_maker.limits.breaches(&asked, catalogue) {
                     fail(field(part), &sentence);
                 }
             }

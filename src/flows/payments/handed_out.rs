@@ -91,7 +91,10 @@ pub(super) fn oddity(settled: &Settled, request: &Request, departure: &Departure
         tx_hash: Some(observed.tx_hash),
         position: Some(observed.position),
         reason,
-        detail: format!("a conversion for request {} departs from its price terms: {what}", request.id),
+        detail: format!(
+            "a conversion for request {} departs from its price terms: {what}",
+            request.id
+        ),
         concerned: Some(Concerned::of(request)),
     }
 }

@@ -64,7 +64,8 @@ pub async fn run(
     idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?.unbound();
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_client.for_payouts(caller.is_public());
         let ctx = &in_turns(ctx, caller, input.request.payment.network);
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {

@@ -43,7 +43,11 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
-            request.terms.price.fees.checked(request.terms.network, &ctx.catalogue)?;
+            request
+                .terms
+                .price
+                .fees
+                .checked(request.terms.network, &ctx.catalogue)?;
             match insert(ctx, caller, &request, room, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,

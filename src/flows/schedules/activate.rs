@@ -14,6 +14,7 @@ use crate::{
     flows::{
         Fault, FlowResult,
         idempotency::{self, Answer, Repeatable, Storage},
+        requests::of_client::of_client,
     },
     store,
 };
@@ -26,7 +27,7 @@ const NOT_ITS_OWN: &str = "A public client ID begins the recurring payments that
 ///
 /// Errors: unknown (404); the public client ID of the call did not make it, or the client ID that did may not any more
 /// (403); it is not waiting for a signature, this is none of its payer, or it is for what that client ID may not ask for
-/// (400); as many are live as a cap allows (409). Source: rules P.3.6; rules S.4; decisions D24.
+/// (400); as many are live as a cap allows (409). Source: rules P.3.6; rules S.4; decisions D24; decisions D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -86,7 +87,8 @@ async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule
     };
     let maker = maker.ok_or_else(missing)?;
     require_may_make(maker.is_public(), ctx.schedules.may_public_make)?;
-    schedule.require_permitted(&maker, &ctx.catalogue)?;
+    let of_maker = of_client(ctx, caller, Some(&maker)).await?;
+    schedule.require_permitted(&maker, &of_maker.for_payouts(maker.is_public()), &ctx.catalogue)?;
     Ok(Some(maker))
 }
 

@@ -90,7 +90,8 @@ pub async fn run(
         ctx.caps.admit_another_schedule(live)?;
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?.unbound();
+        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_client.for_payouts(caller.is_public());
         let network = input.payout.request.payment.network;
         let ctx = &in_turns(ctx, caller, network);
         let room = room::find(ctx, caller, 1).await?;

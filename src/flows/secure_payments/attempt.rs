@@ -50,7 +50,12 @@ pub async fn withdraw(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option
         noted_at: ctx.clock.now(),
     };
     // A stranger with the token may ask again and again: what would change nothing locks nothing.
-    if !opened.payment.attempts.iter().any(|attempt| attempt.is_same(&withdrawn)) {
+    if !opened
+        .payment
+        .attempts
+        .iter()
+        .any(|attempt| attempt.is_same(&withdrawn))
+    {
         return Ok(());
     }
     let (tx, present) = locked(ctx, opened, "withdraw_attempt").await?;
