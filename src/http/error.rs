@@ -716,7 +716,7 @@ pub(in crate::http) fn too_many_items(
 ) -> Problem {
     let sentence = format!(
         "This call has {items} items, and {per_minute} a minute are accepted, at most {burst} at once: send it again after \
-         the seconds that Retry-After names, or send fewer items"
+         the seconds that Retry-After names"
     );
     Problem::new(StatusCode::TOO_MANY_REQUESTS, sentence).with_retry_after(retry_after_s.max(1))
 }

@@ -35,7 +35,7 @@ text! {
     }
 }
 
-/// Largest amount of one request.
+/// Largest amount of one request, and of all that a link or a batch asks for together.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct AmountLimit {

@@ -137,7 +137,7 @@ impl BatchPayouts {
     /// Next: send the approvals, wait until they are mined, then the one payment
     /// Events: `payment.confirmed` for each request
     /// 201: The transactions to sign, approvals first, and the requests that they pay
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
     /// 404 requestIds[0]: Request not found
     #[oai(path = "/payouts/batch", method = "post", operation_id = "createBatchPayout")]
     async fn create(

@@ -241,8 +241,8 @@ pub struct SecurePaymentFacts {
     pub flow: PaymentFlow,
     /// Until when it can be paid. An addition of this service
     pub expires_at: Instant,
-    /// Whether a payment is seen on the chain and not final, or somebody said within two minutes that one is on its way.
-    /// Who pays all the same may pay twice. An addition of this service. Example: `false`
+    /// Whether a payment is seen on the chain and not final, a payer reported one within two minutes, or a payment page was
+    /// about to ask a wallet within half an hour. A further payment may be a second one. An addition of this service. Example: `false`
     pub in_flight: bool,
 }
 

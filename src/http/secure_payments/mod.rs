@@ -56,7 +56,7 @@ impl SecurePayments {
     /// 201: The link
     /// 400: No active payment destination found for this platform
     /// 403: Destination does not match the configured payment destination.
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
     #[oai(path = "/secure-payments", method = "post", operation_id = "createSecurePayment")]
     async fn create(
         &self,
@@ -147,7 +147,7 @@ impl SecurePayments {
     /// Next: hand out `securePaymentUrl`
     /// Events: `payment.confirmed` for each request
     /// 201: The link
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names, or send fewer items
+    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
     #[oai(
         path = "/secure-payments/batch-payouts",
         method = "post",
