@@ -25,14 +25,16 @@ pub struct Model {
     pub hides_until_approved: bool,
     /// Part of the policy.
     pub hides_payee: bool,
-    /// Whether the owner of the wallet created it.
+    /// Whether the owner of the wallet created it, here or elsewhere.
     pub is_claimed: bool,
-    /// Whether it is in use.
+    /// Whether it is the one that its wallet is paid at.
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// Last change.
     pub updated_at: DateTimeUtc,
+    /// Whether the owner of the wallet created it on this platform.
+    pub is_set_up: bool,
 }
 
 /// Joins from this table.

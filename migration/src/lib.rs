@@ -62,6 +62,7 @@ mod m20261128_0061_index_quotes;
 mod m20261128_0062_page_attempts;
 mod m20261128_0063_fix_price_terms;
 mod m20261128_0064_count_awaited_items;
+mod m20261128_0065_note_where_set_up;
 mod months;
 mod tables;
 
@@ -133,6 +134,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_0062_page_attempts::Migration),
             Box::new(m20261128_0063_fix_price_terms::Migration),
             Box::new(m20261128_0064_count_awaited_items::Migration),
+            Box::new(m20261128_0065_note_where_set_up::Migration),
         ]
     }
 }

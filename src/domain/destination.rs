@@ -106,14 +106,24 @@ pub struct Destination {
     pub key: DestinationKey,
     /// Policy; `None` when none was ever set.
     pub policy: Option<DestinationPolicy>,
-    /// Whether the owner of the wallet created it.
+    /// Whether the owner of the wallet created it, on this platform or another one.
     pub is_claimed: bool,
-    /// Whether it is the one that is in use.
+    /// Whether the owner of the wallet created it on this platform.
+    pub is_set_up: bool,
+    /// Whether it is the one that its wallet is paid at.
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
     /// Last change.
     pub updated_at: DateTime<Utc>,
+}
+
+impl Destination {
+    /// Whether it is in use on its platform: its owner set it up there and did not end it. One that a payout noted is not,
+    /// whatever its owner said elsewhere. Source: decisions D49.
+    pub fn is_in_use(&self) -> bool {
+        self.is_set_up && self.is_active
+    }
 }
 
 /// The destination of a wallet with this token on this chain, whether or not it can be registered.

@@ -34,6 +34,7 @@ fn to_row(destination: &Destination) -> Model {
         hides_until_approved: destination.policy.is_some_and(|policy| policy.hides_until_approved),
         hides_payee: destination.policy.is_some_and(|policy| policy.hides_payee),
         is_claimed: destination.is_claimed,
+        is_set_up: destination.is_set_up,
         is_active: destination.is_active,
         created_at: destination.created_at,
         updated_at: destination.updated_at,
@@ -68,6 +69,7 @@ fn from_row(row: Model) -> Result<Destination, StoreError> {
         key: key(&row.wallet, &row.network, &row.token)?,
         policy,
         is_claimed: row.is_claimed,
+        is_set_up: row.is_set_up,
         is_active: row.is_active,
         created_at: row.created_at,
         updated_at: row.updated_at,
@@ -102,7 +104,7 @@ pub async fn lock_all_of(
     rows.into_iter().map(from_row).collect()
 }
 
-/// The destination of a wallet that is in use.
+/// The destination at which a wallet is paid on a platform: set up there, or noted.
 pub async fn active_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -127,7 +129,7 @@ pub async fn own_in_use(conn: &impl ConnectionTrait, platform: &PlatformId) -> R
     let rows = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::IsActive.eq(true))
-        .filter(Column::IsClaimed.eq(true))
+        .filter(Column::IsSetUp.eq(true))
         .filter(Column::Wallet.in_subquery(own))
         .order_by_asc(Column::Id)
         .all(conn)
@@ -171,13 +173,13 @@ pub async fn payable(
     wallet: &Address,
 ) -> Result<Option<Destination>, StoreError> {
     let visible = Condition::any()
-        .add(Column::IsClaimed.eq(true))
+        .add(Column::IsSetUp.eq(true))
         .add(Column::PlatformId.eq(platform.as_str()));
     let row = Entity::find()
         .filter(Column::Wallet.eq(wallet.canonical()))
         .filter(Column::IsActive.eq(true))
         .filter(visible)
-        .order_by_desc(Column::IsClaimed)
+        .order_by_desc(Column::IsSetUp)
         .order_by_desc(Column::UpdatedAt)
         .order_by_desc(Column::Id)
         .limit(1)
@@ -216,6 +218,7 @@ pub async fn update(conn: &impl ConnectionTrait, destination: &Destination) -> R
         .col_expr(Column::HidesUntilApproved, Expr::value(row.hides_until_approved))
         .col_expr(Column::HidesPayee, Expr::value(row.hides_payee))
         .col_expr(Column::IsClaimed, Expr::value(row.is_claimed))
+        .col_expr(Column::IsSetUp, Expr::value(row.is_set_up))
         .col_expr(Column::IsActive, Expr::value(row.is_active))
         .col_expr(Column::UpdatedAt, Expr::value(row.updated_at))
         .filter(Column::PlatformId.eq(row.platform_id))
@@ -225,7 +228,8 @@ pub async fn update(conn: &impl ConnectionTrait, destination: &Destination) -> R
     Ok(())
 }
 
-/// Marks what other platforms noted for a wallet as claimed, now that its owner set up the same.
+/// Marks what other platforms noted for a wallet as claimed, now that its owner set up the same. It is in use on none of
+/// them for that.
 pub async fn claim_everywhere(conn: &impl ConnectionTrait, key: &DestinationKey) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::IsClaimed, Expr::value(true))

@@ -325,6 +325,7 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
         id: DestinationId("noted".to_owned()),
         platform: elsewhere.clone(),
         is_claimed: false,
+        is_set_up: false,
         is_active: true,
         ..set_up.clone()
     };
@@ -335,7 +336,22 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
     assert_eq!(find(&own).await, None, "what another platform noted is not shown");
     create(&app, &own, &input(&app, "FAU-sepolia")).await.expect("created");
     let claimed = store::destinations::find_by_id(app.ctx.db.reader(), &elsewhere, &noted.id).await;
-    assert!(claimed.expect("read").expect("there").is_claimed);
+    let claimed = claimed.expect("read").expect("there");
+    assert!(claimed.is_claimed);
+    assert!(!claimed.is_in_use(), "it was not set up on that platform");
+    names(
+        bind(&app, &owner.session(&elsewhere), &noted.id).await,
+        "payeeDestinationId",
+    );
+    destinations::deactivate::run(&app.ctx, &own, &set_up.key.to_string())
+        .await
+        .expect("ended");
+    let third = TestWallet::new(9).session(&PlatformId("third".to_owned()));
+    assert_eq!(
+        find(&third).await,
+        None,
+        "what its owner ended is told by no note of it"
+    );
 }
 
 #[tokio::test]

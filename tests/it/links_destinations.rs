@@ -10,6 +10,7 @@ use crate::support::{
     session::sign_in,
     wallet::{TestWallet, token},
 };
+use poem::http::Method;
 use prs::flows::{
     destinations::{self, NewDestination},
     idempotency::{Answer, Repeatable},
@@ -67,6 +68,19 @@ fn to(destination: Option<&str>, is_beside: bool) -> Value {
     body
 }
 
+/// The destination of a wallet to which a stranger paid out on this platform before its owner set it up on another one;
+/// with the session of the owner.
+async fn noted_then_claimed_elsewhere(app: &TestApp, wallet: u8) -> (String, String) {
+    let wallet = TestWallet::new(wallet);
+    let payout = payout_of(&wallet.address().to_string(), "1");
+    let noted = call(app, Some(&app.page_client), "/v2/secure-payments/payouts", &payout).await;
+    noted.expect(201);
+    let bearer = format!("Bearer {}", sign_in(app, &wallet).await);
+    let owner = Owner { app, bearer };
+    let claimed = owner.destination("FAU-sepolia").await;
+    (id(&claimed), owner.bearer)
+}
+
 #[tokio::test]
 async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() {
     let app = TestApp::start().await;
@@ -83,6 +97,12 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
     };
     let foreign = id(&stranger.destination("FAU-sepolia").await);
     app.payout_link(&payout_of(OTHER, "1")).await.expect(201);
+    let (claimed, _) = noted_then_claimed_elsewhere(&app, 10).await;
+    let (claimed_and_ended, claimer) = noted_then_claimed_elsewhere(&app, 11).await;
+    let ending = app.call(Method::PATCH, "/v1/payee-destination/deactivate");
+    let ending = ending.header("authorization", &claimer);
+    let ended_elsewhere = json!({ "destinationId": claimed_and_ended });
+    ending.json(&ended_elsewhere).send().await.expect(200);
     let fau = token(&app, "FAU-sepolia");
     let noted = format!("sepolia:{OTHER}:{fau}");
     let unknown = format!("sepolia:{}:{fau}", TestWallet::new(9).address());
@@ -103,6 +123,8 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
         (Some(ended.as_str()), [403; 5]),
         (Some(foreign.as_str()), [403; 5]),
         (Some(noted.as_str()), [403; 5]),
+        (Some(claimed.as_str()), [403; 5]),
+        (Some(claimed_and_ended.as_str()), [403; 5]),
         (Some(unknown.as_str()), [403; 5]),
         (Some(nowhere.as_str()), [403; 5]),
     ];

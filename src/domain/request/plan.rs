@@ -443,6 +443,7 @@ mod tests {
     }
 
     #[test]
+            is_set_up: true,
     fn a_bound_destination_is_the_payee_where_its_address_can_be_paid() {
         let evm = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         let tron = "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";

@@ -244,6 +244,7 @@ mod tests {
             key: key(text),
             policy: None,
             is_claimed: true,
+            is_set_up: true,
             is_active: true,
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,

@@ -16,7 +16,7 @@ fn unknown() -> FlowError {
     Refusal::not_found("Client ID not found").into()
 }
 
-/// Checks that a client ID may be bound to a destination: the active one of the wallet that signed in.
+/// Checks that a client ID may be bound to a destination: the one in use of the wallet that signed in.
 ///
 /// Source: rules P.4.2.
 async fn check_destination(tx: &Tx, caller: &PlatformCaller, id: &DestinationId) -> FlowResult<()> {
@@ -24,9 +24,9 @@ async fn check_destination(tx: &Tx, caller: &PlatformCaller, id: &DestinationId)
         Some(wallet) => store::destinations::active_of(tx, &caller.platform, wallet).await?,
         None => None,
     };
-    if active.is_some_and(|active| active.id == *id) {
+    if active.is_some_and(|active| active.is_in_use() && active.id == *id) {
         return Ok(());
     }
-    let message = "must be the id of the active payee destination of the wallet that signed in; GET /v1/payee-destination shows it";
+    let message = "must be the id of the payee destination in use of the wallet that signed in; POST /v1/payee-destination sets it up";
     Err(Refusal::field("payeeDestinationId", message).into())
 }

@@ -74,6 +74,7 @@ async fn put_in_use(
             let back = Destination {
                 policy: policy.or(same.policy),
                 is_claimed: true,
+                is_set_up: true,
                 is_active: true,
                 updated_at: now,
                 ..same.clone()
@@ -88,6 +89,7 @@ async fn put_in_use(
                 key: *key,
                 policy,
                 is_claimed: true,
+                is_set_up: true,
                 is_active: true,
                 created_at: now,
                 updated_at: now,

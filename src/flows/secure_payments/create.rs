@@ -197,11 +197,10 @@ async fn destinations(
     of_client: &OfClient,
     items: &[NewItem],
 ) -> FlowResult<Destinations> {
-    let in_use = |destination: &Destination| destination.is_active && destination.is_claimed;
     if let Some(bound) = &of_client.bound {
         return Ok(Destinations {
             choosing: Choosing::Freely,
-            own: Some(bound.clone()).filter(in_use).into_iter().collect(),
+            own: Some(bound.clone()).filter(Destination::is_in_use).into_iter().collect(),
             others: Vec::new(),
         });
     }
@@ -210,7 +209,7 @@ async fn destinations(
         let own = store::destinations::active_of(reader, &caller.platform, wallet).await?;
         return Ok(Destinations {
             choosing: Choosing::Freely,
-            own: own.filter(in_use).into_iter().collect(),
+            own: own.filter(Destination::is_in_use).into_iter().collect(),
             others: Vec::new(),
         });
     }
@@ -234,7 +233,7 @@ async fn destinations(
     Ok(Destinations {
         choosing,
         own,
-        others: others.filter(in_use).into_iter().collect(),
+        others: others.filter(Destination::is_in_use).into_iter().collect(),
     })
 }
 

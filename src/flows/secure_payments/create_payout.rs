@@ -187,6 +187,7 @@ async fn commit(
             key,
             policy: None,
             is_claimed: false,
+            is_set_up: false,
             is_active: true,
             created_at: opened.now,
             updated_at: opened.now,
