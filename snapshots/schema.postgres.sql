@@ -415,6 +415,7 @@ column payee_destinations.is_claimed boolean not null
 column payee_destinations.is_active boolean not null
 column payee_destinations.created_at timestamp with time zone not null
 column payee_destinations.updated_at timestamp with time zone not null
+column payee_destinations.is_set_up boolean not null default false
 constraint payee_destinations.payee_destinations_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX payee_destinations_active_key ON public.payee_destinations USING btree (platform_id, wallet) WHERE is_active
 CREATE UNIQUE INDEX payee_destinations_key ON public.payee_destinations USING btree (platform_id, wallet, network, token)

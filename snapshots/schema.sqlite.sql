@@ -83,7 +83,7 @@ CREATE INDEX "off_ramp_quotes_partner_quote_idx" ON "off_ramp_quotes" ("partner_
 CREATE INDEX off_ramp_quotes_payer ON off_ramp_quotes (platform_id, payer_id);
 CREATE INDEX off_ramp_quotes_request ON off_ramp_quotes (platform_id, request_row);
 CREATE TABLE "orchestrators" ( "id" text NOT NULL PRIMARY KEY, "name" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );
-CREATE TABLE "payee_destinations" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "wallet" text NOT NULL, "network" text NOT NULL, "token" text NOT NULL, "policy_mode" text NULL, "policy_provider" text NULL, "hides_until_approved" boolean NOT NULL, "hides_payee" boolean NOT NULL, "is_claimed" boolean NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "updated_at" timestamp_with_timezone_text NOT NULL );
+CREATE TABLE "payee_destinations" ( "id" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "wallet" text NOT NULL, "network" text NOT NULL, "token" text NOT NULL, "policy_mode" text NULL, "policy_provider" text NULL, "hides_until_approved" boolean NOT NULL, "hides_payee" boolean NOT NULL, "is_claimed" boolean NOT NULL, "is_active" boolean NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "updated_at" timestamp_with_timezone_text NOT NULL , "is_set_up" boolean NOT NULL DEFAULT FALSE);
 CREATE UNIQUE INDEX "payee_destinations_active_key" ON "payee_destinations" ("platform_id", "wallet") WHERE is_active;
 CREATE UNIQUE INDEX "payee_destinations_key" ON "payee_destinations" ("platform_id", "wallet", "network", "token");
 CREATE INDEX "payee_destinations_wallet_idx" ON "payee_destinations" ("wallet");
