@@ -71,6 +71,8 @@ pub struct Asked<'a> {
     pub invoice: &'a Currency,
     /// Currency of the payment.
     pub payment: &'a Currency,
+    /// Whether the client ID is public: then no sentence names wallets, one of which a destination may hide.
+    pub is_public: bool,
 }
 
 /// What of a payment is beyond a limit.
@@ -131,7 +133,10 @@ impl ClientLimits {
             && !self.payees.is_empty()
             && !self.payees.contains(&payee)
         {
-            let sentence = among("a payee", &self.payees);
+            let sentence = match asked.is_public {
+                true => "must be a payee of this client ID (allowedPayees)".to_owned(),
+                false => among("a payee", &self.payees),
+            };
             breaches.push((Part::Payee, sentence));
         }
         let currencies = [
@@ -315,6 +320,7 @@ mod tests {
             amount: &Amount::parse(amount).unwrap(),
             invoice: catalogue.find(invoice).unwrap(),
             payment,
+            is_public: false,
         };
         let found = limits.breaches(&asked, &catalogue);
         found.into_iter().map(|(part, _)| part).collect()

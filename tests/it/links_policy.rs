@@ -13,6 +13,7 @@ use prs::domain::screening::SandboxAnswer::Rejected;
 use serde_json::{Value, json};
 
 const WALLET: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
 /// The destination of [`PAYEE`], and the client IDs that its owner makes.
 struct Merchant {
@@ -50,8 +51,14 @@ impl Merchant {
 
     /// A client ID that is bound to the destination; a public one where it has domains.
     async fn bound(&self, domains: &[&str]) -> String {
+        self.bound_within(domains, &Value::Null).await
+    }
+
+    /// One that pays these wallets alone.
+    async fn bound_within(&self, domains: &[&str], payees: &Value) -> String {
         let body = json!({
             "label": "Bound", "allowedDomains": domains, "payeeDestinationId": self.destination["id"],
+            "allowedPayees": payees,
         });
         let call = self.app.post("/v1/client-ids").header("authorization", &self.bearer);
         let made = call.json(&body).send().await.expect(201);
@@ -241,6 +248,11 @@ async fn a_stranger_does_not_learn_the_wallet_that_a_destination_hides() {
     let merchant = Merchant::start().await;
     let public = Caller::Public(merchant.bound(&[PAGE]).await);
     let backend = Caller::Backend(merchant.bound(&[]).await);
+    let payees = json!([PAYEE]);
+    let held = [
+        Caller::Public(merchant.bound_within(&[PAGE], &payees).await),
+        Caller::Backend(merchant.bound_within(&[], &payees).await),
+    ];
     let own = request("1", "FAU-sepolia", "FAU-sepolia");
     let (mut unnamed, mut other) = (own.clone(), own.clone());
     unnamed.as_object_mut().expect("members").remove("payee");
@@ -267,5 +279,41 @@ async fn a_stranger_does_not_learn_the_wallet_that_a_destination_hides() {
         let told = merchant.call(&backend, "/v2/request", &other).await;
         told.expect(400);
         assert!(told.text.contains(PAYEE), "{}", told.text);
+
+        let mut recurring = other.clone();
+        recurring["recurrence"] = json!({
+            "startDate": "2040-02-01", "frequency": "MONTHLY", "totalPayments": 3, "payer": OTHER,
+        });
+        for (path, body, field) in [
+            ("/v2/request", &other, "payee"),
+            ("/v2/payouts", &other, "payee"),
+            ("/v2/payouts", &recurring, "payee"),
+            (
+                "/v2/payouts/batch",
+                &json!({ "requests": [own, other] }),
+                "requests[1].payee",
+            ),
+            ("/v2/secure-payments/payouts", &payout_of(WALLET, "1"), "recipient"),
+        ] {
+            for caller in &held {
+                let refused = merchant.call(caller, path, body).await;
+                assert_eq!(refused.status, 400, "{path} {caller:?}: {}", refused.text);
+                let fields = refused.wrong_fields();
+                assert!(
+                    fields.iter().all(|named| named == field),
+                    "{path} {caller:?}: {fields:?}"
+                );
+                // A destination that hides nothing says whom it pays; a list of wallets is told to no stranger.
+                let is_told = matches!(caller, Caller::Backend(_));
+                if is_told || path != "/v2/request" {
+                    assert_eq!(
+                        refused.text.contains(PAYEE),
+                        is_told,
+                        "{path} {caller:?}: {}",
+                        refused.text
+                    );
+                }
+            }
+        }
     }
 }

@@ -80,8 +80,8 @@ pub struct NewRequest {
 pub struct OfClient {
     /// Payee destination that it is bound to: nobody else may be paid.
     pub bound: Option<Destination>,
-    /// Whether the caller is not told the wallet of that destination: its policy hides it, and the client ID is public.
-    pub hides_bound: bool,
+    /// Whether it is public: then anyone may be the caller.
+    pub is_public: bool,
     /// What may be asked for.
     pub limits: ClientLimits,
     /// Fee on every payment.
@@ -98,11 +98,17 @@ impl OfClient {
     /// What holds of it for payouts: they go to any recipient, but not with a public client ID. A stranger who read that off
     /// a page would have the service report payments to the stranger as those of the shop. Source: decisions D49.
     #[must_use]
-    pub fn for_payouts(self, is_public: bool) -> Self {
-        match is_public {
+    pub fn for_payouts(self) -> Self {
+        match self.is_public {
             true => self,
             false => self.unbound(),
         }
+    }
+
+    /// Whether the caller is not told the wallet of the destination: its policy hides it, and the client ID is public.
+    pub fn hides_bound(&self) -> bool {
+        let policy = self.bound.as_ref().and_then(|bound| bound.policy);
+        self.is_public && policy.is_some_and(|policy| policy.hides_anything())
     }
 }
 
@@ -156,7 +162,7 @@ pub fn plan(
         Some(None)
     } else {
         let payee = match &of_client.bound {
-            Some(bound) => bound_payee(bound, of_client.hides_bound, input.payee, *network),
+            Some(bound) => bound_payee(bound, of_client.hides_bound(), input.payee, *network),
             None => input.payee.ok_or_else(|| PAYEE_MISSING.to_owned()),
         };
         let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
@@ -168,6 +174,7 @@ pub fn plan(
         amount,
         invoice,
         payment,
+        is_public: of_client.is_public,
     };
     for (part, sentence) in of_client.limits.breaches(&asked, catalogue) {
         checks.fail(field(part), sentence);
@@ -436,6 +443,7 @@ mod tests {
             key: DestinationKey::parse(key).unwrap().unwrap(),
             policy: None,
             is_claimed: true,
+            is_set_up: true,
             is_active,
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
@@ -443,7 +451,6 @@ mod tests {
     }
 
     #[test]
-            is_set_up: true,
     fn a_bound_destination_is_the_payee_where_its_address_can_be_paid() {
         let evm = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         let tron = "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";

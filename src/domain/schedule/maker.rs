@@ -52,7 +52,7 @@ impl Schedule {
         };
         let payee = self.permit.recipient;
         if let Some(bound) = &of_maker.bound
-            && let Err(sentence) = bound_payee(bound, of_maker.hides_bound, Some(payee), self.network)
+            && let Err(sentence) = bound_payee(bound, of_maker.hides_bound(), Some(payee), self.network)
         {
             fail("payee", &sentence);
         }
@@ -65,6 +65,7 @@ impl Schedule {
                     amount: &self.asked.amount,
                     invoice,
                     payment,
+                    is_public: maker.is_public(),
                 };
                 for (part, sentence) in of_maker.limits.breaches(&asked, catalogue) {
                     fail(field(part), &sentence);

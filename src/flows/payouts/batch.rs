@@ -217,7 +217,7 @@ async fn made(
 ) -> FlowResult<Vec<Due>> {
     check_networks(new.iter().map(|request| request.payment.network))?;
     let (origin, of_client) = (origin(caller), of_client(ctx, caller, client).await?);
-    let of_client = of_client.for_payouts(caller.is_public());
+    let of_client = of_client.for_payouts();
     let mut checks = Checks::new();
     let network = new.first().map(|request| request.payment.network);
     let named = network.map(|network| named(ctx, input, network, &mut checks));

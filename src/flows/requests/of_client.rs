@@ -21,7 +21,7 @@ pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&Clien
     let Some(client) = client else {
         return Ok(OfClient {
             bound: None,
-            hides_bound: false,
+            is_public: false,
             limits: ClientLimits::default(),
             fee: None,
         });
@@ -35,9 +35,8 @@ pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&Clien
         }
         None => None,
     };
-    let policy = bound.as_ref().and_then(|bound| bound.policy);
     Ok(OfClient {
-        hides_bound: caller.is_public() && policy.is_some_and(|policy| policy.hides_anything()),
+        is_public: caller.is_public(),
         bound,
         limits: client.limits.clone(),
         fee: client.fee(),

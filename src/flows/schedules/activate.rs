@@ -88,7 +88,7 @@ async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule
     let maker = maker.ok_or_else(missing)?;
     require_may_make(maker.is_public(), ctx.schedules.may_public_make)?;
     let of_maker = of_client(ctx, caller, Some(&maker)).await?;
-    schedule.require_permitted(&maker, &of_maker.for_payouts(maker.is_public()), &ctx.catalogue)?;
+    schedule.require_permitted(&maker, &of_maker.for_payouts(), &ctx.catalogue)?;
     Ok(Some(maker))
 }
 

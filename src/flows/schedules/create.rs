@@ -91,7 +91,7 @@ pub async fn run(
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
-        let of_client = of_client.for_payouts(caller.is_public());
+        let of_client = of_client.for_payouts();
         let network = input.payout.request.payment.network;
         let ctx = &in_turns(ctx, caller, network);
         let room = room::find(ctx, caller, 1).await?;

@@ -71,7 +71,7 @@ pub async fn run(
             None => None,
         };
         let policy = input.policy.resolved(known.and_then(|known| known.policy), caller)?;
-        let of_client = of_client.for_payouts(caller.is_public());
+        let of_client = of_client.for_payouts();
         let mut found = None;
         for _ in 0..DRAWS_MAX {
             let due = vec![requested(
