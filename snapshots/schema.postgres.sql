@@ -644,9 +644,9 @@ column requests.is_ordered boolean not null default false
 column requests.is_hidden boolean not null default false
 column requests.price jsonb
 column requests.link_until timestamp with time zone
+column requests.public_client text not null default ''::text
 constraint requests.requests_pkey PRIMARY KEY (id)
-CREATE INDEX requests_awaited_client_idx ON public.requests USING btree (platform_id, client_row, link_until, status) WHERE ((status = ANY (ARRAY['pending'::text, 'partially_paid'::text])) AND (client_row IS NOT NULL))
-CREATE INDEX requests_awaited_idx ON public.requests USING btree (platform_id, link_until, status) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
+CREATE INDEX requests_awaited_idx ON public.requests USING btree (platform_id, public_client, link_until, created_at, status) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
 CREATE INDEX requests_next_period_idx ON public.requests USING btree (next_period_at) WHERE (next_period_at IS NOT NULL)

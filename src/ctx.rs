@@ -42,6 +42,9 @@ type Testing = HashSet<(OwnerId, Option<ClientRowId>)>;
 /// Calls that are answered once, by owner, scope and key: how many there are of each on this instance, and whose turn it is.
 type Answering = HashMap<(String, String), (usize, Arc<tokio::sync::Mutex<()>>)>;
 
+/// What may be made before it is counted again, for each public client ID and for all else of a platform.
+pub type Headrooms = Mutex<LruCache<(PlatformId, Option<ClientRowId>), Headroom>>;
+
 /// Who takes places: the keys, sessions and backend client IDs of a platform together, or its public client IDs, which
 /// strangers use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,8 +119,8 @@ pub struct Ctx {
     pub answering: Arc<Mutex<Answering>>,
     /// Places for batches of payments that are made.
     pub batches: Arc<Places>,
-    /// Requests that may be made before those that await payment are counted again, by whose they are.
-    pub headroom: Arc<Mutex<LruCache<(PlatformId, Option<ClientRowId>), Headroom>>>,
+    /// Requests that may be made before those that await payment are counted again.
+    pub headrooms: Arc<Headrooms>,
     /// Places for secure payments that are made with public client IDs, and for all requests that are counted.
     pub counted_requests: Arc<Places>,
     /// Places for questions to each enabled network that callers wait for.

@@ -221,6 +221,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
         },
         is_hidden: false,
         link_until: None,
+        is_by_public_client: false,
         ledger: Ledger::new(U256::from(UNITS)),
         created_at: SystemClock.now(),
     })

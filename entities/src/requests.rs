@@ -102,6 +102,8 @@ pub struct Model {
     pub price: Option<Json>,
     /// Until when the link that pays it can be paid; none where no link pays it.
     pub link_until: Option<DateTimeUtc>,
+    /// Row of the public client ID that it was made with; empty where it was made with none.
+    pub public_client: String,
 }
 
 /// Joins from this table.

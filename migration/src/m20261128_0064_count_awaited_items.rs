@@ -1,5 +1,6 @@
-//! Requests say until when their link can be paid, so that those that await payment are counted by an index, whether a link
-//! pays them or not. The indexes by which links were counted go.
+//! Requests say until when their link can be paid, and with which public client ID they were made, so that those that await
+//! payment are counted by an index, whether a link pays them or not: those of each public client ID, and those that were made
+//! with none. The indexes by which links were counted go.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -9,16 +10,11 @@ pub(crate) struct Migration;
 const REQUESTS: &str = "requests";
 const LINKS: &str = "secure_payments";
 
-/// The query builder writes no conditions into indexes of SQLite. The state is in them because SQLite would read the row
-/// for it.
-const AWAITED: [(&str, &str, &str); 2] = [
-    ("requests_awaited_idx", "platform_id, link_until, status", ""),
-    (
-        "requests_awaited_client_idx",
-        "platform_id, client_row, link_until, status",
-        "AND client_row IS NOT NULL",
-    ),
-];
+const AWAITED: &str = "requests_awaited_idx";
+
+/// The query builder writes no conditions into indexes of SQLite. The state is in it because SQLite would read the row for
+/// it.
+const AWAITED_COLUMNS: &str = "platform_id, public_client, link_until, created_at, status";
 
 const COUNTED: [(&str, &[&str]); 2] = [
     ("secure_payments_platform_idx", &["platform_id", "status", "expires_at"]),
@@ -35,15 +31,17 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let column = timestamp_with_time_zone_null("link_until");
-        let added = Table::alter().table(REQUESTS).add_column(column).to_owned();
-        manager.alter_table(added).await?;
-        for (name, columns, further) in AWAITED {
-            let sql = format!(
-                "CREATE INDEX {name} ON {REQUESTS} ({columns}) WHERE status IN ('pending', 'partially_paid') {further}"
-            );
-            manager.get_connection().execute_unprepared(sql.trim_end()).await?;
+        for column in [
+            timestamp_with_time_zone_null("link_until"),
+            text("public_client").default("").to_owned(),
+        ] {
+            let added = Table::alter().table(REQUESTS).add_column(column).to_owned();
+            manager.alter_table(added).await?;
         }
+        let sql = format!(
+            "CREATE INDEX {AWAITED} ON {REQUESTS} ({AWAITED_COLUMNS}) WHERE status IN ('pending', 'partially_paid')"
+        );
+        manager.get_connection().execute_unprepared(&sql).await?;
         for (name, _) in COUNTED {
             drop_index(manager, name, LINKS).await?;
         }
@@ -58,11 +56,12 @@ impl MigrationTrait for Migration {
             }
             manager.create_index(index).await?;
         }
-        for (name, ..) in AWAITED {
-            drop_index(manager, name, REQUESTS).await?;
+        drop_index(manager, AWAITED, REQUESTS).await?;
+        for column in ["public_client", "link_until"] {
+            let dropped = Table::alter().table(REQUESTS).drop_column(column).to_owned();
+            manager.alter_table(dropped).await?;
         }
-        let dropped = Table::alter().table(REQUESTS).drop_column("link_until").to_owned();
-        manager.alter_table(dropped).await
+        Ok(())
     }
 }
 

@@ -343,7 +343,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         testing: Arc::default(),
         answering: Arc::default(),
         batches: places(BATCHES_MAX, BATCHES_OF_ONE),
-        headroom: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
+        headrooms: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
         counted_requests: places(COUNTED_REQUESTS_MAX, COUNTED_REQUESTS_OF_ONE),
         questions: Arc::new(questions),
         screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),

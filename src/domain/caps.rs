@@ -1,6 +1,7 @@
 //! How much of what all share one platform or orchestrator may have.
 
 use super::refusal::{Refusal, RefusalKind};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
 /// Seconds after which deliveries that waited for their turn may have been sent.
@@ -8,10 +9,6 @@ const DUE_RETRY_AFTER_S: u32 = 10;
 
 /// Seconds after which requests that await payment may have been paid, or their links expired.
 const OPEN_RETRY_AFTER_S: u32 = 60;
-
-/// What makes room for further requests.
-const OPEN_WAY_OUT: &str =
-    "cancel requests and withdraw links that will not be paid, or wait until some are paid or expire";
 
 /// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +29,12 @@ pub struct Caps {
     pub schedules: u64,
     /// Live recurring payments that a public client ID made.
     pub public_schedules: u64,
-    /// Requests of a platform that await payment, items of links included.
+    /// Requests of a platform that await payment, items of links included; not those that its public client IDs made.
     pub open_requests: u64,
     /// Requests that a public client ID made and that await payment, items of links included.
     pub public_open_requests: u64,
+    /// Days after its creation for which a request counts that awaits payment and that no link pays.
+    pub open_request_days: u32,
     /// Reports in an hour about the links that a public client ID made.
     pub public_reports: u32,
     /// Reports in an hour from one address.
@@ -91,16 +90,32 @@ impl Caps {
         at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
-    /// Whether a platform may have so many requests that await payment. Errors: more than the cap (429).
+    /// Whether a platform may have so many requests that await payment, those of its public client IDs not counted. Errors:
+    /// more than the cap (429).
     pub fn admit_open_requests(&self, count: u64) -> Result<(), Refusal> {
-        let what = "open requests and link items of a platform";
-        open_at_most(count, self.open_requests, what, "caps.open_requests")
+        let what = "open requests and link items of a platform beside those of its public client IDs";
+        self.open_at_most(count, self.open_requests, what, "caps.open_requests")
     }
 
     /// Whether a public client ID may have so many requests that await payment. Errors: more than the cap (429).
     pub fn admit_public_open_requests(&self, count: u64) -> Result<(), Refusal> {
         let what = "open requests and link items of a public client ID";
-        open_at_most(count, self.public_open_requests, what, "caps.public_open_requests")
+        self.open_at_most(count, self.public_open_requests, what, "caps.public_open_requests")
+    }
+
+    fn open_at_most(&self, count: u64, cap: u64, what: &str, setting: &str) -> Result<(), Refusal> {
+        let days = self.open_request_days;
+        let way_out = format!(
+            "cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that \
+             no link pays counts for {days} days, caps.open_request_days)"
+        );
+        at_most(count, cap, what, setting, &way_out)
+            .map_err(|refusal| Refusal::new(RefusalKind::TooMany, refusal.message).after(OPEN_RETRY_AFTER_S))
+    }
+
+    /// When the oldest request was made that counts now without a link.
+    pub fn open_since(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        now - TimeDelta::days(self.open_request_days.into())
     }
 
     /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
@@ -161,20 +176,19 @@ fn at_most(count: u64, cap: u64, what: &str, setting: &str, way_out: &str) -> Re
     )))
 }
 
-fn open_at_most(count: u64, cap: u64, what: &str, setting: &str) -> Result<(), Refusal> {
-    at_most(count, cap, what, setting, OPEN_WAY_OUT)
-        .map_err(|refusal| Refusal::new(RefusalKind::TooMany, refusal.message).after(OPEN_RETRY_AFTER_S))
-}
-
-/// Requests that may be made before those that await payment are counted again. Times are readings of a clock that never
-/// runs backwards.
+/// Requests of one owner that an instance may make before those that await payment are counted again, and those that it
+/// is making. Times are readings of a clock that never runs backwards.
 ///
-/// A tenth of the room that a count found, for half a minute, and nothing where there is little room: there each call
-/// counts for itself, in its own transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A count gives a tenth of the room that it found, for half a minute, and nothing where there is little room: there each
+/// call counts for itself, in its own transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Headroom {
     left: u64,
     until: Duration,
+    /// All that were ever taken off it.
+    taken: u64,
+    /// Of these, those that are committed, or will not be.
+    settled: u64,
 }
 
 impl Headroom {
@@ -186,22 +200,38 @@ impl Headroom {
 
     const LASTS: Duration = Duration::from_secs(30);
 
-    /// What a count gives that found so much room.
-    pub fn of_room(room: u64, now: Duration) -> Self {
-        Self {
-            left: if room < Self::COUNTED_BELOW {
-                0
-            } else {
-                room / Self::PART
-            },
-            until: now + Self::LASTS,
+    /// Takes so many requests off it. `false` when these have to be counted.
+    pub fn take(&mut self, requests: u64, now: Duration) -> bool {
+        let left = self.left.checked_sub(requests).filter(|_| now < self.until);
+        if let Some(left) = left {
+            self.left = left;
+            self.taken += requests;
         }
+        left.is_some()
     }
 
-    /// What is left after so many requests; `None` when these have to be counted.
-    pub fn after(self, requests: u64, now: Duration) -> Option<Self> {
-        let left = self.left.checked_sub(requests).filter(|_| now < self.until)?;
-        Some(Self { left, ..self })
+    /// Notes that requests which were taken off it are committed, or will not be.
+    pub fn settle(&mut self, requests: u64) {
+        self.settled += requests;
+    }
+
+    /// How many are settled: a count that begins now sees all of these.
+    pub fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Begins anew with the room that a count left, which began when so many were `settled` and found so many `counted`.
+    /// Returns how many await payment at most: it may have missed those that were taken and not settled before it.
+    pub fn renew(&mut self, (counted, settled): (u64, u64), cap: u64, now: Duration) -> u64 {
+        let open = counted.saturating_add(self.taken.saturating_sub(settled));
+        let room = cap.saturating_sub(open);
+        self.left = if room < Self::COUNTED_BELOW {
+            0
+        } else {
+            room / Self::PART
+        };
+        self.until = now + Self::LASTS;
+        open
     }
 }
 
@@ -213,14 +243,38 @@ mod tests {
     fn headroom_is_a_tenth_of_the_room_and_ends() {
         let at = Duration::from_secs;
         let given = |room: u64, second: u64, requests: u64| {
-            let headroom = Headroom::of_room(room, at(100)).after(requests, at(second));
-            headroom.map(|headroom| headroom.left)
+            let mut headroom = Headroom::default();
+            assert_eq!(headroom.renew((5, 0), room + 5, at(100)), 5);
+            headroom.take(requests, at(second)).then_some(headroom.left)
         };
         assert_eq!(given(999, 100, 1), None, "little room is counted each time");
         assert_eq!(given(1_000, 100, 100), Some(0));
         assert_eq!(given(1_000, 100, 101), None);
         assert_eq!(given(10_000, 129, 200), Some(800));
         assert_eq!(given(10_000, 130, 200), None);
+    }
+
+    #[test]
+    fn what_a_count_may_have_missed_gives_no_headroom() {
+        let now = Duration::from_secs(100);
+        let mut headroom = Headroom::default();
+        headroom.renew((0, 0), 3_000, now);
+        assert!(headroom.take(200, now));
+        let before = headroom.settled();
+        assert_eq!(headroom.renew((0, before), 3_000, now), 200);
+        assert!(headroom.take(200, now));
+        headroom.settle(200);
+        assert_eq!(
+            headroom.renew((200, before), 3_000, now),
+            600,
+            "the count may have begun before"
+        );
+        let after = headroom.settled();
+        assert_eq!(headroom.renew((200, after), 3_000, now), 400);
+        headroom.settle(200);
+        let settled = headroom.settled();
+        assert_eq!(headroom.renew((400, settled), 3_000, now), 400);
+        assert!(headroom.take(200, now) && !headroom.take(200, now));
     }
 
     const CAPS: Caps = Caps {
@@ -234,6 +288,7 @@ mod tests {
         public_schedules: 2,
         open_requests: 2,
         public_open_requests: 2,
+        open_request_days: 30,
         public_reports: 2,
         reports_of_address: 2,
         bank_accounts: 2,

@@ -107,6 +107,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         created_at: DateTime::UNIX_EPOCH,
         is_hidden: false,
         link_until: None,
+        is_by_public_client: false,
     };
     let observed = Observation {
         network: Network::Base,

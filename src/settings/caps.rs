@@ -36,13 +36,19 @@ pub struct CapSettings {
     /// The same of those that a public client ID made, for each such client ID.
     #[schemars(range(min = 1, max = 100_000))]
     pub public_schedules: u64,
-    /// Requests of a platform that await payment: pending or paid in part, and those of links as long as their link can be
-    /// paid. A call that would make it more is a 429.
+    /// Requests that await payment and that keys, sessions and backend client IDs of a platform made: pending or paid in
+    /// part, those of links as long as their link can be paid and others for `caps.open_request_days`. A call that would
+    /// make it more is a 429.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub open_requests: u64,
-    /// The same of those that a public client ID made, for each such client ID.
+    /// The same of those that a public client ID made, for each such client ID. They take nothing from what the platform may
+    /// have.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub public_open_requests: u64,
+    /// Days after its creation for which a request that awaits payment and that no link pays counts for these two. It can be
+    /// paid afterwards as before.
+    #[schemars(range(min = 1, max = 36_500))]
+    pub open_request_days: u32,
     /// Reports of payment pages in an hour about all links that one public client ID made, on one instance. One more is a
     /// 429: whoever reads such a client ID off a page makes links as he likes.
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -69,6 +75,7 @@ impl Default for CapSettings {
             public_schedules: 20,
             open_requests: 100_000,
             public_open_requests: 10_000,
+            open_request_days: 30,
             public_reports: 2_000,
             reports_of_address: 200,
             bank_accounts: 20,
@@ -89,6 +96,7 @@ impl From<&CapSettings> for Caps {
             public_schedules: settings.public_schedules,
             open_requests: settings.open_requests,
             public_open_requests: settings.public_open_requests,
+            open_request_days: settings.open_request_days,
             public_reports: settings.public_reports,
             reports_of_address: settings.reports_of_address,
             bank_accounts: settings.bank_accounts,

@@ -38,6 +38,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// New requests in one statement: a row has dozens of values, and a statement of SQLite takes 32,766.
 const INSERTED_TOGETHER: usize = 100;
 
+/// What stands for the public client ID of a request that was made with none. It is no NULL, so that one index counts the
+/// requests of a public client ID and those that were made with none.
+const NO_PUBLIC_CLIENT: &str = "";
+
 /// Name of the values of an update.
 const GIVEN: &str = "given";
 
@@ -265,6 +269,10 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         paid_at: None,
         is_hidden: request.is_hidden,
         link_until: request.link_until,
+        public_client: match (request.is_by_public_client, &origin.client) {
+            (true, Some(client)) => client.0.clone(),
+            _ => NO_PUBLIC_CLIENT.to_owned(),
+        },
         schedule_id: terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
         next_period: i32::from(running.is_some()),
         next_period_at: running.and_then(|recurrence| recurrence.begin_of(1)),
@@ -333,6 +341,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
         created_at: row.created_at,
         is_hidden: row.is_hidden,
         link_until: row.link_until,
+        is_by_public_client: row.public_client != NO_PUBLIC_CLIENT,
     })
 }
 
@@ -526,29 +535,31 @@ pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
     tx.take_turn(&format!("open requests of {of}")).await
 }
 
-/// How many requests of a scope await payment, counted up to a number: those that no link pays, and those whose link can
-/// still be paid.
+/// How many requests await payment that a public client ID made, or, without one, a platform by all else, counted up to a
+/// number: those that no link pays and that were made after `since`, and those whose link can still be paid.
 pub async fn count_open(
     conn: &impl ConnectionTrait,
     scope: &Scope,
-    now: DateTime<Utc>,
+    (since, now): (DateTime<Utc>, DateTime<Utc>),
     up_to: u64,
 ) -> Result<u64, StoreError> {
-    count_up_to(conn, open(scope, now), up_to).await
+    count_up_to(conn, open(scope, (since, now)), up_to).await
 }
 
 /// Names no column that is not in the index by which it counts, so that it reads no row.
-fn open(scope: &Scope, now: DateTime<Utc>) -> SelectStatement {
-    let open = |linked: SimpleExpr| {
+fn open(scope: &Scope, (since, now): (DateTime<Utc>, DateTime<Utc>)) -> SelectStatement {
+    let public_client = scope.client.as_ref().map_or(NO_PUBLIC_CLIENT, ClientRowId::as_str);
+    let open = |counts: SimpleExpr| {
         Entity::find()
             .select_only()
             .column(Column::PlatformId)
-            .filter(owned(scope))
+            .filter(Column::PlatformId.eq(scope.platform.as_str()))
+            .filter(Column::PublicClient.eq(public_client))
             .filter(Expr::cust(OPEN))
-            .filter(linked)
+            .filter(counts)
             .into_query()
     };
-    let mut unlinked = open(Column::LinkUntil.is_null());
+    let mut unlinked = open(Column::LinkUntil.is_null().and(Column::CreatedAt.gt(since)));
     unlinked
         .union(UnionType::All, open(Column::LinkUntil.gte(now)))
         .to_owned()
@@ -842,22 +853,18 @@ mod tests {
     #[tokio::test]
     async fn requests_that_await_payment_are_counted_by_indexes_alone() {
         with_database(async |db| {
-            for (client, index) in [
-                (
-                    None,
-                    "COVERING INDEX requests_awaited_idx (platform_id=? AND link_until",
-                ),
-                (
-                    Some(ClientRowId("client".into())),
-                    "COVERING INDEX requests_awaited_client_idx (platform_id=? AND client_row=? AND link_until",
-                ),
-            ] {
+            for client in [None, Some(ClientRowId("client".into()))] {
                 let scope = Scope {
                     platform: PlatformId("platform".into()),
                     client,
                 };
-                let plan = steps(db, &open(&scope, DateTime::UNIX_EPOCH)).await;
-                assert_eq!(plan.matches(index).count(), 2, "{plan}");
+                let plan = steps(db, &open(&scope, (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH))).await;
+                for counted in ["link_until=? AND created_at>?", "link_until>?"] {
+                    let index = format!(
+                        "COVERING INDEX requests_awaited_idx (platform_id=? AND public_client=? AND {counted})"
+                    );
+                    assert!(plan.contains(&index), "{plan}");
+                }
             }
         })
         .await;

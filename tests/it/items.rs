@@ -139,7 +139,7 @@ async fn credentials_of_a_platform_share_four_times_the_items_of_one() {
 async fn items_and_requests_that_await_payment_are_capped_together() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 10;
-        settings.caps.open_requests = 15;
+        settings.caps.open_requests = 5;
     })
     .await;
     let link = by_page(&app, "/v2/secure-payments", &link_with(8)).await.expect(201);
@@ -147,19 +147,29 @@ async fn items_and_requests_that_await_payment_are_capped_together() {
     let refused = by_page(&app, "/v2/secure-payments", &link_with(2)).await;
     assert_eq!(refused_for(&refused), (429, Some("60")), "{}", refused.text);
     let message = refused.json()["message"].to_string();
-    for part in ["caps.public_open_requests", "10 ", "cancel", "withdraw"] {
+    for part in ["caps.public_open_requests", "10 ", "cancel", "withdraw", "30 days"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     by_page(&app, "/v2/secure-payments", &link_with(1)).await.expect(201);
     assert_eq!(by_page(&app, "/v2/request", &fau("1")).await.status, 429);
-    // The platform has five left, whatever makes them.
-    app.link(&link_with(4)).await.expect(201);
+    // Another public client ID has its own room, and the platform has five, whatever strangers make.
+    let shop = app.shop_client(&json!({})).await;
+    let by_shop = app
+        .post("/v2/request")
+        .header("x-client-id", shop["clientId"].as_str().expect("text"))
+        .header("origin", "https://shop.example.com");
+    by_shop.json(&fau("1")).send().await.expect(201);
+    let backend = app.another_client(&[]).await;
+    let by_backend = || app.post("/v2/request").header("x-client-id", &backend);
+    app.link(&link_with(3)).await.expect(201);
+    by_backend().json(&fau("1")).send().await.expect(201);
     app.payout_link(&payout_of(OTHER, "1")).await.expect(201);
     for answer in [
         app.link(&link_with(1)).await,
         app.payout_link(&payout_of(OTHER, "1")).await,
         app.post("/v2/request").with_key().json(&fau("1")).send().await,
         app.post("/v2/payouts").with_key().json(&fau("1")).send().await,
+        by_backend().json(&fau("1")).send().await,
     ] {
         assert_eq!(refused_for(&answer), (429, Some("60")), "{}", answer.text);
         assert!(answer.text.contains("caps.open_requests"), "{}", answer.text);
@@ -178,19 +188,70 @@ async fn items_and_requests_that_await_payment_are_capped_together() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_link_counts_for_its_days_alone() {
+    let app = capped(|settings| {
+        settings.caps.public_open_requests = 1;
+        settings.caps.open_requests = 1;
+        settings.caps.open_request_days = 2;
+    })
+    .await;
+    let body = fau("1");
+    let by_key = || app.post("/v2/request").with_key().json(&body).send();
+    let abandoned = by_page(&app, "/v2/request", &body).await.expect(201);
+    by_key().await.expect(201);
+    app.advance_ms(2 * DAY_MS - 1);
+    for refused in [by_page(&app, "/v2/request", &body).await, by_key().await] {
+        assert!(
+            refused.expect(429)["message"].to_string().contains("for 2 days"),
+            "{}",
+            refused.text
+        );
+    }
+    app.advance_ms(1);
+    by_page(&app, "/v2/request", &body).await.expect(201);
+    by_key().await.expect(201);
+    // A link that can be paid counts for as long as that.
+    assert_eq!(app.link(&link_with(1)).await.status, 429);
+    let read = app.read_request(abandoned["requestId"].as_str().expect("an id")).await;
+    assert_eq!(read["status"], "pending");
+    app.advance_ms(2 * DAY_MS);
+    app.link(&link_with(1)).await.expect(201);
+    app.advance_ms(3 * DAY_MS);
+    by_key().await.expect(429);
+}
+
+/// How many of some calls made something; the others were too many.
+fn made(answers: &[Answer]) -> usize {
+    assert!(
+        answers.iter().all(|answer| matches!(answer.status, 201 | 429)),
+        "{answers:?}"
+    );
+    answers.iter().filter(|answer| answer.status == 201).count()
+}
+
+#[tokio::test]
+async fn headroom_is_given_once_to_large_links_that_come_at_once() {
+    let app = capped(|settings| settings.caps.open_requests = 3_000).await;
+    let largest = link_with(200);
+    let mut links = 0;
+    loop {
+        let wave = (0..40).map(|_| app.link(&largest));
+        match made(&join_all(wave).await) {
+            0 => break,
+            more => links += more,
+        }
+    }
+    assert_eq!(links, 15);
+    assert_eq!(rows(&app, "requests").await, 3_000);
+}
+
+#[tokio::test]
 async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 20;
-        settings.caps.open_requests = 50;
+        settings.caps.open_requests = 30;
     })
     .await;
-    let made = |answers: &[Answer]| {
-        assert!(
-            answers.iter().all(|answer| matches!(answer.status, 201 | 429)),
-            "{answers:?}"
-        );
-        answers.iter().filter(|answer| answer.status == 201).count()
-    };
     // A call that has to wait for too long is a 429 too, so they come again until none is made.
     let single = fau("1");
     let mut by_strangers = 0;

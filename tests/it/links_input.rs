@@ -334,7 +334,7 @@ async fn only_own_open_payouts_of_one_network_are_combined() {
 #[tokio::test]
 async fn links_that_can_be_paid_are_capped() {
     let mut settings = settings();
-    settings.caps.open_requests = 2;
+    settings.caps.open_requests = 1;
     settings.caps.public_open_requests = 1;
     let chain = prs::settings::ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
@@ -367,7 +367,7 @@ async fn links_that_can_be_paid_are_capped() {
 #[tokio::test]
 async fn links_that_are_made_at_once_are_capped_like_others() {
     let mut settings = settings();
-    settings.caps.open_requests = 5;
+    settings.caps.open_requests = 3;
     settings.caps.public_open_requests = 2;
     let chain = prs::settings::ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],

@@ -42,6 +42,8 @@ pub struct Request {
     pub is_hidden: bool,
     /// Until when the link that pays it can be paid; `None` for a request that no link pays.
     pub link_until: Option<DateTime<Utc>>,
+    /// Whether it was made with a public client ID, which everybody can read on a page.
+    pub is_by_public_client: bool,
 }
 
 /// Who created a request, and from where.

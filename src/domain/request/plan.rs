@@ -266,6 +266,7 @@ pub fn plan(
         created_at: fresh.now,
         is_hidden: false,
         link_until: None,
+        is_by_public_client: of_client.is_public,
     })
 }
 

@@ -201,6 +201,7 @@ mod tests {
             created_at: DateTime::UNIX_EPOCH,
             is_hidden: false,
             link_until: None,
+            is_by_public_client: false,
         }
     }
 

@@ -67,6 +67,7 @@ impl Request {
             created_at: fresh.now,
             is_hidden: false,
             link_until: None,
+            is_by_public_client: self.is_by_public_client,
         }
     }
 

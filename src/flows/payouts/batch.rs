@@ -147,7 +147,7 @@ pub async fn run(
             caller: caller.clone(),
             client: client_of(ctx, caller).await?,
             room: match &input.payments {
-                Payments::New(new) => Some(room::find(ctx, caller, new.len()).await?),
+                Payments::New(new) => Some(Arc::new(room::find(ctx, caller, new.len()).await?)),
                 Payments::Known(_) => None,
             },
             input: Arc::new(input),
@@ -184,7 +184,7 @@ struct Making {
     caller: PlatformCaller,
     client: Option<ClientId>,
     /// For requests that are made; those that are there have theirs.
-    room: Option<Room>,
+    room: Option<Arc<Room>>,
     input: Arc<NewBatch>,
 }
 
@@ -445,8 +445,8 @@ async fn commit(
             kept.map_err(|error| InsertError::Failed(unkept(error, &input.payments)))?;
         }
     }
-    if let Some(room) = making.room {
-        room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    if let Some(room) = &making.room {
+        room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     }
     let payout = BatchPayout {
         network: prepared.network,

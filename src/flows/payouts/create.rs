@@ -73,7 +73,7 @@ pub async fn run(
             let (units, payer) = (request.ledger.expected, request.terms.payer);
             let handout = prepared(ctx, &request, units, fees, (payer, Allowing::Everything)).await?;
             let payout = Payout { request, handout };
-            match commit(ctx, caller, &payout, room, keeper).await {
+            match commit(ctx, caller, &payout, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(()) => return Ok(payout),
@@ -116,7 +116,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     payout: &Payout,
-    room: Room,
+    room: &Room,
     keeper: &Keeper<'_, Payout>,
 ) -> Result<(), InsertError> {
     let Payout { request, handout } = payout;
@@ -124,6 +124,6 @@ async fn commit(
     let tx = ctx.db.begin("create_payout").await?;
     store::requests::insert(&tx, request).await?;
     keep_of_new(&tx, caller, &[(request, &handout.planned)], request.created_at).await?;
-    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, payout).await.map_err(InsertError::Failed)
 }

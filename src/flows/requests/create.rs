@@ -48,7 +48,7 @@ pub async fn run(
                 .price
                 .fees
                 .checked(request.terms.network, &ctx.catalogue)?;
-            match insert(ctx, caller, &request, room, keeper).await {
+            match insert(ctx, caller, &request, &room, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
@@ -104,7 +104,7 @@ async fn insert(
     ctx: &Ctx,
     caller: &PlatformCaller,
     request: &Request,
-    room: Room,
+    room: &Room,
     keeper: &Keeper<'_, Request>,
 ) -> Result<(), InsertError> {
     if !keeper.has_key() && room.is_certain() {
@@ -114,7 +114,7 @@ async fn insert(
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
     crate::fail_at("create_request", "inserted");
-    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, request).await.map_err(InsertError::Failed)
 }
 

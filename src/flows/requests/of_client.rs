@@ -20,8 +20,8 @@ pub async fn client_of(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<
 pub async fn of_client(ctx: &Ctx, caller: &PlatformCaller, client: Option<&ClientId>) -> FlowResult<OfClient> {
     let Some(client) = client else {
         return Ok(OfClient {
+            is_public: caller.is_public(),
             bound: None,
-            is_public: false,
             limits: ClientLimits::default(),
             fee: None,
         });

@@ -1,12 +1,13 @@
-//! Room for further requests: so many of a platform, and of each of its public client IDs, may await payment.
+//! Room for further requests: so many may await payment of each public client ID, and so many that a platform made with none.
 
 use crate::{
-    ctx::Ctx,
+    ctx::{Ctx, Headrooms},
     domain::{
         caller::PlatformCaller,
-        caps::{Caps, Headroom},
+        caps::Headroom,
         ids::{ClientRowId, PlatformId},
         refusal::{Refusal, RefusalKind},
+        request::Request,
     },
     flows::{
         FlowResult,
@@ -14,16 +15,21 @@ use crate::{
     },
     store::{self, Scope, Sealing, Tx},
 };
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// How long a call waits until others of its platform have made theirs.
 const WAITS: Duration = Duration::from_millis(1_500);
 
-/// Room for the requests of one call.
-#[derive(Debug, Clone, Copy)]
+/// Room for the requests of one call. What was taken off the headroom for them is settled when it is dropped, so it is kept
+/// until they are committed.
+#[derive(Debug)]
 #[must_use]
 pub struct Room {
-    is_certain: bool,
+    counted: Counted,
+    taken: Option<Taken>,
 }
 
 /// Looks whether there is room for so many further requests of a caller, before anything is asked or written for them.
@@ -31,55 +37,49 @@ pub struct Room {
 /// would be passed (429).
 pub async fn find(ctx: &Ctx, caller: &PlatformCaller, requests: usize) -> FlowResult<Room> {
     let further = u64::try_from(requests).unwrap_or(u64::MAX);
-    let counted = [public_client(ctx, caller), Some(whole_platform(ctx, caller))];
-    let counted: Vec<Counted> = counted.into_iter().flatten().collect();
-    if use_headroom(ctx, &counted, further) {
-        return Ok(Room { is_certain: true });
+    let counted = Counted::of(&caller.platform, caller.client(), caller.is_public());
+    let mut taken = counted.take(ctx, further);
+    if taken.is_none() {
+        counted.admit(ctx, ctx.db.reader(), further).await?;
+        taken = counted.take(ctx, further);
     }
-    for counted in &counted {
-        let open = counted.open(ctx, ctx.db.reader()).await?;
-        (counted.admit)(&ctx.caps, open.saturating_add(further))?;
-        let headroom = Headroom::of_room(counted.cap.saturating_sub(open), ctx.clock.steady());
-        let mut known = ctx.headroom.lock().unwrap_or_else(PoisonError::into_inner);
-        known.put(counted.key(), headroom);
-    }
-    Ok(Room {
-        is_certain: use_headroom(ctx, &counted, further),
-    })
+    Ok(Room { counted, taken })
+}
+
+/// Checks in the transaction that made a request for no caller, by the period of another one, that it is not one too many;
+/// what it returns is kept until the transaction is committed. Errors: like [`Room::check`].
+pub async fn check_made(ctx: &Ctx, tx: &Tx, request: &Request) -> FlowResult<Room> {
+    let origin = &request.origin;
+    let counted = Counted::of(&origin.platform, origin.client.as_ref(), request.is_by_public_client);
+    let taken = counted.take(ctx, 1);
+    let room = Room { counted, taken };
+    room.check(ctx, tx).await?;
+    Ok(room)
 }
 
 impl Room {
     /// Whether nothing has to be counted.
-    pub fn is_certain(self) -> bool {
-        self.is_certain
+    pub fn is_certain(&self) -> bool {
+        self.taken.is_some()
     }
 
     /// A place for a transaction that counts. Errors: like [`place`].
-    pub async fn place(self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Place>> {
-        match self.is_certain {
+    pub async fn place(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Place>> {
+        match self.is_certain() {
             true => Ok(None),
             false => place(ctx, caller).await.map(Some),
         }
     }
 
     /// Checks in the transaction that made the requests that they are not too many, where that is not certain: one call
-    /// after the other for each public client ID, and for the platform itself. Call it when all else is written, so that
-    /// others wait for a short time only.
-    ///
-    /// The platform never waits for its public client IDs, which strangers use: its cap may be passed by what is being
-    /// made with those at the same time. Errors: a cap is passed (429).
-    pub async fn check(self, ctx: &Ctx, tx: &Tx, caller: &PlatformCaller) -> FlowResult<()> {
-        if self.is_certain {
+    /// after the other for each public client ID, and for all else of a platform. Call it when all else is written, so that
+    /// others wait for a short time only. Errors: a cap is passed (429).
+    pub async fn check(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<()> {
+        if self.is_certain() {
             return Ok(());
         }
-        let platform = whole_platform(ctx, caller);
-        let Some(client) = public_client(ctx, caller) else {
-            store::requests::take_turn(tx, &platform.scope).await?;
-            return platform.check(ctx, tx).await;
-        };
-        platform.check(ctx, tx).await?;
-        store::requests::take_turn(tx, &client.scope).await?;
-        client.check(ctx, tx).await
+        store::requests::take_turn(tx, &self.counted.0).await?;
+        self.counted.admit(ctx, tx, 0).await
     }
 }
 
@@ -91,62 +91,74 @@ pub async fn place(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Place> {
     Ok(place.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))?)
 }
 
-/// Whose requests are counted, and how many there may be.
-struct Counted {
-    scope: Scope,
-    cap: u64,
-    admit: fn(&Caps, u64) -> Result<(), Refusal>,
+/// Requests that were taken off a headroom.
+#[derive(Debug)]
+struct Taken {
+    headrooms: Arc<Headrooms>,
+    key: Key,
+    requests: u64,
 }
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut headrooms = self.headrooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(headroom) = headrooms.get_mut(&self.key) {
+            headroom.settle(self.requests);
+        }
+    }
+}
+
+type Key = (PlatformId, Option<ClientRowId>);
+
+/// Whose requests are counted together: those of a public client ID, or without one all others of a platform.
+#[derive(Debug)]
+struct Counted(Scope);
 
 impl Counted {
-    /// The key of its headroom.
-    fn key(&self) -> (PlatformId, Option<ClientRowId>) {
-        (self.scope.platform.clone(), self.scope.client.clone())
+    fn of(platform: &PlatformId, client: Option<&ClientRowId>, is_public: bool) -> Self {
+        Self(Scope {
+            platform: platform.clone(),
+            client: client.filter(|_| is_public).cloned(),
+        })
     }
 
-    /// How many await payment; what is beyond the cap is not counted.
-    async fn open(&self, ctx: &Ctx, conn: &impl Sealing) -> FlowResult<u64> {
+    /// Refuses `further` requests that would be too many. What awaits payment beyond the cap is not counted.
+    async fn admit(&self, ctx: &Ctx, conn: &impl Sealing, further: u64) -> FlowResult<()> {
+        let is_public = self.0.client.is_some();
+        let cap = match is_public {
+            true => ctx.caps.public_open_requests,
+            false => ctx.caps.open_requests,
+        };
+        let settled = self.headroom(ctx, |headroom| headroom.settled());
         let now = ctx.clock.now();
-        Ok(store::requests::count_open(conn, &self.scope, now, self.cap + 1).await?)
+        let times = (ctx.caps.open_since(now), now);
+        let counted = store::requests::count_open(conn, &self.0, times, cap + 1).await?;
+        let now = ctx.clock.steady();
+        let open = self.headroom(ctx, |headroom| headroom.renew((counted, settled), cap, now));
+        let open = open.saturating_add(further);
+        Ok(match is_public {
+            true => ctx.caps.admit_public_open_requests(open),
+            false => ctx.caps.admit_open_requests(open),
+        }?)
     }
 
-    async fn check(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<()> {
-        Ok((self.admit)(&ctx.caps, self.open(ctx, tx).await?)?)
+    /// Takes requests off the headroom; `None` when they have to be counted.
+    fn take(&self, ctx: &Ctx, requests: u64) -> Option<Taken> {
+        let now = ctx.clock.steady();
+        let is_taken = self.headroom(ctx, |headroom| headroom.take(requests, now));
+        is_taken.then(|| Taken {
+            headrooms: Arc::clone(&ctx.headrooms),
+            key: self.key(),
+            requests,
+        })
     }
-}
 
-fn whole_platform(ctx: &Ctx, caller: &PlatformCaller) -> Counted {
-    Counted {
-        scope: Scope {
-            client: None,
-            ..Scope::from(caller)
-        },
-        cap: ctx.caps.open_requests,
-        admit: Caps::admit_open_requests,
+    fn headroom<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut Headroom) -> T) -> T {
+        let mut headrooms = ctx.headrooms.lock().unwrap_or_else(PoisonError::into_inner);
+        work(headrooms.get_or_insert_mut(self.key(), Headroom::default))
     }
-}
 
-/// The client ID of a caller who may be anybody.
-fn public_client(ctx: &Ctx, caller: &PlatformCaller) -> Option<Counted> {
-    caller.is_public().then(|| Counted {
-        scope: Scope::from(caller),
-        cap: ctx.caps.public_open_requests,
-        admit: Caps::admit_public_open_requests,
-    })
-}
-
-/// Takes the requests off the headroom of all that count them, or off none.
-fn use_headroom(ctx: &Ctx, counted: &[Counted], requests: u64) -> bool {
-    let now = ctx.clock.steady();
-    let mut known = ctx.headroom.lock().unwrap_or_else(PoisonError::into_inner);
-    let left = counted
-        .iter()
-        .map(|counted| known.get(&counted.key())?.after(requests, now));
-    let Some(left) = left.collect::<Option<Vec<Headroom>>>() else {
-        return false;
-    };
-    for (counted, left) in counted.iter().zip(left) {
-        known.put(counted.key(), left);
+    fn key(&self) -> Key {
+        (self.0.platform.clone(), self.0.client.clone())
     }
-    true
 }

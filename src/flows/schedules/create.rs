@@ -97,7 +97,7 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let made = in_time(network, made(ctx, &input, &of_client, client.as_ref(), &origin)).await?;
-            match commit(ctx, caller, &made, room, keeper).await {
+            match commit(ctx, caller, &made, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(()) => return Ok(made),
@@ -241,7 +241,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     made: &ScheduleMade,
-    room: Room,
+    room: &Room,
     keeper: &Keeper<'_, ScheduleMade>,
 ) -> Result<(), InsertError> {
     let ScheduleMade { schedule, request, .. } = made;
@@ -260,6 +260,6 @@ async fn commit(
     store::schedules::insert(&tx, schedule).await?;
     store::schedules::insert_execution(&tx, &execution).await?;
     keep_of_new(&tx, caller, &[(request, &made.planned)], request.created_at).await?;
-    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, made).await.map_err(InsertError::Failed)
 }

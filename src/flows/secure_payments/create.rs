@@ -70,7 +70,7 @@ pub async fn run(
         };
         for _ in 0..DRAWS_MAX {
             let draft = making.decided().await?;
-            match commit(ctx, caller, (draft, &making.input.names), room, keeper).await {
+            match commit(ctx, caller, (draft, &making.input.names), &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -269,7 +269,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
-    room: Room,
+    room: &Room,
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
@@ -281,7 +281,7 @@ async fn commit(
     crate::fail_at("create_secure_payment", "requests_inserted");
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
     crate::fail_at("create_secure_payment", "inserted");
-    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

@@ -97,7 +97,7 @@ pub async fn run(
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, (draft, &input.names), (screened.as_ref(), room), keeper).await {
+            match commit(ctx, caller, (draft, &input.names), (screened.as_ref(), &room), keeper).await {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -161,7 +161,7 @@ async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (draft, names): (Draft, &Names),
-    (screened, room): (Option<&Screening>, Room),
+    (screened, room): (Option<&Screening>, &Room),
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let mut opened = draft.made(ctx, caller);
@@ -203,7 +203,7 @@ async fn commit(
         tx.commit().await?;
         return Err(InsertError::Failed(Refusal::forbidden(RECIPIENT_REJECTED).into()));
     }
-    room.check(ctx, &tx, caller).await.map_err(InsertError::Failed)?;
+    room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     let made = told(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)

@@ -144,7 +144,7 @@ pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
 pub(super) async fn begin(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    room: Room,
+    room: &Room,
     name: &'static str,
 ) -> FlowResult<(Option<Place>, Tx)> {
     let place = match caller.is_public() {

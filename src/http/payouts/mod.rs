@@ -37,7 +37,7 @@ impl Payouts {
     /// Events: `payment.confirmed` once the payment is final
     /// 201: The new request, and the transactions to sign, in their order
     /// 409: There may be 1000 live recurring payments of a platform at most (caps.schedules)
-    /// 429: There may be 100000 open requests and link items of a platform at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire, or ask the operator for more
+    /// 429: There may be 100000 open requests and link items of a platform beside those of its public client IDs at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that no link pays counts for 30 days, caps.open_request_days), or ask the operator for more
     #[oai(path = "/payouts", method = "post", operation_id = "createPayout")]
     async fn create(
         &self,

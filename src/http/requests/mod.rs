@@ -30,7 +30,7 @@ impl Requests {
     /// Next: `GET /v2/request/{requestId}/pay` for your own page, or `POST /v2/secure-payments` for a link in its place
     /// Events: `payment.confirmed` when all has arrived and is final, `payment.partial` before that, `request.recurring` for each further period
     /// 201: Where the new request is found: its id, and the reference that its payments carry
-    /// 429: There may be 100000 open requests and link items of a platform at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire, or ask the operator for more
+    /// 429: There may be 100000 open requests and link items of a platform beside those of its public client IDs at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that no link pays counts for 30 days, caps.open_request_days), or ask the operator for more
     #[oai(path = "/request", method = "post", operation_id = "createRequest")]
     async fn create(
         &self,

@@ -78,6 +78,7 @@ pub fn request(owner: &str, number: u64) -> Request {
         created_at: at(i64::try_from(number).unwrap()),
         is_hidden: false,
         link_until: None,
+        is_by_public_client: false,
     }
 }
 
