@@ -13,7 +13,10 @@ use crate::support::{
 use futures_util::future::join_all;
 use poem::http::Method;
 use prs::{
-    flows::secure_payments::{expire, forget},
+    flows::{
+        requests::repeat,
+        secure_payments::{expire, forget},
+    },
     settings::{ChainSettings, Settings},
 };
 use serde_json::{Value, json};
@@ -218,6 +221,33 @@ async fn a_request_without_a_link_counts_for_its_days_alone() {
     app.link(&link_with(1)).await.expect(201);
     app.advance_ms(3 * DAY_MS);
     by_key().await.expect(429);
+}
+
+#[tokio::test]
+async fn a_period_that_would_be_one_request_too_many_is_put_off() {
+    let app = capped(|settings| settings.caps.open_requests = 2).await;
+    let mut daily = fau("1");
+    daily["recurrence"] = json!({ "startDate": "2026-01-31", "frequency": "DAILY" });
+    app.create_request(&daily).await;
+    let single = app.create_request(&fau("1")).await;
+    let (other, _) = app.other_tenant().await;
+    app.create_request_as(("x-api-key", &other), &daily).await;
+    app.advance_ms(DAY_MS);
+    assert!(
+        repeat::run(&app.ctx).await.expect("repeats"),
+        "the other tenant has room"
+    );
+    assert_eq!(rows(&app, "requests").await, 4);
+    assert!(!repeat::run(&app.ctx).await.expect("repeats"));
+    let cancelled = app.post(&format!("/v2/request/{single}/cancel")).with_key();
+    cancelled.send().await.expect(200);
+    assert!(
+        !repeat::run(&app.ctx).await.expect("repeats"),
+        "not before it is tried again"
+    );
+    app.advance_ms(600_000);
+    assert!(repeat::run(&app.ctx).await.expect("repeats"));
+    assert_eq!(rows(&app, "requests").await, 5);
 }
 
 /// How many of some calls made something; the others were too many.

@@ -9,7 +9,10 @@ use crate::{
     },
     flows::{
         Fault, FlowError, FlowResult, publish,
-        requests::create::{DRAWS_MAX, collided, fresh},
+        requests::{
+            create::{DRAWS_MAX, collided, fresh},
+            room,
+        },
     },
     store::{self, StoreError},
 };
@@ -26,7 +29,8 @@ const PUT_OFF: TimeDelta = TimeDelta::minutes(10);
 /// that more may be due.
 ///
 /// Owners take turns. A request that missed several periods gets one with each call, the oldest first. What cannot be
-/// repeated is told to the operator and put off, and the others go on. Source: interface §6.2; rules P.3.3; ADR-0016.
+/// repeated, also because as many requests as a cap allows await payment, is told to the operator and put off, and the
+/// others go on. Source: interface §6.2; rules P.3.3; ADR-0016.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let due = store::repeats::due(ctx.db.reader(), ctx.clock.now(), BATCH_REQUESTS).await?;
     let mut made = 0_u32;
@@ -35,7 +39,12 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
             Ok(is_made) => made += u32::from(is_made),
             Err(error @ (FlowError::Unavailable(_) | FlowError::Full(_))) => return Err(error),
             Err(error) => {
-                tracing::error!(request_row = %row, %error, "a recurring request could not be repeated");
+                match &error {
+                    FlowError::Refused(refusal) => {
+                        tracing::warn!(request_row = %row, %refusal, "the next period of a recurring request is put off");
+                    }
+                    _ => tracing::error!(request_row = %row, %error, "a recurring request could not be repeated"),
+                }
                 let now = ctx.clock.now();
                 store::repeats::put_off(ctx.db.writer(), owner, row, now, now + PUT_OFF).await?;
             }
@@ -49,7 +58,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
 }
 
 /// Makes the next period of a request, its event and its next time in one commit. `false` when nothing had to be made:
-/// somebody else did, or it was stopped meanwhile.
+/// somebody else did, or it was stopped meanwhile. Errors: as many requests as a cap allows await payment.
 async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult<bool> {
     for _ in 0..DRAWS_MAX {
         let now = ctx.clock.now();
@@ -75,6 +84,7 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         let next = period + 1;
         store::repeats::plan(&tx, &parent, recurrence.begin_of(next).map(|at| (next, at))).await?;
         crate::fail_at("repeat_request", "planned");
+        let _room = room::check_made(ctx, &tx, &request).await?;
         publish(ctx, &tx, &told(request, parent)).await?;
         tx.commit().await?;
         return Ok(true);
