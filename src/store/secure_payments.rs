@@ -467,20 +467,35 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(result.rows_affected)
 }
 
-/// Forgets secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, with
-/// all that was kept for them but their requests and what was handed out for these; returns how many. What somebody else
-/// works with is left for the next time.
-pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let over: Vec<(String, String)> = ended(before, limit)
+/// When a secure payment ended, and its id.
+pub type Ended = (DateTime<Utc>, String);
+
+/// Secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, from the
+/// one that follows `last`. It reads all those between them for which something did.
+pub async fn forgettable(
+    conn: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    last: Option<&Ended>,
+    limit: u64,
+) -> Result<Vec<Ended>, StoreError> {
+    Ok(following(before, last, limit).into_tuple().all(conn).await?)
+}
+
+/// Forgets those of some secure payments that ended before a time and for which nothing ever arrived, with all that was kept
+/// for them but their requests and what was handed out for these. What somebody else works with is left for the next time.
+pub async fn forget(
+    conn: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    chosen: impl IntoIterator<Item = String>,
+) -> Result<(), StoreError> {
+    let over: Vec<(String, String)> = among(before, chosen)
         .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
         .into_tuple()
         .all(conn)
         .await?;
-    let mut gone = 0;
     let mut by_owner: HashMap<String, Vec<String>> = HashMap::new();
     for (platform, id) in over {
         by_owner.entry(platform).or_default().push(id);
-        gone += 1;
     }
     for (platform, ids) in by_owner {
         let owner = platform.as_str();
@@ -495,11 +510,32 @@ pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u
             conn.execute(&table).await?;
         }
     }
-    Ok(gone)
+    Ok(())
 }
 
-/// Owners and ids of those that ended before a time and for which nothing ever arrived.
-fn ended(before: DateTime<Utc>, limit: u64) -> sea_orm::Select<Entity> {
+/// Ends and ids of a page of those that can be forgotten.
+fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm::Select<Entity> {
+    let after = last.map(|(ended_at, id)| {
+        let chosen_before = Column::ExpiresAt.eq(*ended_at).and(Column::Id.lte(id.as_str()));
+        Column::ExpiresAt.gte(*ended_at).and(chosen_before.not())
+    });
+    ended(before)
+        .columns([Column::ExpiresAt, Column::Id])
+        .filter(Condition::all().add_option(after))
+        .order_by_asc(Column::ExpiresAt)
+        .order_by_asc(Column::Id)
+        .limit(limit)
+}
+
+/// Owners and ids of those of some that can be forgotten.
+fn among(before: DateTime<Utc>, chosen: impl IntoIterator<Item = String>) -> sea_orm::Select<Entity> {
+    ended(before)
+        .columns([Column::PlatformId, Column::Id])
+        .filter(Column::Id.is_in(chosen))
+}
+
+/// Those that ended before a time and for which nothing ever arrived.
+fn ended(before: DateTime<Utc>) -> sea_orm::Select<Entity> {
     use request_rows::Column as Request;
     let of_request = |column: Request| Expr::col((request_rows::Entity, column));
     let of_item = |column: Part| Expr::col((secure_payment_items::Entity, column));
@@ -522,12 +558,9 @@ fn ended(before: DateTime<Utc>, limit: u64) -> sea_orm::Select<Entity> {
         .to_owned();
     Entity::find()
         .select_only()
-        .columns([Column::PlatformId, Column::Id])
         .filter(Column::Status.eq(SecurePaymentStatus::Expired.wire()))
         .filter(Column::ExpiresAt.lt(before))
         .filter(Expr::exists(arrived).not())
-        .order_by_asc(Column::ExpiresAt)
-        .limit(limit)
 }
 
 /// Rows of some secure payments of an owner, in one of the tables that have any.
@@ -703,12 +736,16 @@ mod tests {
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
                 "{plan}"
             );
-            let plan = steps(db, &ended(DateTime::UNIX_EPOCH, 20).into_query()).await;
-            assert!(
-                plan.contains("secure_payments_expiry_idx (status=? AND expires_at<?)") && !plan.contains("SCAN"),
-                "{plan}"
-            );
-            assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+            let last = (DateTime::UNIX_EPOCH, "id".to_owned());
+            for (last, range) in [(None, "expires_at<?"), (Some(&last), "expires_at>? AND expires_at<?")] {
+                let plan = steps(db, &following(DateTime::UNIX_EPOCH, last, 20).into_query()).await;
+                let index = format!("secure_payments_expiry_idx (status=? AND {range})");
+                assert!(plan.contains(&index) && !plan.contains("SCAN"), "{plan}");
+                assert!(!plan.contains("TEMP B-TREE FOR ORDER BY"), "{plan}");
+            }
+            let chosen = ["one", "two"].map(str::to_owned);
+            let plan = steps(db, &among(DateTime::UNIX_EPOCH, chosen).into_query()).await;
+            assert!(plan.contains("sqlite_autoindex_secure_payments_1 (id=?)"), "{plan}");
         })
         .await;
     }

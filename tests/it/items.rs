@@ -19,6 +19,7 @@ use prs::{
     },
     settings::{ChainSettings, Settings},
 };
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
@@ -369,6 +370,28 @@ async fn a_client_id_limits_the_sum_of_a_combined_link() {
         (refused.status, refused.wrong_fields()),
         (400, vec!["tokens".to_owned()])
     );
+}
+
+#[tokio::test]
+async fn links_that_stay_are_passed_over_by_those_that_are_forgotten() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let mut body = link_of(&["1"]);
+    body["expiresIn"] = json!(600);
+    for _ in 0..60 {
+        app.link(&body).await.expect(201);
+    }
+    // All of them end in the same moment; something arrived for every second one.
+    let odd = "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS place FROM requests) AS placed \
+               WHERE place % 2 = 1";
+    let arrived = format!("UPDATE requests SET status = 'partially_paid', payment_count = 1 WHERE id IN ({odd})");
+    app.ctx.db.writer().execute_unprepared(&arrived).await.expect("a write");
+    app.advance_ms(DAY_MS);
+    while expire::run(&app.ctx).await.expect("a sweep") {}
+    app.advance_ms(91 * DAY_MS);
+    assert!(!forget::run(&app.ctx).await.expect("a sweep"));
+    assert_eq!(rows(&app, "secure_payments").await, 30);
+    assert_eq!(rows(&app, "requests").await, 60);
 }
 
 /// State of the request of a link, and how many payments wait in the quarantine.

@@ -6,12 +6,22 @@ use crate::{ctx::Ctx, flows::FlowResult, store};
 /// Secure payments of one transaction: with the most items that they can have, some 4,000 rows.
 const BATCH: u64 = 20;
 
-/// Forgets one batch; tells whether there may be more. A clock that is ahead for a moment forgets nothing where another one
-/// is right.
+/// Transactions of one call.
+const BATCHES: usize = 50;
+
+/// Forgets some batches; tells whether there may be more. Each is chosen before its transaction, from where the one before
+/// it ended: those that stay, because something arrived for them, are read once and keep no other writer waiting. A clock
+/// that is ahead for a moment forgets nothing where another one is right.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let before = ctx.clock.earliest() - ctx.secure_payments.kept;
-    let tx = ctx.db.begin("forget_secure_payments").await?;
-    let gone = store::secure_payments::forget(&tx, before, BATCH).await?;
-    tx.commit().await?;
-    Ok(gone == BATCH)
+    let mut last = None;
+    for _ in 0..BATCHES {
+        let chosen = store::secure_payments::forgettable(ctx.db.reader(), before, last.as_ref(), BATCH).await?;
+        last = chosen.last().cloned();
+        let Some(_) = last else { return Ok(false) };
+        let tx = ctx.db.begin("forget_secure_payments").await?;
+        store::secure_payments::forget(&tx, before, chosen.into_iter().map(|(_, id)| id)).await?;
+        tx.commit().await?;
+    }
+    Ok(true)
 }
