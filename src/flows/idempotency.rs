@@ -53,7 +53,11 @@ pub struct Once {
 pub struct Repeatable<T> {
     once: Option<Once>,
     render: Box<dyn Fn(&T) -> String + Send + Sync>,
+    admit: Option<Admission>,
 }
+
+/// What has to let a call in that is not answered with a stored answer.
+type Admission = Box<dyn Fn() -> Result<(), Refusal> + Send + Sync>;
 
 impl<T> Repeatable<T> {
     /// A call with the key that it carries, if any; `render` writes the body that it and every repetition get.
@@ -61,6 +65,16 @@ impl<T> Repeatable<T> {
         Self {
             once,
             render: Box::new(render),
+            admit: None,
+        }
+    }
+
+    /// The same call, which has to be let in where nothing is stored for its key.
+    #[must_use]
+    pub fn admitted_by(self, admit: impl Fn() -> Result<(), Refusal> + Send + Sync + 'static) -> Self {
+        Self {
+            admit: Some(Box::new(admit)),
+            ..self
         }
     }
 
@@ -210,7 +224,7 @@ impl Drop for Queued<'_> {
 /// Does `work` once for each key of `holder`: a repeated call gets the stored answer and nothing happens again.
 ///
 /// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
-/// call is in flight (409); the stored answer holds a secret and the holder is public (409).
+/// call is in flight (409); the stored answer holds a secret and the holder is public (409); the call is not let in.
 /// Source: decisions D18; decisions D34.
 pub async fn once<T>(
     ctx: &Ctx,
@@ -240,6 +254,9 @@ pub async fn once<T>(
     };
     if let Some(response) = keeper.stored().await? {
         return Ok(Answer::Replayed(response));
+    }
+    if let Some(admit) = &keeper.call.admit {
+        admit()?;
     }
     match work(&keeper).await {
         // The first call with the key may have committed since, and its own effect stands in the way of this one.

@@ -713,12 +713,13 @@ pub(in crate::http) fn too_many_items(
     items: NonZeroU32,
     (per_minute, burst): (NonZeroU32, NonZeroU32),
     retry_after_s: u64,
-) -> Problem {
+) -> Refusal {
     let sentence = format!(
         "This call has {items} items, and {per_minute} a minute are accepted, at most {burst} at once: send it again after \
          the seconds that Retry-After names"
     );
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, sentence).with_retry_after(retry_after_s.max(1))
+    let seconds = u32::try_from(retry_after_s.max(1)).unwrap_or(u32::MAX);
+    Refusal::new(RefusalKind::TooMany, sentence).after(seconds)
 }
 
 /// 503 of a handler that did not end in time.

@@ -277,6 +277,25 @@ async fn headroom_is_given_once_to_large_links_that_come_at_once() {
 }
 
 #[tokio::test]
+async fn a_stored_answer_takes_no_items() {
+    let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
+    let app = TestApp::limited(settings, None).await;
+    app.is_paid_in("FAU-sepolia").await;
+    let largest = link_with(200);
+    let link = |key: &'static str| {
+        let call = app.post("/v2/secure-payments").with_key();
+        call.header("idempotency-key", key).json(&largest).send()
+    };
+    let first = link("one").await;
+    first.expect(201);
+    let again = link("one").await;
+    assert_eq!((again.status, &again.text), (201, &first.text));
+    assert_eq!(link("two").await.status, 429);
+    app.advance_ms(20_000);
+    link("two").await.expect(201);
+}
+
+#[tokio::test]
 async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 20;

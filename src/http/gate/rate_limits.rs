@@ -16,6 +16,7 @@ use crate::{
     domain::{
         caller::{Caller, PlatformCaller},
         quota::{Breach, Tier},
+        refusal::Refusal,
     },
     http::{
         contract::routes::RouteTable,
@@ -415,7 +416,7 @@ impl Meter {
 
     /// Counts the items of a call that takes several, for its credential and then for its platform; a single one is counted as
     /// a call already. Errors: 429, and then none of them is counted.
-    pub(in crate::http) fn admit_items(&self, caller: &PlatformCaller, items: usize) -> Result<(), Problem> {
+    fn admit_items(&self, caller: &PlatformCaller, items: usize) -> Result<(), Refusal> {
         let Some(cost) = u32::try_from(items).ok().and_then(NonZeroU32::new) else {
             return Ok(());
         };
@@ -436,7 +437,7 @@ impl Meter {
     }
 
     /// The headers of an answer tell about calls, and about items where these refused it.
-    fn count_items(&self, counted: Counted, cost: NonZeroU32) -> Result<(), Problem> {
+    fn count_items(&self, counted: Counted, cost: NonZeroU32) -> Result<(), Refusal> {
         let reading = self.limits.count(counted, cost);
         let Some(seconds) = reading.retry_after_s else {
             return Ok(());
@@ -444,6 +445,19 @@ impl Meter {
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
         let quota = self.limits.quota(counted.purpose);
         Err(too_many_items(cost, quota, seconds))
+    }
+
+    /// Counts the items of a call once it is let in; without a meter nothing is counted.
+    pub(in crate::http) fn of_items(
+        meter: Option<&Arc<Self>>,
+        caller: &PlatformCaller,
+        items: usize,
+    ) -> impl Fn() -> Result<(), Refusal> + Send + Sync + use<> {
+        let counted = meter.map(|meter| (Arc::clone(meter), caller.clone()));
+        move || match &counted {
+            Some((meter, caller)) => meter.admit_items(caller, items),
+            None => Ok(()),
+        }
     }
 
     /// Counts a call that only its address can be charged for. Errors: 429.

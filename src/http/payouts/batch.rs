@@ -151,11 +151,9 @@ impl BatchPayouts {
     {
         let once = key.once(op::createBatchPayout, &body.0);
         let input = body.0.read(&ctx.catalogue)?;
-        if let Some(meter) = meter {
-            meter.admit_items(&caller, input.payments.count())?;
-        }
+        let items = Meter::of_items(meter.as_deref().copied(), &caller, input.payments.count());
         answer_once(once, created, async |call| {
-            flows::payouts::batch::run(&ctx, &caller, input, call).await
+            flows::payouts::batch::run(&ctx, &caller, input, call.admitted_by(items)).await
         })
         .await
     }

@@ -68,11 +68,9 @@ impl SecurePayments {
     ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let once = key.once(op::createSecurePayment, &body.0);
         let input = body.0.read()?;
-        if let Some(meter) = meter {
-            meter.admit_items(&caller, input.items.len())?;
-        }
+        let items = Meter::of_items(meter.as_deref().copied(), &caller, input.items.len());
         answer_once(once, view::created, async |call| {
-            flows::secure_payments::create::run(&ctx, &caller, input, call).await
+            flows::secure_payments::create::run(&ctx, &caller, input, call.admitted_by(items)).await
         })
         .await
     }
@@ -163,11 +161,10 @@ impl SecurePayments {
     ) -> Result<Created<SecurePaymentCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let once = key.once(op::combineSecurePayouts, &body.0);
         let (tokens, redirect) = body.0.read()?;
-        if let Some(meter) = meter {
-            meter.admit_items(&caller, tokens.len())?;
-        }
+        let items = Meter::of_items(meter.as_deref().copied(), &caller, tokens.len());
         answer_once(once, view::created, async |call| {
-            flows::secure_payments::create_batch_payout::run(&ctx, &caller, &tokens, redirect, call).await
+            flows::secure_payments::create_batch_payout::run(&ctx, &caller, &tokens, redirect, call.admitted_by(items))
+                .await
         })
         .await
     }
