@@ -210,8 +210,12 @@ fn is_full(error: &DbErr) -> bool {
 
 /// Whether the same call may succeed later without any change.
 fn is_unavailable(error: &DbErr) -> bool {
+    // Whatever keeps a connection from being opened: a server may know neither the role nor the database after a fail-over.
+    if matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)) {
+        return true;
+    }
     let Some(error) = driver_error(error) else {
-        return matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_));
+        return false;
     };
     match error {
         sqlx::Error::Database(refused) => match refused.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
