@@ -10,8 +10,11 @@ use crate::domain::{
     ledger::RequestStatus,
     request::{Origin, Request},
     secure_payment::{
-        About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-        attempt::Attempt, intent::Intent, redirect::Redirect,
+        About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
+        access::AccessPolicy,
+        attempt::{Attempt, AttemptId, Attempts},
+        intent::Intent,
+        redirect::Redirect,
     },
 };
 use alloy::primitives::B256;
@@ -34,39 +37,50 @@ use secure_payment_refusals::Column as Refused;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// An attempt as the column holds it.
+/// Attempts as the column holds them.
+#[derive(Serialize, Deserialize)]
+struct StoredAttempts {
+    kept: Vec<StoredAttempt>,
+    warned_until: Option<DateTime<Utc>>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct StoredAttempt {
-    wallet: String,
-    nonce: Option<u64>,
+    id: String,
     noted_at: DateTime<Utc>,
 }
 
-fn attempts_to_column(attempts: &[Attempt]) -> Result<Option<JsonValue>, StoreError> {
-    if attempts.is_empty() {
+fn attempts_to_column(attempts: &Attempts) -> Result<Option<JsonValue>, StoreError> {
+    if *attempts == Attempts::default() {
         return Ok(None);
     }
-    let stored = attempts.iter().map(|attempt| StoredAttempt {
-        wallet: attempt.wallet.canonical(),
-        nonce: attempt.nonce,
+    let kept = attempts.kept.iter().map(|attempt| StoredAttempt {
+        id: attempt.id.text(),
         noted_at: attempt.noted_at,
     });
-    columns::to_json("attempts", &stored.collect::<Vec<_>>()).map(Some)
+    let stored = StoredAttempts {
+        kept: kept.collect(),
+        warned_until: attempts.warned_until,
+    };
+    columns::to_json("attempts", &stored).map(Some)
 }
 
-fn attempts_from_column(column: Option<JsonValue>) -> Result<Vec<Attempt>, StoreError> {
+fn attempts_from_column(column: Option<JsonValue>) -> Result<Attempts, StoreError> {
     let Some(column) = column else {
-        return Ok(Vec::new());
+        return Ok(Attempts::default());
     };
-    let stored: Vec<StoredAttempt> = columns::from_json("attempts", column)?;
-    let attempts = stored.into_iter().map(|stored| {
+    let stored: StoredAttempts = columns::from_json("attempts", column)?;
+    let kept = stored.kept.into_iter().map(|stored| {
+        let id = AttemptId::parse(&stored.id);
         Ok(Attempt {
-            wallet: columns::address("attempts", &stored.wallet)?,
-            nonce: stored.nonce,
+            id: id.map_err(|error| columns::broken("attempts", error))?,
             noted_at: stored.noted_at,
         })
     });
-    attempts.collect()
+    Ok(Attempts {
+        kept: kept.collect::<Result<_, StoreError>>()?,
+        warned_until: stored.warned_until,
+    })
 }
 
 fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
@@ -429,7 +443,7 @@ pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: Dat
 pub async fn set_attempts(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    attempts: &[Attempt],
+    attempts: &Attempts,
 ) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::Attempts, Expr::value(attempts_to_column(attempts)?))

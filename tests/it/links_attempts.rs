@@ -14,6 +14,11 @@ use serde_json::{Value, json};
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
+/// The id of an attempt, as pages draw them.
+fn id(number: u32) -> String {
+    format!("{number:032x}")
+}
+
 /// How long an attempt warns.
 const LASTS_MS: i64 = 1_800_000;
 
@@ -47,38 +52,41 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
             .expect(200)
     };
     let before = (read().await, rows(&app, "events").await);
-    let own = json!({ "wallet": LISTED, "nonce": 7 });
+    let own = json!({ "id": id(7), "wallet": LISTED });
     for _ in 0..2 {
         let noted = page(&app, &link, "attempt", &own).await.expect(200);
-        assert_eq!(
-            noted,
-            json!({ "hasOthers": false }),
-            "a wallet and a nonce are one attempt"
-        );
+        assert_eq!(noted, json!({ "othersUntil": null }), "an id is one attempt");
     }
     let shown = state(&app, &link).await;
     assert_eq!(shown["status"], "pending");
     assert_eq!(shown["inFlight"]["isSeen"], false);
     let text = shown.to_string().to_lowercase();
-    assert!(
-        !text.contains(&LISTED.to_lowercase()),
-        "the state names the wallet: {text}"
-    );
+    for secret in [LISTED.to_lowercase(), id(7)] {
+        assert!(!text.contains(&secret), "the state names {secret}: {text}");
+    }
     assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], true);
 
-    // Another nonce, another wallet, and one that tells no nonce.
-    for (wallet, nonce) in [(LISTED, Some(8)), (UNLISTED, Some(7)), (LISTED, None)] {
-        let mut other = json!({ "wallet": wallet });
-        if let Some(nonce) = nonce {
-            other["nonce"] = json!(nonce);
-        }
+    // The same wallet on another device, and another wallet: one answer, so that it tells nothing of the first wallet.
+    for wallet in [LISTED, UNLISTED] {
+        let other = json!({ "id": id(8), "wallet": wallet });
         let noted = page(&app, &link, "attempt", &other).await.expect(200);
-        assert_eq!(noted["hasOthers"], true);
-        page(&app, &link, "attempt/withdraw", &other).await.expect(204);
+        assert_eq!(noted["othersUntil"], shown["inFlight"]["until"]);
+        page(&app, &link, "attempt/withdraw", &json!({ "id": id(8) }))
+            .await
+            .expect(204);
     }
+    // A further try of the first page, which names its earlier one.
+    let further = json!({ "id": id(9), "wallet": LISTED, "own": [id(7)] });
+    let noted = page(&app, &link, "attempt", &further).await.expect(200);
+    assert_eq!(noted["othersUntil"], Value::Null, "its own attempts do not warn a page");
+    page(&app, &link, "attempt/withdraw", &json!({ "id": id(9) }))
+        .await
+        .expect(204);
     assert!(!state(&app, &link).await["inFlight"].is_null(), "the first one warns");
     for _ in 0..2 {
-        page(&app, &link, "attempt/withdraw", &own).await.expect(204);
+        page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
+            .await
+            .expect(204);
         assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
     }
 
@@ -95,22 +103,21 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
 }
 
 #[tokio::test]
-async fn a_stranger_with_the_token_keeps_no_payer_from_an_attempt() {
+async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
-    for nonce in 0..30 {
-        let noted = page(&app, &link, "attempt", &json!({ "wallet": UNLISTED, "nonce": nonce })).await;
-        assert_eq!(noted.expect(200)["hasOthers"], nonce > 0);
+    let own = json!({ "id": id(7), "wallet": LISTED });
+    page(&app, &link, "attempt", &own).await.expect(200);
+    let until = state(&app, &link).await["inFlight"]["until"].clone();
+    app.advance_ms(1_000);
+    for number in 100..130 {
+        let strange = json!({ "id": id(number), "wallet": LISTED });
+        page(&app, &link, "attempt", &strange).await.expect(200);
     }
-    page(&app, &link, "attempt", &json!({ "wallet": LISTED, "nonce": 7 }))
-        .await
-        .expect(200);
-    let stored = app.stored_link(&link).await.attempts;
-    assert_eq!(stored.len(), 20, "a link keeps no more");
     assert_eq!(
-        stored.last().and_then(|attempt| attempt.nonce),
-        Some(7),
-        "the newest ones"
+        app.stored_link(&link).await.attempts.kept.len(),
+        20,
+        "a link keeps no more"
     );
 }
 
@@ -119,17 +126,19 @@ async fn an_attempt_that_cannot_be_read_is_refused_by_the_name_of_its_field() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     for (body, field) in [
-        (json!({ "nonce": 7 }), "wallet"),
-        (json!({ "wallet": "0x12", "nonce": 7 }), "wallet"),
-        (json!({ "wallet": 7, "nonce": 7 }), "wallet"),
+        (json!({ "id": id(7) }), "wallet"),
+        (json!({ "id": id(7), "wallet": "0x12" }), "wallet"),
+        (json!({ "id": id(7), "wallet": 7 }), "wallet"),
         (
-            json!({ "wallet": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8", "nonce": 7 }),
+            json!({ "id": id(7), "wallet": "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8" }),
             "wallet",
         ),
-        (json!({ "wallet": LISTED, "nonce": "7" }), "nonce"),
-        (json!({ "wallet": LISTED, "nonce": -1 }), "nonce"),
-        (json!({ "wallet": LISTED, "nonce": 1.5 }), "nonce"),
-        (json!({ "wallet": LISTED, "nonce": 9_007_199_254_740_992_u64 }), "nonce"),
+        (json!({ "wallet": LISTED }), "id"),
+        (json!({ "wallet": LISTED, "id": 7 }), "id"),
+        (json!({ "wallet": LISTED, "id": "7" }), "id"),
+        (json!({ "wallet": LISTED, "id": "7".repeat(33) }), "id"),
+        (json!({ "wallet": LISTED, "id": "A".repeat(32) }), "id"),
+        (json!({ "wallet": LISTED, "id": id(7), "own": id(8) }), "own"),
     ] {
         let refused = page(&app, &link, "attempt", &body).await;
         assert_eq!(
@@ -138,8 +147,16 @@ async fn an_attempt_that_cannot_be_read_is_refused_by_the_name_of_its_field() {
             "{body}"
         );
     }
+    let unnamed = page(
+        &app,
+        &link,
+        "attempt/withdraw",
+        &json!({ "wallet": LISTED, "nonce": 7 }),
+    )
+    .await;
+    assert_eq!((unnamed.status, unnamed.wrong_fields()), (400, vec!["id".to_owned()]));
     let stranger = app.post(&format!("/pay/{link}/attempt"));
-    let own = json!({ "wallet": LISTED, "nonce": 7 });
+    let own = json!({ "id": id(7), "wallet": LISTED });
     stranger.json(&own).send().await.expect(403);
     let other = app
         .post(&format!("/pay/{link}/attempt"))
@@ -158,22 +175,20 @@ async fn a_wallet_that_may_not_pay_and_a_link_that_is_over_take_no_attempt() {
     let mut body = link_of(&["1"]);
     body["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
     let link = token_of(&app.link(&body).await.expect(201));
-    let refused = page(&app, &link, "attempt", &json!({ "wallet": UNLISTED, "nonce": 7 })).await;
+    let refused = page(&app, &link, "attempt", &json!({ "id": id(7), "wallet": UNLISTED })).await;
     assert_eq!(
         refused.expect(403)["message"],
         "Wallet is not allowed to pay this secure payment"
     );
-    page(&app, &link, "attempt", &json!({ "wallet": LISTED, "nonce": 7 }))
-        .await
-        .expect(200);
+    let own = json!({ "id": id(7), "wallet": LISTED });
+    page(&app, &link, "attempt", &own).await.expect(200);
     let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
     withdrawal.with_key().send().await.expect(200);
-    let own = json!({ "wallet": LISTED, "nonce": 7 });
     page(&app, &link, "attempt", &own).await.expect(403);
     page(&app, &link, "attempt/withdraw", &own).await.expect(204);
 
     let paid = token_of(&app.link(&link_of(&["1"])).await.expect(201));
-    let own = json!({ "wallet": app.account(PAYER), "nonce": 0 });
+    let own = json!({ "id": id(8), "wallet": app.account(PAYER) });
     page(&app, &paid, "attempt", &own).await.expect(200);
     app.pay_link(&paid).await;
     app.settle().await;

@@ -347,7 +347,7 @@ impl Stranger {
                 json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" })
             }
             path if path.ends_with("/intent") => json!({ "txHash": HASH, "payerAddress": wallet }),
-            path if path.contains("/attempt") => json!({ "wallet": wallet, "nonce": 7 }),
+            path if path.contains("/attempt") => json!({ "id": "7".repeat(32), "wallet": wallet }),
             path if path.ends_with("/events") => {
                 json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z", "properties": {} })
             }

@@ -102,6 +102,11 @@ scenarios![
     unclear::together,
     unclear::elsewhere,
     unclear::foreign_redirect,
+    unclear::refused_later,
+    unclear::refused_in_the_first_tab,
+    unclear::another_network,
+    unclear::odd_receipt,
+    unclear::locked,
 ];
 
 #[tokio::test]

@@ -100,8 +100,43 @@ fn refusals_of_wallets() -> Vec<(Value, &'static str)> {
 
 /// How many ways there are on the screen to ask the wallet for a payment, now or after a further click.
 async fn offers(stage: &Stage) -> u64 {
-    let script = "return document.querySelectorAll('#action button, #action a.button').length;";
+    let script = "return [...document.querySelectorAll('#action button, #action a.button')]\
+                  .filter((one) => !one.textContent.startsWith('Connect your wallet')).length;";
     stage.js(script).await.as_u64().unwrap_or(u64::MAX)
+}
+
+/// Goes on as a payer who accepts that it may be paid twice; without that the way on is closed.
+async fn accept(stage: &mut Stage) -> Told {
+    let before = stage.turn().await;
+    stage.press("Go on all the same").await?;
+    holds(stage.turn().await == before, "it goes on without a confirmation")?;
+    stage.js("document.querySelector('.accept input').click();").await;
+    stage.press("Go on all the same").await
+}
+
+/// Lets the page look for a while, and holds that it shows one screen.
+async fn stays(stage: &mut Stage, screen: &str, time: Duration) -> Told {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let shown = stage.turn().await;
+        holds(shown == screen, format!("{shown} is shown: {}", stage.text().await))?;
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    Ok(())
+}
+
+/// An answer that proves nothing.
+fn internal_error() -> Result<Value, Value> {
+    Err(json!({ "code": -32603, "message": "Internal error" }))
+}
+
+/// Gives an attempt up of which the wallet told nothing, and goes back to the way to pay.
+async fn given_up(stage: &mut Stage) -> Told {
+    stage.until("unknown").await?;
+    stage.wait_for(STILL_S).await;
+    stage.until("unknown-unseen").await?;
+    accept(stage).await?;
+    stage.until("options").await
 }
 
 /// Waits until the page has asked the wallet for its network, and then its count there, more than a number of times.
@@ -283,7 +318,8 @@ async fn sent_once(
     Ok(found)
 }
 
-/// Every answer of a wallet that sent nothing: another try is offered once its count has stood still for a while.
+/// Every answer of a wallet that sent nothing: another try is offered once its count has stood still for a while, to a payer
+/// who accepts that it may be paid twice.
 pub async fn not_sent(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.012").await;
     offered(stage, &token).await?;
@@ -312,7 +348,7 @@ pub async fn not_sent(stage: &mut Stage) -> Told {
             stage.until("unknown-unseen").await.map_err(told)?;
             retries += offers(stage).await;
             cells += 3;
-            stage.press("Try again").await?;
+            accept(stage).await.map_err(told)?;
             stage.until("options").await.map_err(told)?;
         }
         stage.press("Pay 0.012").await?;
@@ -380,14 +416,7 @@ pub async fn moved(stage: &mut Stage) -> Told {
         stage.text().await.contains("you may pay twice"),
         "the risk is not named",
     )?;
-    stage.press("Go on all the same").await?;
-    stage.turn().await;
-    holds(
-        stage.turn().await == "unknown-risk",
-        "it goes on without a confirmation",
-    )?;
-    stage.js("document.querySelector('.accept input').click();").await;
-    stage.press("Go on all the same").await?;
+    accept(stage).await?;
     stage.until("options").await?;
     stage.press("Pay 0.014").await?;
     stage.until("success").await
@@ -467,13 +496,13 @@ pub async fn together(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// Notes an attempt of another wallet, as the page on another device does.
-async fn attempted(stage: &Stage, token: &str) -> u16 {
+/// Notes an attempt of the same wallet, as the page on another device does.
+async fn attempted(stage: &Stage, token: &str, id: u32) -> u16 {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let call = client.post(stage.at(&format!("/pay/{token}/attempt")));
     let call = call.header("sec-fetch-site", "same-origin");
     let answer = call
-        .json(&json!({ "wallet": stage.accounts[7], "nonce": 3 }))
+        .json(&json!({ "id": format!("{id:032x}"), "wallet": stage.wallet.account }))
         .send()
         .await;
     answer.expect("an answer").status().as_u16()
@@ -483,17 +512,20 @@ async fn attempted(stage: &Stage, token: &str) -> u16 {
 pub async fn elsewhere(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.015").await;
     offered(stage, &token).await?;
-    holds(attempted(stage, &token).await == 200, "the attempt is not taken")?;
+    holds(attempted(stage, &token, 1).await == 200, "the attempt is not taken")?;
     stage.press("Pay 0.015").await?;
     stage.until("inflight").await?;
     holds(stage.wallet.count(SEND) == 0, "the wallet was asked without a warning")?;
     let token = coin_link(stage, "0.016").await;
     offered(stage, &token).await?;
-    attempted(stage, &token).await;
-    // The page asks by itself.
-    stage.until("inflight").await?;
-    stage.press("Go on all the same").await?;
-    stage.until("options").await?;
+    // The page asks by itself, and what the payer accepted is what was shown then.
+    for id in [1, 2] {
+        attempted(stage, &token, id).await;
+        stage.until("inflight").await?;
+        stage.press("Go on all the same").await?;
+        stage.until("options").await?;
+        stage.wait_for(60).await;
+    }
     stage.press("Pay 0.016").await?;
     stage.until("success").await
 }
@@ -518,4 +550,150 @@ pub async fn foreign_redirect(stage: &mut Stage) -> Told {
     let played = played.await;
     stage.origin = None;
     played
+}
+
+/// A later question is refused after an earlier one was sent, which the payer had given up.
+pub async fn refused_later(stage: &mut Stage) -> Told {
+    for (amount, code) in [("0.041", 4001), ("0.042", -32002)] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = coin_link(stage, amount).await;
+        offered(stage, &token).await?;
+        fails(stage, SEND, false, internal_error());
+        stage.press(&format!("Pay {amount}")).await?;
+        given_up(stage).await?;
+        // Nothing more was sent: it is not said that nothing was, and the payer has to accept the risk again.
+        let no = json!({ "code": code, "message": "no" });
+        fails(stage, SEND, false, Err(no.clone()));
+        stage.press(&format!("Pay {amount}")).await?;
+        let screen = if code == 4001 { "error-rejected" } else { "error-busy" };
+        stage.until(screen).await?;
+        let text = stage.text().await;
+        holds(!text.contains("Nothing was sent") && !text.contains("Try again"), text)?;
+        holds(warns(stage, &token).await, "the warning of the earlier attempt is gone")?;
+        let hidden = stage.js("return document.getElementById('elsewhere').hidden;").await;
+        holds(hidden == json!(true), "it can be paid on another device")?;
+        // Now the earlier one leaves the wallet while it asks its owner.
+        accept(stage).await?;
+        stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+        fails(stage, SEND, true, Err(no));
+        let waited = async {
+            stage.until("unknown").await?;
+            holds(offers(stage).await == 0, "it can be paid a second time")?;
+            holds(warns(stage, &token).await, "no warning")
+        };
+        let waited = waited.await;
+        with_blocks(stage).await;
+        waited?;
+        stage.until("success").await?;
+        holds(stage.wallet.count(SEND) == 3, "the wallet was asked again")?;
+    }
+    Ok(())
+}
+
+/// Another tab took over and paid: a late refusal in the first one changes nothing of that.
+pub async fn refused_in_the_first_tab(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.043").await;
+    offered(stage, &token).await?;
+    stage.wallet.silent = Some(SEND);
+    stage.press("Pay 0.043").await?;
+    while stage.wallet.count(SEND) == 0 {
+        stage.turn().await;
+    }
+    let (first, second) = stage.open_tab().await;
+    stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
+    stage.wallet.silent = None;
+    let played = async {
+        given_up(stage).await?;
+        stage.press("Pay 0.043").await?;
+        stage.until("othertab").await?;
+        stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+        stage.press("Go on here").await?;
+        stage.until("sign-confirm").await?;
+        stage.go_to(&first).await;
+        stage
+            .js("for (const { reject } of wallet.waiting.values()) reject({ code: 4001 });")
+            .await;
+        stays(stage, "othertab", Duration::from_millis(500)).await?;
+        let kept = stage
+            .js(&format!("return JSON.parse(localStorage['pay:{token}']).hash;"))
+            .await;
+        holds(kept.is_string(), "the payment of the other tab is forgotten")?;
+        holds(warns(stage, &token).await, "its warning is gone")
+    };
+    let played = played.await;
+    with_blocks(stage).await;
+    stage.go_to(&second).await;
+    let ended = match played.is_ok() {
+        true => stage.until("success").await,
+        false => Ok(()),
+    };
+    stage.browser.close().await;
+    stage.go_to(&first).await;
+    played.and(ended)?;
+    holds(stage.wallet.count(SEND) == 2, "the wallet was asked again")
+}
+
+/// The wallet goes to another network just before it is asked, and while its payment is on its way.
+pub async fn another_network(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.044").await;
+    offered(stage, &token).await?;
+    stage.wallet.leaves_after = Some("eth_getCode");
+    stage.press("Pay 0.044").await?;
+    stage.until("error-network").await?;
+    holds(stage.wallet.count(SEND) == 0, "it was asked on another network")?;
+    holds(!warns(stage, &token).await, "a warning is left")?;
+    stage.wallet.leaves_after = None;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    stage.press("Try again").await?;
+    let waited = async {
+        stage.until("sign-confirm").await?;
+        "0x1".clone_into(&mut stage.wallet.chain);
+        // Longer than the page waits for what took the turn of a transaction.
+        stays(stage, "sign-confirm", Duration::from_secs(9)).await
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    waited?;
+    stage.until("success").await
+}
+
+/// The wallet tells of a receipt that does not say how the transaction ended.
+pub async fn odd_receipt(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.045").await;
+    offered(stage, &token).await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    fails(stage, "eth_getTransactionReceipt", false, Ok(json!({ "status": null })));
+    stage.press("Pay 0.045").await?;
+    let waited = async {
+        stage.until("sign-confirm").await?;
+        while stage.wallet.failure.is_some() {
+            stage.turn().await;
+        }
+        stays(stage, "sign-confirm", Duration::from_secs(1)).await
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    waited?;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")
+}
+
+/// The wallet is locked when the page is loaded again: once it is connected, its count is looked at.
+pub async fn locked(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.046").await;
+    offered(stage, &token).await?;
+    fails(stage, SEND, false, internal_error());
+    stage.press("Pay 0.046").await?;
+    stage.until("unknown").await?;
+    stage.wallet.is_connected = false;
+    stage.browser.post("refresh", &json!({})).await;
+    let begun = Instant::now();
+    while stage.press("Connect your wallet").await.is_err() {
+        stage.turn().await;
+        holds(begun.elapsed() < PATIENCE, stage.text().await)?;
+    }
+    looked(stage, 1).await?;
+    given_up(stage).await?;
+    stage.press("Pay 0.046").await?;
+    stage.until("success").await
 }

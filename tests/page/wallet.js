@@ -21,7 +21,7 @@
   if (sessionStorage.noWallet) return;
   const waiting = new Map();
   const listeners = [];
-  const wallet = { asks: [], listeners };
+  const wallet = { asks: [], listeners, waiting };
   let last = 0;
   const provider = {
     on: (event, listener) => event === 'accountsChanged' && listeners.push(listener),

@@ -36,6 +36,8 @@ pub struct Wallet {
     pub failure: Option<Failure>,
     /// Methods that are left without an answer.
     pub silent: Option<&'static str>,
+    /// After this question it goes to another network.
+    pub leaves_after: Option<&'static str>,
     /// Every method that was asked.
     pub asked: Vec<String>,
     /// Hash of the last transaction.
@@ -54,6 +56,7 @@ impl Wallet {
             refusals: HashMap::new(),
             failure: None,
             silent: None,
+            leaves_after: None,
             asked: Vec::new(),
             sent: None,
             bundles: HashMap::new(),
@@ -87,6 +90,9 @@ impl Wallet {
         if let Some(code) = self.refusals.remove(method) {
             return Some(Err(code));
         }
+        if self.leaves_after == Some(method) {
+            "0x1".clone_into(&mut self.chain);
+        }
         Some(match method {
             "eth_requestAccounts" => {
                 self.is_connected = true;
@@ -111,7 +117,9 @@ impl Wallet {
             },
             "wallet_sendCalls" => Ok(self.together(dev, &params[0]["calls"]).await),
             "wallet_getCallsStatus" => Ok(self.state(dev, params[0].as_str().expect("an id")).await),
+            "eth_getTransactionCount" if self.chain != CHAIN => Ok(json!("0x1f4")),
             "eth_sendTransaction" => {
+                assert_eq!(params[0]["chainId"], CHAIN, "asked for another network");
                 let hash = dev.ask_node(method, params.clone()).await;
                 match hash.is_string() {
                     true => {

@@ -21,7 +21,7 @@ use super::{
     wire_text::wire_text,
 };
 use access::AccessPolicy;
-use attempt::{Attempt, attempted_until};
+use attempt::Attempts;
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
 use redirect::Redirect;
@@ -118,8 +118,8 @@ pub struct SecurePayment {
     pub about: About,
     /// When somebody said last that a payment is on its way.
     pub hinted_at: Option<DateTime<Utc>>,
-    /// What payment pages asked wallets to send, the newest last.
-    pub attempts: Vec<Attempt>,
+    /// What payment pages asked wallets to send.
+    pub attempts: Attempts,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
     /// Until when it can be paid.
@@ -199,7 +199,7 @@ impl SecurePayment {
         let hinted = since
             .filter(|at| is_within(*at, HINT_LASTS, now))
             .map(|at| at + HINT_LASTS);
-        hinted.max(attempted_until(&self.attempts, now))
+        hinted.max(self.attempts.warn_until(&[], now))
     }
 
     /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
@@ -266,7 +266,7 @@ pub(crate) mod tests {
             policy: AccessPolicy::OPEN,
             about: About::default(),
             hinted_at: None,
-            attempts: Vec::new(),
+            attempts: Attempts::default(),
             created_at: at(0),
             expires_at: at(100),
             completed_at: None,

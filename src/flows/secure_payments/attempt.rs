@@ -6,21 +6,24 @@ use crate::{
     domain::{
         address::Address,
         refusal::Refusal,
-        secure_payment::{
-            SecurePayment,
-            access::Payer,
-            attempt::{Attempt, note_attempt, withdraw_attempt},
-        },
+        secure_payment::{SecurePayment, access::Payer, attempt::AttemptId},
     },
     flows::FlowResult,
     store::{self, Scope, Tx},
 };
+use chrono::{DateTime, Utc};
 
-/// Notes an attempt, once for each wallet and nonce; returns whether another attempt warns already.
+/// Notes an attempt to pay with a wallet; returns until when attempts warn that are neither it nor among `own`, earlier
+/// ones of its page.
 ///
 /// Errors: the payment can no longer be paid (403), it is paid (409), the wallet is of another network (400), or may not
 /// pay it (403).
-pub async fn note(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64>) -> FlowResult<bool> {
+pub async fn note(
+    ctx: &Ctx,
+    opened: &Opened,
+    wallet: Address,
+    (id, own): (AttemptId, &[AttemptId]),
+) -> FlowResult<Option<DateTime<Utc>>> {
     opened.payable().map_err(Refusal::from)?;
     let payer = Payer { wallet, eoa: None };
     let look = Look {
@@ -29,37 +32,23 @@ pub async fn note(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64
     };
     open::check(ctx, opened, &look)?;
     access::require(ctx, &opened.payment, &payer).await?;
-    let noted = Attempt {
-        wallet,
-        nonce,
-        noted_at: ctx.clock.now(),
-    };
+    let now = ctx.clock.now();
     let (tx, present) = locked(ctx, opened, "note_attempt").await?;
-    present.payable_at(noted.noted_at).map_err(Refusal::from)?;
-    let attempts = note_attempt(&present.attempts, &noted);
+    present.payable_at(now).map_err(Refusal::from)?;
+    let attempts = present.attempts.note(id, now);
     store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
     tx.commit().await?;
-    Ok(attempts.len() > 1)
+    Ok(attempts.warn_until(&[own, &[id]].concat(), now))
 }
 
 /// Withdraws an attempt: its wallet proved that it sent nothing, or its transaction is known to pay nothing.
-pub async fn withdraw(ctx: &Ctx, opened: &Opened, wallet: Address, nonce: Option<u64>) -> FlowResult<()> {
-    let withdrawn = Attempt {
-        wallet,
-        nonce,
-        noted_at: ctx.clock.now(),
-    };
+pub async fn withdraw(ctx: &Ctx, opened: &Opened, id: AttemptId) -> FlowResult<()> {
     // A stranger with the token may ask again and again: what would change nothing locks nothing.
-    if !opened
-        .payment
-        .attempts
-        .iter()
-        .any(|attempt| attempt.is_same(&withdrawn))
-    {
+    if !opened.payment.attempts.kept.iter().any(|attempt| attempt.id == id) {
         return Ok(());
     }
     let (tx, present) = locked(ctx, opened, "withdraw_attempt").await?;
-    let attempts = withdraw_attempt(&present.attempts, &withdrawn, withdrawn.noted_at);
+    let attempts = present.attempts.withdraw(id, ctx.clock.now());
     store::secure_payments::set_attempts(&tx, &present, &attempts).await?;
     Ok(tx.commit().await?)
 }

@@ -18,7 +18,7 @@ use crate::{
         request::{Request, plan::OfClient},
         secure_payment::{
             About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-            fee_plan::FeePlan, plan::FeeReceivers,
+            attempt::Attempts, fee_plan::FeePlan, plan::FeeReceivers,
         },
     },
     flows::{
@@ -83,7 +83,7 @@ impl Draft {
             policy: self.policy,
             about: self.about,
             hinted_at: None,
-            attempts: Vec::new(),
+            attempts: Attempts::default(),
             created_at: ctx.clock.now(),
             expires_at: self.expires_at,
             completed_at: None,

@@ -2,7 +2,7 @@
 
 use super::{
     look::Page,
-    view::fee_receiver,
+    view::{fee_receiver, iso},
     visit::{Visit, look},
 };
 use crate::{
@@ -10,7 +10,10 @@ use crate::{
         address::Address,
         amount::format_units,
         refusal::{Checks, Refusal},
-        secure_payment::intent::{PaymentChain, Source},
+        secure_payment::{
+            attempt::AttemptId,
+            intent::{PaymentChain, Source},
+        },
     },
     flows::secure_payments::{
         attempt,
@@ -24,7 +27,7 @@ use crate::{
         forms::{
             body::parse,
             payer_step::PayerStepBody,
-            text::Reads,
+            text::{Reads, text},
             wire::{TxHash, WalletText},
         },
     },
@@ -255,30 +258,51 @@ fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
     })
 }
 
+text! {
+    /// What tells an attempt from all others: its page draws it at random.
+    AttemptText {
+        pattern: "^[0-9a-f]{32}$",
+        length_max: 32,
+        example: "5f1c9d0b7a3e48269b4d2c6e8f001a7d",
+        hint: "must be the id of an attempt: 32 hexadecimal digits in lower case",
+        reads: AttemptId = AttemptId::parse,
+    }
+}
+
 /// A payment that a wallet is asked for.
 #[derive(Debug, Object)]
-#[oai(rename_all = "camelCase")]
 struct AttemptBody {
+    id: AttemptText,
     wallet: WalletText,
-    /// Nonce that the next transaction of the wallet has; absent where the wallet does not tell it.
-    nonce: Option<u64>,
+    /// Earlier attempts of the same page, of which it does not want to be warned.
+    own: Option<Vec<AttemptText>>,
 }
 
 impl AttemptBody {
-    /// Errors: 400.
-    fn read(self) -> Result<(Address, Option<u64>), Refusal> {
+    /// The wallet, the attempt and the earlier ones of its page. Errors: 400.
+    fn read(self) -> Result<(Address, AttemptId, Vec<AttemptId>), Refusal> {
         let mut checks = Checks::new();
+        let id = checks.take("id", self.id.value());
         let wallet = checks.take("wallet", self.wallet.value());
-        checks.finish_with(wallet).map(|wallet| (wallet, self.nonce))
+        let own = self.own.unwrap_or_default();
+        let own = checks.take("own", own.iter().map(Reads::value).collect());
+        let read = wallet.zip(id).zip(own).map(|((wallet, id), own)| (wallet, id, own));
+        checks.finish_with(read)
     }
+}
+
+/// An attempt that is withdrawn.
+#[derive(Debug, Object)]
+struct WithdrawalBody {
+    id: AttemptText,
 }
 
 /// What is answered to a page that is about to ask a wallet.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Attempts {
-    /// Whether another attempt warns already.
-    has_others: bool,
+    /// Until when attempts of other pages warn; `None` when there are none.
+    others_until: Option<String>,
 }
 
 /// Notes an attempt, before the wallet is asked. Errors: 400, 404, 429; it can no longer be paid or not by this wallet, or
@@ -288,11 +312,12 @@ pub(super) async fn note_attempt(visit: Visit, body: Body) -> poem::Result<Respo
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let body: AttemptBody = read(body).await?;
-    let (wallet, nonce) = body.read().map_err(Problem::from)?;
-    let has_others = attempt::note(&visit.ctx, &opened, wallet, nonce)
+    let (wallet, id, own) = body.read().map_err(Problem::from)?;
+    let others_until = attempt::note(&visit.ctx, &opened, wallet, (id, &own))
         .await
-        .map_err(Problem::from)?;
-    Ok(json(error::paged(false), &Attempts { has_others })?)
+        .map_err(Problem::from)?
+        .map(iso);
+    Ok(json(error::paged(false), &Attempts { others_until })?)
 }
 
 /// Withdraws an attempt that led to no payment. Errors: 400, 403 for others than the page, 404, 429.
@@ -300,9 +325,9 @@ pub(super) async fn note_attempt(visit: Visit, body: Body) -> poem::Result<Respo
 pub(super) async fn withdraw_attempt(visit: Visit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
-    let body: AttemptBody = read(body).await?;
-    let (wallet, nonce) = body.read().map_err(Problem::from)?;
-    attempt::withdraw(&visit.ctx, &opened, wallet, nonce)
+    let body: WithdrawalBody = read(body).await?;
+    let id = body.id.value().map_err(|error| unreadable("id", &error))?;
+    attempt::withdraw(&visit.ctx, &opened, id)
         .await
         .map_err(Problem::from)?;
     Ok(error::empty())

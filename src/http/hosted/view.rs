@@ -87,7 +87,7 @@ pub(super) fn link(
     })
 }
 
-fn iso(at: DateTime<Utc>) -> String {
+pub(super) fn iso(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 

@@ -18,7 +18,7 @@ use prs::{
         search::PaymentPosition,
         secure_payment::{
             About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
-            access::AccessPolicy,
+            access::AccessPolicy, attempt::Attempts,
         },
     },
     store::{
@@ -603,7 +603,7 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         policy,
         about: About::default(),
         hinted_at: None,
-        attempts: Vec::new(),
+        attempts: Attempts::default(),
         created_at: at(0),
         expires_at: at(1_000),
         completed_at: None,

@@ -24,15 +24,18 @@ const STILL_MS = 15_000;
 /** How long a payment that may have been sent is waited for. */
 const UNSEEN_MS = 600_000;
 const FORGO_MS = 2000;
+/** How far ahead the end of what is seen on the chain lies at most: it counts anew with each look. */
+const SEEN_MS = 125_000;
+/** Troubles whose words say that nothing was sent. */
+const SENT_NOTHING = ['rejected', 'rejectedLater', 'reverted', 'screening', 'other'];
 
 let wallets = [];
 let wallet = null;
 let account = null;
 let isBusy = false;
-let isWarned = false;
 let isLate = false;
-/** Whether the payer tries again what was not sent, as far as the count of the wallet tells. */
-let isAgain = false;
+/** What the payer was told to be in flight, and goes on all the same. */
+let consent = { until: 0, isSeen: false };
 /** Steps of the payment that is being made, as the list beside it shows them. */
 let stages = [];
 /** What paying would take, as it was found when the wallet was checked. */
@@ -96,15 +99,20 @@ async function connect(one, isQuiet) {
   }
   // The payer chose something else while the wallet asked, or the wallet knows nothing of this page.
   if (wallet !== one || !given) return false;
-  account = given;
-  state.remember({ wallet: one.id, account });
-  follow(one);
+  use(one, given);
   if (!isQuiet) {
     tell('wallet_connected');
     say(t('isConnected'));
     check();
   }
   return true;
+}
+
+function use(one, given) {
+  wallet = one;
+  account = given;
+  state.remember({ wallet: one.id, account });
+  follow(one);
 }
 
 const followed = new Set();
@@ -154,7 +162,7 @@ function decide() {
   if (link.wallet?.decision === 'rejected') return blocked(link.wallet.reason);
   if (link.wallet?.decision === 'error' || !link.details) return failed(new Trouble('screening'), check);
   const { inFlight } = link;
-  if (inFlight && !isAgain && !isWarned) return warn(inFlight);
+  if (isNews(inFlight)) return warn(inFlight);
   offer();
 }
 
@@ -163,10 +171,22 @@ function blocked(reason) {
   show('blocked', note('bad', t(kind), t(`${kind}More`, { wallet: short(account) })), button(t('another'), forget, true));
 }
 
-/** Somebody else may be paying; after a while that is not believed any more. */
+/** Whether something is in flight that the payer was not told of before. */
+function isNews(inFlight) {
+  if (!inFlight) return false;
+  const known = inFlight.isSeen ? Math.max(consent.until, state.now() + SEEN_MS) : consent.until;
+  return (inFlight.isSeen && !consent.isSeen) || Date.parse(inFlight.until) > known;
+}
+
+/** Remembers that the payer goes on although this is in flight. */
+function accept(inFlight) {
+  if (inFlight) consent = { until: Math.max(consent.until, Date.parse(inFlight.until)), isSeen: inFlight.isSeen };
+}
+
+/** Another visitor may be paying; after a while that is not believed any more. */
 function warn(inFlight) {
   const go = () => {
-    isWarned = true;
+    accept(inFlight);
     decide();
   };
   show('inflight', connected(), note('careful', t('inFlight'), t('inFlightMore')), button(t('payAnyway'), go, true));
@@ -271,19 +291,20 @@ async function agreed(total) {
 async function pay() {
   if (isBusy) return;
   const lock = `pay:${state.current().token}`;
-  const lead = { isMine: true };
-  const run = () => payNow(lead).catch((error) => failed(error, pay));
-  if (!navigator.locks) return run();
-  const request = async (options, held) => {
+  const begin = async (options) => {
+    const lead = { isMine: true };
+    // What becomes of a question of a tab that lost its lock is shown in the other one.
+    const run = () => payNow(lead).catch((error) => lead.isMine && failed(error, pay));
+    const takeOver = () => begin({ steal: true });
+    if (!navigator.locks) return run();
     try {
-      await navigator.locks.request(lock, options, held);
+      await navigator.locks.request(lock, options, (held) => (held ? run() : otherTab(takeOver)));
     } catch {
       lead.isMine = false;
       otherTab(takeOver);
     }
   };
-  const takeOver = () => request({ steal: true }, run);
-  await request({ ifAvailable: true }, (held) => (held ? run() : otherTab(takeOver)));
+  await begin({ ifAvailable: true });
 }
 
 function otherTab(takeOver) {
@@ -311,37 +332,64 @@ function stage(now, title, text) {
 
 /**
  * Asks the wallet for something that it may send; other visitors are told before. What it was asked for is remembered until
- * it is known what became of that. Throws `unknown` where the wallet may have sent it without telling the hash.
+ * it is known what became of that. Throws `unknown` where the wallet may have sent it without telling the hash, or where
+ * there is news of an attempt that was given up before.
  */
 async function request(kind, { one, from, mine }, run, { left, isGood = sign.isHash } = {}) {
-  const nonce = await sign.nextTurn(one, from, state.current().network);
+  const { network } = state.current();
+  const nonce = await sign.nextTurn(one, from, network);
   const isFirm = kind !== 'both' && (await sign.isPlain(one, from));
-  const asked = { kind, from, nonce, left, turn: isFirm ? nonce : null };
-  if (kind !== 'allow' && (await state.attempt(asked)) && !isWarned) {
-    await state.withdraw(asked);
-    throw new Trouble('warned');
+  const asked = { id: state.newId(), kind, from, nonce, left, turn: isFirm ? nonce : null };
+  try {
+    const until = kind === 'allow' ? null : await state.attempt(asked);
+    if (until && isNews({ until })) throw new Trouble('warned');
+    if (await isRecalled(one)) throw new Trouble('unknown');
+    if (!(await sign.isOnNetwork(one, network))) throw new Trouble('network');
+    // Another tab may have taken over while this one asked.
+    mine();
+    if (state.isPending()) throw new Trouble('unknown');
+  } catch (error) {
+    await withdraw(asked);
+    throw error;
   }
-  // Another tab may have taken over while this one asked.
-  mine();
-  if (state.isPending()) throw new Trouble('unknown');
   state.remember({ asked });
   let answer;
   try {
     answer = await run();
   } catch (error) {
     const refusal = sign.refusalOf(error, kind === 'both');
-    if (refusal) await forgo();
-    throw refusal ?? new Trouble('unknown');
+    if (!refusal) throw new Trouble('unknown');
+    await forgo(asked);
+    mine();
+    // Whether an earlier attempt was sent meanwhile. Of its refusal alone nothing is said then.
+    throw refusal.kind !== 'notBundled' && (await isRecalled(one)) ? new Trouble('unknown') : refusal;
   }
   if (!isGood(answer)) throw new Trouble('unknown');
-  return answer;
+  const kept = state.answered(asked, answer);
+  if (kind === 'pay') state.intend(answer, from);
+  mine();
+  return kept;
 }
 
-/** Forgets what the wallet was asked for, and takes the warning of it away: it pays nothing. */
-async function forgo() {
-  const { asked } = state.remembered();
-  state.remember({ asked: null, allowing: null, hash: null, calls: null });
-  if (asked && asked.kind !== 'allow') await Promise.race([state.withdraw(asked), pause(FORGO_MS)]);
+/** Takes up again the first attempt that was given up and was sent after all, as its wallet tells; whether there is one. */
+async function isRecalled(one) {
+  for (const left of state.earlier()) {
+    const count = left.hash || left.calls ? Infinity : await sign.nextTurn(one, left.from, state.current().network);
+    if (count === null || (left.nonce === null && count !== Infinity) || count <= left.nonce) continue;
+    state.recall(left);
+    return true;
+  }
+  return false;
+}
+
+/** Takes the warning of an attempt away; permissions have none. */
+const withdraw = async (attempt) => attempt.kind !== 'allow' && Promise.race([state.withdraw(attempt), pause(FORGO_MS)]);
+
+/** Forgets an attempt, and no other one, and takes its warning away: it pays nothing. */
+async function forgo(attempt) {
+  if (!attempt) return;
+  state.forget(attempt);
+  await withdraw(attempt);
 }
 
 async function payNow(lead) {
@@ -377,7 +425,6 @@ async function payNow(lead) {
       const asking = request('both', asker, run, { isGood: (id) => typeof id === 'string' && id });
       const id = await asking.catch((error) => (error.kind === 'notBundled' ? null : Promise.reject(error)));
       if (id) {
-        state.remember({ calls: id, hash: null, phase: 'sent' });
         tell('payment_approved_in_wallet', { payment_submission_id: id, payment_submission_id_type: 'eip5792_batch_id' });
         return await followBundle(id);
       }
@@ -390,10 +437,7 @@ async function payNow(lead) {
         const limit = kind === 'reset' ? t('acceptReset', { token: currency.symbol }) : t('acceptAllow', { amount: money(decimal(amount, currency.decimals), currency.symbol) });
         mine();
         stage('allow', t('inWallet', named()), `${t('confirmation', { index: index + 1, count })} ${limit}`);
-        const hash = await request('allow', asker, () => sign.send(one, from, step), { left: count - index });
-        const allowing = { hash, from, turn: state.remembered().asked?.nonce, at: state.now() };
-        state.remember({ allowing, asked: null });
-        mine();
+        const allowing = await request('allow', asker, () => sign.send(one, from, network, step), { left: count - index });
         await followAllowing(allowing, limit);
       }
       steps = await allowed(total);
@@ -403,12 +447,10 @@ async function payNow(lead) {
     stage('pay', t('inWallet', named()), `${t('confirmation', { index: count, count })} ${t('acceptPay')}`);
     const run = () => {
       tell('payment_sent_to_wallet');
-      return sign.send(one, from, steps.at(-1));
+      return sign.send(one, from, network, steps.at(-1));
     };
     const hash = await request('pay', asker, run);
-    state.remember({ hash, turn: state.remembered().asked?.nonce, calls: null, phase: 'sent' });
     tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
-    state.intend(hash, from);
     await followHash(hash);
   } finally {
     isBusy = false;
@@ -439,10 +481,10 @@ async function settled(wait) {
   return null;
 }
 
-async function ended(result) {
-  if (result === 'partly') await forgo();
-  state.remember(null);
+async function ended(result, attempt) {
   if (result === 'completed') return done();
+  await forgo(attempt);
+  state.remember({ phase: null });
   if (state.current().status !== 'pending') return location.reload();
   return wallet ? check() : choose();
 }
@@ -451,18 +493,19 @@ async function followHash(hash) {
   stage('confirm', t('onItsWay'), t('mayClose'));
   const wait = { isOver: false, isMined: !wallet };
   const truth = settled(wait);
-  const { turn } = state.remembered();
-  const watched = { turn, isOver: () => wait.isOver, slow: () => say(t('slow')) };
-  const told = wallet ? sign.outcome(wallet, hash, account, watched) : truth;
+  const { asked } = state.remembered();
+  const watched = { turn: asked?.nonce ?? null, isOver: () => wait.isOver, slow: () => say(t('slow')) };
+  const asker = { from: asked?.from ?? account, network: state.current().network };
+  const told = wallet ? sign.outcome(wallet, hash, asker, watched) : truth;
   try {
     const first = await Promise.race([truth, told]);
     wait.isMined ||= first === 'done';
     const isLost = ['replaced', 'reverted'].includes(first);
     const arrived = await (isLost ? Promise.race([truth, pause(first === 'replaced' ? REPLACED_MS : 0)]) : truth);
-    if (arrived) return ended(arrived);
+    if (arrived) return ended(arrived, asked);
     // What took its turn may be the same payment at a higher price, which the service has not seen so far.
-    if (first === 'replaced') state.remember({ hash: null, phase: 'allowed' });
-    else await forgo();
+    if (first === 'replaced') state.amend(asked, { hash: null, phase: 'allowed' });
+    else await forgo(asked);
     throw new Trouble(first);
   } finally {
     wait.isOver = true;
@@ -473,23 +516,24 @@ async function followBundle(id) {
   stage('confirm', t('onItsWay'), t('mayClose'));
   const wait = { isOver: false, isMined: false };
   const truth = settled(wait);
+  const { asked } = state.remembered();
   try {
     for (let ms = 400; ; ms = Math.min(ms + 100, 4000)) {
       const arrived = await Promise.race([truth, pause(ms)]);
-      if (arrived) return ended(arrived);
+      if (arrived) return ended(arrived, asked);
       const { state: now, hash } = await sign.bundleState(wallet, id).catch(() => ({ state: 'pending' }));
       if (hash && !state.remembered().hash) {
-        state.remember({ hash });
-        state.intend(hash, account);
+        state.amend(asked, { hash });
+        state.intend(hash, asked?.from ?? account);
       }
       wait.isMined ||= now === 'done';
-      if (now === 'done') return ended(await truth);
+      if (now === 'done') return ended(await truth, asked);
       if (now === 'pending') continue;
       if (now === 'unknown') {
-        state.remember({ calls: null, hash: null });
+        state.amend(asked, { calls: null, hash: null });
         throw new Trouble('unknown');
       }
-      await forgo();
+      await forgo(asked);
       throw now === 'failed' ? new Trouble('other', '400') : new Trouble('reverted');
     }
   } finally {
@@ -500,65 +544,90 @@ async function followBundle(id) {
 /** Waits for a permission that is on its way, so that the payer does not give it a second time. */
 async function followAllowing({ hash, from, turn, at }, text = '') {
   stage('allow', t('onItsWay'), text);
-  const result = await sign.outcome(wallet, hash, from, { turn, isOver: () => state.now() - at > UNSEEN_MS });
-  state.remember(result === 'reverted' ? { allowing: null } : { allowing: null, phase: 'allowed' });
-  if (result === 'reverted') throw new Trouble('reverted');
+  const asker = { from, network: state.current().network };
+  const result = await sign.outcome(wallet, hash, asker, { turn, isOver: () => state.now() - at > UNSEEN_MS });
+  if (result !== 'reverted') state.allowed({ from, turn });
+  else {
+    state.remember({ allowing: null });
+    throw new Trouble('reverted');
+  }
   return check;
 }
 
 /**
- * Waits for what the wallet was asked for without telling what became of it; returns what to do next. Another try is
- * offered once the count of the wallet has stood still for a while; when it moved, or is not told, after a long time, and
- * of a payment only to who accepts that it may be paid twice. What is seen on the chain is waited for in any case.
+ * Waits for what the wallet was asked for without telling what became of it; returns what to do next. Another payment is
+ * offered once the count of the wallet has stood still for a while, and after a long time when it moved or is not told, to
+ * who accepts that it may be paid twice: a count that stands still proves nothing, since a wallet may send what its node
+ * does not show. A permission is offered again after a while. What is seen on the chain is waited for in any case.
  */
 async function followUnknown(asked) {
-  const { kind, from, turn, left } = asked;
+  const { id, kind, from, turn, nonce, left } = asked;
   const since = asked.since ?? state.now();
-  state.remember({ asked: { ...asked, since } });
+  state.amend(asked, { asked: { ...asked, since } });
   let go;
   const chosen = new Promise((resolve) => (go = resolve));
+  let last = null;
   const again = () => {
-    isAgain = true;
-    state.remember({ asked: null });
+    state.giveUp(asked, last);
     go(check);
   };
   let hasMoved = false;
   let still = state.now();
-  unclear('unknown', again);
+  let drawn = '';
+  const draw = (screen) => {
+    const now = [screen, Boolean(wallet), wallets.length].join();
+    if (now !== drawn) unclear(screen, asked, again);
+    drawn = now;
+  };
+  draw('unknown');
   for (let ms = 300; ; ms = Math.min(ms + 150, 3000)) {
     const next = await Promise.race([chosen, pause(ms)]);
     if (next) return next;
-    const link = await state.refresh().catch(() => null);
-    if (link?.isPaid) return () => ended(link.status === 'completed' ? 'completed' : 'partly');
+    // A link that hides itself names its network to a wallet alone.
+    const link = await state.refresh(state.current().network ? null : account).catch(() => null);
+    if (link?.isPaid) return () => ended(link.status === 'completed' ? 'completed' : 'partly', asked);
     // Another tab, or a late answer of the wallet, knows more.
     const known = state.remembered();
-    if (!known.asked || known.hash || known.calls || known.allowing) return check;
+    if (known.asked?.id !== id || known.hash || known.calls || known.allowing) return check;
     if (!link) continue;
     if (kind === 'allow' && (await planned().catch(() => null))?.steps.length < left) {
-      state.remember({ asked: null, phase: 'allowed' });
+      state.allowed({ from, turn: nonce });
       return check;
     }
     const count = wallet && (await sign.nextTurn(wallet, from, state.current().network));
+    last = count ?? last;
     hasMoved ||= turn !== null && count > turn;
     if (hasMoved || turn === null || count === null) still = state.now();
     const isLong = state.now() - since >= UNSEEN_MS;
-    const isStill = state.now() - still >= STILL_MS || (isLong && kind === 'allow');
+    const isStill = state.now() - (kind === 'allow' ? since : still) >= STILL_MS;
     const screen = link.inFlight?.isSeen ? 'unknown' : isStill ? 'unknown-unseen' : isLong ? 'unknown-risk' : 'unknown';
-    if (screen !== shown()) unclear(screen, again);
+    draw(screen);
   }
 }
 
-function unclear(screen, again) {
-  const name = { unknown: 'unclear', 'unknown-unseen': 'unseen', 'unknown-risk': 'risk' }[screen];
-  const offer = { 'unknown-unseen': () => button(t('retry'), again), 'unknown-risk': () => accepted(again) }[screen];
-  show(screen, screen === 'unknown' && waiting(), note('careful', t(name), t(`${name}More`)), offer?.());
+function unclear(screen, { kind }, again) {
+  const unseen = kind === 'allow' ? 'unseenAllow' : 'unseen';
+  const name = { unknown: 'unclear', 'unknown-unseen': unseen, 'unknown-risk': 'risk' }[screen];
+  const offer = screen === 'unknown' ? lookout() : kind === 'allow' ? button(t('retry'), again) : accepted(again);
+  show(screen, screen === 'unknown' && waiting(), note('careful', t(name), t(`${name}More`)), offer);
   say(t(name));
+}
+
+/** A way to connect the wallet that was asked, whose count is read then; `null` where it is connected. */
+function lookout() {
+  const one = wallets.find(({ id }) => id === state.remembered().wallet) ?? wallets[0];
+  if (wallet || !one) return null;
+  const look = async () => {
+    const given = await sign.account(one).catch(() => null);
+    if (given && !wallet) use(one, given);
+  };
+  return button(t('connectToLook'), look, true);
 }
 
 /** A way on for who accepts that it may be paid twice. */
 function accepted(again) {
   const go = () => {
-    isWarned = true;
+    accept(state.current().inFlight);
     again();
   };
   const on = button(t('payAnyway'), go, true);
@@ -589,23 +658,25 @@ function failed(error, again) {
   const trouble = error instanceof Mismatch ? new Trouble('mismatch', t(`why_${error.why}`)) : sign.troubleOf(error);
   const { kind, detail } = trouble;
   if (kind === 'taken') return;
-  if (kind === 'unknown') return void resume();
-  if (kind === 'warned') {
-    isAgain = false;
-    return void check();
-  }
+  if (kind === 'unknown') return void (resume() || (wallet ? check() : choose()));
+  if (kind === 'warned') return void check();
   if (kind === 'gone') return location.reload();
   if (kind === 'done') return void state.refresh().then(decide, () => location.reload());
   if (kind === 'refused') return void refused();
   const isAllowed = kind === 'rejected' && state.remembered().phase === 'allowed';
   const name = isAllowed ? 'rejectedLater' : kind === 'unknownNetwork' ? 'network' : kind;
   const tone = ['rejected', 'busy', 'screening'].includes(kind) ? 'careful' : 'bad';
-  const message = note(tone, t(`e_${name}`), t(`e_${name}More`, { network: state.current().network?.name, detail }));
-  const anew = () => {
-    state.remember({ asked: null });
+  // Something else may have been sent.
+  const isUnsure = state.isUnresolved() && SENT_NOTHING.includes(name);
+  const more = isUnsure ? 'earlierMore' : `e_${name}More`;
+  const message = note(tone, t(`e_${name}`), t(more, { network: state.current().network?.name, detail }));
+  const anew = async () => {
+    const { asked } = state.remembered();
+    if (kind === 'replaced' && asked) state.giveUp(asked, wallet && (await sign.nextTurn(wallet, asked.from, state.current().network)));
     again();
   };
-  const retry = kind === 'replaced' ? accepted(anew) : kind !== 'mismatch' && button(t(isAllowed ? 'goOn' : 'retry'), again);
+  const isRisk = kind === 'replaced' || state.earlier().length > 0;
+  const retry = kind !== 'mismatch' && (isRisk ? accepted(anew) : button(t(isAllowed ? 'goOn' : 'retry'), again));
   show(`error-${kind}`, wallet && account && connected(), message, retry);
 }
 
@@ -638,7 +709,7 @@ setInterval(async () => {
   if (link.status !== 'pending') return decide();
   if (!/^(options|partial)/.test(shown())) return;
   if (JSON.stringify(link.details) !== before) check();
-  else if (link.inFlight && !isAgain && !isWarned) warn(link.inFlight);
+  else if (isNews(link.inFlight)) warn(link.inFlight);
 }, LOOK_AGAIN_MS);
 
 /** What another tab knows of a payment; while it asks the wallet, its lock stops this one. */

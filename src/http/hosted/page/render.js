@@ -1,6 +1,6 @@
 // Draws: elements without markup out of texts, numbers and dates of the language, screens and the summary beside them.
 
-import { locale, now, path, words } from './state.js';
+import { current, isUnresolved, locale, now, path, words } from './state.js';
 import { decimal, units } from './verify.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -68,11 +68,12 @@ export function say(text) {
 
 export const shown = () => byId('action').dataset.screen ?? '';
 
-/** Shows a screen; another one than before takes the focus. */
+/** Shows a screen; another one than before takes the focus. A payment that may be on its way is not begun on another device. */
 export function show(name, ...children) {
   const action = byId('action');
   const isOther = action.dataset.screen && action.dataset.screen !== name;
   action.dataset.screen = name;
+  byId('elsewhere').hidden = isUnresolved() || current().status === 'completed';
   action.replaceChildren(...children.flat(2).filter(Boolean));
   if (isOther) (action.querySelector('h2') ?? action).focus({ preventScroll: matchMedia('(min-width: 52rem)').matches });
   performance.mark(`screen:${name}`);

@@ -150,8 +150,8 @@ export async function bundleState(wallet, id) {
   return { state, hash: receipts?.at(-1)?.transactionHash };
 }
 
-export const send = (wallet, from, { to, data, value }) =>
-  ask(wallet, 'eth_sendTransaction', [{ from, to, data, value }]);
+export const send = (wallet, from, { chainId }, { to, data, value }) =>
+  ask(wallet, 'eth_sendTransaction', [{ from, to, data, value, chainId: quantity(chainId) }]);
 
 export const isHash = (hash) => typeof hash === 'string' && /^0x[0-9a-f]{64}$/i.test(hash);
 
@@ -161,15 +161,16 @@ const soon = async (wallet, method, params) => {
   return Promise.race([asked.catch(() => null), pause(COUNT_MS).then(() => null)]);
 };
 
-/**
- * The turn that the next transaction of an account will have on a network; `null` when the wallet does not tell it, or is on
- * another network, where it would tell another count.
- */
-export async function nextTurn(wallet, from, { chainId }) {
-  if (Number(await soon(wallet, 'eth_chainId')) !== chainId) return null;
-  const count = await soon(wallet, 'eth_getTransactionCount', [from, 'pending']);
-  return /^0x[0-9a-f]{1,13}$/i.test(count) ? Number(count) : null;
+const numberOf = (text) => (/^0x[0-9a-f]{1,13}$/i.test(text) ? Number(text) : null);
+
+/** Transactions of an account on a network; `null` when the wallet does not tell it, or is on another one, with another count. */
+async function countOf(wallet, from, network, block) {
+  if (Number(await soon(wallet, 'eth_chainId')) !== network?.chainId) return null;
+  return numberOf(await soon(wallet, 'eth_getTransactionCount', [from, block]));
 }
+
+/** The turn that the next transaction of an account will have on a network; `null` like `countOf`. */
+export const nextTurn = (wallet, from, network) => countOf(wallet, from, network, 'pending');
 
 /** Whether an account sends its own transactions alone: those of one with code may come from another account. */
 export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wallet, 'eth_getCode', [from, 'latest']));
@@ -177,22 +178,24 @@ export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wal
 /**
  * What became of a transaction: `'done'`, `'reverted'`, or `'replaced'` when another one of the same account took its
  * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more. A node
- * forgets what was replaced, so `turn` is what it had when it was sent.
+ * forgets what was replaced, so `turn` is what it had when it was sent. `from` is the account that was asked, whichever is
+ * chosen now, and a receipt that does not say how the transaction ended is none.
  */
-export async function outcome(wallet, hash, from, { turn = null, isOver = () => false, slow = () => {} } = {}) {
+export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
   const receipt = async () => {
     const found = await quietly('eth_getTransactionReceipt', [hash]);
-    return found && (BigInt(found.status) === 1n ? 'done' : 'reverted');
+    const [, status] = /^(?:0x)?0*([01])$/i.exec(found?.status) ?? [];
+    return { 1: 'done', 0: 'reverted' }[status];
   };
   const slowly = setTimeout(slow, SLOW_AFTER_MS);
   try {
     for (let wait = 400; !isOver(); wait = Math.min(wait + 150, 4000)) {
       const ended = await receipt();
       if (ended) return ended;
-      const own = (await quietly('eth_getTransactionByHash', [hash]))?.nonce ?? turn;
-      const used = own !== null && (await quietly('eth_getTransactionCount', [from, 'latest']));
-      if (used && BigInt(used) > BigInt(own)) {
+      const own = numberOf((await quietly('eth_getTransactionByHash', [hash]))?.nonce) ?? turn;
+      const used = own === null ? null : await countOf(wallet, from, network, 'latest');
+      if (used !== null && used > own) {
         await pause(REPLACED_GRACE_MS);
         return (await receipt()) ?? 'replaced';
       }

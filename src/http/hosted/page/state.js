@@ -57,13 +57,21 @@ const post = (name, body) =>
 /** Says that a transaction is on its way, so that other visitors of the link can be warned. */
 export const intend = (txHash, payerAddress) => post('intent', { txHash, payerAddress }).catch(() => null);
 
-const attempted = ({ from, nonce }) => ({ wallet: from, nonce: nonce ?? undefined });
+const ID_BYTES = 16;
+const OWN_MAX = 50;
 
-/** Says that a wallet is going to be asked, so that other visitors are warned; whether they warn of attempts of their own. */
-export const attempt = async (asked) => (await post('attempt', attempted(asked)))?.hasOthers;
+/** What tells an attempt from all others; who does not know it cannot withdraw it. */
+export const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(ID_BYTES))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/** Says that a wallet is going to be asked, so that other visitors are warned; until when attempts of theirs warn, or `null`. */
+export async function attempt({ id, from }) {
+  const own = earlier().map((one) => one.id);
+  return (await post('attempt', { id, wallet: from, own: own.slice(-OWN_MAX) }))?.othersUntil;
+}
 
 /** Says that this led to no payment. */
-export const withdraw = (asked) => post('attempt/withdraw', attempted(asked)).catch(() => null);
+export const withdraw = ({ id }) => post('attempt/withdraw', { id }).catch(() => null);
 
 export const KEY = `pay:${link.token}`;
 
@@ -71,8 +79,9 @@ export const KEY = `pay:${link.token}`;
 let kept = null;
 
 /**
- * What is remembered: `{ wallet, account, phase, hash, calls, allowing, asked }`. What the wallet was asked for stays in
- * `asked` until it is known what became of it; the hash of a permission is in `allowing`.
+ * What is remembered: `{ wallet, account, phase, hash, calls, allowing, asked, earlier }`. What the wallet was asked for
+ * stays in `asked` until it is known what became of it, with what it answered in `hash` or `calls`; the hash of a permission
+ * is in `allowing`. Attempts that the payer gave up without knowing what became of them are in `earlier`.
  */
 export function remembered() {
   try {
@@ -97,4 +106,55 @@ export function remember(further) {
 export function isPending() {
   const { hash, calls, allowing, asked } = remembered();
   return Boolean(hash || calls || allowing || asked);
+}
+
+export const earlier = () => remembered().earlier ?? [];
+
+/** Whether something is on its way, or may be, counting what was given up. */
+export const isUnresolved = () => isPending() || earlier().length > 0;
+
+const without = (id) => earlier().filter((one) => one.id !== id);
+const isCurrent = ({ id }) => remembered().asked?.id === id;
+const NOTHING = { asked: null, allowing: null, hash: null, calls: null };
+
+/** Forgets an attempt of which it is known that it pays nothing, and no other one. */
+export const forget = (attempt) => remember({ earlier: without(attempt.id), ...(isCurrent(attempt) && NOTHING) });
+
+/** Changes what is remembered of an attempt, unless another tab has gone on to another one. */
+export const amend = (attempt, further) => isCurrent(attempt) && remember(further);
+
+/**
+ * Gives an attempt up, so that the payer can make another one. It may still be sent: the wallet counted `count` transactions
+ * then, and one more tells of it. A permission pays nothing, and is forgotten.
+ */
+export function giveUp(attempt, count) {
+  if (!isCurrent(attempt)) return;
+  const nonce = count === null ? attempt.nonce : Math.max(count, attempt.nonce ?? 0);
+  const left = { ...attempt, nonce, turn: attempt.turn === null ? null : nonce, since: null };
+  remember({ ...NOTHING, earlier: attempt.kind === 'allow' ? earlier() : [...without(attempt.id), left] });
+}
+
+/** Takes an attempt up again that was given up, since there is news of it. */
+export const recall = ({ hash, calls, ...attempt }) =>
+  remember({ ...NOTHING, asked: attempt, hash: hash ?? null, calls: calls ?? null, earlier: without(attempt.id) });
+
+/** Remembers what a wallet answered to an attempt, also where another one was begun meanwhile; returns what is remembered. */
+export function answered(attempt, answer) {
+  const { id, kind, from, nonce } = attempt;
+  const { asked } = remembered();
+  if (kind === 'allow') {
+    const allowing = { hash: answer, from, turn: nonce, at: now() };
+    amend(attempt, { allowing, asked: null });
+    return allowing;
+  }
+  const sent = kind === 'both' ? { calls: answer } : { hash: answer };
+  if (asked && asked.id !== id) remember({ earlier: [...without(id), { ...attempt, ...sent }] });
+  else remember({ ...NOTHING, asked: attempt, ...sent, earlier: without(id), phase: 'sent' });
+  return answer;
+}
+
+/** Remembers that a permission is given. Its transaction is no news of attempts that were given up. */
+export function allowed({ from, turn }) {
+  const after = (one) => (turn !== null && one.from === from && one.nonce === turn ? { ...one, nonce: turn + 1, turn: one.turn === null ? null : turn + 1 } : one);
+  remember({ allowing: null, asked: null, phase: 'allowed', earlier: earlier().map(after) });
 }
