@@ -8,6 +8,7 @@ use crate::support::{
     requests::PAYEE,
     screening::rows,
 };
+use chrono::{DateTime, Utc};
 use poem::http::Method;
 use serde_json::{Value, json};
 
@@ -119,6 +120,75 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
         20,
         "a link keeps no more"
     );
+    for number in 100..130 {
+        page(&app, &link, "attempt/withdraw", &json!({ "id": id(number) }))
+            .await
+            .expect(204);
+    }
+    assert!(app.stored_link(&link).await.attempts.kept.is_empty());
+    let warned = &state(&app, &link).await["inFlight"]["until"];
+    assert!(
+        warned.as_str() >= until.as_str() && warned.is_string(),
+        "{warned} is before {until}"
+    );
+    page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
+        .await
+        .expect(204);
+    assert!(
+        !state(&app, &link).await["inFlight"].is_null(),
+        "what was evicted warns"
+    );
+    let again = page(&app, &link, "attempt", &own).await.expect(200);
+    assert_eq!(again["othersUntil"], *warned, "it is warned, and refused nothing");
+    page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
+        .await
+        .expect(204);
+    app.advance_ms(LASTS_MS);
+    assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_link_that_ended_says_that_a_payment_was_begun_before() {
+    let app = app().await;
+    for is_withdrawn in [false, true] {
+        let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
+        let shown = async |language: &str| app.get(&format!("/pay/{link}?lang={language}")).send().await;
+        // An attempt warns for half an hour, so it is noted just before the end.
+        let left = state(&app, &link).await;
+        let at = |name: &str| {
+            left[name]
+                .as_str()
+                .expect("a time")
+                .parse::<DateTime<Utc>>()
+                .expect("a time")
+        };
+        app.advance_ms((at("expiresAt") - at("serverTime")).num_milliseconds() - 1_000);
+        let own = json!({ "id": id(7), "wallet": LISTED });
+        page(&app, &link, "attempt", &own).await.expect(200);
+        match is_withdrawn {
+            true => {
+                let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
+                withdrawal.with_key().send().await.expect(200);
+            }
+            false => app.advance_ms(2_000),
+        }
+        for (language, words) in [
+            ("en", "A payment was begun before the link ended"),
+            ("de", "Eine Zahlung wurde begonnen, bevor der Link endete"),
+            ("es", "Se empezó un pago antes de que el enlace terminara"),
+            ("fr", "Un paiement a été commencé avant la fin du lien"),
+            ("ar", "بدأت دفعة قبل انتهاء الرابط"),
+        ] {
+            let ended = shown(language).await;
+            assert_eq!(ended.status, 410);
+            assert!(ended.text.contains(words), "{language}: {}", ended.text);
+        }
+        page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
+            .await
+            .expect(204);
+        let cleared = shown("en").await.text;
+        assert!(!cleared.contains("A payment was begun"), "{cleared}");
+    }
 }
 
 #[tokio::test]

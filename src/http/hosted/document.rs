@@ -192,8 +192,16 @@ fn ended(words: &Words, link: &Link) -> Markup {
                 h2 { (words.text("endedPaid")) }
                 p { (words.text("endedPaidMore")) }
             }
-        } @else if link.is_partly_paid() {
-            div.note { h2 { (words.text("partly")) } }
+        } @else {
+            @if link.is_partly_paid() {
+                div.note { h2 { (words.text("partly")) } }
+            }
+            @if link.in_flight.is_some() {
+                div.note.careful {
+                    h2 { (words.text("endedInFlight")) }
+                    p { (words.text("endedInFlightMore")) }
+                }
+            }
         }
         @if link.is_paid || link.is_partly_paid() {
             @if let Some(hash) = &link.tx_hash {

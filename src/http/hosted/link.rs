@@ -30,7 +30,7 @@ pub(super) struct Link {
     pub(super) completed_at: Option<String>,
     /// The transaction that paid it last.
     pub(super) tx_hash: Option<String>,
-    /// A payment is on its way, or may be.
+    /// A payment is on its way, or may be, also after the end of the link.
     pub(super) in_flight: Option<InFlight>,
     /// What it means for the wallet that asks.
     pub(super) wallet: Option<Wallet>,

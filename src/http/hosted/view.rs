@@ -54,8 +54,11 @@ pub(super) fn link(
     let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
     let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
     let in_flight = match opened.status() {
-        SecurePaymentStatus::Pending => opened.in_flight_until(),
-        _ => None,
+        // What was begun before the end of a link may arrive after it.
+        SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
+            opened.in_flight_until()
+        }
+        SecurePaymentStatus::Completed | SecurePaymentStatus::ComplianceFailed => None,
     };
     let redirect = payment.about.redirect.as_ref().filter(|_| !is_hidden);
     let redirect = redirect.and_then(|redirect| {
