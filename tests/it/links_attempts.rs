@@ -11,6 +11,7 @@ use crate::support::{
 use chrono::{DateTime, Utc};
 use poem::http::Method;
 use serde_json::{Value, json};
+use url::Url;
 
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
@@ -278,7 +279,7 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
     for (is_public, redirect, is_foreign) in [
         (true, Some("https://evil.example/thanks"), true),
         (true, Some("http://localhost:3001/"), true),
-        (true, Some("http://localhost:3000.evil.example/"), true),
+        (true, Some("http://localhost.evil.example:3000/"), true),
         (true, Some(below.as_str()), false),
         (true, None, false),
         (false, Some("https://evil.example/thanks"), false),
@@ -286,6 +287,7 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
         let mut body = link_of(&["1"]);
         if let Some(redirect) = redirect {
             body["redirectUrl"] = json!(redirect);
+            body["redirectLabel"] = json!("To the shop");
         }
         let made = match is_public {
             true => {
@@ -306,6 +308,8 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
         for shown in [&shown, &by_wallet] {
             let expected = redirect.map(|_| is_foreign);
             assert_eq!(shown["redirect"]["isForeign"].as_bool(), expected, "{redirect:?}");
+            let label = (redirect.is_some() && !is_foreign).then_some("To the shop");
+            assert_eq!(shown["redirect"]["label"].as_str(), label, "{redirect:?}");
         }
         app.pay_link(&link).await;
         app.settle().await;
@@ -317,9 +321,10 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
             ("ar", "ليس من صفحات المتجر"),
         ] {
             let page = app.get(&format!("/pay/{link}?lang={language}")).send().await.text;
-            // The words of the scripts stand in the page too, with a place for the host.
-            let host = redirect.map_or("", |redirect| redirect.split(['/', ':']).nth(3).unwrap_or_default());
-            let is_named = page.contains(&format!("{host} {words}"));
+            // The words of the scripts stand in the page too, with a place for the origin.
+            let origin =
+                redirect.map(|redirect| Url::parse(redirect).expect("an address").origin().ascii_serialization());
+            let is_named = page.contains(&format!("{} {words}", origin.unwrap_or_default()));
             assert_eq!(is_named && redirect.is_some(), is_foreign, "{redirect:?} in {language}");
         }
     }

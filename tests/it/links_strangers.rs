@@ -368,8 +368,8 @@ async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
         .await
         .expect(200);
     assert_eq!(
-        (&state["network"]["chainId"], &state["redirect"]["host"]),
-        (&json!(11_155_111), &json!("hidden.example.com"))
+        (&state["network"]["chainId"], &state["redirect"]["origin"]),
+        (&json!(11_155_111), &json!("https://hidden.example.com"))
     );
     let wrong = format!("?wallet={LISTED}&chain=BASE&token=USDC");
     assert_eq!(app.open_link(&link, &wrong).send().await.wrong_fields(), ["chain"]);

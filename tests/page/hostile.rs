@@ -276,10 +276,10 @@ fn shows(seen: &Value, link: &Link, is_done: bool) -> Told {
         let (way, label) = (&seen["way"], json!(link.texts["redirectLabel"]));
         holds(way[0] == json!(link.texts["redirectUrl"]), format!("leads to {way}"))?;
         holds(way[1] == label, format!("is labelled {way}"))?;
-        let host = way[3].as_str().expect("a host");
+        let origin = way[3].as_str().expect("an origin");
         holds(
-            way[2] == json!(format!("Leads to {host}")),
-            format!("names another host: {way}"),
+            way[2] == json!(format!("Leads to {origin}")),
+            format!("names another origin: {way}"),
         )?;
     }
     Ok(())

@@ -545,7 +545,7 @@ pub async fn foreign_redirect(stage: &mut Stage) -> Told {
         stage.look = "-foreign";
         stage.until("success").await?;
         let text = stage.text().await;
-        holds(text.contains("shop.example is not among the pages"), text)
+        holds(text.contains("https://shop.example is not among the pages"), text)
     };
     let played = played.await;
     stage.origin = None;

@@ -15,7 +15,7 @@
       title: document.title,
       texts: [...document.querySelectorAll('bdi')].map((one) => one.textContent),
       source: document.documentElement.outerHTML,
-      way: way && [way.getAttribute('href'), way.textContent, way.nextElementSibling.textContent, new URL(way.href).hostname],
+      way: way && [way.getAttribute('href'), way.textContent, way.nextElementSibling.textContent, new URL(way.href).origin],
     };
   };
   if (sessionStorage.noWallet) return;

@@ -467,12 +467,12 @@ fn done(words: &Words, link: &Link) -> Markup {
         div.stack {
             @if let Some(redirect) = &link.redirect {
                 @if redirect.is_foreign {
-                    p.note.careful { (words.filled("foreign", &[("host", &redirect.host)])) }
+                    p.note.careful { (words.filled("foreign", &[("origin", &redirect.origin)])) }
                 }
-                a.button href=(redirect.url) rel="noopener noreferrer" {
+                a.button.second[redirect.is_foreign] href=(redirect.url) rel="noopener noreferrer" {
                     (redirect.label.as_deref().unwrap_or_else(|| words.text("back")))
                 }
-                p.quiet.middle { (words.filled("leadsTo", &[("host", &redirect.host)])) }
+                p.quiet.middle { (words.filled("leadsTo", &[("origin", &redirect.origin)])) }
             }
             (receipt(words, link))
         }

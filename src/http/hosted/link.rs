@@ -131,10 +131,10 @@ pub(super) struct Fee {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Redirect {
     pub(super) url: String,
-    /// What the button says; `None` for the usual text.
+    /// What the button says; `None` for the usual text, and where the redirect is foreign.
     pub(super) label: Option<String>,
-    /// Host that it leads to, as browsers show it.
-    pub(super) host: String,
+    /// Scheme, host and port that it leads to, as browsers show them.
+    pub(super) origin: String,
     /// Whether that is no page of the public client ID that made the link.
     pub(super) is_foreign: bool,
 }

@@ -63,9 +63,10 @@ pub(super) fn link(
     let redirect = payment.about.redirect.as_ref().filter(|_| !is_hidden);
     let redirect = redirect.and_then(|redirect| {
         Some(Redirect {
-            host: Url::parse(&redirect.url).ok()?.host_str()?.to_owned(),
+            origin: Url::parse(&redirect.url).ok()?.origin().ascii_serialization(),
             url: redirect.url.clone(),
-            label: redirect.label.clone(),
+            // Such a page chooses no words that pass for those of the merchant.
+            label: redirect.label.clone().filter(|_| !is_foreign),
             is_foreign,
         })
     });

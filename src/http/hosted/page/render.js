@@ -89,9 +89,10 @@ export function transaction(link, hash) {
 /** Where the redirect button leads; `null` for what is no address of the web. */
 export function wayBack({ redirect }) {
   if (!redirect || !/^https?:$/.test(new URL(redirect.url).protocol)) return null;
-  const { host, isForeign } = redirect;
-  const leads = el('p', { class: 'quiet middle' }, t('leadsTo', { host }));
-  return [isForeign && el('p', { class: 'note careful' }, t('foreign', { host })), el('a', { class: 'button', href: redirect.url, rel: 'noopener noreferrer' }, redirect.label ?? t('back')), leads];
+  const { origin, isForeign } = redirect;
+  const leads = el('p', { class: 'quiet middle' }, t('leadsTo', { origin }));
+  const way = { class: isForeign ? 'button second' : 'button', href: redirect.url, rel: 'noopener noreferrer' };
+  return [isForeign && el('p', { class: 'note careful' }, t('foreign', { origin })), el('a', way, redirect.label ?? t('back')), leads];
 }
 
 export const receipt = () => el('a', { class: 'button second', href: `${path('receipt')}?lang=${locale.code}`, target: '_blank' }, t('receipt'));
