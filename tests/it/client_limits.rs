@@ -108,7 +108,7 @@ async fn what_is_beyond_a_limit_is_refused_by_name() {
             fau("1"),
             to_other(fau("1")),
             "payee",
-            PAYEE,
+            "must be a payee of this client ID (allowedPayees)",
         ),
         (
             json!({ "allowedCurrencies": ["FAU-sepolia"] }),
