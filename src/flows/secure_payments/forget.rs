@@ -18,7 +18,9 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     for _ in 0..BATCHES {
         let chosen = store::secure_payments::forgettable(ctx.db.reader(), before, last.as_ref(), BATCH).await?;
         last = chosen.last().cloned();
-        let Some(_) = last else { return Ok(false) };
+        if last.is_none() {
+            return Ok(false);
+        }
         let tx = ctx.db.begin("forget_secure_payments").await?;
         store::secure_payments::forget(&tx, before, chosen.into_iter().map(|(_, id)| id)).await?;
         tx.commit().await?;
