@@ -533,23 +533,30 @@ fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm
         let chosen_before = Column::ExpiresAt.eq(*ended_at).and(Column::Id.lte(id.as_str()));
         Column::ExpiresAt.gte(*ended_at).and(chosen_before.not())
     });
-    ended(before)
+    untouched()
         .columns([Column::ExpiresAt, Column::Id])
+        .filter(Column::Status.eq(SecurePaymentStatus::Expired.wire()))
+        .filter(Column::ExpiresAt.lt(before))
         .filter(Condition::all().add_option(after))
         .order_by_asc(Column::ExpiresAt)
         .order_by_asc(Column::Id)
         .limit(limit)
 }
 
-/// Owners and ids of those of some that can be forgotten.
+/// Owners and ids of those of some that can be forgotten. State and end are asked about so that SQLite finds them by their
+/// ids, and not by the index of all that ended.
 fn among(before: DateTime<Utc>, chosen: impl IntoIterator<Item = String>) -> sea_orm::Select<Entity> {
-    ended(before)
+    let is_kept = Condition::any()
+        .add(Column::Status.ne(SecurePaymentStatus::Expired.wire()))
+        .add(Column::ExpiresAt.gte(before));
+    untouched()
         .columns([Column::PlatformId, Column::Id])
         .filter(Column::Id.is_in(chosen))
+        .filter(is_kept.not())
 }
 
-/// Those that ended before a time and for which nothing ever arrived.
-fn ended(before: DateTime<Utc>) -> sea_orm::Select<Entity> {
+/// Those for which nothing ever arrived.
+fn untouched() -> sea_orm::Select<Entity> {
     use request_rows::Column as Request;
     let of_request = |column: Request| Expr::col((request_rows::Entity, column));
     let of_item = |column: Part| Expr::col((secure_payment_items::Entity, column));
@@ -570,11 +577,7 @@ fn ended(before: DateTime<Utc>) -> sea_orm::Select<Entity> {
                 .add(of_request(Request::PaymentCount).ne(0)),
         )
         .to_owned();
-    Entity::find()
-        .select_only()
-        .filter(Column::Status.eq(SecurePaymentStatus::Expired.wire()))
-        .filter(Column::ExpiresAt.lt(before))
-        .filter(Expr::exists(arrived).not())
+    Entity::find().select_only().filter(Expr::exists(arrived).not())
 }
 
 /// Rows of some secure payments of an owner, in one of the tables that have any.
