@@ -36,6 +36,12 @@ async fn page(app: &TestApp, link: &str, path: &str, body: &Value) -> Answer {
     call.header("sec-fetch-site", "same-origin").json(body).send().await
 }
 
+/// Withdraws an attempt, whatever is known of it.
+async fn withdraw(app: &TestApp, link: &str, number: u32) {
+    let withdrawn = page(app, link, "attempt/withdraw", &json!({ "id": id(number) })).await;
+    assert_eq!((withdrawn.status, withdrawn.text.as_str()), (204, ""));
+}
+
 async fn state(app: &TestApp, link: &str) -> Value {
     app.get(&format!("/pay/{link}/state")).send().await.expect(200)
 }
@@ -73,22 +79,16 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
         let other = json!({ "id": id(8), "wallet": wallet });
         let noted = page(&app, &link, "attempt", &other).await.expect(200);
         assert_eq!(noted["othersUntil"], shown["inFlight"]["until"]);
-        page(&app, &link, "attempt/withdraw", &json!({ "id": id(8) }))
-            .await
-            .expect(204);
+        withdraw(&app, &link, 8).await;
     }
     // A further try of the first page, which names its earlier one.
     let further = json!({ "id": id(9), "wallet": LISTED, "own": [id(7)] });
     let noted = page(&app, &link, "attempt", &further).await.expect(200);
     assert_eq!(noted["othersUntil"], Value::Null, "its own attempts do not warn a page");
-    page(&app, &link, "attempt/withdraw", &json!({ "id": id(9) }))
-        .await
-        .expect(204);
+    withdraw(&app, &link, 9).await;
     assert!(!state(&app, &link).await["inFlight"].is_null(), "the first one warns");
     for _ in 0..2 {
-        page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
-            .await
-            .expect(204);
+        withdraw(&app, &link, 7).await;
         assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
     }
 
@@ -122,9 +122,7 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
         "a link keeps no more"
     );
     for number in 100..130 {
-        page(&app, &link, "attempt/withdraw", &json!({ "id": id(number) }))
-            .await
-            .expect(204);
+        withdraw(&app, &link, number).await;
     }
     assert!(app.stored_link(&link).await.attempts.kept.is_empty());
     let warned = &state(&app, &link).await["inFlight"]["until"];
@@ -132,18 +130,14 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
         warned.as_str() >= until.as_str() && warned.is_string(),
         "{warned} is before {until}"
     );
-    page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
-        .await
-        .expect(204);
+    withdraw(&app, &link, 7).await;
     assert!(
         !state(&app, &link).await["inFlight"].is_null(),
         "what was evicted warns"
     );
     let again = page(&app, &link, "attempt", &own).await.expect(200);
     assert_eq!(again["othersUntil"], *warned, "it is warned, and refused nothing");
-    page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
-        .await
-        .expect(204);
+    withdraw(&app, &link, 7).await;
     app.advance_ms(LASTS_MS);
     assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
 }
@@ -184,9 +178,7 @@ async fn a_link_that_ended_says_that_a_payment_was_begun_before() {
             assert_eq!(ended.status, 410);
             assert!(ended.text.contains(words), "{language}: {}", ended.text);
         }
-        page(&app, &link, "attempt/withdraw", &json!({ "id": id(7) }))
-            .await
-            .expect(204);
+        withdraw(&app, &link, 7).await;
         let cleared = shown("en").await.text;
         assert!(!cleared.contains("A payment was begun"), "{cleared}");
     }
@@ -256,7 +248,7 @@ async fn a_wallet_that_may_not_pay_and_a_link_that_is_over_take_no_attempt() {
     let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
     withdrawal.with_key().send().await.expect(200);
     page(&app, &link, "attempt", &own).await.expect(403);
-    page(&app, &link, "attempt/withdraw", &own).await.expect(204);
+    withdraw(&app, &link, 7).await;
 
     let paid = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let own = json!({ "id": id(8), "wallet": app.account(PAYER) });

@@ -610,10 +610,11 @@ pub async fn refused_in_the_first_tab(stage: &mut Stage) -> Told {
         stage.press("Go on here").await?;
         stage.until("sign-confirm").await?;
         stage.go_to(&first).await;
+        stage.until("sign-confirm").await?;
         stage
             .js("for (const { reject } of wallet.waiting.values()) reject({ code: 4001 });")
             .await;
-        stays(stage, "othertab", Duration::from_millis(500)).await?;
+        stays(stage, "sign-confirm", Duration::from_millis(500)).await?;
         let kept = stage
             .js(&format!("return JSON.parse(localStorage['pay:{token}']).hash;"))
             .await;
