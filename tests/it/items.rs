@@ -365,54 +365,6 @@ async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
     }
 }
 
-#[tokio::test]
-async fn a_client_id_limits_the_sum_of_a_combined_link() {
-    let app = TestApp::on_chain().await;
-    let limits = json!({ "allowedDomains": [], "maxAmount": { "amount": "100", "currency": "FAU-sepolia" } });
-    let client = app.shop_client(&limits).await;
-    let by_client = async |path: &str, body: &Value| {
-        let call = app.post(path);
-        let call = call.header("x-client-id", client["clientId"].as_str().expect("text"));
-        call.json(body).send().await
-    };
-    let combine = async |amounts: [&str; 2]| {
-        let mut tokens = Vec::new();
-        for amount in amounts {
-            let made = by_client("/v2/secure-payments/payouts", &payout_of(OTHER, amount)).await;
-            tokens.push(token_of(&made.expect(201)));
-        }
-        by_client("/v2/secure-payments/batch-payouts", &json!({ "tokens": tokens })).await
-    };
-    combine(["60", "40"]).await.expect(201);
-    let refused = combine(["60", "41"]).await;
-    assert_eq!(
-        (refused.status, refused.wrong_fields()),
-        (400, vec!["tokens".to_owned()])
-    );
-}
-
-#[tokio::test]
-async fn links_that_stay_are_passed_over_by_those_that_are_forgotten() {
-    let app = TestApp::on_chain().await;
-    app.is_paid_in("FAU-sepolia").await;
-    let mut body = link_of(&["1"]);
-    body["expiresIn"] = json!(600);
-    for _ in 0..60 {
-        app.link(&body).await.expect(201);
-    }
-    // All of them end in the same moment; something arrived for every second one.
-    let odd = "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS place FROM requests) AS placed \
-               WHERE place % 2 = 1";
-    let arrived = format!("UPDATE requests SET status = 'partially_paid', payment_count = 1 WHERE id IN ({odd})");
-    app.ctx.db.writer().execute_unprepared(&arrived).await.expect("a write");
-    app.advance_ms(DAY_MS);
-    while expire::run(&app.ctx).await.expect("a sweep") {}
-    app.advance_ms(91 * DAY_MS);
-    assert!(!forget::run(&app.ctx).await.expect("a sweep"));
-    assert_eq!(rows(&app, "secure_payments").await, 30);
-    assert_eq!(rows(&app, "requests").await, 60);
-}
-
 /// State of the request of a link, and how many payments wait in the quarantine.
 async fn became(app: &TestApp, request: &Value) -> (Value, i64) {
     let read = app.read_request(request.as_str().expect("an id")).await;
