@@ -19,7 +19,6 @@ use prs::{
     },
     settings::{ChainSettings, Settings},
 };
-use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
