@@ -47,7 +47,7 @@ async fn said(app: &TestApp) -> Vec<(Json, Vec<Json>)> {
         let shown = shown.expect(200);
         let tries = shown["tries"].as_array().expect("tries").iter();
         said.push((
-            shown["endpointId"].clone(),
+            shown["delivery"]["endpointId"].clone(),
             tries.map(|one| one["response"].clone()).collect(),
         ));
     }
@@ -117,8 +117,7 @@ async fn every_sealed_text_of_others_may_look_like_a_sealed_value() {
     for (number, text) in LIKE_SEALED.into_iter().enumerate() {
         let mut asked = fau("1");
         asked["customerInfo"] = json!({ "firstName": text, "lastName": text });
-        asked["reference"] = json!(text);
-        let key = format!("{text}-{number}");
+        let key = format!("order-{number}");
         let answer = app.post("/v2/request").with_key().header("idempotency-key", &key);
         let answer = answer.json(&asked).send().await.expect(201);
         let id = answer["requestId"].as_str().expect("text").to_owned();
@@ -212,9 +211,12 @@ async fn a_row_that_does_not_open_is_named_and_the_others_rotate() {
     let told: Vec<Json> = lines
         .filter(|line| line["fields"]["message"] == "a sealed value does not open")
         .collect();
-    assert_eq!(told.len(), 1, "a line of the log names it: {log}");
-    for member in ["table", "column", "owner", "id"] {
-        assert_eq!(told[0]["fields"][member], row[member], "{log}");
+    assert!(!told.is_empty(), "a line of the log names it: {log}");
+    for (line, member) in told
+        .iter()
+        .flat_map(|line| ["table", "column", "owner", "id"].map(|member| (line, member)))
+    {
+        assert_eq!(line["fields"][member], row[member], "{log}");
     }
 
     // The way out that the operator finds in docs/operations.md.
