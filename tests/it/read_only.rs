@@ -99,6 +99,11 @@ async fn a_database_that_only_reads_is_unavailable_for_writes_until_it_writes_ag
         tokio::time::timeout(Duration::from_secs(10), written)
             .await
             .expect("writes go on");
+        // Each session that was opened meanwhile is refused once, and there are at most as many as the pool has.
+        for _ in 0..16 {
+            let answer = create(&reading, None).await;
+            assert!(matches!(answer.status, 201 | 503), "{}", answer.text);
+        }
         for _ in 0..20 {
             create(&reading, None).await.expect(201);
         }
