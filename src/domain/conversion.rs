@@ -36,11 +36,6 @@ impl RateAges {
 }
 
 impl RateBounds {
-    /// Whether a rate of this age may be used.
-    pub fn admits(&self, age_s: u64) -> bool {
-        self.max_age_s == 0 || age_s <= self.max_age_s
-    }
-
     /// What a payment of an invoice currency in another one has to keep to; `None` without a route.
     pub fn between(catalogue: &Catalogue, ages: &RateAges, invoice: &Currency, payment: &Currency) -> Option<Self> {
         let hashes = catalogue.conversion_path(invoice, payment)?;

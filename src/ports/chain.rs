@@ -141,8 +141,6 @@ pub trait PayerLookup: Send + Sync + 'static {
     /// Converts units of the first currency of a path into the last one by the on-chain feeds. Of the answers that enough
     /// distinct nodes give and that are close to each other, the smallest.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
-    /// How old the oldest rate on a path is, in seconds, on which enough distinct nodes agree.
-    async fn rate_age(&self, path: &[EvmAddress]) -> Result<u64, ChainError>;
     /// What a batch contract takes for itself, in basis points of what it pays, on which enough distinct nodes agree.
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }

@@ -225,10 +225,6 @@ impl PayerLookup for Slow {
         Ok(units)
     }
 
-    async fn rate_age(&self, _: &[EvmAddress]) -> Result<u64, ChainError> {
-        Ok(0)
-    }
-
     async fn batch_fee(&self, _: Address) -> Result<u16, ChainError> {
         Ok(0)
     }

@@ -96,30 +96,6 @@ async fn forget_feed(app: &TestApp, coin: Address, dollar: Address) {
 }
 
 #[tokio::test]
-async fn a_price_of_forty_days_fixes_no_amount_of_a_recurring_payout() {
-    let app = TestApp::on_chain().await;
-    let steps = twin(&app, &request("100", "USD", "FAU-sepolia")).await;
-    let of_payment = steps.last().expect("a payment");
-    let path = Converted::abi_decode(&of_payment.1).expect("a conversion").path;
-    let mut body = request("100", "USD", "FAU-sepolia");
-    body["recurrence"] = json!({
-        "startDate": "2040-02-01", "frequency": "MONTHLY", "totalPayments": 3, "payer": app.account(PAYER),
-    });
-    let ask = async || app.post("/v2/payouts").with_key().json(&body).send().await;
-    let fresh = ask().await.expect(201);
-    assert_eq!(
-        fresh["recurringPaymentPermit"]["values"]["amount"], "100000000000000000000",
-        "{fresh}"
-    );
-    forget_feed(&app, path[1], path[0]).await;
-    let refused = ask().await;
-    assert_eq!(
-        refused.expect(502)["message"],
-        "The price feeds of sepolia have no recent price at the moment; try again later"
-    );
-}
-
-#[tokio::test]
 async fn a_price_of_forty_days_settles_nothing_that_was_not_asked_for() {
     let app = TestApp::on_chain().await;
     let body = request("100", "USD", "ETH-sepolia-sepolia");

@@ -14,7 +14,6 @@ use alloy::{
     sol_types::SolCall,
 };
 use async_trait::async_trait;
-use futures_util::future::try_join;
 use serde_json::{Value, json};
 use std::str::FromStr;
 
@@ -55,22 +54,6 @@ fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, Failure> {
     answer
         .parse()
         .map_err(|_| Failure::Unreadable(format!("{what} is no number of the protocol")))
-}
-
-impl EvmChain {
-    /// The contract for rates, and the call that converts units along a path. Errors: the network has no such contract.
-    fn conversion(
-        &self,
-        path: &[EvmAddress],
-        units: U256,
-    ) -> Result<(EvmAddress, ConversionPath::getConversionCall), ChainError> {
-        let call = ConversionPath::getConversionCall {
-            amountIn: units,
-            path: path.to_vec(),
-        };
-        let missing = || ChainError::Reverted(format!("{} has no contract for rates", self.network));
-        Ok((self.rates.ok_or_else(missing)?, call))
-    }
 }
 
 #[async_trait]
@@ -124,20 +107,16 @@ impl PayerLookup for EvmChain {
     }
 
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
+        let Some(rates) = self.rates else {
+            let reason = format!("{} has no contract for rates", self.network);
+            return Err(ChainError::Reverted(reason));
+        };
+        let call = ConversionPath::getConversionCall {
+            amountIn: units,
+            path: path.to_vec(),
+        };
         let confirms = |used: &U256, other: &U256| is_close_below(*used, *other, self.nodes_apart_bps);
-        let question = self.conversion(path, units)?;
-        self.agreed_answer(question, |rate| rate.result, confirms).await
-    }
-
-    async fn rate_age(&self, path: &[EvmAddress]) -> Result<u64, ChainError> {
-        // A path of one currency has no feed: its oldest rate is that of the block.
-        let [of_block, oldest] = [path.get(..1).unwrap_or_default(), path].map(|path| async {
-            let question = self.conversion(path, U256::ONE)?;
-            self.agreed_answer(question, |rate| rate.oldestRateTimestamp, U256::eq)
-                .await
-        });
-        let (of_block, oldest) = try_join(of_block, oldest).await?;
-        Ok(of_block.saturating_sub(oldest).saturating_to())
+        self.agreed_answer((rates, call), |rate| rate.result, confirms).await
     }
 
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {

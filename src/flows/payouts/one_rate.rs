@@ -57,10 +57,6 @@ impl PayerLookup for OneRate {
         Ok(product.ok_or_else(beyond)? / ONE)
     }
 
-    async fn rate_age(&self, path: &[EvmAddress]) -> Result<u64, ChainError> {
-        self.asked.rate_age(path).await
-    }
-
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         self.asked.batch_fee(contract).await
     }

@@ -131,11 +131,6 @@ impl PayerLookup for InTurns {
         self.asked.convert(path, units).await
     }
 
-    async fn rate_age(&self, path: &[EvmAddress]) -> Result<u64, ChainError> {
-        let _place = self.place().await?;
-        self.asked.rate_age(path).await
-    }
-
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         let _place = self.place().await?;
         self.asked.batch_fee(contract).await

@@ -12,14 +12,13 @@ use crate::{
         batch_call::{self, BatchItem},
         calldata::{Allowing, Calldata, Conversion, PaymentPlan, Standing, assemble},
         client_id::ClientId,
-        conversion::RateBounds,
         currency::{ContractKind, Currency},
         fees::{FeeLeg, Fees, Legs},
         network::Network,
         pair::Pair,
         quote::Quote,
         rates::AppliedRate,
-        refusal::{Refusal, RefusalKind},
+        refusal::Refusal,
         request::{Request, payable::Unpayable, terms::Exchange},
     },
     flows::{Fault, FlowError, FlowResult, rates},
@@ -283,24 +282,6 @@ fn too_large() -> Refusal {
 }
 
 /// Adds the margin for rates that move until the payment is mined; `None` beyond 256 bits.
-/// Converts units where the result is fixed, so that no contract looks at the age of the rates when it is paid. The age is
-/// read first: a rate that is set in between is newer.
-///
-/// Errors: the rates are older than a payment may accept, or nodes do not agree (502).
-pub(in crate::flows) async fn convert_recent(
-    ctx: &Ctx,
-    network: Network,
-    rates: &RateBounds,
-    units: U256,
-) -> FlowResult<U256> {
-    let payers = payers(ctx, network)?;
-    if !rates.admits(payers.rate_age(&rates.path).await?) {
-        let sentence = format!("The price feeds of {network} have no recent price at the moment; try again later");
-        return Err(Refusal::new(RefusalKind::Upstream, sentence).into());
-    }
-    Ok(payers.convert(&rates.path, units).await?)
-}
-
 fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
     let scaled = units.checked_mul(U256::from(ctx.payments.conversion_slippage_basis_points))?;
     units.checked_add(scaled / U256::from(10_000))
