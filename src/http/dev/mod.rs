@@ -29,10 +29,10 @@ use crate::{
         screening::ScreeningControls,
     },
 };
+use alloy::primitives::U256;
 use chrono::TimeDelta;
 use poem::{Endpoint, EndpointExt, Request, Route};
 use poem_openapi::OpenApiService;
-use alloy::primitives::U256;
 use serde_json::Value;
 use std::sync::Arc;
 
