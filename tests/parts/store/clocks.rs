@@ -1,6 +1,9 @@
 //! Two instances whose machines show times an hour apart, on one database.
 
-use super::samples::{endpoint, platform, wanted};
+use super::{
+    samples::{endpoint, platform, wanted},
+    sealer,
+};
 use crate::support::database::TestDatabase;
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::{
@@ -39,7 +42,7 @@ struct Instance {
 
 impl Instance {
     async fn start(database: &TestDatabase, wrong_by: TimeDelta) -> Self {
-        let db = Db::connect(&database.url).await.unwrap();
+        let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer());
         let clock = DatabaseClock::new(&db, Arc::new(Wrong(wrong_by)));
         Self { db, clock }
     }

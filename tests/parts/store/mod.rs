@@ -34,12 +34,16 @@ use prs::{
 };
 use std::sync::Arc;
 
-/// Runs a test on a migrated database.
-pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
+/// The keys of every database of these tests.
+pub fn sealer() -> Arc<dyn Sealer> {
     let ids = Arc::new(SystemIds::new(Arc::new(SystemClock)));
     let keys = MasterKeys::new(&Secret::new("master"), &[], ids);
-    let sealer: Arc<dyn Sealer> = Arc::new(EnvelopeSealer::new(keys, Secret::new("look-ups")));
-    let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer);
+    Arc::new(EnvelopeSealer::new(keys, Secret::new("look-ups")))
+}
+
+/// Runs a test on a migrated database.
+pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
+    let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer());
     db.migrate_up().await.unwrap();
     test(&db).await;
     db.close().await.unwrap();
