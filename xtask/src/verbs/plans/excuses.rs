@@ -263,6 +263,10 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         EXPIRY,
     ),
     (
+        &["FROM \"secure_payments\" WHERE (NOT EXISTS(SELECT $ FROM \"secure_payment_items\""],
+        EXPIRY,
+    ),
+    (
         &["FROM \"secure_payments\" WHERE \"secure_payments\".\"token\" = $"],
         LINK,
     ),
