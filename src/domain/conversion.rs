@@ -1,7 +1,7 @@
 //! Conversion by on-chain price feeds: along which path, and how old a rate may be.
 
 use super::currency::{Catalogue, Currency};
-use alloy::primitives::Address as EvmAddress;
+use alloy::primitives::{Address as EvmAddress, U256};
 use std::collections::BTreeMap;
 
 /// Path of price feeds and the age that their rates may have.
@@ -36,6 +36,11 @@ impl RateAges {
 }
 
 impl RateBounds {
+    /// Whether a payment may use a rate at a time; both in seconds since 1970.
+    pub fn admit(&self, oldest_rate_at_s: U256, now_s: U256) -> bool {
+        self.max_age_s == 0 || now_s.saturating_sub(oldest_rate_at_s) <= U256::from(self.max_age_s)
+    }
+
     /// What a payment of an invoice currency in another one has to keep to; `None` without a route.
     pub fn between(catalogue: &Catalogue, ages: &RateAges, invoice: &Currency, payment: &Currency) -> Option<Self> {
         let hashes = catalogue.conversion_path(invoice, payment)?;
@@ -56,6 +61,21 @@ impl RateBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_may_be_as_old_as_its_bound() {
+        let admitted = |max_age_s, set_at: u64| {
+            let bounds = RateBounds {
+                path: Vec::new(),
+                max_age_s,
+            };
+            bounds.admit(U256::from(set_at), U256::from(1_000))
+        };
+        assert!(admitted(100, 900));
+        assert!(!admitted(100, 899));
+        assert!(admitted(0, 0), "any age");
+        assert!(admitted(100, 2_000), "a clock may be behind that of the chain");
+    }
 
     #[test]
     fn the_slowest_feed_of_a_path_bounds_it() {

@@ -130,6 +130,15 @@ pub trait Chain: Send + Sync + 'static {
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;
 }
 
+/// Units of a currency that are worth as much as units of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvertedUnits {
+    /// Units of the last currency of the path.
+    pub units: U256,
+    /// When the oldest rate on the path was set, in seconds since 1970.
+    pub oldest_rate_at_s: U256,
+}
+
 /// Answers what calldata needs to know before somebody pays.
 #[async_trait]
 pub trait PayerLookup: Send + Sync + 'static {
@@ -140,7 +149,7 @@ pub trait PayerLookup: Send + Sync + 'static {
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
     /// Converts units of the first currency of a path into the last one by the on-chain feeds. Of the answers that enough
     /// distinct nodes give and that are close to each other, the smallest.
-    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError>;
+    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError>;
     /// What a batch contract takes for itself, in basis points of what it pays, on which enough distinct nodes agree.
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }

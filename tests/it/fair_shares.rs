@@ -28,7 +28,7 @@ use prs::{
         },
         secure_payments::{self, open::Look},
     },
-    ports::chain::{ChainError, Chains, PayerLookup},
+    ports::chain::{ChainError, Chains, ConvertedUnits, PayerLookup},
     settings::ChainSettings,
     store::{self, Scope, Tx},
 };
@@ -221,8 +221,11 @@ impl PayerLookup for Slow {
         Ok(U256::MAX)
     }
 
-    async fn convert(&self, _: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
-        Ok(units)
+    async fn convert(&self, _: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
+        Ok(ConvertedUnits {
+            units,
+            oldest_rate_at_s: U256::MAX,
+        })
     }
 
     async fn batch_fee(&self, _: Address) -> Result<u16, ChainError> {

@@ -84,15 +84,46 @@ async fn forget_feed(app: &TestApp, coin: Address, dollar: Address) {
     };
     let known = app.devnet().call(0, feeds, known.abi_encode(), U256::ZERO).await;
     let feed = allAggregatorsCall::abi_decode_returns(&known.expect("an answer")).expect("an address");
+    let price = U256::from(5_000) * U256::from(10).pow(U256::from(8));
+    deploy_feed(app, feed, 8, price, U256::from(block_time(app).await - FORTY_DAYS_S)).await;
+}
+
+/// When the last block was made, in seconds since 1970.
+async fn block_time(app: &TestApp) -> u64 {
     let block = app
         .devnet()
         .rpc("eth_getBlockByNumber", json!(["latest", false]))
         .await
         .expect("a block");
     let time = block["timestamp"].as_str().expect("a time").trim_start_matches("0x");
-    let now = U256::from_str_radix(time, 16).expect("a number");
-    let price = U256::from(5_000) * U256::from(10).pow(U256::from(8));
-    deploy_feed(app, feed, 8, price, now - U256::from(FORTY_DAYS_S)).await;
+    u64::from_str_radix(time, 16).expect("a number")
+}
+
+#[tokio::test]
+async fn a_price_of_forty_days_fixes_no_amount_of_a_recurring_payout() {
+    let app = TestApp::on_chain().await;
+    let now = i64::try_from(block_time(&app).await).expect("a time");
+    app.clock
+        .advance(TimeDelta::seconds(now - app.ctx.clock.now().timestamp()));
+    let steps = twin(&app, &request("100", "USD", "FAU-sepolia")).await;
+    let of_payment = steps.last().expect("a payment");
+    let path = Converted::abi_decode(&of_payment.1).expect("a conversion").path;
+    let mut body = request("100", "USD", "FAU-sepolia");
+    body["recurrence"] = json!({
+        "startDate": "2040-02-01", "frequency": "MONTHLY", "totalPayments": 3, "payer": app.account(PAYER),
+    });
+    let ask = async || app.post("/v2/payouts").with_key().json(&body).send().await;
+    let fresh = ask().await.expect(201);
+    assert_eq!(
+        fresh["recurringPaymentPermit"]["values"]["amount"], "100000000000000000000",
+        "{fresh}"
+    );
+    forget_feed(&app, path[1], path[0]).await;
+    let refused = ask().await;
+    assert_eq!(
+        refused.expect(502)["message"],
+        "The price feeds of sepolia have no recent price at the moment; try again later"
+    );
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{address::Address, calldata::Standing},
-    ports::chain::{ChainError, PayerLookup},
+    ports::chain::{ChainError, ConvertedUnits, PayerLookup},
 };
 use alloy::{
     primitives::{Address as EvmAddress, Bytes, U256, U512},
@@ -106,7 +106,7 @@ impl PayerLookup for EvmChain {
             .await
     }
 
-    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
+    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let Some(rates) = self.rates else {
             let reason = format!("{} has no contract for rates", self.network);
             return Err(ChainError::Reverted(reason));
@@ -115,8 +115,15 @@ impl PayerLookup for EvmChain {
             amountIn: units,
             path: path.to_vec(),
         };
-        let confirms = |used: &U256, other: &U256| is_close_below(*used, *other, self.nodes_apart_bps);
-        self.agreed_answer((rates, call), |rate| rate.result, confirms).await
+        let confirms = |used: &ConvertedUnits, other: &ConvertedUnits| {
+            used.oldest_rate_at_s == other.oldest_rate_at_s
+                && is_close_below(used.units, other.units, self.nodes_apart_bps)
+        };
+        let read = |rate: ConversionPath::getConversionReturn| ConvertedUnits {
+            units: rate.result,
+            oldest_rate_at_s: rate.oldestRateTimestamp,
+        };
+        self.agreed_answer((rates, call), read, confirms).await
     }
 
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {

@@ -8,6 +8,7 @@ use crate::{
         address::Address,
         calldata::Allowing,
         caller::PlatformCaller,
+        conversion::RateBounds,
         currency::FIAT_CHAIN_DECIMALS,
         fees::Fees,
         ids::OffRampQuoteId,
@@ -24,15 +25,15 @@ use crate::{
         rates,
         requests::{
             keep::keep,
-            payers::{in_time, payers},
+            payers::in_time,
             places::in_turns,
-            planned::{Currencies, Handout, assembled, currencies, planned_at},
+            planned::{Currencies, Handout, assembled, convert_recent, currencies, planned_at},
         },
     },
     ports::off_ramp::{PartnerKey, QuoteQuestion},
     store::{self, Tx, payers::Held},
 };
-use alloy::primitives::{Address as EvmAddress, U256};
+use alloy::primitives::U256;
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound, Utc};
 use tokio::time::Instant;
@@ -236,12 +237,10 @@ async fn price(ctx: &Ctx, request: &Request, currencies: &Currencies<'_>) -> Flo
         return Ok(Some(rates::current(ctx, &pair).await?));
     }
     let gone = || Refusal::invalid("There is no conversion route for these currencies any more");
-    let path = ctx.catalogue.conversion_path(invoice, payment).ok_or_else(gone)?;
-    let path: Option<Vec<EvmAddress>> = path.iter().map(|hash| hash.parse().ok()).collect();
+    let rates = RateBounds::between(&ctx.catalogue, &ctx.payments.rate_ages, invoice, payment).ok_or_else(gone)?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
     let network = request.terms.network;
-    let converted = async { FlowResult::Ok(payers(ctx, network)?.convert(&path.ok_or_else(gone)?, one).await?) };
-    let units = in_time(network, converted).await?;
+    let units = in_time(network, convert_recent(ctx, network, &rates, one)).await?;
     let rate = ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS);
     let rate = rate.and_then(|rate| Rate::parse(&rate).ok());
     let rate =

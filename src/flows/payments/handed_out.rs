@@ -53,7 +53,9 @@ pub(super) async fn worth(
                 if let Err(error) = &units {
                     tracing::warn!(%network, %error, "nothing tells what a payment that is set aside is worth");
                 }
-                *samples.entry(&rates.path).or_insert(units.ok())
+                *samples
+                    .entry(&rates.path)
+                    .or_insert(units.ok().map(|units| units.units))
             }
         };
         let whole = units.and_then(|units| {

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{address::Address, calldata::Standing, network::Network},
     flows::requests::payers::asking,
-    ports::chain::{ChainError, PayerLookup},
+    ports::chain::{ChainError, ConvertedUnits, PayerLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 struct OneRate {
     asked: Arc<dyn PayerLookup>,
     /// What [`ONE`] converts to.
-    rates: Mutex<HashMap<Vec<EvmAddress>, U256>>,
+    rates: Mutex<HashMap<Vec<EvmAddress>, ConvertedUnits>>,
 }
 
 /// The same handles, but what they ask of a network about rates is asked once for each path, as long as they live.
@@ -42,7 +42,7 @@ impl PayerLookup for OneRate {
     }
 
     /// As the contracts do it: the product with the rate, rounded down. Source: rules G.2 (7).
-    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
+    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let mut rates = self.rates.lock().await;
         let rate = match rates.get(path) {
             Some(rate) => *rate,
@@ -52,9 +52,12 @@ impl PayerLookup for OneRate {
                 rate
             }
         };
-        let product = units.checked_mul(rate);
+        let product = units.checked_mul(rate.units);
         let beyond = || ChainError::Reverted("an amount is too large to be converted".to_owned());
-        Ok(product.ok_or_else(beyond)? / ONE)
+        Ok(ConvertedUnits {
+            units: product.ok_or_else(beyond)? / ONE,
+            ..rate
+        })
     }
 
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {

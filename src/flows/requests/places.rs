@@ -5,7 +5,7 @@ use super::payers::asking;
 use crate::{
     ctx::{Ctx, Holder, Places},
     domain::{address::Address, calldata::Standing, caller::PlatformCaller, network::Network},
-    ports::chain::{ChainError, PayerLookup},
+    ports::chain::{ChainError, ConvertedUnits, PayerLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use async_trait::async_trait;
@@ -126,7 +126,7 @@ impl PayerLookup for InTurns {
         self.asked.allowance(owner, token, spender).await
     }
 
-    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<U256, ChainError> {
+    async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let _place = self.place().await?;
         self.asked.convert(path, units).await
     }

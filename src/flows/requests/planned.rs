@@ -12,13 +12,14 @@ use crate::{
         batch_call::{self, BatchItem},
         calldata::{Allowing, Calldata, Conversion, PaymentPlan, Standing, assemble},
         client_id::ClientId,
+        conversion::RateBounds,
         currency::{ContractKind, Currency},
         fees::{FeeLeg, Fees, Legs},
         network::Network,
         pair::Pair,
         quote::Quote,
         rates::AppliedRate,
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
         request::{Request, payable::Unpayable, terms::Exchange},
     },
     flows::{Fault, FlowError, FlowResult, rates},
@@ -233,12 +234,16 @@ pub async fn planned_at(
     let (mut plan, mut further_fees) = outlined(ctx, request, units, &fees)?;
     if let Some(conversion) = plan.conversion.take() {
         let payers = payers(ctx, request.terms.network)?;
-        let mut converted = payers.convert(&conversion.path, Sum::of(units, &fees)?.total).await?;
+        let mut converted = payers
+            .convert(&conversion.path, Sum::of(units, &fees)?.total)
+            .await?
+            .units;
         if converted <= DUST_MAX {
             let least = least_units(ctx, &conversion.path, currencies.payment, payers).await?;
             if units < least {
                 (plan, further_fees) = outlined(ctx, request, least, &fees)?;
-                converted = payers.convert(&conversion.path, Sum::of(least, &fees)?.total).await?;
+                let total = Sum::of(least, &fees)?.total;
+                converted = payers.convert(&conversion.path, total).await?.units;
             }
         }
         plan.conversion = Some(Conversion {
@@ -281,6 +286,24 @@ fn too_large() -> Refusal {
     Refusal::field("amount", "is too large together with the fee")
 }
 
+/// Converts units where the result is fixed, so that no contract looks at the age of the rates when it is paid.
+///
+/// Errors: the rates are older than a payment may use (502).
+pub(in crate::flows) async fn convert_recent(
+    ctx: &Ctx,
+    network: Network,
+    rates: &RateBounds,
+    units: U256,
+) -> FlowResult<U256> {
+    let converted = payers(ctx, network)?.convert(&rates.path, units).await?;
+    let now_s = U256::from(ctx.clock.now().timestamp().cast_unsigned());
+    if !rates.admit(converted.oldest_rate_at_s, now_s) {
+        let sentence = format!("The price feeds of {network} have no recent price at the moment; try again later");
+        return Err(Refusal::new(RefusalKind::Upstream, sentence).into());
+    }
+    Ok(converted.units)
+}
+
 /// Adds the margin for rates that move until the payment is mined; `None` beyond 256 bits.
 fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
     let scaled = units.checked_mul(U256::from(ctx.payments.conversion_slippage_basis_points))?;
@@ -294,7 +317,7 @@ fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
 async fn least_units(ctx: &Ctx, path: &[EvmAddress], payment: &Currency, payers: &dyn PayerLookup) -> FlowResult<U256> {
     // The contracts write rates with 18 digits.
     let one = U256::from(10).pow(U256::from(18));
-    let rate = payers.convert(path, one).await?;
+    let rate = payers.convert(path, one).await?.units;
     let least = one
         .checked_add(rate)
         .map(|sum| sum - U256::ONE)

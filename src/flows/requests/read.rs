@@ -144,7 +144,7 @@ async fn on_chain_rate(ctx: &Ctx, request: &Request) -> Option<MarketRate> {
     let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
     let payers = ctx.partners.chains.payers.get(&request.terms.network)?;
-    let units = payers.convert(&path, one).await.ok()?;
+    let units = payers.convert(&path, one).await.ok()?.units;
     Some(MarketRate {
         rate: ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)?,
         provider: RateProvider::Chainlink,

@@ -37,7 +37,7 @@ use crate::{
             of_client::{client_of, of_client},
             payers::{in_time, payers},
             places::in_turns,
-            planned::{Planned, fees, planned},
+            planned::{Planned, convert_recent, fees, planned},
             room::{self, Room},
         },
     },
@@ -197,7 +197,7 @@ async fn convert(ctx: &Ctx, payment: &NewRequest, request: &mut Request) -> Flow
             let ages = &ctx.payments.rate_ages;
             let rates = RateBounds::between(&ctx.catalogue, ages, &payment.invoice, token)
                 .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
-            payers(ctx, request.terms.network)?.convert(&rates.path, asked).await?
+            convert_recent(ctx, request.terms.network, &rates, asked).await?
         }
     };
     let amount = Amount::parse(&format_units(units, token.decimals));
