@@ -67,6 +67,9 @@ const SQLITE_READERS_MAX: u32 = 8;
 /// A statement that takes longer is logged.
 const SLOW_STATEMENT: Duration = Duration::from_millis(250);
 
+/// What a session of PostgreSQL is called during a try to write.
+const TRY: &str = "prs try";
+
 /// Key of the advisory lock that lets one process migrate at a time.
 const MIGRATION_LOCK: i64 = 0x7072_735f_6d69_6772;
 
@@ -133,18 +136,23 @@ impl Db {
                 }
             };
             let is_moved = Arc::new(AtomicBool::default());
-            let pool = Connection {
+            let reader = Connection {
                 live,
                 is_moved: is_moved.clone(),
                 doubts,
                 deadline: Some(ANSWER_TIMEOUT),
+                is_refused_while_hanging: false,
                 sealer: None,
+            };
+            let writer = Connection {
+                is_refused_while_hanging: true,
+                ..reader.clone()
             };
             let db = Self {
                 url: url.to_owned(),
                 durability,
-                reader: pool.clone(),
-                writer: pool,
+                reader,
+                writer,
                 clock: Arc::default(),
                 is_moved,
                 emptying: Arc::default(),
@@ -170,6 +178,7 @@ impl Db {
             is_moved: is_moved.clone(),
             doubts: Arc::default(),
             deadline: None,
+            is_refused_while_hanging: false,
             sealer: None,
         };
         Ok(Self {
@@ -191,6 +200,7 @@ impl Db {
             is_moved: self.is_moved.clone(),
             doubts: connection.doubts.clone(),
             deadline: self.is_postgres().then_some(limit),
+            is_refused_while_hanging: connection.is_refused_while_hanging,
             sealer: connection.sealer.clone(),
         };
         Self {
@@ -315,13 +325,49 @@ impl Db {
         Ok(())
     }
 
-    /// Takes the way of a write that changes no row, which a database that only reads refuses; tells whether it was taken.
+    /// Takes the way of a write that changes no row, and waits for its end without a limit; tells whether it was taken. A
+    /// database that only reads refuses it. On PostgreSQL it leaves a word in the log that nothing reads, so that its commit
+    /// waits for whatever other commits wait for, such as a standby.
     pub async fn try_write(&self) -> Result<bool, StoreError> {
-        let statement = "UPDATE key_material SET name = name WHERE 1 = 0";
-        match self.writer.execute_unprepared(statement).await {
+        let write = "UPDATE key_material SET name = name WHERE 1 = 0";
+        let statement = match self.is_postgres() {
+            // The name lasts as long as the transaction, and longer than its wait for a standby.
+            true => format!(
+                "SET LOCAL application_name = '{TRY}'; {write}; SELECT pg_logical_emit_message(true, 'prs', 'try')"
+            ),
+            false => write.to_owned(),
+        };
+        let connection = Connection {
+            deadline: None,
+            is_refused_while_hanging: false,
+            ..self.writer.clone()
+        };
+        match connection.execute_unprepared(&statement).await {
             Err(error) if driver_error(&error).is_some_and(is_read_only) => Ok(false),
             outcome => Ok(outcome.map(|_| true)?),
         }
+    }
+
+    /// Ends tries of any instance that PostgreSQL still works on although nobody waits for them.
+    pub async fn end_old_tries(&self) -> Result<(), StoreError> {
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{TRY}' \
+             AND usename = current_user AND datname = current_database() AND state_change < now() - interval '30 s'"
+        );
+        if self.is_postgres() {
+            self.reader.execute_unprepared(&sql).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses writes at once while the server answers no commit, so that their sessions do not pile up there.
+    pub fn refuse_writes(&self, is_hanging: bool) {
+        self.writer.doubts.note_hanging(is_hanging);
+    }
+
+    /// Waits until an answer of the database was given up since the last wait.
+    pub async fn wait_for_given_up(&self) {
+        self.writer.doubts.wait_for_given_up().await;
     }
 
     /// Asks the database for a sign of life.
@@ -492,6 +538,8 @@ pub struct Connection {
     /// How long one answer is waited for; `None` on SQLite. The server has deadlines of its own, but a network that swallows
     /// everything keeps them from being heard.
     deadline: Option<Duration>,
+    /// Whether it writes, and is refused while the server answers no commit.
+    is_refused_while_hanging: bool,
     /// `None` before the master keys are known.
     sealer: Option<Arc<dyn Sealer>>,
     is_moved: Arc<AtomicBool>,
@@ -499,6 +547,10 @@ pub struct Connection {
 
 impl Connection {
     async fn session(&self) -> Result<Session, DbErr> {
+        if self.is_refused_while_hanging && self.doubts.is_hanging() {
+            let cause = "the server answers no commit".to_owned();
+            return Err(DbErr::Conn(RuntimeErr::Internal(cause)));
+        }
         Session::acquire(&self.live, &self.doubts).await
     }
 }

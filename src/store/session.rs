@@ -15,9 +15,13 @@ use sea_orm::{
 };
 use sea_query_sqlx::SqlxValues;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
+use tokio::sync::Notify;
 
 /// Longest wait for the answers that bring a connection back to its pool.
 const RETURN_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -32,7 +36,11 @@ const REPLACED_EVERY: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     given_up: Mutex<Option<Instant>>,
+    /// Wakes a try to write when an answer was given up.
+    suspected: Notify,
     refused: Mutex<Option<Instant>>,
+    /// Whether the server answers no commit. Each write would leave it one more session, until it takes no reader either.
+    is_hanging: AtomicBool,
 }
 
 fn lock(time: &Mutex<Option<Instant>>) -> std::sync::MutexGuard<'_, Option<Instant>> {
@@ -43,6 +51,22 @@ impl Doubts {
     /// Notes that an answer was given up.
     fn note_given_up(&self) {
         *lock(&self.given_up) = Some(Instant::now());
+        self.suspected.notify_one();
+    }
+
+    /// Waits until an answer was given up since the last wait.
+    pub(super) async fn wait_for_given_up(&self) {
+        self.suspected.notified().await;
+    }
+
+    /// Notes whether the server answers no commit.
+    pub(super) fn note_hanging(&self, is_hanging: bool) {
+        self.is_hanging.store(is_hanging, Relaxed);
+    }
+
+    /// Whether the server answers no commit.
+    pub(super) fn is_hanging(&self) -> bool {
+        self.is_hanging.load(Relaxed)
     }
 
     /// Notes that the server refused to write: connections that are older may be those of a server that only reads.

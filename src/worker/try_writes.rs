@@ -1,8 +1,9 @@
 //! Tries whether the database can be written to, so that readiness is told without a write for each probe.
 
-use crate::ctx::Ctx;
+use crate::{ctx::Ctx, store::StoreError};
 use chrono::{DateTime, Utc};
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,6 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Pause between two tries.
 const TRIED_EVERY: Duration = Duration::from_secs(2);
+
+/// Shortest pause, when answers are given up one after the other.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+
+/// How long PostgreSQL may take for a try before other writes are refused at once.
+const HANGS_AFTER: Duration = Duration::from_millis(1_500);
+
+/// How long a try is waited for afterwards: its connection may be one of which nothing is heard again.
+const WAITED_MAX: Duration = Duration::from_secs(60);
 
 /// How long tries may fail in another way than by a refusal: a write that waits its turn behind a long one is no outage.
 const MISSING_MAX: Duration = Duration::from_secs(10);
@@ -69,7 +79,43 @@ impl Writes {
 
 /// Tries once.
 pub async fn once(ctx: &Ctx, writes: &Writes) {
-    let outcome = ctx.db.try_write().await;
+    let mut outcome = pin!(ctx.db.try_write());
+    let outcome = match tokio::time::timeout(HANGS_AFTER, &mut outcome).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            note_hanging(ctx, writes);
+            // The same one is waited for: each further one would be one more that hangs.
+            match tokio::time::timeout(WAITED_MAX, outcome).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    // The next one may reach a server that answers. If this fails, the one after that ends both.
+                    if let Err(error) = ctx.db.end_old_tries().await {
+                        tracing::debug!(%error, "old tries to write were not ended");
+                    }
+                    return;
+                }
+            }
+        }
+    };
+    note(ctx, writes, outcome);
+}
+
+/// Notes that a try hangs. SQLite answers no reader later than a writer, and its writers wait for each other.
+fn note_hanging(ctx: &Ctx, writes: &Writes) {
+    if ctx.db.is_postgres() {
+        ctx.db.refuse_writes(true);
+        if writes.note(Some(false), ctx) {
+            tracing::error!(
+                "the database does not answer a commit; look at its standbys, its disk and the network to it"
+            );
+        }
+    }
+}
+
+fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, StoreError>) {
+    if outcome.is_ok() {
+        ctx.db.refuse_writes(false);
+    }
     let is_news = writes.note(outcome.as_ref().ok().copied(), ctx);
     match outcome {
         Ok(true) if is_news => tracing::info!("the database takes writes again"),
@@ -88,12 +134,13 @@ pub async fn once(ctx: &Ctx, writes: &Writes) {
     }
 }
 
-/// Tries again and again until `stop`.
+/// Tries again and again until `stop`, at once after an answer was given up.
 pub async fn run(ctx: Ctx, writes: Writes, stop: CancellationToken) {
     let tries = async {
         loop {
             once(&ctx, &writes).await;
-            tokio::time::sleep(TRIED_EVERY).await;
+            tokio::time::sleep(PAUSE_MIN).await;
+            let _ = tokio::time::timeout(TRIED_EVERY - PAUSE_MIN, ctx.db.wait_for_given_up()).await;
         }
     };
     stop.run_until_cancelled(tries).await;

@@ -214,6 +214,8 @@ impl Postgres {
                 settings,
                 "fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
             )?;
+            // A database that sets `synchronous_commit` waits for this standby at each commit, for ever.
+            writeln!(settings, "synchronous_standby_names = 'absent'")?;
         }
         for line in further {
             writeln!(settings, "{line}")?;
