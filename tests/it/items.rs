@@ -364,6 +364,39 @@ async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
     }
 }
 
+#[tokio::test]
+async fn a_client_id_limits_the_sum_of_links_that_are_combined() {
+    let app = TestApp::start().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let listed = app.get("/v2/client-ids").with_key().send().await.expect(200);
+    let mut listed = listed.as_array().expect("a list").iter();
+    let backend = listed.find(|client| client["clientId"] == app.backend_client.as_str());
+    let path = format!(
+        "/v2/client-ids/{}",
+        backend.expect("the client ID")["id"].as_str().expect("an id")
+    );
+    let limited = app.call(Method::PUT, &path).with_key();
+    let limit = json!({ "maxAmount": { "amount": "100", "currency": "FAU-sepolia" } });
+    limited.json(&limit).send().await.expect(200);
+    let combined = async |amounts: [&str; 2]| {
+        let mut tokens = Vec::new();
+        for amount in amounts {
+            let call = app.post("/v2/secure-payments/payouts").with_client();
+            tokens.push(token_of(&call.json(&payout_of(OTHER, amount)).send().await.expect(201)));
+        }
+        let call = app.post("/v2/secure-payments/batch-payouts").with_client();
+        call.json(&json!({ "tokens": tokens })).send().await
+    };
+    combined(["60", "40"]).await.expect(201);
+    let refused = combined(["60", "40.000000000000000001"]).await;
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["tokens".to_owned()])
+    );
+    let says = "must add up to at most 100 FAU-sepolia with this client ID, and add up to 100.000000000000000001";
+    assert!(refused.text.contains(says), "{}", refused.text);
+}
+
 /// State of the request of a link, and how many payments wait in the quarantine.
 async fn became(app: &TestApp, request: &Value) -> (Value, i64) {
     let read = app.read_request(request.as_str().expect("an id")).await;
