@@ -98,6 +98,7 @@ scenarios![
     unclear::not_sent,
     unclear::prompt_left_open,
     unclear::moved,
+    unclear::permission_kept,
     unclear::permissions,
     unclear::together,
     unclear::elsewhere,

@@ -422,6 +422,35 @@ pub async fn moved(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
+/// A permission is asked for once: its hash is kept over a reload.
+pub async fn permission_kept(stage: &mut Stage) -> Told {
+    // No other scenario leaves a permission for as much.
+    let token = stage.link(amounts(&["650.5"])).await;
+    stage.connect(&token, "options").await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    let waited = async {
+        stage.press("Pay 650.5").await?;
+        while stage.wallet.sent.is_none() {
+            stage.turn().await;
+        }
+        let begun = Instant::now();
+        while !stage.text().await.contains("On its way") {
+            holds(begun.elapsed() < PATIENCE, "the permission is not followed")?;
+            stage.turn().await;
+        }
+        stage.browser.post("refresh", &json!({})).await;
+        stage.until("sign-allow").await?;
+        holds(offers(stage).await == 0, "it can be allowed a second time")
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    waited?;
+    stage.until("options").await?;
+    stage.press("Pay 650.5").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 2, "not two transactions")
+}
+
 /// A permission of which the wallet tells no hash is asked for once: the page looks for what became of it.
 pub async fn permissions(stage: &mut Stage) -> Told {
     stage.wallet = Wallet::new(&stage.accounts[2]);
