@@ -171,14 +171,16 @@ impl Leg {
         }
     }
 
-    /// Whether the fee of a payment may be added to this fee.
+    /// Whether the fee of a payment may be added to this fee: conversions of other terms are other payments.
     fn takes(&self, plan: &PaymentPlan, receiver: Address) -> bool {
-        let path = plan.conversion.as_ref().map(|conversion| &conversion.path);
-        let is_same_path = path.is_none_or(|path| *path == self.detail.path);
+        let is_same_conversion = plan.conversion.as_ref().is_none_or(|conversion| {
+            conversion.path == self.detail.path
+                && U256::from(conversion.max_rate_timespan_s) == self.detail.maxRateTimespan
+        });
         self.kind == Kind::of(plan)
             && self.token == plan.token
             && self.detail.recipient == receiver.bytes()
-            && is_same_path
+            && is_same_conversion
     }
 
     fn add(&mut self, units: U256, limit: U256) -> Option<()> {

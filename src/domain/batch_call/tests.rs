@@ -103,6 +103,24 @@ fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows
 }
 
 #[test]
+fn fees_of_conversions_of_other_terms_are_other_payments() {
+    let further = [leg(PROTOCOL, 5)];
+    let first = plan(2, 1, 100, Some(leg(PLATFORM, 10)), 1);
+    let mut second = plan(2, 1, 100, Some(leg(PLATFORM, 10)), 2);
+    for (age_s, legs) in [(90_000, 1), (86_400, 2)] {
+        if let Some(conversion) = &mut second.conversion {
+            conversion.max_rate_timespan_s = age_s;
+        }
+        let items = [item(&first, &further), item(&second, &further)];
+        let batch = Batch::of(&terms(0), &items, None).unwrap();
+        let call = call(&batch);
+        let details = call.metaDetails.iter().flat_map(|meta| &meta.requestDetails);
+        let fees = details.filter(|detail| Address::Evm(detail.recipient) == address(PROTOCOL));
+        assert_eq!(fees.count(), legs, "{age_s}");
+    }
+}
+
+#[test]
 fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
     let plans = [
         plan(0, 2, 500, None, 3),
