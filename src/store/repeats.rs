@@ -8,14 +8,17 @@ use crate::domain::{
 use chrono::{DateTime, Utc};
 use entities::requests::{ActiveModel, Column, Entity};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
-    sea_query::{Expr, LockBehavior, LockType, Order, Query, SelectStatement, UpdateStatement, WindowStatement},
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, UpdateMany,
+    sea_query::{
+        Expr, LockBehavior, LockType, Order, OverStatement, Query, SelectStatement, UpdateStatement, WindowStatement,
+    },
 };
 
 /// A period, and when it begins.
 pub type Period = (u32, DateTime<Utc>);
 
-/// Requests whose next period has begun, with their owners: the longest due of each owner first, then the second ones.
+/// Requests whose next period has begun, with their owners. Each public client ID, and all else of each platform, has its
+/// longest due request among the first ones.
 pub async fn due(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,
@@ -32,6 +35,7 @@ pub async fn due(
 
 fn in_turns(now: DateTime<Utc>, limit: u64) -> SelectStatement {
     let in_order = WindowStatement::partition_by(Column::PlatformId)
+        .add_partition_by(Expr::col(Column::PublicClient))
         .order_by(Column::NextPeriodAt, Order::Asc)
         .order_by(Column::Id, Order::Asc)
         .to_owned();
@@ -122,17 +126,36 @@ pub async fn put_off(
     conn: &impl ConnectionTrait,
     owner: &PlatformId,
     row: &RequestRowId,
-    now: DateTime<Utc>,
-    until: DateTime<Utc>,
+    times: (DateTime<Utc>, DateTime<Utc>),
 ) -> Result<(), StoreError> {
+    let due = put_off_due(owner, times).filter(Column::Id.eq(row.as_str()));
+    due.exec(conn).await?;
+    Ok(())
+}
+
+/// Puts off all requests that are due and count for the same cap as this one: those of its public client ID, or all others
+/// of its platform. Returns how many.
+pub async fn put_off_alike(
+    conn: &impl ConnectionTrait,
+    owner: &PlatformId,
+    row: &RequestRowId,
+    times: (DateTime<Utc>, DateTime<Utc>),
+) -> Result<u64, StoreError> {
+    let public_client = Entity::find()
+        .select_only()
+        .column(Column::PublicClient)
+        .filter(Column::PlatformId.eq(owner.as_str()))
+        .filter(Column::Id.eq(row.as_str()))
+        .into_query();
+    let due = put_off_due(owner, times).filter(Column::PublicClient.in_subquery(public_client));
+    Ok(due.exec(conn).await?.rows_affected)
+}
+
+fn put_off_due(owner: &PlatformId, (now, until): (DateTime<Utc>, DateTime<Utc>)) -> UpdateMany<Entity> {
     Entity::update_many()
         .col_expr(Column::NextPeriodAt, Expr::value(until))
         .filter(Column::PlatformId.eq(owner.as_str()))
-        .filter(Column::Id.eq(row.as_str()))
         .filter(Column::NextPeriodAt.lte(now))
-        .exec(conn)
-        .await?;
-    Ok(())
 }
 
 /// Adds the request of a period. The index on parent and period lets each be there once.

@@ -250,6 +250,52 @@ async fn a_period_that_would_be_one_request_too_many_is_put_off() {
     assert_eq!(rows(&app, "requests").await, 5);
 }
 
+/// The client ID of a page, and a call by which it makes a request that repeats each day.
+async fn daily_of_a_page(app: &TestApp) -> (Value, Value) {
+    let client = app.shop_client(&json!({})).await;
+    let mut daily = fau("1");
+    daily["recurrence"] = json!({ "startDate": "2026-01-31", "frequency": "DAILY" });
+    (client, daily)
+}
+
+async fn made_by_page(app: &TestApp, client: &Value, body: &Value) -> Value {
+    let call = app
+        .post("/v2/request")
+        .header("x-client-id", client["clientId"].as_str().expect("text"));
+    let call = call.header("origin", "https://shop.example.com").json(body);
+    call.send().await.expect(201)
+}
+
+#[tokio::test]
+async fn a_revoked_public_client_id_repeats_nothing() {
+    let app = capped(|_| {}).await;
+    let (client, daily) = daily_of_a_page(&app).await;
+    let made = made_by_page(&app, &client, &daily).await;
+    let path = format!("/v2/client-ids/{}", client["id"].as_str().expect("an id"));
+    app.call(Method::DELETE, &path).with_key().send().await.expect(200);
+    app.advance_ms(2 * DAY_MS);
+    for _ in 0..2 {
+        assert!(!repeat::run(&app.ctx).await.expect("repeats"));
+    }
+    assert_eq!(rows(&app, "requests").await, 1);
+    let read = app.read_request(made["requestId"].as_str().expect("an id")).await;
+    assert_eq!(read["isRecurrenceStopped"], true, "{read}");
+}
+
+#[tokio::test]
+async fn requests_of_a_page_that_a_cap_holds_up_keep_the_platform_waiting_for_nothing() {
+    let app = capped(|settings| settings.caps.public_open_requests = 60).await;
+    let (client, daily) = daily_of_a_page(&app).await;
+    for _ in 0..60 {
+        made_by_page(&app, &client, &daily).await;
+    }
+    app.create_request(&daily).await;
+    app.advance_ms(DAY_MS);
+    assert!(repeat::run(&app.ctx).await.expect("repeats"), "the platform has room");
+    assert_eq!(rows(&app, "requests").await, 62);
+    assert!(!repeat::run(&app.ctx).await.expect("repeats"), "all others are put off");
+}
+
 /// How many of some calls made something; the others were too many.
 fn made(answers: &[Answer]) -> usize {
     assert!(

@@ -283,7 +283,7 @@ async fn a_period_that_was_planned_meanwhile_is_not_put_off() {
     repeat(&app).await;
     assert_eq!(periods(&app).await, [1]);
     let put_off = async |now: DateTime<Utc>| {
-        let put_off = store::repeats::put_off(app.ctx.db.writer(), owner, row, now, now + TimeDelta::days(7));
+        let put_off = store::repeats::put_off(app.ctx.db.writer(), owner, row, (now, now + TimeDelta::days(7)));
         put_off.await.expect("a write");
     };
     put_off(app.ctx.clock.now()).await;

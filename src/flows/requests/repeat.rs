@@ -3,6 +3,7 @@
 use crate::{
     ctx::Ctx,
     domain::{
+        client_id::ClientStatus,
         event::{Event, RequestRecurring},
         ids::{PlatformId, RequestRowId},
         request::{Request, plan::FreshRequest},
@@ -14,7 +15,7 @@ use crate::{
             room,
         },
     },
-    store::{self, StoreError},
+    store::{self, StoreError, Tx},
 };
 use anyhow::anyhow;
 use chrono::TimeDelta;
@@ -28,9 +29,9 @@ const PUT_OFF: TimeDelta = TimeDelta::minutes(10);
 /// Makes the request of one period for each recurring request that is due, up to a batch; tells whether any was made, so
 /// that more may be due.
 ///
-/// Owners take turns. A request that missed several periods gets one with each call, the oldest first. What cannot be
-/// repeated, also because as many requests as a cap allows await payment, is told to the operator and put off, and the
-/// others go on. Source: interface §6.2; rules P.3.3; ADR-0016.
+/// Platforms and their public client IDs take turns. A request that missed several periods gets one with each call, the
+/// oldest first. A request that cannot be repeated is logged and put off. Where as many requests as a cap allows await
+/// payment, all that the cap holds up are put off at once. Source: interface §6.2; rules P.3.3; ADR-0016.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let due = store::repeats::due(ctx.db.reader(), ctx.clock.now(), BATCH_REQUESTS).await?;
     let mut made = 0_u32;
@@ -39,14 +40,15 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
             Ok(is_made) => made += u32::from(is_made),
             Err(error @ (FlowError::Unavailable(_) | FlowError::Full(_))) => return Err(error),
             Err(error) => {
-                match &error {
-                    FlowError::Refused(refusal) => {
-                        tracing::warn!(request_row = %row, %refusal, "the next period of a recurring request is put off");
-                    }
-                    _ => tracing::error!(request_row = %row, %error, "a recurring request could not be repeated"),
-                }
                 let now = ctx.clock.now();
-                store::repeats::put_off(ctx.db.writer(), owner, row, now, now + PUT_OFF).await?;
+                let times = (now, now + PUT_OFF);
+                if let FlowError::Refused(refusal) = &error {
+                    let requests = store::repeats::put_off_alike(ctx.db.writer(), owner, row, times).await?;
+                    tracing::warn!(request_row = %row, requests, %refusal, "the next periods of recurring requests are put off");
+                } else {
+                    tracing::error!(request_row = %row, %error, "a recurring request could not be repeated");
+                    store::repeats::put_off(ctx.db.writer(), owner, row, times).await?;
+                }
             }
         }
     }
@@ -66,6 +68,12 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         let Some((parent, period)) = store::repeats::take_due(&tx, owner, row, now).await? else {
             return Ok(false);
         };
+        if parent.is_by_public_client && is_revoked(&tx, &parent).await? {
+            store::repeats::set_stopped(&tx, &parent, true, None).await?;
+            tx.commit().await?;
+            tracing::info!(request_row = %row, "a recurring request of a revoked public client ID is stopped");
+            return Ok(false);
+        }
         let recurrence = parent.terms.recurrence.as_ref();
         let recurrence = recurrence.ok_or_else(|| Fault(anyhow!("request {} has no recurrence", parent.id)))?;
         if period == 0 {
@@ -90,6 +98,15 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         return Ok(true);
     }
     Err(collided())
+}
+
+async fn is_revoked(tx: &Tx, request: &Request) -> Result<bool, StoreError> {
+    let origin = &request.origin;
+    let Some(client) = &origin.client else {
+        return Ok(false);
+    };
+    let client = store::client_ids::find(tx, &origin.platform, client).await?;
+    Ok(client.is_none_or(|client| client.status == ClientStatus::Revoked))
 }
 
 fn told(request: Request, parent: Request) -> Event {
