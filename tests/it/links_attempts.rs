@@ -4,7 +4,7 @@ use crate::support::{
     Answer, TestApp,
     app::{PAGE, forged, settings},
     chain::PAYER,
-    links::{link_of, token_of},
+    links::{link_of, payout_of, token_of},
     requests::PAYEE,
     screening::rows,
 };
@@ -140,6 +140,33 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
     withdraw(&app, &link, 7).await;
     app.advance_ms(LASTS_MS);
     assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_link_that_combines_others_warns_of_what_is_in_flight_for_them() {
+    let app = app().await;
+    for is_told in [false, true] {
+        let mut tokens = Vec::new();
+        for amount in ["10", "20"] {
+            tokens.push(token_of(&app.payout_link(&payout_of(LISTED, amount)).await.expect(201)));
+        }
+        let path = format!("/v2/secure-payments/{}", tokens[0]);
+        match is_told {
+            true => {
+                let hint = json!({ "txHash": format!("0x{}", "ab".repeat(32)), "chainId": 11_155_111 });
+                let call = app.post(&format!("{path}/intent")).with_client();
+                call.json(&hint).send().await.expect(200);
+            }
+            false => {
+                let own = json!({ "id": id(7), "wallet": LISTED });
+                page(&app, &tokens[0], "attempt", &own).await.expect(200);
+            }
+        }
+        let combine = app.post("/v2/secure-payments/batch-payouts").with_key();
+        let combined = combine.json(&json!({ "tokens": tokens })).send().await.expect(201);
+        let seen = app.open_link(&token_of(&combined), "").send().await.expect(200);
+        assert_eq!(seen["inFlight"], true, "by a hint: {is_told}");
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::{
         request::{Request, payable::Unpayable},
         secure_payment::{
             About, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-            redirect::Redirect,
+            attempt::Attempts, redirect::Redirect,
         },
     },
     flows::{
@@ -88,7 +88,16 @@ pub async fn run(
             expires_at: originals.iter().map(|payment| payment.expires_at).min().unwrap_or(now),
             due,
         };
-        let opened = draft.made(ctx, caller);
+        let mut opened = draft.made(ctx, caller);
+        // A payment of one of them that is on its way pays the new link, too.
+        opened.payment.hinted_at = originals.iter().filter_map(|payment| payment.hinted_at).max();
+        opened.payment.attempts = Attempts {
+            kept: Vec::new(),
+            warned_until: originals
+                .iter()
+                .filter_map(|payment| payment.attempts.warn_until(&[], now))
+                .max(),
+        };
         for original in &originals {
             let ended = SecurePayment {
                 status: SecurePaymentStatus::Invalidated,
