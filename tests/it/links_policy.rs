@@ -244,6 +244,61 @@ async fn a_refused_wallet_pays_by_no_link_that_a_stranger_makes() {
 }
 
 #[tokio::test]
+async fn a_stranger_makes_no_payout_link_to_a_wallet_that_screens_or_hides() {
+    let merchant = Merchant::start().await;
+    let stranger = Caller::Public(merchant.app.page_client.clone());
+    let backend = Caller::Backend(merchant.app.backend_client.clone());
+    let payout = async |caller: &Caller, currency: &str| {
+        let mut body = payout_of(PAYEE, "1");
+        body["currency"] = json!(currency);
+        merchant.call(caller, "/v2/secure-payments/payouts", &body).await
+    };
+    for policy in [
+        json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" }),
+        json!({ "hideUntilApproved": true }),
+        json!({ "hidePayeeAddress": true }),
+    ] {
+        merchant.set(Method::PUT, 200, &policy).await;
+        for currency in ["FAU-sepolia", "USDC-sepolia", "ETH-sepolia-sepolia"] {
+            let refused = payout(&stranger, currency).await;
+            let message = refused.expect(403)["message"].as_str().expect("text").to_owned();
+            assert!(
+                message.contains("make a link to the destination (POST /v2/secure-payments)"),
+                "{message}"
+            );
+            assert!(!message.contains(PAYEE), "{message}");
+            payout(&backend, currency).await.expect(201);
+        }
+    }
+    merchant.set(Method::PUT, 200, &json!({ "mode": "off" })).await;
+    payout(&stranger, "FAU-sepolia").await.expect(201);
+}
+
+#[tokio::test]
+async fn a_public_client_id_that_is_bound_asks_for_no_payment_to_a_bank_account() {
+    let merchant = Merchant::start().await;
+    let mut body = request("1", "USDC-sepolia", "USDC-sepolia");
+    body.as_object_mut().expect("members").remove("payee");
+    body["isCryptoToFiatAvailable"] = json!(true);
+    let held = "this client ID may ask for payments to certain payees alone";
+    for (domains, is_held) in [(vec![PAGE], true), (vec![], false)] {
+        let bound = merchant.bound(&domains).await;
+        let caller = match is_held {
+            true => Caller::Public(bound),
+            false => Caller::Backend(bound),
+        };
+        let answer = merchant.call(&caller, "/v2/request", &body).await;
+        // No partner is configured here, which is said as well.
+        assert_eq!(
+            (answer.status, answer.text.contains(held)),
+            (400, is_held),
+            "{}",
+            answer.text
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_stranger_does_not_learn_the_wallet_that_a_destination_hides() {
     let merchant = Merchant::start().await;
     let public = Caller::Public(merchant.bound(&[PAGE]).await);

@@ -312,7 +312,7 @@ fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest
             "must be absent when isCryptoToFiatAvailable is true: the money goes to the bank account of the payer",
         );
     }
-    if of_client.limits.names_payees() {
+    if of_client.limits.names_payees() || (of_client.is_public && of_client.bound.is_some()) {
         checks.fail(
             "isCryptoToFiatAvailable",
             "must be false or absent: this client ID may ask for payments to certain payees alone",

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
+        address::Address,
         caller::PlatformCaller,
         client_id::ClientId,
         destination::Destination,
@@ -21,6 +22,7 @@ use crate::{
         screening::{Screening, ScreeningStatus},
         secure_payment::{
             Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            access::AccessPolicy,
             plan::{FeeReceivers, NewPayout},
         },
     },
@@ -70,6 +72,9 @@ pub async fn run(
             Some(key) => store::destinations::find(ctx.db.reader(), &caller.platform, key).await?,
             None => None,
         };
+        if caller.is_public() {
+            refuse_screened(ctx, caller, &input.recipient).await?;
+        }
         let policy = input.policy.resolved(known.and_then(|known| known.policy), caller)?;
         let of_client = of_client.for_payouts();
         let mut found = None;
@@ -106,6 +111,19 @@ pub async fn run(
         Err(collided())
     })
     .await
+}
+
+/// Payers of payout links are not screened, so a stranger with a public client ID makes none to a wallet whose owner has
+/// payers screened, or hides it. Errors: the recipient is such a wallet (403).
+async fn refuse_screened(ctx: &Ctx, caller: &PlatformCaller, recipient: &Address) -> FlowResult<()> {
+    let known = store::destinations::active_of(ctx.db.reader(), &caller.platform, recipient).await?;
+    let policy = known.filter(Destination::is_in_use).and_then(|known| known.policy);
+    if policy.is_some_and(|policy| AccessPolicy::from(policy) != AccessPolicy::OPEN) {
+        let sentence = "The payee destination of this recipient screens its payers or hides something, which payout links \
+                        do not: make a link to the destination (POST /v2/secure-payments)";
+        return Err(Refusal::forbidden(sentence).into());
+    }
+    Ok(())
 }
 
 fn requested(
