@@ -3,7 +3,7 @@
 use super::{
     Moving, StoreError, driver_error, reach, schema,
     sealed::Sealing,
-    session::{Doubts, Session, is_read_only},
+    session::{Doubts, Session, is_missing_function, is_missing_table, is_read_only},
     sqlite_files::{self, Durability},
     time::{self, ServerClock},
 };
@@ -325,27 +325,36 @@ impl Db {
         Ok(())
     }
 
-    /// Takes the way of a write that changes no row, and waits for its end without a limit; tells whether it was taken. A
-    /// database that only reads refuses it. On PostgreSQL it leaves a word in the log that nothing reads, so that its commit
-    /// waits for whatever other commits wait for, such as a standby.
-    pub async fn try_write(&self) -> Result<bool, StoreError> {
-        let write = "UPDATE key_material SET name = name WHERE 1 = 0";
-        let statement = match self.is_postgres() {
-            // The name lasts as long as the transaction, and longer than its wait for a standby.
-            true => format!(
-                "SET LOCAL application_name = '{TRY}'; {write}; SELECT pg_logical_emit_message(true, 'prs', 'try')"
-            ),
-            false => write.to_owned(),
-        };
-        let connection = Connection {
-            deadline: None,
-            is_refused_while_hanging: false,
-            ..self.writer.clone()
-        };
-        match connection.execute_unprepared(&statement).await {
-            Err(error) if driver_error(&error).is_some_and(is_read_only) => Ok(false),
-            outcome => Ok(outcome.map(|_| true)?),
-        }
+    /// Takes a connection, and returns a try to write on it that changes no row and has no deadline; it tells whether the
+    /// database takes writes. On PostgreSQL it leaves a word in the log that nothing reads, so that its commit waits for
+    /// whatever other commits wait for, such as a standby. It waits for no lock.
+    pub async fn try_write(&self) -> Result<impl Future<Output = Result<bool, StoreError>> + use<>, StoreError> {
+        let doubts = self.writer.doubts.clone();
+        let mut session = Session::acquire(&self.writer.live, &doubts).await?;
+        let is_postgres = self.is_postgres();
+        Ok(async move {
+            if is_postgres {
+                return try_postgres(&mut session, &doubts).await;
+            }
+            match session
+                .execute_unprepared("UPDATE key_material SET name = name WHERE 1 = 0")
+                .await
+            {
+                Err(error) if driver_error(&error).is_some_and(is_read_only) => Ok(false),
+                outcome => Ok(outcome.map(|_| true)?),
+            }
+        })
+    }
+
+    /// Says that tries to write are made from now on, so that a commit that is not answered may have writes refused until one
+    /// of them is answered.
+    pub fn watch_writes(&self) {
+        self.writer.doubts.note_watched();
+    }
+
+    /// Replaces the connections that are older than now, as they are used.
+    pub fn replace_connections(&self) {
+        self.writer.doubts.outdate_older();
     }
 
     /// Ends tries of any instance that PostgreSQL still works on although nobody waits for them.
@@ -368,12 +377,6 @@ impl Db {
     /// Waits until an answer of the database was given up since the last wait.
     pub async fn wait_for_given_up(&self) {
         self.writer.doubts.wait_for_given_up().await;
-    }
-
-    /// Asks the database for a sign of life.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        let alive = async { self.reader.session().await?.ping().await };
-        Ok(in_time(self.acquiring(), alive).await?)
     }
 
     /// The deadline of what ends soon or not at all, however patient the caller is.
@@ -479,7 +482,10 @@ impl Db {
     pub async fn is_schema_complete(&self) -> Result<bool, StoreError> {
         let sql = "SELECT version FROM seaql_migrations";
         let statement = Statement::from_string(self.reader.get_database_backend(), sql);
-        let rows = self.reader.query_all_raw(statement).await?;
+        let rows = match self.reader.query_all_raw(statement).await {
+            Err(error) if driver_error(&error).is_some_and(is_missing_table) => return Ok(false),
+            rows => rows?,
+        };
         let applied: Vec<String> = rows
             .iter()
             .map(|row| row.try_get("", "version"))
@@ -546,6 +552,16 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Waits for the answer to one statement, which commits itself. A write that is not answered in time has further ones
+    /// refused until a try is.
+    async fn answered<T>(&self, answer: impl Future<Output = Result<T, DbErr>> + Send) -> Result<T, DbErr> {
+        let answer = in_time(self.deadline, answer).await;
+        if self.is_refused_while_hanging && answer.as_ref().is_err_and(is_given_up) {
+            self.doubts.suspect_commits();
+        }
+        answer
+    }
+
     async fn session(&self) -> Result<Session, DbErr> {
         if self.is_refused_while_hanging && self.doubts.is_hanging() {
             let cause = "the server answers no commit".to_owned();
@@ -579,23 +595,55 @@ impl ConnectionTrait for Connection {
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         let answer = async { self.session().await?.execute(statement).await };
-        in_time(self.deadline, answer).await
+        self.answered(answer).await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         let answer = async { self.session().await?.execute_unprepared(sql).await };
-        in_time(self.deadline, answer).await
+        self.answered(answer).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         let answer = async { self.session().await?.query_one(statement).await };
-        in_time(self.deadline, answer).await
+        self.answered(answer).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         let answer = async { self.session().await?.query_all(statement).await };
-        in_time(self.deadline, answer).await
+        self.answered(answer).await
     }
+}
+
+/// Tries to write on a session of PostgreSQL.
+async fn try_postgres(session: &mut Session, doubts: &Doubts) -> Result<bool, StoreError> {
+    let message = match doubts.may_leave_messages() {
+        true => "pg_logical_emit_message(true, 'prs', 'try')::text",
+        false => "'no message'",
+    };
+    // The name lasts as long as the transaction, and longer than its wait for a standby.
+    let sql = format!(
+        "SELECT set_config('application_name', '{TRY}', true) AS name, \
+         CASE current_setting('transaction_read_only') WHEN 'on' THEN NULL ELSE {message} END AS message"
+    );
+    let row = match session
+        .query_one(Statement::from_string(DbBackend::Postgres, sql))
+        .await
+    {
+        Err(error) if driver_error(&error).is_some_and(is_missing_function) => {
+            tracing::warn!(
+                "this role may not call pg_logical_emit_message, so that commits that are not answered are noticed late"
+            );
+            doubts.leave_no_messages();
+            return Err(error.into());
+        }
+        row => row?,
+    };
+    let message: Option<String> = row.map(|row| row.try_get("", "message")).transpose()?.flatten();
+    if message.is_none() {
+        // Connections of a server that only reads are of no use for writes.
+        doubts.outdate_older();
+    }
+    Ok(message.is_some())
 }
 
 /// Waits for an answer as long as the deadline allows.
@@ -606,10 +654,17 @@ async fn in_time<T>(
     let Some(limit) = deadline else {
         return answer.await;
     };
-    let given_up = || DbErr::Conn(RuntimeErr::Internal(format!("no answer within {limit:?}")));
+    let given_up = || DbErr::Conn(RuntimeErr::Internal(format!("{GIVEN_UP} {limit:?}")));
     tokio::time::timeout(limit, answer)
         .await
         .unwrap_or_else(|_| Err(given_up()))
+}
+
+/// How the error of an answer that was waited for too long begins.
+const GIVEN_UP: &str = "no answer within";
+
+fn is_given_up(error: &DbErr) -> bool {
+    matches!(error, DbErr::Conn(RuntimeErr::Internal(cause)) if cause.starts_with(GIVEN_UP))
 }
 
 /// What a SQLite connection is for.
@@ -764,7 +819,11 @@ impl Tx {
     /// Errors: the outcome is unknown after [`StoreError::Unavailable`].
     pub async fn commit(mut self) -> Result<(), StoreError> {
         crate::fail_at(self.name, "before_commit");
-        in_time(self.deadline, self.session.get_mut().commit()).await?;
+        let committed = in_time(self.deadline, self.session.get_mut().commit()).await;
+        if committed.as_ref().is_err_and(is_given_up) {
+            self.session.get_mut().suspect_commits();
+        }
+        committed?;
         crate::fail_at(self.name, "after_commit");
         let elapsed = self.started.elapsed();
         metrics::histogram!("prs_transaction_seconds", "name" => self.name).record(elapsed);

@@ -38,9 +38,15 @@ pub(super) struct Doubts {
     given_up: Mutex<Option<Instant>>,
     /// Wakes a try to write when an answer was given up.
     suspected: Notify,
-    refused: Mutex<Option<Instant>>,
-    /// Whether the server answers no commit. Each write would leave it one more session, until it takes no reader either.
+    /// From when on connections are those of a server that is known to write.
+    outdated_before: Mutex<Option<Instant>>,
+    /// Whether the server seems to answer no commit. Each write would leave it one more session, until it takes no reader
+    /// either.
     is_hanging: AtomicBool,
+    /// Whether tries to write are made.
+    is_watched: AtomicBool,
+    /// Whether the role may not leave messages in the log.
+    has_no_messages: AtomicBool,
 }
 
 fn lock(time: &Mutex<Option<Instant>>) -> std::sync::MutexGuard<'_, Option<Instant>> {
@@ -59,6 +65,28 @@ impl Doubts {
         self.suspected.notified().await;
     }
 
+    /// Notes that tries to write are made.
+    pub(super) fn note_watched(&self) {
+        self.is_watched.store(true, Relaxed);
+    }
+
+    /// Notes that a commit was not answered in time: until the next try is answered, no other one is begun.
+    pub(super) fn suspect_commits(&self) {
+        if self.is_watched.load(Relaxed) {
+            self.note_hanging(true);
+        }
+    }
+
+    /// Whether a try may leave a message in the log.
+    pub(super) fn may_leave_messages(&self) -> bool {
+        !self.has_no_messages.load(Relaxed)
+    }
+
+    /// Has tries leave no message in the log.
+    pub(super) fn leave_no_messages(&self) {
+        self.has_no_messages.store(true, Relaxed);
+    }
+
     /// Notes whether the server answers no commit.
     pub(super) fn note_hanging(&self, is_hanging: bool) {
         self.is_hanging.store(is_hanging, Relaxed);
@@ -69,19 +97,19 @@ impl Doubts {
         self.is_hanging.load(Relaxed)
     }
 
-    /// Notes that the server refused to write: connections that are older may be those of a server that only reads.
-    fn note_refused(&self) {
+    /// Has connections that are older than now replaced: they may be those of a server that only reads, or that is gone.
+    pub(super) fn outdate_older(&self) {
         let now = Instant::now();
-        let mut refused = lock(&self.refused);
-        if refused.is_none_or(|before| now - before >= REPLACED_EVERY) {
-            *refused = Some(now);
+        let mut outdated = lock(&self.outdated_before);
+        if outdated.is_none_or(|before| now - before >= REPLACED_EVERY) {
+            *outdated = Some(now);
         }
     }
 
-    /// Whether a connection of this age was opened before the server refused to write.
+    /// Whether a connection of this age was opened before the last time when older ones were to be replaced.
     pub(super) fn is_outdated(&self, age: Duration) -> bool {
-        let refused = *lock(&self.refused);
-        refused.is_some_and(|refused| refused.elapsed() < age)
+        let outdated = *lock(&self.outdated_before);
+        outdated.is_some_and(|before| before.elapsed() < age)
     }
 
     /// Whether a connection that comes back may be used again. After an answer was given up the server is asked, although
@@ -175,7 +203,7 @@ impl Session {
         if let Err(error) = &answer {
             self.has_failed |= self.is_in_transaction;
             if is_read_only(error) {
-                self.doubts.note_refused();
+                self.doubts.outdate_older();
             }
             self.is_waiting = !leaves_session(error);
         }
@@ -231,10 +259,9 @@ impl Session {
         self.hear(answer).map_err(query_failed)
     }
 
-    /// Asks for a sign of life.
-    pub(super) async fn ping(&mut self) -> Result<(), DbErr> {
-        let answer = on_either!(self.ask()?, session => session.ping().await);
-        self.hear(answer).map_err(query_failed)
+    /// Notes that its commit was not answered in time.
+    pub(super) fn suspect_commits(&self) {
+        self.doubts.suspect_commits();
     }
 
     /// Begins a transaction with this statement.
@@ -328,6 +355,29 @@ pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
         Some(refused) => sqlite_code(refused) == Some(8),
         None => refused.code().is_some_and(|code| code == "25006"),
     }
+}
+
+/// Whether PostgreSQL has no such function, or none for this role.
+pub(super) fn is_missing_function(error: &sqlx::Error) -> bool {
+    has_code(error, &["42501", "42883", "0A000"])
+}
+
+/// Whether a database has no such table.
+pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
+    let of_sqlite = |refused: &SqliteError| refused.to_string().contains("no such table");
+    has_code(error, &["42P01"])
+        || error
+            .as_database_error()
+            .and_then(|refused| refused.try_downcast_ref::<SqliteError>())
+            .is_some_and(of_sqlite)
+}
+
+/// Whether PostgreSQL refused something with one of some codes.
+fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
+    let refused = error
+        .as_database_error()
+        .and_then(|refused| refused.try_downcast_ref::<PgDatabaseError>());
+    refused.is_some_and(|refused| codes.contains(&refused.code()))
 }
 
 /// Whether a session that answered with this error is as good as before.

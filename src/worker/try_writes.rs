@@ -1,8 +1,9 @@
 //! Tries whether the database can be written to, so that readiness is told without a write for each probe.
 
-use crate::{ctx::Ctx, store::StoreError};
+use crate::ctx::Ctx;
 use chrono::{DateTime, Utc};
 use std::{
+    fmt::Display,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -13,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 const TRIED_EVERY: Duration = Duration::from_secs(2);
 
 /// Shortest pause, when answers are given up one after the other.
-const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// How long PostgreSQL may take for a try before other writes are refused at once.
 const HANGS_AFTER: Duration = Duration::from_millis(1_500);
 
-/// How long a try is waited for afterwards: its connection may be one of which nothing is heard again.
-const WAITED_MAX: Duration = Duration::from_secs(60);
+/// How long a try is waited for afterwards. The next one takes a new connection: nothing may be heard again of this one.
+const WAITED_MAX: Duration = Duration::from_secs(2);
 
 /// How long tries may fail in another way than by a refusal: a write that waits its turn behind a long one is no outage.
 const MISSING_MAX: Duration = Duration::from_secs(10);
@@ -34,6 +35,8 @@ struct Tries {
     /// When a try last succeeded, or the tries began, on the clock that never jumps.
     counted_from: Option<Duration>,
     is_refused: bool,
+    /// Whether the operator was told that no try succeeds.
+    is_missing_told: bool,
 }
 
 impl Writes {
@@ -63,13 +66,20 @@ impl Writes {
                 *tries = Tries {
                     last_ok: Some(ctx.clock.now()),
                     counted_from: Some(steady),
-                    is_refused: false,
+                    ..Tries::default()
                 }
             }
             Some(false) => tries.is_refused = true,
             None => {}
         }
         tries.is_refused != was_refused
+    }
+
+    /// Whether the operator has to be told now that no try succeeds.
+    fn begins_to_be_missing(&self, steady: Duration) -> bool {
+        let are_taken = self.are_taken(steady);
+        let mut tries = self.tries();
+        !are_taken && !tries.is_refused && !std::mem::replace(&mut tries.is_missing_told, true)
     }
 
     fn tries(&self) -> MutexGuard<'_, Tries> {
@@ -79,16 +89,18 @@ impl Writes {
 
 /// Tries once.
 pub async fn once(ctx: &Ctx, writes: &Writes) {
-    let mut outcome = pin!(ctx.db.try_write());
+    let mut outcome = match ctx.db.try_write().await {
+        Ok(tried) => pin!(tried),
+        Err(error) => return note(ctx, writes, Err(error)),
+    };
     let outcome = match tokio::time::timeout(HANGS_AFTER, &mut outcome).await {
         Ok(outcome) => outcome,
         Err(_) => {
             note_hanging(ctx, writes);
-            // The same one is waited for: each further one would be one more that hangs.
             match tokio::time::timeout(WAITED_MAX, outcome).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    // The next one may reach a server that answers. If this fails, the one after that ends both.
+                    ctx.db.replace_connections();
                     if let Err(error) = ctx.db.end_old_tries().await {
                         tracing::debug!(%error, "old tries to write were not ended");
                     }
@@ -112,7 +124,7 @@ fn note_hanging(ctx: &Ctx, writes: &Writes) {
     }
 }
 
-fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, StoreError>) {
+fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, impl Display>) {
     if outcome.is_ok() {
         ctx.db.refuse_writes(false);
     }
@@ -123,6 +135,9 @@ fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, StoreError>) {
             tracing::error!("the database reads and refuses to write; look at what database.url leads to")
         }
         Ok(_) => {}
+        Err(error) if writes.begins_to_be_missing(ctx.clock.steady()) => {
+            tracing::error!(%error, "no try to write succeeds; this process is not ready");
+        }
         Err(error) => tracing::debug!(%error, "a try to write failed"),
     }
     if let Some(last_ok) = writes.last_ok() {
@@ -136,6 +151,7 @@ fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, StoreError>) {
 
 /// Tries again and again until `stop`, at once after an answer was given up.
 pub async fn run(ctx: Ctx, writes: Writes, stop: CancellationToken) {
+    ctx.db.watch_writes();
     let tries = async {
         loop {
             once(&ctx, &writes).await;
