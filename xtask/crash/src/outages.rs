@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use serde_json::json;
 use xtask::service::client::{Call, Client};
 
 use crate::conversation::Statement;
@@ -148,8 +149,10 @@ fn distinct_bodies(stage: &Stage) -> usize {
 }
 
 /// What a caller sees who asks without a break.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
+    /// Status of a good answer.
+    good: u16,
     /// When each answer came, how long it took and what it was; no status when there was none.
     answers: Vec<(Instant, Duration, Option<u16>)>,
 }
@@ -160,9 +163,9 @@ impl Seen {
         self.answers.iter().map(|(_, took, _)| *took).max().unwrap_or_default()
     }
 
-    /// How often an answer was neither 200 nor 503.
+    /// How often an answer was neither good nor 503.
     fn strange(&self) -> usize {
-        let is_strange = |status: &Option<u16>| !matches!(status, Some(200 | 503));
+        let is_strange = |status: &Option<u16>| *status != Some(self.good) && *status != Some(503);
         self.answers.iter().filter(|(.., status)| is_strange(status)).count()
     }
 
@@ -175,33 +178,47 @@ impl Seen {
         let good = self
             .answers
             .iter()
-            .find(|(at, took, status)| *at - *took >= since && *status == Some(200));
+            .find(|(at, took, status)| *at - *took >= since && *status == Some(self.good));
         good.map(|(at, ..)| *at - since)
     }
 }
 
-/// Asks the service again and again until it is over.
-fn probe(base: &Client, is_over: &AtomicBool) -> Seen {
-    let mut seen = Seen::default();
-    let path = format!("/v2/request?walletAddress={}&limit=1", crate::load::payee(0));
+/// Makes a call again and again until it is over.
+fn probe(client: &Client, is_over: &AtomicBool, (path, call): (&str, &Call<'_>), good: u16) -> Seen {
+    let mut answers = Vec::new();
     while !is_over.load(Ordering::SeqCst) {
         let begun = Instant::now();
-        let answer = base.call(&path, &Call::Get).ok().map(|answer| answer.status);
-        seen.answers.push((Instant::now(), begun.elapsed(), answer));
+        let answer = client.call(path, call).ok().map(|answer| answer.status);
+        answers.push((Instant::now(), begun.elapsed(), answer));
         thread::sleep(PROBE_PAUSE);
     }
-    seen
+    Seen { good, answers }
+}
+
+/// Reads until it is over.
+fn probe_reads(client: &Client, is_over: &AtomicBool) -> Seen {
+    let path = format!("/v2/request?walletAddress={}&limit=1", crate::load::payee(0));
+    probe(client, is_over, (&path, &Call::Get), 200)
+}
+
+/// Creates requests that nobody pays until it is over.
+fn probe_writes(client: &Client, is_over: &AtomicBool) -> Seen {
+    let body = json!({
+        "payee": crate::load::payee(0), "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
+    });
+    probe(client, is_over, ("/v2/request", &Call::Post(&body)), 201)
 }
 
 /// PostgreSQL is killed and started, falls silent and answers again, and is replaced without closing its connections.
 pub(crate) fn database(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_wired(plan, Fault::DatabaseOutages)?;
     stage.register("late")?;
-    let prober = stage.client.again();
+    let (reader, writer) = (stage.client.again(), stage.client.again());
     let is_over = AtomicBool::new(false);
     let rounds = plan.database_kills;
     let (seen, ended) = thread::scope(|scope| {
-        let probing = scope.spawn(|| probe(&prober, &is_over));
+        let reading = scope.spawn(|| probe_reads(&reader, &is_over));
+        let writing = scope.spawn(|| probe_writes(&writer, &is_over));
         let ended = stage.under_load(|machines, pressure| {
             let mut rng = Rng::with_seed(plan.seed);
             let (Some(postgres), Some(link)) = (&machines.postgres, &machines.link) else {
@@ -230,39 +247,40 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
             Ok(ends)
         });
         is_over.store(true, Ordering::SeqCst);
-        let seen = probing.join();
-        (seen, ended)
+        (reading.join().and_then(|read| Ok([read, writing.join()?])), ended)
     });
-    let seen = seen.map_err(|_| anyhow::anyhow!("the probe panicked"))?;
+    let seen = seen.map_err(|_| anyhow::anyhow!("a probe panicked"))?;
     let (ends, mut records) = ended?;
     let verdict = stage.settle(&mut records, "late", QUIET_TIME)?;
     let mut row = Row::of(Fault::DatabaseOutages, Database::Postgres, rounds + 2, &verdict);
-    let slowest = seen.slowest();
-    row.check(slowest <= ANSWER_MAX, || {
-        format!("an answer took {} ms", slowest.as_millis())
-    });
-    row.check(seen.strange() == 0, || {
-        format!("{} answers were neither 200 nor 503", seen.strange())
-    });
-    row.check(seen.unavailable() > 0, || "nobody noticed the outages".to_owned());
-    let mut longest = Duration::ZERO;
-    for (what, since) in ends {
-        match seen.recovery(since) {
-            Some(recovery) => {
-                longest = longest.max(recovery);
-                row.check(recovery <= RECOVERY_MAX, || {
-                    format!("{what} was over for {} ms before an answer came", recovery.as_millis())
-                });
+    for (seen, name) in seen.iter().zip(["reads", "writes"]) {
+        let slowest = seen.slowest();
+        row.check(slowest <= ANSWER_MAX, || {
+            format!("one of the {name} took {} ms", slowest.as_millis())
+        });
+        row.check(seen.strange() == 0, || {
+            format!("{} {name} got neither {} nor 503", seen.strange(), seen.good)
+        });
+        row.check(seen.unavailable() > 0, || format!("no {name} noticed the outages"));
+        let mut longest = Duration::ZERO;
+        for (what, since) in &ends {
+            match seen.recovery(*since) {
+                Some(recovery) => {
+                    longest = longest.max(recovery);
+                    row.check(recovery <= RECOVERY_MAX, || {
+                        format!("{what} was over for {} ms before {name} went on", recovery.as_millis())
+                    });
+                }
+                None => row.check(false, || format!("no {name} went on after {what}")),
             }
-            None => row.check(false, || format!("no answer came after {what}")),
         }
+        row.note(&format!(
+            "{} of the {name} got 503, slowest {} ms, recovery {} ms at most",
+            seen.unavailable(),
+            slowest.as_millis(),
+            longest.as_millis()
+        ));
     }
-    row.note(&format!(
-        "{} answers 503, slowest {} ms, recovery {} ms at most",
-        seen.unavailable(),
-        slowest.as_millis(),
-        longest.as_millis()
-    ));
     Ok(row)
 }
 
