@@ -56,7 +56,8 @@ pub struct Model {
     pub allowed_payers: Json,
     /// When somebody said last that a payment is on its way.
     pub hinted_at: Option<DateTimeUtc>,
-    /// Attempts of payment pages, a JSON array of wallets, nonces and times; none where no page asked a wallet to pay.
+    /// Attempts of payment pages: a JSON object with the random id and the time of each that is kept, and until when those
+    /// warn that made room; none where no page asked a wallet to pay.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub attempts: Option<Json>,
     /// Time of creation.

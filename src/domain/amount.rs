@@ -62,17 +62,13 @@ impl Amount {
     /// The sum with another amount, exactly.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        let parts = |text: &'_ str| {
-            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-            (whole.to_owned(), fraction.to_owned())
-        };
-        let ((one, one_part), (other, other_part)) = (parts(&self.0), parts(&other.0));
-        let decimals = one_part.len().max(other_part.len());
-        let width = one.len().max(other.len()) + 1;
-        let digits = |whole: String, fraction: String| format!("{whole:0>width$}{fraction:0<decimals$}").into_bytes();
-        let (mut sum, other) = (digits(one, one_part), digits(other, other_part));
+        let [mine, others] = [&self.0, &other.0].map(|text| text.split_once('.').unwrap_or((text, "")));
+        let decimals = mine.1.len().max(others.1.len());
+        let width = mine.0.len().max(others.0.len()) + 1;
+        let digits = |(whole, fraction): (&str, &str)| format!("{whole:0>width$}{fraction:0<decimals$}").into_bytes();
+        let mut sum = digits(mine);
         let mut carry = 0;
-        for (digit, further) in sum.iter_mut().zip(other).rev() {
+        for (digit, further) in sum.iter_mut().zip(digits(others)).rev() {
             let value = (*digit - b'0') + (further - b'0') + carry;
             (*digit, carry) = (b'0' + value % 10, value / 10);
         }
@@ -199,6 +195,7 @@ impl fmt::Display for Percent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_sum_is_exact_however_many_digits_it_has() {
@@ -217,7 +214,6 @@ mod tests {
             assert_eq!(amount(other).plus(&amount(one)).as_str(), sum, "{other} + {one}");
         }
     }
-    use proptest::prelude::*;
 
     #[test]
     fn texts_that_are_not_plain_decimals_are_refused() {

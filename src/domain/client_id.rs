@@ -101,13 +101,6 @@ pub struct ClientId {
     pub last_used_at: Option<DateTime<Utc>>,
 }
 
-impl ClientId {
-    /// Fee on every payment of what is made with it, and its receiver.
-    pub fn fee(&self) -> Option<(Percent, Address)> {
-        self.fee_percentage.zip(self.fee_address)
-    }
-}
-
 /// Input of a new client ID.
 #[derive(Debug, Clone, Default)]
 pub struct NewClientId {
@@ -336,6 +329,11 @@ impl ClientId {
             last_used_at: self.last_used_at,
             ..made
         })
+    }
+
+    /// Fee on every payment of what is made with it, and its receiver.
+    pub fn fee(&self) -> Option<(Percent, Address)> {
+        self.fee_percentage.zip(self.fee_address)
     }
 
     /// Whether everybody can read it off a page; without pages it is held like a secret. Source: decisions D32.

@@ -38,8 +38,8 @@ use std::collections::{BTreeSet, HashSet};
 use tokio::runtime::Handle;
 use tracing::Span;
 
-/// Payments that are planned on the threads that answer everybody.
-const PLANNED_BESIDE_OTHERS: usize = 20;
+/// Most payments that are planned on the threads that answer all calls.
+const PLANNED_AMONG_OTHERS_MAX: usize = 20;
 
 /// Only the operator can act on it; its text never reaches a client.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +79,13 @@ impl From<StoreError> for FlowError {
     }
 }
 
-/// Does the work for some payments. Many of them are milliseconds of it, which a thread of its own does beside those that
-/// answer everybody.
+/// Does the work for some payments. For many of them it takes milliseconds, so a thread of its own does it, beside those that
+/// answer all calls.
 pub(in crate::flows) async fn beside_others<T: Send + 'static>(
     payments: usize,
     work: impl Future<Output = FlowResult<T>> + Send + 'static,
 ) -> FlowResult<T> {
-    if payments <= PLANNED_BESIDE_OTHERS {
+    if payments <= PLANNED_AMONG_OTHERS_MAX {
         return work.await;
     }
     let (runtime, span) = (Handle::current(), Span::current());
