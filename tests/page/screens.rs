@@ -4,8 +4,9 @@
 use crate::{
     scenarios::{Told, amounts, holds},
     stage::Stage,
-    wallet::{CHAIN, Wallet},
+    wallet::{CHAIN, Failure, Wallet},
 };
+use serde_json::json;
 
 /// Looks at a page: width, whether it is dark, language.
 const LOOKS: [(&str, u32, bool, &str); 3] = [
@@ -53,7 +54,11 @@ pub async fn troubles(stage: &mut Stage) -> Told {
     for (code, screen) in [(-32002, "error-busy"), (3, "error-reverted"), (4200, "error-other")] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
         stage.connect(&token, "options").await?;
-        stage.wallet.refusals.insert("eth_sendTransaction", code);
+        stage.wallet.failure = Some(Failure {
+            method: "eth_sendTransaction",
+            is_sent: false,
+            answer: Err(json!({ "code": code, "message": "Another request is already pending." })),
+        });
         stage.press("Pay 6.2").await?;
         stage.until(screen).await?;
         holds(stage.text().await.contains("Try again"), "it cannot be tried again")?;

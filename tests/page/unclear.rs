@@ -28,9 +28,15 @@ const UNSEEN_S: u64 = 601;
 /// What the page needs for a few looks.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Ten answers that prove nothing: what a wallet says, and whether that is an error.
-fn unclear_answers() -> [(&'static str, Result<Value, Value>); 10] {
+/// What a wallet says of a node that it cannot reach, which may have taken what was sent before.
+const AWAY: &str = "RPC endpoint not found or unavailable.";
+const RETRYING: &str =
+    "RPC endpoint returned too many errors, retrying in 0.5 minutes. Consider using a different RPC endpoint.";
+
+/// Thirteen answers that prove nothing: what a wallet says, and whether that is an error.
+fn unclear_answers() -> [(&'static str, Result<Value, Value>); 13] {
     let error = |code: i64, message: &str| Err(json!({ "code": code, "message": message }));
+    let away = json!({ "code": -32002, "message": AWAY, "data": { "httpStatus": 504 } });
     let known = json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": { "code": -32000, "message": "already known" } });
     [
         ("-32603", error(-32603, "Internal JSON-RPC error.")),
@@ -49,6 +55,12 @@ fn unclear_answers() -> [(&'static str, Result<Value, Value>); 10] {
             error(4900, "The provider is disconnected from all chains."),
         ),
         ("timeout under -32002", error(-32002, "request timed out")),
+        ("a node that is away", Err(away.clone())),
+        (
+            "a node that is away, inside",
+            Err(json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": away })),
+        ),
+        ("a node with many errors", error(-32002, RETRYING)),
         (
             "a text alone",
             Err(json!({ "message": "insufficient funds for gas * price + value" })),
@@ -56,6 +68,13 @@ fn unclear_answers() -> [(&'static str, Result<Value, Value>); 10] {
         ("a rejection without an error", Err(json!("nothing"))),
         ("no hash", Ok(Value::Null)),
     ]
+}
+
+/// The answer of a wallet that has a question open.
+fn open_already() -> Value {
+    let text =
+        "Request of type 'wallet_requestPermissions' already pending for origin https://pay.example. Please wait.";
+    json!({ "code": -32002, "message": text })
 }
 
 /// Errors that prove that nothing was sent, and the screens that say so.
@@ -81,7 +100,8 @@ fn refusals_of_wallets() -> Vec<(Value, &'static str)> {
         (coded(json!(4200)), "error-other"),
         (coded(json!(-32601)), "error-other"),
         (coded(json!(-32602)), "error-other"),
-        (coded(json!(-32002)), "error-busy"),
+        (open_already(), "error-busy"),
+        (inside(open_already()), "error-busy"),
         (broke.clone(), "error-funds"),
         (inside(broke), "error-funds"),
         (coded(json!("INSUFFICIENT_FUNDS")), "error-funds"),
@@ -558,7 +578,11 @@ pub async fn foreign_redirect(stage: &mut Stage) -> Told {
 
 /// A later question is refused after an earlier one was sent, which the payer had given up.
 pub async fn refused_later(stage: &mut Stage) -> Told {
-    for (amount, code) in [("0.041", 4001), ("0.042", -32002)] {
+    let declined = json!({ "code": 4001, "message": "no" });
+    for (amount, no, screen) in [
+        ("0.041", declined, "error-rejected"),
+        ("0.042", open_already(), "error-busy"),
+    ] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
         let token = coin_link(stage, amount).await;
         offered(stage, &token).await?;
@@ -566,10 +590,8 @@ pub async fn refused_later(stage: &mut Stage) -> Told {
         stage.press(&format!("Pay {amount}")).await?;
         given_up(stage).await?;
         // Nothing more was sent: it is not said that nothing was, and the payer has to accept the risk again.
-        let no = json!({ "code": code, "message": "no" });
         fails(stage, SEND, false, Err(no.clone()));
         stage.press(&format!("Pay {amount}")).await?;
-        let screen = if code == 4001 { "error-rejected" } else { "error-busy" };
         stage.until(screen).await?;
         let text = stage.text().await;
         holds(!text.contains("Nothing was sent") && !text.contains("Try again"), text)?;

@@ -30,8 +30,8 @@ function layers(error) {
   const take = (one, depth) => {
     if (!one || typeof one !== 'object' || depth > DEPTH_MAX || seen.size === LAYERS_MAX || seen.has(one)) return;
     seen.add(one);
-    const { code, message, action } = one;
-    found.push({ code: /^-?\d+$/.test(code) ? Number(code) : code, text: String(message ?? '').toLowerCase(), action });
+    const { code, message, action, httpStatus } = one;
+    found.push({ code: /^-?\d+$/.test(code) ? Number(code) : code, text: String(message ?? '').toLowerCase(), action, httpStatus });
     for (const name of INSIDE) take(one[name], depth + 1);
   };
   try {
@@ -44,20 +44,23 @@ function layers(error) {
 
 /** Said of what a node has already, or may have. */
 const MAYBE_SENT = /already (known|imported|exists|in)|known transaction|nonce|underpriced|time.?out|timed out/;
+/** Said where the wallet has a question open already, and did not take this one. */
+const OPEN_ALREADY = /already (pending|processing)|pending request/;
 const NOT_BUNDLED = [5700, 5710, 5720, 5740, 5750, 5760, 4200, -32601, -32602];
 
 /**
  * The trouble that proves that a wallet sent nothing, or `null`: then it may have sent what it was asked for. A text alone
- * proves nothing; words of a node do beside the code of its refusal.
+ * proves nothing; words of a node do beside the code of its refusal. What stands beside a status of HTTP is the word of a way
+ * to a node, which may have taken it before; the code of a question that is open is that of a node out of reach too.
  */
 export function refusalOf(error, isBundle) {
   const all = layers(error);
   const has = (...codes) => all.some(({ code }) => codes.includes(code));
   const nodeSaid = (words) => all.some(({ code, text }) => code <= -32000 && code >= -32099 && words.test(text));
   if (has(4001, 5000, 'ACTION_REJECTED')) return new Trouble('rejected');
-  if (all.some(({ text }) => MAYBE_SENT.test(text))) return null;
+  if (all.some(({ text, httpStatus }) => httpStatus != null || MAYBE_SENT.test(text))) return null;
+  if (has(-32002)) return all.some(({ code, text }) => code === -32002 && OPEN_ALREADY.test(text)) ? new Trouble('busy') : null;
   if (isBundle && has(...NOT_BUNDLED)) return new Trouble('notBundled');
-  if (has(-32002)) return new Trouble('busy');
   if (has(4100, 4200, -32601, -32602)) return new Trouble('other', String(all[0].code ?? ''));
   if (has('INSUFFICIENT_FUNDS') || nodeSaid(/^(err(or)?: )?insufficient ?funds/)) return new Trouble('funds');
   const isRefusedEstimate =
@@ -80,7 +83,7 @@ export function troubleOf(error) {
   if (is([4001, 'ACTION_REJECTED'], /user (rejected|denied|cancel)|rejected by (the )?user|request rejected/)) {
     return new Trouble('rejected');
   }
-  if (is([-32002], /already (pending|processing)|pending request/)) return new Trouble('busy');
+  if (is([-32002], OPEN_ALREADY)) return new Trouble('busy');
   if (is([4902], /unrecognized chain|unknown chain|chain .*not .*added/)) return new Trouble('unknownNetwork');
   if (is([], /insufficient (funds|balance)|exceeds balance/)) return new Trouble('funds');
   if (is([3], /revert/)) return new Trouble('reverted');
