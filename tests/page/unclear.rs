@@ -724,3 +724,30 @@ pub async fn locked(stage: &mut Stage) -> Told {
     stage.press("Pay 0.046").await?;
     stage.until("success").await
 }
+
+/// Two clicks at once are one, and the page stays with the account that was asked.
+pub async fn two_clicks(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.055").await;
+    offered(stage, &token).await?;
+    stage.wallet.silent = Some(SEND);
+    stage
+        .js("const pay = [...document.querySelectorAll('#action .button')].at(-1); pay.click(); pay.click();")
+        .await;
+    while stage.wallet.count(SEND) == 0 {
+        stage.turn().await;
+    }
+    let others = stage
+        .js("return performance.getEntriesByName('screen:othertab').length;")
+        .await;
+    holds(others == json!(0), "the page takes itself for another tab")?;
+    let other = json!([stage.accounts[7]]);
+    stage
+        .js(&format!("for (const listener of wallet.listeners) listener({other});"))
+        .await;
+    stays(stage, "sign-pay", Duration::from_secs(1)).await?;
+    stage.settle(&token).await;
+    stage
+        .js("for (const { reject } of wallet.waiting.values()) reject({ code: 4001 });")
+        .await;
+    stage.until("success").await
+}

@@ -32,7 +32,8 @@ const SENT_NOTHING = ['rejected', 'rejectedLater', 'reverted', 'screening', 'oth
 let wallets = [];
 let wallet = null;
 let account = null;
-let isBusy = false;
+/** The payment that is made or followed; another one does not end it. `null` while the page waits for the payer. */
+let busy = null;
 let isLate = false;
 /** What the payer was told to be in flight, and goes on all the same. */
 let consent = { until: 0, isSeen: false };
@@ -51,6 +52,10 @@ const tell = async (event, further) => {
   send(state.path('events'), event, wallet, account, { ...about, ...further });
 };
 
+const free = (own) => {
+  if (busy === own) busy = null;
+};
+
 const nameOf = (one) => one.name || t('browserWallet');
 const named = () => ({ wallet: nameOf(wallet) });
 
@@ -60,7 +65,7 @@ const connected = () =>
 // Choosing a wallet
 
 function choose() {
-  if (isBusy || !['', 'connect', 'connecting'].includes(shown())) return;
+  if (busy || !['', 'connect', 'connecting'].includes(shown())) return;
   if (wallets.length) {
     const picture = (one) =>
       one.icon ? el('img', { src: one.icon, alt: '', width: 32, height: 32 }) : el('span', { class: 'letter', 'aria-hidden': 'true' }, [...nameOf(one)][0]);
@@ -75,9 +80,16 @@ function choose() {
 }
 
 function forget() {
-  if (isBusy) return;
+  if (busy) return;
   wallet = account = null;
   state.remember({ wallet: null });
+  goOn();
+}
+
+/** Goes on with what is on its way or the wallet, or lets the payer choose one. */
+function goOn() {
+  if (wallet) return check();
+  if (resume()) return;
   byId('action').dataset.screen = 'connecting';
   choose();
 }
@@ -122,7 +134,7 @@ function follow(one) {
   if (followed.has(one.provider) || typeof one.provider.on !== 'function') return;
   followed.add(one.provider);
   one.provider.on('accountsChanged', ([next]) => {
-    if (wallet !== one || isBusy || next?.toLowerCase() === account?.toLowerCase()) return;
+    if (wallet !== one || busy || next?.toLowerCase() === account?.toLowerCase()) return;
     if (!next) return forget();
     account = next;
     state.remember({ account });
@@ -278,7 +290,6 @@ async function agreed(total) {
   const plan = await planned();
   const { details } = state.current();
   if (due(details, plan.asked) === total) return plan;
-  isBusy = false;
   needs = plan;
   summarise(state.current(), needs.asked);
   offer();
@@ -288,28 +299,25 @@ async function agreed(total) {
 // Paying
 
 /** One tab at a time; another one may take over. */
-async function pay() {
-  if (isBusy) return;
-  const lock = `pay:${state.current().token}`;
-  const begin = async (options) => {
-    const lead = { isMine: true };
-    // What becomes of a question of a tab that lost its lock is shown in the other one.
-    const run = () => payNow(lead).catch((error) => lead.isMine && failed(error, pay));
-    const takeOver = () => begin({ steal: true });
-    if (!navigator.locks) return run();
-    try {
-      await navigator.locks.request(lock, options, (held) => (held ? run() : otherTab(takeOver)));
-    } catch {
-      lead.isMine = false;
-      otherTab(takeOver);
-    }
-  };
-  await begin({ ifAvailable: true });
+const pay = () => lead({ ifAvailable: true });
+
+async function lead(options) {
+  if (busy) return;
+  const own = (busy = { isMine: true });
+  // What becomes of a question of a tab that lost its lock is shown in the other one.
+  const run = () => payNow(own).then((next) => next?.()).catch((error) => own.isMine && failed(error, pay));
+  if (!navigator.locks) return run();
+  try {
+    await navigator.locks.request(`pay:${state.current().token}`, options, (held) => (held ? run() : otherTab(own)));
+  } catch {
+    otherTab(own);
+  }
 }
 
-function otherTab(takeOver) {
-  isBusy = false;
-  show('othertab', note('careful', t('otherTab'), t('otherTabMore')), button(t('continueHere'), takeOver));
+function otherTab(own) {
+  own.isMine = false;
+  free(own);
+  show('othertab', note('careful', t('otherTab'), t('otherTabMore')), button(t('continueHere'), () => lead({ steal: true })));
 }
 
 function stage(now, title, text) {
@@ -392,16 +400,15 @@ async function forgo(attempt) {
   await withdraw(attempt);
 }
 
-async function payNow(lead) {
-  if (state.isPending()) throw new Trouble('unknown');
-  isBusy = true;
+async function payNow(own) {
   const [one, from, { network, details }] = [wallet, account, state.current()];
   const total = due(details, needs?.asked);
   const mine = () => {
-    if (!lead.isMine) throw new Trouble('taken');
+    if (!own.isMine) throw new Trouble('taken');
   };
   const asker = { one, from, mine };
   try {
+    if (state.isPending()) throw new Trouble('unknown');
     const mustSwitch = !(await sign.isOnNetwork(one, network));
     const first = mustSwitch ? ['network'] : [];
     if (mustSwitch) {
@@ -451,9 +458,9 @@ async function payNow(lead) {
     };
     const hash = await request('pay', asker, run);
     tell('payment_approved_in_wallet', { payment_submission_id: hash, payment_submission_id_type: 'evm_tx_hash' });
-    await followHash(hash);
+    return await followHash(hash);
   } finally {
-    isBusy = false;
+    free(own);
   }
 }
 
@@ -486,7 +493,7 @@ async function ended(result, attempt) {
   await forgo(attempt);
   state.remember({ phase: null });
   if (state.current().status !== 'pending') return location.reload();
-  return wallet ? check() : choose();
+  return goOn;
 }
 
 async function followHash(hash) {
@@ -569,7 +576,7 @@ async function followUnknown(asked) {
   let last = null;
   const again = () => {
     state.giveUp(asked, last);
-    go(check);
+    go(goOn);
   };
   let hasMoved = false;
   let still = state.now();
@@ -585,14 +592,14 @@ async function followUnknown(asked) {
     if (next) return next;
     // A link that hides itself names its network to a wallet alone.
     const link = await state.refresh(state.current().network ? null : account).catch(() => null);
-    if (link?.isPaid) return () => ended(link.status === 'completed' ? 'completed' : 'partly', asked);
+    if (link?.isPaid) return ended(link.status === 'completed' ? 'completed' : 'partly', asked);
     // Another tab, or a late answer of the wallet, knows more.
     const known = state.remembered();
-    if (known.asked?.id !== id || known.hash || known.calls || known.allowing) return check;
+    if (known.asked?.id !== id || known.hash || known.calls || known.allowing) return goOn;
     if (!link) continue;
     if (kind === 'allow' && (await planned().catch(() => null))?.steps.length < left) {
       state.allowed({ from, turn: nonce });
-      return check;
+      return goOn;
     }
     const count = wallet && (await sign.nextTurn(wallet, from, state.current().network));
     last = count ?? last;
@@ -654,11 +661,10 @@ function done() {
 // What went wrong
 
 function failed(error, again) {
-  isBusy = false;
   const trouble = error instanceof Mismatch ? new Trouble('mismatch', t(`why_${error.why}`)) : sign.troubleOf(error);
   const { kind, detail } = trouble;
   if (kind === 'taken') return;
-  if (kind === 'unknown') return void (resume() || (wallet ? check() : choose()));
+  if (kind === 'unknown') return void goOn();
   if (kind === 'warned') return void check();
   if (kind === 'gone') return location.reload();
   if (kind === 'done') return void state.refresh().then(decide, () => location.reload());
@@ -702,10 +708,10 @@ state.watch((before, after) => {
 const QUIET = /^(connect$|options|partial|othertab|inflight|error|blocked)/;
 
 setInterval(async () => {
-  if (document.hidden || isBusy || !QUIET.test(shown())) return;
+  if (document.hidden || busy || !QUIET.test(shown())) return;
   const before = JSON.stringify(state.current().details);
   const link = await state.refresh().catch(() => null);
-  if (!link || isBusy || !QUIET.test(shown())) return;
+  if (!link || busy || !QUIET.test(shown())) return;
   if (link.status !== 'pending') return decide();
   if (!/^(options|partial)/.test(shown())) return;
   if (JSON.stringify(link.details) !== before) check();
@@ -724,16 +730,16 @@ addEventListener('storage', ({ key }) => {
 function resume() {
   const { hash, calls, allowing, asked } = state.remembered();
   const isPayment = hash || calls || (!allowing && asked && asked.kind !== 'allow');
-  if (isBusy || !state.isPending() || !(wallet || isPayment)) return false;
-  isBusy = true;
+  if (busy || !state.isPending() || !(wallet || isPayment)) return false;
+  const own = (busy = {});
   stages = [isPayment ? 'pay' : 'allow', 'confirm'];
   const follow = () => {
     if (hash || (calls && !wallet)) return followHash(hash);
     if (calls) return followBundle(calls);
     return allowing ? followAllowing(allowing) : followUnknown(asked);
   };
-  const going = follow().finally(() => (isBusy = false));
-  going.then((next) => next?.()).catch((error) => failed(error, wallet ? check : choose));
+  const going = follow().finally(() => free(own));
+  going.then((next) => next?.()).catch((error) => failed(error, goOn));
   return true;
 }
 
@@ -745,7 +751,7 @@ function begin() {
     const known = before.wallet && found.find((one) => one.id === before.wallet);
     if (known && !isAsked && !wallet) {
       isAsked = true;
-      if (await connect(known, true)) return void (isBusy || check());
+      if (await connect(known, true)) return void (busy || check());
       if (wallet === known) wallet = null;
     }
     choose();
@@ -768,6 +774,6 @@ performance.mark('ready');
 if (state.current().status === 'completed') {
   for (const time of document.querySelectorAll('time')) time.textContent = date(time.dateTime);
 } else {
-  countDown(state.current().expiresAt, () => isBusy || state.isPending() || location.reload());
+  countDown(state.current().expiresAt, () => busy || state.isPending() || location.reload());
   begin();
 }
