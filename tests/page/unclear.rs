@@ -725,6 +725,33 @@ pub async fn locked(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
+/// A stranger notes one attempt after the other: who goes on all the same comes to pay, unless the chain shows a payment.
+pub async fn flood(stage: &mut Stage) -> Told {
+    let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
+    stage.origin = Some(proxy.address.clone());
+    for (amount, is_seen) in [("0.052", false), ("0.057", true)] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = coin_link(stage, amount).await;
+        offered(stage, &token).await?;
+        attempted(stage, &token, 1).await;
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("inflight").await?;
+        attempted(stage, &token, 2).await;
+        stage.press("Go on all the same").await?;
+        stage.until("options").await?;
+        attempted(stage, &token, 3).await;
+        if is_seen {
+            proxy.lets(|_, text| text.replace(r#""isSeen":false"#, r#""isSeen":true"#));
+            stage.until("inflight").await?;
+            continue;
+        }
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("success").await?;
+        holds(stage.wallet.count(SEND) == 1, "the wallet was asked more than once")?;
+    }
+    Ok(())
+}
+
 /// Two clicks at once are one, and the page stays with the account that was asked.
 pub async fn two_clicks(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.055").await;

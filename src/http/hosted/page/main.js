@@ -23,6 +23,8 @@ const ALLOWANCE_PAUSE_MS = 1000;
 const STILL_MS = 15_000;
 /** How long a payment that may have been sent is waited for. */
 const UNSEEN_MS = 600_000;
+/** How long a payer who goes on is asked no more about attempts of others. */
+const CALM_MS = 60_000;
 const FORGO_MS = 2000;
 /** How far ahead the end of what is seen on the chain lies at most: it counts anew with each look. */
 const SEEN_MS = 125_000;
@@ -36,7 +38,7 @@ let account = null;
 let busy = null;
 let isLate = false;
 /** What the payer was told to be in flight, and goes on all the same. */
-let consent = { until: 0, isSeen: false };
+let consent = { until: 0, isSeen: false, at: 0 };
 /** Steps of the payment that is being made, as the list beside it shows them. */
 let stages = [];
 /** What paying would take, as it was found when the wallet was checked. */
@@ -183,16 +185,20 @@ function blocked(reason) {
   show('blocked', note('bad', t(kind), t(`${kind}More`, { wallet: short(account) })), button(t('another'), forget, true));
 }
 
-/** Whether something is in flight that the payer was not told of before. */
+/**
+ * Whether something is in flight that the payer was not told of before. A payer who goes on is left alone for a while with
+ * further attempts, which cost a stranger nothing; not with what the chain shows.
+ */
 function isNews(inFlight) {
   if (!inFlight) return false;
+  if (inFlight.isSeen && !consent.isSeen) return true;
   const known = inFlight.isSeen ? Math.max(consent.until, state.now() + SEEN_MS) : consent.until;
-  return (inFlight.isSeen && !consent.isSeen) || Date.parse(inFlight.until) > known;
+  return state.now() - consent.at > CALM_MS && Date.parse(inFlight.until) > known;
 }
 
 /** Remembers that the payer goes on although this is in flight. */
 function accept(inFlight) {
-  if (inFlight) consent = { until: Math.max(consent.until, Date.parse(inFlight.until)), isSeen: inFlight.isSeen };
+  if (inFlight) consent = { until: Math.max(consent.until, Date.parse(inFlight.until)), isSeen: inFlight.isSeen, at: state.now() };
 }
 
 /** Another visitor may be paying; after a while that is not believed any more. */
