@@ -108,6 +108,7 @@ scenarios![
     unclear::another_network,
     unclear::odd_receipt,
     unclear::locked,
+    unclear::another_account,
     unclear::flood,
     unclear::two_clicks,
 ];

@@ -725,6 +725,36 @@ pub async fn locked(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
+/// Another account of the wallet carries the payment, whose count of transactions is lower.
+pub async fn another_account(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.051").await;
+    offered(stage, &token).await?;
+    let other = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
+    let carrier = stage.accounts[7].clone();
+    let count = async |account: &str| {
+        let count = stage
+            .dev
+            .ask_node("eth_getTransactionCount", json!([account, "latest"]));
+        let count = count.await;
+        u64::from_str_radix(count.as_str().unwrap_or_default().trim_start_matches("0x"), 16).expect("a count")
+    };
+    while count(&stage.wallet.account).await <= count(&carrier).await {
+        stage.send(&other).await;
+    }
+    stage.wallet.carrier = Some(carrier);
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    stage.press("Pay 0.051").await?;
+    let waited = async {
+        stage.until("sign-confirm").await?;
+        // Longer than the page waits for what took the turn of a transaction.
+        stays(stage, "sign-confirm", Duration::from_secs(9)).await
+    };
+    let waited = waited.await;
+    with_blocks(stage).await;
+    waited?;
+    stage.until("success").await
+}
+
 /// A stranger notes one attempt after the other: who goes on all the same comes to pay, unless the chain shows a payment.
 pub async fn flood(stage: &mut Stage) -> Told {
     let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;

@@ -38,6 +38,12 @@ pub struct Wallet {
     pub silent: Option<&'static str>,
     /// After this question it goes to another network.
     pub leaves_after: Option<&'static str>,
+    /// Another account that sends what it is asked for.
+    pub carrier: Option<String>,
+    /// What it shows of every transaction, instead of what its node knows.
+    pub shown: Option<Value>,
+    /// What it says of all calls that are made together. Errors: the code.
+    pub calls_status: Option<Result<Value, i64>>,
     /// Every method that was asked.
     pub asked: Vec<String>,
     /// Hash of the last transaction.
@@ -57,6 +63,9 @@ impl Wallet {
             failure: None,
             silent: None,
             leaves_after: None,
+            carrier: None,
+            shown: None,
+            calls_status: None,
             asked: Vec::new(),
             sent: None,
             bundles: HashMap::new(),
@@ -120,7 +129,11 @@ impl Wallet {
             "eth_getTransactionCount" if self.chain != CHAIN => Ok(json!("0x1f4")),
             "eth_sendTransaction" => {
                 assert_eq!(params[0]["chainId"], CHAIN, "asked for another network");
-                let hash = dev.ask_node(method, params.clone()).await;
+                let mut params = params.clone();
+                if let Some(carrier) = &self.carrier {
+                    params[0]["from"] = json!(carrier);
+                }
+                let hash = dev.ask_node(method, params).await;
                 match hash.is_string() {
                     true => {
                         self.sent = Some(hash.clone());

@@ -507,7 +507,7 @@ async function followHash(hash) {
   const wait = { isOver: false, isMined: !wallet };
   const truth = settled(wait);
   const { asked } = state.remembered();
-  const watched = { turn: asked?.nonce ?? null, isOver: () => wait.isOver, slow: () => say(t('slow')) };
+  const watched = { turn: asked?.turn ?? null, isOver: () => wait.isOver, slow: () => say(t('slow')) };
   const asker = { from: asked?.from ?? account, network: state.current().network };
   const told = wallet ? sign.outcome(wallet, hash, asker, watched) : truth;
   try {

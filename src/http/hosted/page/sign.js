@@ -182,7 +182,8 @@ export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wal
  * What became of a transaction: `'done'`, `'reverted'`, or `'replaced'` when another one of the same account took its
  * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more. A node
  * forgets what was replaced, so `turn` is what it had when it was sent. `from` is the account that was asked, whichever is
- * chosen now, and a receipt that does not say how the transaction ended is none.
+ * chosen now; where a node shows that another one sent it, the turns of that one count. A receipt that does not say how the
+ * transaction ended is none.
  */
 export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
@@ -196,9 +197,11 @@ export async function outcome(wallet, hash, { from, network }, { turn = null, is
     for (let wait = 400; !isOver(); wait = Math.min(wait + 150, 4000)) {
       const ended = await receipt();
       if (ended) return ended;
-      const own = numberOf((await quietly('eth_getTransactionByHash', [hash]))?.nonce) ?? turn;
-      const used = own === null ? null : await countOf(wallet, from, network, 'latest');
-      if (used !== null && used > own) {
+      const sent = await quietly('eth_getTransactionByHash', [hash]);
+      const nonce = numberOf(sent?.nonce);
+      if (nonce !== null) [turn, from] = [nonce, sent.from ?? from];
+      const used = turn === null ? null : await countOf(wallet, from, network, 'latest');
+      if (used !== null && used > turn) {
         await pause(REPLACED_GRACE_MS);
         return (await receipt()) ?? 'replaced';
       }
