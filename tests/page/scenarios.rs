@@ -108,6 +108,10 @@ scenarios![
     unclear::another_network,
     unclear::odd_receipt,
     unclear::locked,
+    unclear::hash_of_nothing,
+    unclear::calls_of_nothing,
+    unclear::locked_after_sending,
+    unclear::mined_for_something_else,
     unclear::another_account,
     unclear::flood,
     unclear::two_clicks,
@@ -304,7 +308,7 @@ async fn reloaded(stage: &mut Stage) -> Told {
 }
 
 /// Sends another transaction in the turn of the last one, at a higher price.
-async fn replaced(stage: &Stage, change: Value) {
+pub async fn replaced(stage: &Stage, change: Value) {
     let hash = stage.wallet.sent.clone().expect("a transaction");
     let sent = stage.dev.ask_node("eth_getTransactionByHash", json!([hash])).await;
     let call = json!({

@@ -2,7 +2,7 @@
 
 use crate::{
     proxy::Proxy,
-    scenarios::{Told, amounts, holds, with_blocks},
+    scenarios::{Told, amounts, holds, replaced, with_blocks},
     stage::Stage,
     wallet::{CHAIN, Failure, Wallet},
 };
@@ -723,6 +723,125 @@ pub async fn locked(stage: &mut Stage) -> Told {
     given_up(stage).await?;
     stage.press("Pay 0.046").await?;
     stage.until("success").await
+}
+
+/// Waits half of the time for which a payment is waited for, loads the page again, and waits the other half.
+async fn forlorn(stage: &mut Stage) -> Told {
+    stage.until("sign-confirm").await?;
+    stage.wait_for(UNSEEN_S / 2).await;
+    stage.browser.post("refresh", &json!({})).await;
+    stage.until("sign-confirm").await?;
+    stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
+    holds(offers(stage).await == 0, "it can be paid a second time at once")?;
+    stage.wait_for(UNSEEN_S / 2 + 1).await;
+    stage.until("unknown-risk").await
+}
+
+/// The wallet tells a hash that no node knows, and is locked or not. Who goes on is told the risk; once a node shows it, it
+/// is waited for.
+pub async fn hash_of_nothing(stage: &mut Stage) -> Told {
+    let hash = format!("0x{}", "ab".repeat(32));
+    for (amount, is_locked) in [("0.047", false), ("0.056", true)] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = coin_link(stage, amount).await;
+        offered(stage, &token).await?;
+        fails(stage, SEND, false, Ok(json!(hash)));
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("sign-confirm").await?;
+        stage.wallet.is_connected = !is_locked;
+        forlorn(stage).await?;
+        accept(stage).await?;
+        if is_locked {
+            stage.until("connect").await?;
+            stage.press("Own Wallet").await?;
+        }
+        stage.until("options").await?;
+        stage.wallet.shown = Some(json!({ "hash": hash, "from": stage.wallet.account, "nonce": "0xfffff" }));
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("sign-confirm").await?;
+        stays(stage, "sign-confirm", Duration::from_secs(2)).await?;
+        holds(stage.wallet.count(SEND) == 1, "the wallet was asked again")?;
+        stage.settle(&token).await;
+        stage.until("success").await?;
+    }
+    Ok(())
+}
+
+/// The wallet tells the ID of calls of which it knows nothing afterwards, or nothing more.
+pub async fn calls_of_nothing(stage: &mut Stage) -> Told {
+    let answers = [Err(5730), Err(-32601), Ok(Value::Null), Ok(json!({ "status": 100 }))];
+    for (amount, answer) in ["3.51", "3.52", "3.53", "3.54"].into_iter().zip(answers) {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        stage.wallet.atomic = Some("supported");
+        let token = stage.link(amounts(&[amount])).await;
+        stage.connect(&token, "options").await?;
+        fails(stage, BUNDLE, false, Ok(json!({ "id": "0x1" })));
+        let told = |error: String| format!("{answer:?}: {error}");
+        stage.wallet.calls_status = Some(answer.clone());
+        stage.press(&format!("Pay {amount}")).await?;
+        if answer.is_ok() {
+            forlorn(stage).await.map_err(told)?;
+        } else {
+            stage.until("unknown").await.map_err(told)?;
+            holds(offers(stage).await == 0, "it can be paid a second time at once").map_err(told)?;
+            stage.wait_for(UNSEEN_S).await;
+            stage.until("unknown-risk").await.map_err(told)?;
+        }
+        accept(stage).await.map_err(told)?;
+        stage.until("options").await.map_err(told)?;
+        stage.wallet.calls_status = None;
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("success").await.map_err(told)?;
+    }
+    Ok(())
+}
+
+/// The wallet is locked when the page is loaded again, and its owner cancels the payment there.
+pub async fn locked_after_sending(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.048").await;
+    offered(stage, &token).await?;
+    stage.dev.ask_node("evm_setAutomine", json!([false])).await;
+    stage.press("Pay 0.048").await?;
+    let sent = stage.until("sign-confirm").await;
+    stage.wallet.is_connected = false;
+    stage.browser.post("refresh", &json!({})).await;
+    if sent.is_ok() {
+        let nothing = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
+        replaced(stage, nothing).await;
+    }
+    with_blocks(stage).await;
+    sent?;
+    stage.until("sign-confirm").await?;
+    let begun = Instant::now();
+    while stage.press("Connect your wallet").await.is_err() {
+        stage.turn().await;
+        holds(begun.elapsed() < PATIENCE, stage.text().await)?;
+    }
+    stage.until("error-replaced").await
+}
+
+/// The wallet tells the hash of a transaction that was mined and pays something else, as on another network.
+pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
+    let token = coin_link(stage, "0.049").await;
+    offered(stage, &token).await?;
+    let other = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
+    let hash = stage.send(&other).await;
+    fails(stage, SEND, false, Ok(hash));
+    stage.press("Pay 0.049").await?;
+    stage.until("sign-confirm").await?;
+    stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
+    holds(offers(stage).await == 0, "it can be paid a second time at once")?;
+    stage.wait_for(61).await;
+    stage.look = "-unmatched";
+    stage.until("unknown-risk").await?;
+    stage.look = "";
+    let text = stage.text().await;
+    holds(text.contains("no payment was found in it"), text)?;
+    accept(stage).await?;
+    stage.until("options").await?;
+    stage.press("Pay 0.049").await?;
+    stage.until("success").await?;
+    holds(stage.wallet.count(SEND) == 2, "not two transactions")
 }
 
 /// Another account of the wallet carries the payment, whose count of transactions is lower.

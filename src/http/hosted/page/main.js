@@ -21,8 +21,9 @@ const ALLOWANCE_TRIES = 5;
 const ALLOWANCE_PAUSE_MS = 1000;
 /** How long the count of transactions of a wallet has to stand still until another try is offered. */
 const STILL_MS = 15_000;
-/** How long a payment that may have been sent is waited for. */
+/** How long a payment that may have been sent is waited for, and one that is mined and that the service does not see. */
 const UNSEEN_MS = 600_000;
+const UNMATCHED_MS = 60_000;
 /** How long a payer who goes on is asked no more about attempts of others. */
 const CALM_MS = 60_000;
 const FORGO_MS = 2000;
@@ -339,7 +340,7 @@ function stage(now, title, text) {
     heading(title),
     quiet(text),
     el('ol', { class: 'stages' }, stages.map(entry)),
-    now === 'confirm' && hash && el('p', {}, t('transaction'), ' ', transaction(state.current(), hash)),
+    now === 'confirm' && [hash && el('p', {}, t('transaction'), ' ', transaction(state.current(), hash)), lookout()],
   );
   say(title);
 }
@@ -388,9 +389,12 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
 /** Takes up again the first attempt that was given up and was sent after all, as its wallet tells; whether there is one. */
 async function isRecalled(one) {
   for (const left of state.earlier()) {
-    const count = left.hash || left.calls ? Infinity : await sign.nextTurn(one, left.from, state.current().network);
+    const { network } = state.current();
+    const isBack = left.lost && (await sign.isShown(one, left.lost, { from: left.from, network }));
+    const hash = isBack ? left.lost : left.hash;
+    const count = hash || left.calls ? Infinity : await sign.nextTurn(one, left.from, network);
     if (count === null || (left.nonce === null && count !== Infinity) || count <= left.nonce) continue;
-    state.recall(left);
+    state.recall({ ...left, hash });
     return true;
   }
   return false;
@@ -480,7 +484,10 @@ async function allowed(total) {
   }
 }
 
-/** Asks the service until everything is paid, or, once the transaction is mined, until less is due; `null` when over. */
+/**
+ * Asks the service until everything is paid, or, once the transaction is mined, until less is due; `'unseen'` when it is to
+ * be waited for no longer, and `null` when over.
+ */
 async function settled(wait) {
   const arrived = () => state.current().details?.currencies.map((one) => one.paid).join();
   const before = arrived();
@@ -490,32 +497,60 @@ async function settled(wait) {
     // Of a link that was withdrawn meanwhile the service says that its money arrived, and not that it is completed.
     if (link?.isPaid) return link.status === 'completed' ? 'completed' : 'partly';
     if (link && wait.isMined && arrived() !== before) return 'partly';
+    if (link && !link.inFlight?.isSeen && isOverdue(wait)) return 'unseen';
   }
   return null;
 }
 
-async function ended(result, attempt) {
+/**
+ * Whether no node shows the transaction after a long time, also after a few looks at it, or the service sees no payment in it
+ * although it is mined.
+ */
+function isOverdue({ since, begun, isShown, minedAt }) {
+  const now = state.now();
+  if (minedAt) return now - minedAt >= UNMATCHED_MS;
+  return !isShown && now - since >= UNSEEN_MS && now - begun >= STILL_MS;
+}
+
+/** What to do next after a payment was followed to its end. */
+async function ended(result, attempt, wait) {
   if (result === 'completed') return done();
+  if (result === 'unseen') {
+    state.lose(attempt, Boolean(wait.minedAt));
+    throw new Trouble('unknown');
+  }
   await forgo(attempt);
   state.remember({ phase: null });
   if (state.current().status !== 'pending') return location.reload();
   return goOn;
 }
 
+/** Shows that a payment is on its way, until a wallet is there that tells of it. */
+async function onItsWay(wait) {
+  for (let drawn = null; !wait.isOver; await pause(300)) {
+    if (drawn !== wallets.length || wallet) stage('confirm', t('onItsWay'), t('mayClose'));
+    if (wallet) return;
+    drawn = wallets.length;
+  }
+}
+
+/** The account that was asked, and the network; a link that hides itself names that to a wallet alone. */
+const askerOf = (asked) => ({ from: asked?.from ?? account, network: state.current().network });
+
+const waitFor = (asked) => ({ isOver: false, isMined: !wallet, since: asked?.at, begun: state.now() });
+
 async function followHash(hash) {
-  stage('confirm', t('onItsWay'), t('mayClose'));
-  const wait = { isOver: false, isMined: !wallet };
-  const truth = settled(wait);
   const { asked } = state.remembered();
-  const watched = { turn: asked?.turn ?? null, isOver: () => wait.isOver, slow: () => say(t('slow')) };
-  const asker = { from: asked?.from ?? account, network: state.current().network };
-  const told = wallet ? sign.outcome(wallet, hash, asker, watched) : truth;
+  const wait = waitFor(asked);
+  const truth = settled(wait);
+  const watched = { turn: asked?.turn ?? null, isOver: () => wait.isOver, slow: () => say(t('slow')), shows: (isShown) => (wait.isShown = isShown) };
+  const told = onItsWay(wait).then(() => sign.outcome(wallet, hash, askerOf(asked), watched));
   try {
     const first = await Promise.race([truth, told]);
-    wait.isMined ||= first === 'done';
+    if (first === 'done') Object.assign(wait, { isMined: true, minedAt: state.now() });
     const isLost = ['replaced', 'reverted'].includes(first);
     const arrived = await (isLost ? Promise.race([truth, pause(first === 'replaced' ? REPLACED_MS : 0)]) : truth);
-    if (arrived) return ended(arrived, asked);
+    if (arrived) return await ended(arrived, asked, wait);
     // What took its turn may be the same payment at a higher price, which the service has not seen so far.
     if (first === 'replaced') state.amend(asked, { hash: null, phase: 'allowed' });
     else await forgo(asked);
@@ -526,26 +561,24 @@ async function followHash(hash) {
 }
 
 async function followBundle(id) {
-  stage('confirm', t('onItsWay'), t('mayClose'));
-  const wait = { isOver: false, isMined: false };
-  const truth = settled(wait);
   const { asked } = state.remembered();
+  const wait = waitFor(asked);
+  const truth = settled(wait);
+  onItsWay(wait);
   try {
     for (let ms = 400; ; ms = Math.min(ms + 100, 4000)) {
       const arrived = await Promise.race([truth, pause(ms)]);
-      if (arrived) return ended(arrived, asked);
-      const { state: now, hash } = await sign.bundleState(wallet, id).catch(() => ({ state: 'pending' }));
+      if (arrived) return await ended(arrived, asked, wait);
+      if (!wallet) continue;
+      const { state: now, hash } = await sign.bundleState(wallet, id);
       if (hash && !state.remembered().hash) {
         state.amend(asked, { hash });
         state.intend(hash, asked?.from ?? account);
       }
-      wait.isMined ||= now === 'done';
-      if (now === 'done') return ended(await truth, asked);
       if (now === 'pending') continue;
-      if (now === 'unknown') {
-        state.amend(asked, { calls: null, hash: null });
-        throw new Trouble('unknown');
-      }
+      if (now === 'done') Object.assign(wait, { isMined: true, minedAt: state.now() });
+      if (now === 'done') return await ended(await truth, asked, wait);
+      if (now === 'unknown') return await ended('unseen', asked, wait);
       await forgo(asked);
       throw now === 'failed' ? new Trouble('other', '400') : new Trouble('reverted');
     }
@@ -611,16 +644,16 @@ async function followUnknown(asked) {
     last = count ?? last;
     hasMoved ||= turn !== null && count > turn;
     if (hasMoved || turn === null || count === null) still = state.now();
-    const isLong = state.now() - since >= UNSEEN_MS;
+    const isLong = asked.isMined || state.now() - since >= UNSEEN_MS;
     const isStill = state.now() - (kind === 'allow' ? since : still) >= STILL_MS;
     const screen = link.inFlight?.isSeen ? 'unknown' : isStill ? 'unknown-unseen' : isLong ? 'unknown-risk' : 'unknown';
     draw(screen);
   }
 }
 
-function unclear(screen, { kind }, again) {
+function unclear(screen, { kind, isMined }, again) {
   const unseen = kind === 'allow' ? 'unseenAllow' : 'unseen';
-  const name = { unknown: 'unclear', 'unknown-unseen': unseen, 'unknown-risk': 'risk' }[screen];
+  const name = { unknown: 'unclear', 'unknown-unseen': unseen, 'unknown-risk': isMined ? 'unmatched' : 'risk' }[screen];
   const offer = screen === 'unknown' ? lookout() : kind === 'allow' ? button(t('retry'), again) : accepted(again);
   show(screen, screen === 'unknown' && waiting(), note('careful', t(name), t(`${name}More`)), offer);
   say(t(name));
@@ -740,7 +773,7 @@ function resume() {
   const own = (busy = {});
   stages = [isPayment ? 'pay' : 'allow', 'confirm'];
   const follow = () => {
-    if (hash || (calls && !wallet)) return followHash(hash);
+    if (hash) return followHash(hash);
     if (calls) return followBundle(calls);
     return allowing ? followAllowing(allowing) : followUnknown(asked);
   };

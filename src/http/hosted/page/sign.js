@@ -145,9 +145,18 @@ export async function bundle(wallet, from, network, steps) {
   return typeof sent === 'string' ? sent : sent?.id;
 }
 
+/** What a wallet says that does not know the calls, or tells of none. */
+const NO_CALLS = [5730, -32601];
+
 /** `{ state: 'pending' | 'done' | 'failed' | 'reverted' | 'unknown', hash }` of calls that were sent together. */
 export async function bundleState(wallet, id) {
-  const { status, receipts } = await ask(wallet, 'wallet_getCallsStatus', [id]);
+  let told;
+  try {
+    told = await ask(wallet, 'wallet_getCallsStatus', [id]);
+  } catch (error) {
+    return { state: layers(error).some(({ code }) => NO_CALLS.includes(code)) ? 'unknown' : 'pending' };
+  }
+  const { status, receipts } = told ?? {};
   const code = typeof status === 'number' ? status : status === 'CONFIRMED' ? 200 : 100;
   const state = code < 200 ? 'pending' : code < 300 ? 'done' : code === 400 ? 'failed' : code < 600 ? 'reverted' : 'unknown';
   return { state, hash: receipts?.at(-1)?.transactionHash };
@@ -183,9 +192,9 @@ export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wal
  * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more. A node
  * forgets what was replaced, so `turn` is what it had when it was sent. `from` is the account that was asked, whichever is
  * chosen now; where a node shows that another one sent it, the turns of that one count. A receipt that does not say how the
- * transaction ended is none.
+ * transaction ended is none. `shows` is told whether a node shows it.
  */
-export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {} } = {}) {
+export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {}, shows = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
   const receipt = async () => {
     const found = await quietly('eth_getTransactionReceipt', [hash]);
@@ -198,6 +207,7 @@ export async function outcome(wallet, hash, { from, network }, { turn = null, is
       const ended = await receipt();
       if (ended) return ended;
       const sent = await quietly('eth_getTransactionByHash', [hash]);
+      shows(Boolean(sent));
       const nonce = numberOf(sent?.nonce);
       if (nonce !== null) [turn, from] = [nonce, sent.from ?? from];
       const used = turn === null ? null : await countOf(wallet, from, network, 'latest');
@@ -211,4 +221,11 @@ export async function outcome(wallet, hash, { from, network }, { turn = null, is
   } finally {
     clearTimeout(slowly);
   }
+}
+
+/** Whether a node shows a transaction now that was not refused, and whose turn no other one took. */
+export async function isShown(wallet, hash, asker) {
+  let [isFound, looks] = [false, 0];
+  const end = await outcome(wallet, hash, asker, { isOver: () => looks++ > 0, shows: (isThere) => (isFound = isThere) });
+  return end === 'done' || (end === null && isFound);
 }

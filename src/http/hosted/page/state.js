@@ -81,7 +81,8 @@ let kept = null;
 /**
  * What is remembered: `{ wallet, account, phase, hash, calls, allowing, asked, earlier }`. What the wallet was asked for
  * stays in `asked` until it is known what became of it, with what it answered in `hash` or `calls`; the hash of a permission
- * is in `allowing`. Attempts that the payer gave up without knowing what became of them are in `earlier`.
+ * is in `allowing`. Attempts that the payer gave up without knowing what became of them are in `earlier`, with a hash that no
+ * node showed then in `lost`.
  */
 export function remembered() {
   try {
@@ -124,13 +125,22 @@ export const forget = (attempt) => remember({ earlier: without(attempt.id), ...(
 export const amend = (attempt, further) => isCurrent(attempt) && remember(further);
 
 /**
+ * Goes on as if the wallet had not told of an attempt: no node shows what it told (`lost` then), or the service sees no
+ * payment in what was mined. How long the payer waits counts from what the wallet answered.
+ */
+export function lose(attempt, isMined) {
+  const lost = isMined ? null : remembered().hash;
+  amend(attempt, { hash: null, calls: null, asked: { ...attempt, turn: null, since: attempt.at, lost, isMined } });
+}
+
+/**
  * Gives an attempt up, so that the payer can make another one. It may still be sent: the wallet counted `count` transactions
  * then, and one more tells of it. A permission pays nothing, and is forgotten.
  */
 export function giveUp(attempt, count) {
   if (!isCurrent(attempt)) return;
   const nonce = count === null ? attempt.nonce : Math.max(count, attempt.nonce ?? 0);
-  const left = { ...attempt, nonce, turn: attempt.turn === null ? null : nonce, since: null };
+  const left = { ...attempt, nonce, turn: attempt.turn === null ? null : nonce, since: null, isMined: false };
   remember({ ...NOTHING, earlier: attempt.kind === 'allow' ? earlier() : [...without(attempt.id), left] });
 }
 
@@ -148,8 +158,9 @@ export function answered(attempt, answer) {
     return allowing;
   }
   const sent = kind === 'both' ? { calls: answer } : { hash: answer };
-  if (asked && asked.id !== id) remember({ earlier: [...without(id), { ...attempt, ...sent }] });
-  else remember({ ...NOTHING, asked: attempt, ...sent, earlier: without(id), phase: 'sent' });
+  const told = { ...attempt, at: now() };
+  if (asked && asked.id !== id) remember({ earlier: [...without(id), { ...told, ...sent }] });
+  else remember({ ...NOTHING, asked: told, ...sent, earlier: without(id), phase: 'sent' });
   return answer;
 }
 
