@@ -114,6 +114,7 @@ scenarios![
     unclear::mined_for_something_else,
     unclear::another_account,
     unclear::flood,
+    unclear::paid_meanwhile,
     unclear::two_clicks,
 ];
 
@@ -330,7 +331,9 @@ async fn sped_up(stage: &mut Stage) -> Told {
     }
     with_blocks(stage).await;
     sent?;
-    stage.until("success").await
+    stage.until("success").await?;
+    let text = stage.text().await;
+    holds(!text.contains("was sent as well"), text)
 }
 
 async fn cancelled(stage: &mut Stage) -> Told {

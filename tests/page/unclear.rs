@@ -763,6 +763,8 @@ pub async fn hash_of_nothing(stage: &mut Stage) -> Told {
         holds(stage.wallet.count(SEND) == 1, "the wallet was asked again")?;
         stage.settle(&token).await;
         stage.until("success").await?;
+        let text = stage.text().await;
+        holds(text.contains("was sent as well") && text.contains("0xabab…abab"), text)?;
     }
     Ok(())
 }
@@ -897,6 +899,47 @@ pub async fn flood(stage: &mut Stage) -> Told {
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("success").await?;
         holds(stage.wallet.count(SEND) == 1, "the wallet was asked more than once")?;
+    }
+    Ok(())
+}
+
+/// The link is paid from elsewhere while the wallet asks its owner, who is told, and says no or approves all the same.
+pub async fn paid_meanwhile(stage: &mut Stage) -> Told {
+    for (amount, approves) in [("0.053", false), ("0.054", true)] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = coin_link(stage, amount).await;
+        offered(stage, &token).await?;
+        let step = stage.steps(&token).await[0].clone();
+        stage.wallet.silent = Some(SEND);
+        stage.press(&format!("Pay {amount}")).await?;
+        while stage.wallet.count(SEND) == 0 {
+            stage.turn().await;
+        }
+        let own = std::mem::replace(&mut stage.wallet.account, stage.accounts[7].clone());
+        stage.settle(&token).await;
+        stage.wallet.account = own;
+        let begun = Instant::now();
+        while !stage.text().await.contains("This is already paid") {
+            let screen = stage.turn().await;
+            holds(
+                begun.elapsed() < PATIENCE,
+                format!("{screen}: it is not said that it is paid"),
+            )?;
+        }
+        stage.judge("sign-pay-paid").await;
+        let answer = match approves {
+            true => format!("resolve({})", stage.send(&step).await),
+            false => "reject({ code: 4001 })".to_owned(),
+        };
+        stage
+            .js(&format!(
+                "for (const {{ resolve, reject }} of wallet.waiting.values()) {answer};"
+            ))
+            .await;
+        stage.look = if approves { "-twice" } else { "" };
+        stage.until("success").await?;
+        let text = stage.text().await;
+        holds(text.contains("was sent as well") == approves, text)?;
     }
     Ok(())
 }

@@ -351,10 +351,11 @@ function stage(now, title, text) {
  * there is news of an attempt that was given up before.
  */
 async function request(kind, { one, from, mine }, run, { left, isGood = sign.isHash } = {}) {
-  const { network } = state.current();
+  const { network, details } = state.current();
   const nonce = await sign.nextTurn(one, from, network);
   const isFirm = kind !== 'both' && (await sign.isPlain(one, from));
-  const asked = { id: state.newId(), kind, from, nonce, left, turn: isFirm ? nonce : null };
+  const isWhole = details.count === 1 || details.currencies.every(({ paid }) => paid === '0');
+  const asked = { id: state.newId(), kind, from, nonce, left, turn: isFirm ? nonce : null, isWhole };
   try {
     const until = kind === 'allow' ? null : await state.attempt(asked);
     if (until && isNews({ until })) throw new Trouble('warned');
@@ -370,12 +371,13 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   state.remember({ asked });
   let answer;
   try {
-    answer = await run();
+    answer = await untilAnswered(run, kind, mine);
   } catch (error) {
     const refusal = sign.refusalOf(error, kind === 'both');
     if (!refusal) throw new Trouble('unknown');
     await forgo(asked);
     mine();
+    if (state.current().isPaid) throw new Trouble('done');
     // Whether an earlier attempt was sent meanwhile. Of its refusal alone nothing is said then.
     throw refusal.kind !== 'notBundled' && (await isRecalled(one)) ? new Trouble('unknown') : refusal;
   }
@@ -384,6 +386,26 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   if (kind === 'pay') state.intend(answer, from);
   mine();
   return kept;
+}
+
+/** The answer of the wallet; when the link is paid from elsewhere meanwhile, the payer is told to say no. */
+async function untilAnswered(run, kind, mine) {
+  let isOpen = true;
+  const look = async () => {
+    for (let link = null; !link?.isPaid; mine()) {
+      await pause(LOOK_AGAIN_MS);
+      if (!isOpen) return;
+      link = await state.refresh().catch(() => null);
+    }
+    if (isOpen) stage(kind, t('sayNo'), t('sayNoMore'));
+  };
+  // A tab that lost its lock looks no longer.
+  look().catch(() => null);
+  try {
+    return await run();
+  } finally {
+    isOpen = false;
+  }
 }
 
 /** Takes up again the first attempt that was given up and was sent after all, as its wallet tells; whether there is one. */
@@ -682,8 +704,17 @@ function accepted(again) {
   return [el('label', { class: 'accept' }, box, t('accept')), on];
 }
 
-function done() {
+/** The own transaction, where another one paid the same, and a node shows the own one too. */
+async function surplus({ txHash }) {
+  const { asked, ...known } = state.remembered();
+  const hash = known.hash ?? asked?.lost;
+  if (!wallet || !hash || !txHash || !asked?.isWhole || hash.toLowerCase() === txHash.toLowerCase()) return null;
+  return (await sign.isShown(wallet, hash, askerOf(asked))) ? hash : null;
+}
+
+async function done() {
   const link = state.current();
+  const own = await surplus(link);
   state.remember(null);
   byId('expiry')?.remove();
   byId('elsewhere').hidden = true;
@@ -692,7 +723,7 @@ function done() {
     row(t('paidAt'), el('time', { datetime: link.completedAt }, date(link.completedAt))),
     link.txHash && row(t('transaction'), transaction(link, link.txHash)),
   ];
-  show('success', tick(), heading(t('complete')), quiet(t('completeMore')), el('dl', { class: 'rows' }, facts.filter(Boolean)), el('div', { class: 'stack' }, wayBack(link), receipt()));
+  show('success', tick(), heading(t('complete')), quiet(t('completeMore')), own && note('careful', t('twice'), t('twiceMore'), el('p', {}, transaction(link, own))), el('dl', { class: 'rows' }, facts.filter(Boolean)), el('div', { class: 'stack' }, wayBack(link), receipt()));
   document.title = `${t('complete')} · ${document.title}`;
   say(t('complete'));
 }
