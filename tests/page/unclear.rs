@@ -822,28 +822,45 @@ pub async fn locked_after_sending(stage: &mut Stage) -> Told {
     stage.until("error-replaced").await
 }
 
-/// The wallet tells the hash of a transaction that was mined and pays something else, as on another network.
+/// The wallet tells the hash of a transaction that was mined and pays something else, as on another network. A link that was
+/// withdrawn meanwhile is not paid again.
 pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
-    let token = coin_link(stage, "0.049").await;
-    offered(stage, &token).await?;
-    let other = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
-    let hash = stage.send(&other).await;
-    fails(stage, SEND, false, Ok(hash));
-    stage.press("Pay 0.049").await?;
-    stage.until("sign-confirm").await?;
-    stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
-    holds(offers(stage).await == 0, "it can be paid a second time at once")?;
-    stage.wait_for(61).await;
-    stage.look = "-unmatched";
-    stage.until("unknown-risk").await?;
-    stage.look = "";
-    let text = stage.text().await;
-    holds(text.contains("no payment was found in it"), text)?;
-    accept(stage).await?;
-    stage.until("options").await?;
-    stage.press("Pay 0.049").await?;
-    stage.until("success").await?;
-    holds(stage.wallet.count(SEND) == 2, "not two transactions")
+    for (amount, is_withdrawn) in [("0.049", true), ("0.058", false)] {
+        stage.wallet = Wallet::new(&stage.accounts[2]);
+        let token = coin_link(stage, amount).await;
+        offered(stage, &token).await?;
+        let other = json!({ "to": stage.wallet.account, "data": "0x", "value": "0x0" });
+        let hash = stage.send(&other).await;
+        fails(stage, SEND, false, Ok(hash));
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("sign-confirm").await?;
+        stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
+        holds(offers(stage).await == 0, "it can be paid a second time at once")?;
+        if is_withdrawn {
+            let path = format!("/v2/secure-payments/{token}/withdraw");
+            stage.dev.call(&path, Some(&json!({}))).await;
+        }
+        stage.wait_for(61).await;
+        if is_withdrawn {
+            let begun = Instant::now();
+            while !stage.text().await.contains("Do not pay again") {
+                let screen = stage.turn().await;
+                holds(begun.elapsed() < PATIENCE, format!("{screen}: {}", stage.text().await))?;
+            }
+            continue;
+        }
+        stage.look = "-unmatched";
+        stage.until("unknown-risk").await?;
+        stage.look = "";
+        let text = stage.text().await;
+        holds(text.contains("no payment was found in it"), text)?;
+        accept(stage).await?;
+        stage.until("options").await?;
+        stage.press(&format!("Pay {amount}")).await?;
+        stage.until("success").await?;
+        holds(stage.wallet.count(SEND) == 2, "not two transactions")?;
+    }
+    Ok(())
 }
 
 /// Another account of the wallet carries the payment, whose count of transactions is lower.

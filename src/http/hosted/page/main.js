@@ -538,6 +538,8 @@ function isOverdue({ since, begun, isShown, minedAt }) {
 async function ended(result, attempt, wait) {
   if (result === 'completed') return done();
   if (result === 'unseen') {
+    // Of a link that is over the service tells no more what the chain shows. Its page says that a payment may still arrive.
+    if (state.current().status !== 'pending') return location.reload();
     state.lose(attempt, Boolean(wait.minedAt));
     throw new Trouble('unknown');
   }

@@ -223,9 +223,10 @@ export async function outcome(wallet, hash, { from, network }, { turn = null, is
   }
 }
 
-/** Whether a node shows a transaction now that was not refused, and whose turn no other one took. */
+/** Whether a node soon shows a transaction that was not refused, and whose turn no other one took. */
 export async function isShown(wallet, hash, asker) {
   let [isFound, looks] = [false, 0];
-  const end = await outcome(wallet, hash, asker, { isOver: () => looks++ > 0, shows: (isThere) => (isFound = isThere) });
+  const told = outcome(wallet, hash, asker, { isOver: () => looks++ > 0, shows: (isThere) => (isFound = isThere) });
+  const end = await Promise.race([told, pause(COUNT_MS).then(() => null)]);
   return end === 'done' || (end === null && isFound);
 }
