@@ -1,6 +1,6 @@
 //! How often a credential may call.
 
-use crate::support::{Answer, TestApp, app::PAGE, session::sign_in, wallet::TestWallet};
+use crate::support::{Answer, TestApp, app::PAGE, lines::Lines, session::sign_in, wallet::TestWallet};
 use prs::{
     domain::{ids::PlatformId, quota::Tier},
     flows,
@@ -122,42 +122,29 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
 }
 
 #[tokio::test]
-async fn an_address_that_goes_on_guessing_costs_no_lookup_and_keys_that_were_good_go_on() {
+async fn no_good_credential_is_refused_for_what_others_guess_from_its_address() {
     let app = limited().await;
+    // Another instance made it, and it was never shown to this one.
     let elsewhere = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
-    let fresh = elsewhere.key.reveal().to_owned();
     prs::store::keys::insert(app.ctx.db.writer(), &elsewhere.row)
         .await
         .unwrap();
-    assert_eq!(list(&app, &app.key).await.status, 200);
     // Ten are 401, and sixty more, a whole minute's quota, block the address.
     for guess in 0..70 {
         list(&app, &format!("sk_guess{guess}")).await;
     }
-    let refused = list(&app, &fresh).await;
+    let refused = list(&app, "sk_guess").await;
     refused.expect(429);
-    assert_eq!(
-        number(&refused, "retry-after"),
-        300,
-        "it was not looked up, so nobody knows it"
-    );
-    assert_eq!(list(&app, &app.key).await.status, 200, "it was good before");
-    let (_, issued) = tenant(&app, None).await;
-    assert_eq!(list(&app, &issued).await.status, 200, "this instance issued it");
+    assert_eq!(number(&refused, "retry-after"), 300);
+    assert_eq!(list(&app, elsewhere.key.reveal()).await.status, 200);
+    assert_eq!(list(&app, &app.key).await.status, 200);
     let session = sign_in(&app, &TestWallet::new(7)).await;
     let signed_in = app
         .get("/v1/api-keys")
         .header("cookie", &format!("session_token={session}"));
-    assert_eq!(signed_in.send().await.status, 200, "who signs in here is known here");
-    let address = app.listen().await;
-    let elsewhere = reqwest::Client::builder().no_proxy().build().unwrap();
-    let elsewhere = elsewhere.get(format!("http://{address}/v2/currencies"));
-    assert_eq!(
-        elsewhere.header("x-api-key", &fresh).send().await.unwrap().status(),
-        200
-    );
-    app.advance_ms(300_000);
-    assert_eq!(list(&app, &fresh).await.status, 200);
+    assert_eq!(signed_in.send().await.status, 200);
+    let beside = app.get("/v2/currencies").with_key().header("x-client-id", "cli_guess");
+    assert_eq!(beside.send().await.status, 429, "a guess beside a good key is a guess");
 }
 
 #[tokio::test]
@@ -368,6 +355,53 @@ async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
         429,
         "the nearest entry counts"
     );
+}
+
+#[tokio::test]
+async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
+    let mut settings = crate::support::app::settings();
+    settings.rate_limits.factor_outside_production = 1;
+    settings.rate_limits.trusted_proxies = vec!["127.0.0.0/8".to_owned()];
+    let app = TestApp::limited(settings, None).await;
+    let address = app.listen().await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let guess = |forwarded: String| {
+        let call = client.get(format!("http://{address}/v2/currencies"));
+        let call = call.header("x-api-key", "sk_guess").header("x-forwarded-for", forwarded);
+        async move { call.send().await.unwrap().status().as_u16() }
+    };
+    for (number, (written, again)) in [
+        ("203.0.113.{n}:5678", "203.0.113.{n}:9012"),
+        ("[2001:db8:{n}::1]:443", "[2001:db8:{n}::1]:444"),
+        ("[2001:db8:{n}::1]", "2001:db8:{n}::2"),
+        ("\"203.0.113.{n}\"", "\"203.0.113.{n}:80\""),
+        ("198.51.100.1, 203.0.113.{n}:80", "203.0.113.{n}"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let of = |text: &str, caller: usize| text.replace("{n}", &(10 + 2 * number + caller).to_string());
+        for _ in 0..10 {
+            assert_eq!(guess(of(written, 0)).await, 401, "{written}");
+        }
+        assert_eq!(guess(of(again, 0)).await, 429, "{again}: the same caller");
+        assert_eq!(guess(of(written, 1)).await, 401, "{written}: another one");
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_once_that_the_header_of_a_proxy_that_nobody_named_is_passed_over() {
+    let (lines, _listening) = Lines::listen();
+    let app = limited().await;
+    let address = app.listen().await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for _ in 0..3 {
+        let call = client.get(format!("http://{address}/health/live"));
+        call.header("x-forwarded-for", "203.0.113.7").send().await.unwrap();
+    }
+    let text = lines.text();
+    assert_eq!(text.matches("x-forwarded-for was passed over").count(), 1, "{text}");
+    assert!(text.contains("rate_limits.trusted_proxies"), "{text}");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a credential that was good is looked up whoever else calls from its address.
+/// How long a credential that was good is looked up at once, also while its address is blocked for guesses of others.
 pub const TRUSTED: Duration = Duration::from_secs(3_600);
 
 /// How often `lastUsedAt` is written at most. Source: rules S.10.
@@ -131,7 +131,7 @@ pub async fn key(ctx: &Ctx, key: &str) -> FlowResult<KnownKey> {
     })
 }
 
-/// Notes that this instance issued a credential, by its hash: it is looked up whoever else calls from its address.
+/// Notes that this instance issued a credential, by its hash: it is looked up at once, whatever is guessed there.
 pub(in crate::flows) fn note_issued(ctx: &Ctx, hash: &str) {
     let until = ctx.clock.steady() + TRUSTED;
     let mut issued = ctx.issued.lock().unwrap_or_else(PoisonError::into_inner);

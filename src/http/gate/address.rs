@@ -4,9 +4,14 @@ use crate::settings::RateLimitSettings;
 use ipnet::IpNet;
 use poem::{Addr, Endpoint, EndpointExt, Request, Response};
 use std::{
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The address of a call, as far as callers are told apart; it is in the request.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +20,8 @@ pub struct CallerAddress(pub Option<IpAddr>);
 /// Finds addresses.
 pub struct Addresses {
     trusted: Vec<IpNet>,
+    /// Whether the log says already that a header of a proxy that nobody named was passed over.
+    has_told: AtomicBool,
 }
 
 impl Addresses {
@@ -22,6 +29,7 @@ impl Addresses {
     pub fn new(settings: &RateLimitSettings) -> Arc<Self> {
         Arc::new(Self {
             trusted: settings.trusted_networks().unwrap_or_default(),
+            has_told: AtomicBool::new(false),
         })
     }
 
@@ -31,28 +39,52 @@ impl Addresses {
             return None;
         };
         let mut address = peer.ip();
+        if request.headers().contains_key(FORWARDED_FOR) && !self.trusts(address) {
+            self.tell_passed_over(address);
+        }
         let forwarded = request
             .headers()
-            .get_all("x-forwarded-for")
+            .get_all(FORWARDED_FOR)
             .iter()
             .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(str::trim);
+            .flat_map(|value| value.split(','));
         // The nearest proxy wrote the last entry; further ones count only as far as the chain is trusted.
         for said in forwarded.collect::<Vec<_>>().into_iter().rev() {
             if !self.trusts(address) {
                 break;
             }
-            let Ok(said) = said.parse() else { break };
+            let Some(said) = address_in(said) else { break };
             address = said;
         }
         Some(network_of(address))
+    }
+
+    /// Says once that a header was passed over: behind a proxy that the settings do not name, all callers are one.
+    fn tell_passed_over(&self, peer: IpAddr) {
+        if !self.has_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                %peer,
+                "x-forwarded-for was passed over, because rate_limits.trusted_proxies does not name the sender; if it is a \
+                 proxy, all of its callers share one quota until it is named there"
+            );
+        }
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.trusted.iter().any(|network| network.contains(&address))
     }
+}
+
+/// The address of an entry, in the forms that proxies write: in quotes, an IPv6 address in brackets, a port behind it.
+fn address_in(entry: &str) -> Option<IpAddr> {
+    let entry = entry.trim();
+    let unquoted = entry.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let entry = unquoted.unwrap_or(entry).trim();
+    let bare = || entry.parse().ok();
+    let bracketed = || entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || entry.parse().ok().map(|address: SocketAddr| address.ip());
+    bare().or_else(bracketed).or_else(with_port)
 }
 
 /// One customer owns a whole /64 of IPv6, so its addresses count as one.
@@ -76,4 +108,34 @@ where
         request.set_data(address);
         std::future::ready(Ok(request))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_in_every_form_that_proxies_write() {
+        for (entry, wanted) in [
+            ("203.0.113.7", Some("203.0.113.7")),
+            (" 203.0.113.7:5678 ", Some("203.0.113.7")),
+            ("\"203.0.113.7\"", Some("203.0.113.7")),
+            ("\"203.0.113.7:5678\"", Some("203.0.113.7")),
+            ("2001:db8::1", Some("2001:db8::1")),
+            ("[2001:db8::1]", Some("2001:db8::1")),
+            ("[2001:db8::1]:443", Some("2001:db8::1")),
+            ("\"[2001:db8::1]:443\"", Some("2001:db8::1")),
+            ("unknown", None),
+            ("_hidden", None),
+            ("", None),
+            ("\"", None),
+            ("[203.0.113.7]", None),
+            ("203.0.113.7:", None),
+            ("203.0.113.7:65536", None),
+            ("[2001:db8::1", None),
+        ] {
+            let wanted = wanted.map(|address| address.parse().unwrap());
+            assert_eq!(address_in(entry), wanted, "{entry}");
+        }
+    }
 }

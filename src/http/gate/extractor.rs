@@ -29,6 +29,7 @@ use crate::{
 use poem::{Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry::Registry};
 use std::{ops::Deref, sync::Arc};
+use tokio::sync::SemaphorePermit;
 
 /// What a public client ID reads where a secret is needed.
 const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public, and this operation is closed to it; a client ID without domains opens it";
@@ -134,19 +135,20 @@ impl<'a> Shown<'a> {
             if *scheme == self.scheme || *scheme == Scheme::Session {
                 continue;
             }
-            let found = match scheme.read(self.request) {
-                None => continue,
-                Some(Err(_)) => Err(unauthorized().into()),
-                Some(Ok(credential)) if self.is_guess(&credential) => Err(unauthorized().into()),
-                Some(Ok(credential)) => match scheme {
-                    Scheme::OrchestratorKey => self.identify.orchestrator_key(&credential).await.map(drop),
-                    Scheme::ApiKey => self.identify.api_key(&credential).await.map(drop),
-                    // Where it may be used from is asked only of the one that decides.
-                    Scheme::ClientId => self.identify.require_client_id(&credential).await,
-                    Scheme::SessionBearer | Scheme::Session => self.identify.session(&credential).await.map(drop),
-                },
+            let Some(read) = scheme.read(self.request) else {
+                continue;
             };
-            self.judge(found)?;
+            let Ok(credential) = read else {
+                return self.judge(Err(unauthorized().into()));
+            };
+            let _turn = self.turn(&credential).await?;
+            self.judge(match scheme {
+                Scheme::OrchestratorKey => self.identify.orchestrator_key(&credential).await.map(drop),
+                Scheme::ApiKey => self.identify.api_key(&credential).await.map(drop),
+                // Where it may be used from is asked only of the one that decides.
+                Scheme::ClientId => self.identify.require_client_id(&credential).await,
+                Scheme::SessionBearer | Scheme::Session => self.identify.session(&credential).await.map(drop),
+            })?;
         }
         Ok(())
     }
@@ -158,9 +160,12 @@ impl<'a> Shown<'a> {
         meter.admit(caller, tier, is_management)
     }
 
-    /// Whether the call comes from an address that guesses and shows what was never good: that costs no lookup.
-    fn is_guess(&self, credential: &str) -> bool {
-        self.meter.is_some_and(|meter| meter.is_guesser()) && !self.identify.was_good(credential)
+    /// The turn of a credential to be looked up. Errors: 429, when too much is guessed.
+    async fn turn(&self, credential: &str) -> Result<Option<SemaphorePermit<'a>>, Problem> {
+        match self.meter {
+            Some(meter) if meter.is_guesser() && !self.identify.was_good(credential) => meter.turn_of_guess().await,
+            _ => Ok(None),
+        }
     }
 
     /// Errors: an orchestrator key beside it, a page of another origin, or a client ID that is public, or that the operator lets manage no endpoints, where that counts (403).
@@ -199,9 +204,7 @@ impl<'a> Shown<'a> {
         let Ok(credential) = &self.credential else {
             return self.judge(Err(unauthorized().into()));
         };
-        if self.is_guess(credential) {
-            return self.judge(Err(unauthorized().into()));
-        }
+        let _turn = self.turn(credential).await?;
         let found = match self.scheme {
             Scheme::OrchestratorKey => identify.orchestrator_key(credential).await.map(Caller::Orchestrator),
             Scheme::ApiKey => identify.api_key(credential).await.map(Caller::Platform),

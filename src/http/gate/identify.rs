@@ -34,7 +34,7 @@ pub trait Identify: Send + Sync + 'static {
     /// The owner of an orchestrator key.
     async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller>;
 
-    /// Whether a credential was good not long ago: then it is looked up even for an address that guesses others.
+    /// Whether a credential was good not long ago: then it is looked up at once, also for an address that guesses others.
     fn was_good(&self, credential: &str) -> bool;
 
     /// How often the caller may call.

@@ -3,7 +3,8 @@
 //!
 //! A platform has a few quotas of one credential, however many it makes: its keys and sessions one count wherever they
 //! are used, its client IDs one count for each address, since strangers use those. An address that goes on to guess
-//! credentials is refused before anything is looked up, unless it shows one that was good before.
+//! credentials is blocked, but many callers may share it: what it shows is looked up all the same, a few at a time, so that
+//! guesses of others refuse no good credential and cost the database little. One that was good before does not wait.
 //!
 //! The items of calls that take several have counts of their own, by the same credentials and addresses: a call takes as
 //! many as it has items, or is refused whole.
@@ -53,12 +54,22 @@ use std::{
     },
     time::Duration,
 };
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 /// Counts that each memory holds at most; some 300 bytes each. Those that were not used for longest go first.
 const COUNTS_MAX: NonZeroUsize = NonZeroUsize::new(50_000).unwrap();
 
 /// A sixth of a minute's quota may come at once.
 const BURSTS_PER_MINUTE: u32 = 6;
+
+/// Credentials that are looked up at a time for addresses which are blocked for guessing.
+const GUESSES_LOOKED_UP: usize = 4;
+
+/// Longest wait of a credential for such a look. Only a flood of guesses takes so long.
+const LOOKUP_WAIT: Duration = Duration::from_secs(2);
 
 const WHOLE_MINUTE: Duration = Duration::from_mins(1);
 
@@ -237,6 +248,8 @@ pub struct RateLimits {
     hashes: RandomState,
     /// Whether any address was ever blocked for guessing.
     has_guessers: AtomicBool,
+    /// Turns of looking up what such addresses show.
+    lookups: Semaphore,
 }
 
 impl RateLimits {
@@ -258,6 +271,7 @@ impl RateLimits {
                 pages: counts(),
                 hashes: RandomState::new(),
                 has_guessers: AtomicBool::new(false),
+                lookups: Semaphore::new(GUESSES_LOOKED_UP),
             })
         })
     }
@@ -470,11 +484,12 @@ impl Meter {
         self.admit_address(Purpose::Unknown)
     }
 
-    /// Refuses an address that is blocked for guessing before anything is computed for it. Errors: 429.
-    pub(in crate::http) fn admit_unless_guesser(&self) -> Result<(), Problem> {
-        match self.is_guesser() {
-            true => self.admit_address(Purpose::Unknown),
-            false => Ok(()),
+    /// The turn of a credential to be looked up for an address that is blocked for guessing. Errors: 429, when more is guessed
+    /// than is looked up in time.
+    pub(super) async fn turn_of_guess(&self) -> Result<Option<SemaphorePermit<'_>>, Problem> {
+        match timeout(LOOKUP_WAIT, self.limits.lookups.acquire()).await {
+            Ok(turn) => Ok(turn.ok()),
+            Err(_) => Err(too_many(1)),
         }
     }
 

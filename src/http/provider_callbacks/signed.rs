@@ -49,15 +49,11 @@ fn read(ctx: &Ctx, request: &Request, bytes: &[u8]) -> Result<News, Problem> {
         body: bytes,
     };
     let signature = only(request, header::SIGNATURE);
-    let meter = request.data::<Arc<Meter>>();
-    if let Some(meter) = meter {
-        meter.admit_unless_guesser()?;
-    }
     let partner = ctx.partners.off_ramp.as_ref();
     let partner = partner.filter(|partner| partner.is_signed(&callback, signature));
     let Some(partner) = partner else {
         count("unsigned");
-        if let Some(meter) = meter {
+        if let Some(meter) = request.data::<Arc<Meter>>() {
             meter.admit_forged()?;
         }
         return Err(unauthorized().into());
