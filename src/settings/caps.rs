@@ -22,7 +22,8 @@ pub struct CapSettings {
     /// Client IDs of a platform that are not revoked. One more is a 409.
     #[schemars(range(min = 1, max = 100_000))]
     pub client_ids: u64,
-    /// Event streams of a platform that are open on one instance. One more is a 429; all platforms together may have 256.
+    /// Event streams of a platform that are open on one instance. One more is a 429; all platforms together may have 256, the
+    /// last 32 of which are for platforms that have none.
     #[schemars(range(min = 1, max = 256))]
     pub event_streams: u64,
     /// Deliveries that are due and wait for their turn. As long as there are so many, replays and tests are a 429; events

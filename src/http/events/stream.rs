@@ -6,11 +6,7 @@ use super::{
 };
 use crate::{
     ctx::Ctx,
-    domain::{
-        caller::PlatformCaller,
-        ids::EventId,
-        refusal::{Refusal, RefusalKind},
-    },
+    domain::{caller::PlatformCaller, ids::EventId},
     flows::{
         FlowResult,
         events::{EventRecord, follow::Follower},
@@ -32,11 +28,8 @@ use poem_openapi::{
 use std::{collections::VecDeque, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Streams of this process at a time: each of them asks the database four times a second.
-const STREAMS_MAX: u64 = 256;
-
-/// Who has streams open.
-static STREAMS: Places = Places::new();
+/// Who has streams open in this process: each of them asks the database four times a second.
+static STREAMS: Places = Places::new(256, "Too many streams are open; try again later");
 
 /// Pause between two looks of a stream.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
@@ -139,14 +132,7 @@ pub(super) async fn open(
     after: Option<EventId>,
     stop: CancellationToken,
 ) -> FlowResult<Messages> {
-    let place = STREAMS.take(&caller.platform, |own, all| {
-        ctx.caps.admit_event_streams(own)?;
-        if all > STREAMS_MAX {
-            let message = "Too many open streams; try again later";
-            return Err(Refusal::new(RefusalKind::TooMany, message));
-        }
-        Ok(())
-    })?;
+    let place = STREAMS.take(&caller.platform, |own| ctx.caps.admit_event_streams(own))?;
     let open = Open {
         follower: Follower::start(ctx, caller, kinds, after).await?,
         waiting: VecDeque::new(),

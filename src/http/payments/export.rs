@@ -43,9 +43,6 @@ words! {
 /// Exports of a platform at a time, on each instance.
 const EXPORTS_MAX: u64 = 2;
 
-/// Exports of all platforms at a time, on each instance: rendering them takes the time of other calls.
-const EXPORTS_OF_ALL_MAX: u64 = 16;
-
 /// When one of them may have ended.
 const RETRY_AFTER_S: u32 = 10;
 
@@ -56,8 +53,8 @@ const PIECE_BYTES: usize = 32 * 1024;
 /// whoever takes a little at a time is seen to take it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Who has exports open.
-static EXPORTS: Places = Places::new();
+/// Who has exports open on this instance: rendering them takes the time of other calls.
+static EXPORTS: Places = Places::new(16, "Too many exports are running; try again later");
 
 /// Names of cells, and where a payment has what stands in them.
 const CELLS: [(&str, &str); 32] = [
@@ -277,12 +274,11 @@ pub(super) async fn open(
         let message = "An export needs HTTP/1.1: an answer by HTTP/1.0 does not show whether it is complete";
         return Err(Refusal::invalid(message).into());
     }
-    let place = EXPORTS.take(&caller.platform, |own, all| {
-        let message = match (own, all) {
-            (..=EXPORTS_MAX, ..=EXPORTS_OF_ALL_MAX) => return Ok(()),
-            (..=EXPORTS_MAX, _) => "Too many exports are running; try again later".to_owned(),
-            _ => format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended"),
-        };
+    let place = EXPORTS.take(&caller.platform, |own| {
+        if own <= EXPORTS_MAX {
+            return Ok(());
+        }
+        let message = format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended");
         Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
     })?;
     // Without a server around it, in a test, nothing stops.
