@@ -42,6 +42,15 @@ pub(super) fn of_pages(name: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Checks an address in the setting `name` under which the service stands. Errors: like [`plain`]; it has a path, and pages
+/// and documents name each other by paths of their own.
+pub(super) fn of_host(name: &str, text: &str) -> anyhow::Result<()> {
+    if plain(name, text)?.path() != "/" {
+        bail!("{name}: must be an address of a host without a path, as https://api.example.com");
+    }
+    Ok(())
+}
+
 /// Whether an address leads to this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {

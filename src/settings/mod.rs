@@ -151,13 +151,13 @@ pub struct HttpSettings {
     pub metrics_listen: SocketAddr,
     /// Second address for the authentication service; absent, both share `http.listen`.
     pub auth_listen: Option<SocketAddr>,
-    /// Address that clients reach the service at; absent, `http://` and `http.listen`. Like the two below it has no user
-    /// name, no query and no fragment.
+    /// Address that clients reach the service at, a host without a path, because the pages of `/docs` stand there; absent,
+    /// `http://` and `http.listen`. Like the two below it has no user name, no query and no fragment.
     pub public_url: Option<String>,
     /// Address that clients reach the authentication service at; absent, `http.public_url`.
     pub auth_url: Option<String>,
     /// Address of the hosted payment page: a host, or `/pay` on it, and no other path, since the pages stand there. Absent,
-    /// `/pay` under `http.public_url`, which then has no path either. In production https, but on this machine.
+    /// `/pay` under `http.public_url`. In production https, but on this machine.
     pub pay_url: Option<String>,
     /// Origins of dashboard pages that may sign people in and call with their sessions, for example
     /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
@@ -554,10 +554,11 @@ impl Settings {
                 );
             }
         }
-        for (name, url) in [("public_url", &self.http.public_url), ("auth_url", &self.http.auth_url)] {
-            if let Some(url) = url {
-                addresses::plain(&format!("http.{name}"), url)?;
-            }
+        if let Some(url) = &self.http.public_url {
+            addresses::of_host("http.public_url", url)?;
+        }
+        if let Some(url) = &self.http.auth_url {
+            addresses::plain("http.auth_url", url)?;
         }
         addresses::of_pages("http.pay_url", &self.pay_url())?;
         if let Some(url) = self.http.pay_url.as_ref().filter(|_| self.http.production) {

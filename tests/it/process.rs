@@ -338,7 +338,12 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         (
             "HTTP__PUBLIC_URL",
             "https://example.com/requests",
-            "http.pay_url: must be an address of a host alone, or of /pay on it",
+            "http.public_url: must be an address of a host without a path",
+        ),
+        (
+            "HTTP__PUBLIC_URL",
+            "https://example.com/pay",
+            "http.public_url: must be an address of a host without a path",
         ),
         (
             "HTTP__PUBLIC_URL",
