@@ -9,6 +9,7 @@ use super::{
 };
 use alloy::primitives::{B256, Signature, eip191_hash_message, keccak256};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use zxcvbn::zxcvbn;
 
 /// How long a challenge can be answered. Source: interface §4.10; interface §8.
 pub const CHALLENGE_LIFETIME: TimeDelta = TimeDelta::minutes(5);
@@ -21,6 +22,9 @@ pub const WALLET_IDLE: TimeDelta = TimeDelta::minutes(15);
 
 /// How long the session of an e-mail account lasts. Source: rules P.1.6.
 pub const ACCOUNT_LIFETIME: TimeDelta = TimeDelta::days(30);
+
+/// How long such a session lasts without a call.
+pub const ACCOUNT_IDLE: TimeDelta = TimeDelta::days(7);
 
 /// How often the use of a session is noted at most.
 ///
@@ -175,7 +179,7 @@ impl Session {
     ) -> Self {
         let lifetime = match &person {
             Person::Wallet(_) => WALLET_IDLE.min(wallet_absolute),
-            Person::Account(_) => ACCOUNT_LIFETIME,
+            Person::Account(_) => ACCOUNT_IDLE,
         };
         Self {
             id,
@@ -188,11 +192,11 @@ impl Session {
         }
     }
 
-    /// Whether it still counts. A largest age that was lowered counts for sessions that began before, too.
+    /// Whether it still counts. Ages that were lowered count for sessions that began before, too.
     pub fn is_active(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> bool {
         let is_within = match &self.person {
             Person::Wallet(_) => now < self.created_at + wallet_absolute,
-            Person::Account(_) => true,
+            Person::Account(_) => now < self.last_used_at + ACCOUNT_IDLE,
         };
         is_within && now < self.expires_at
     }
@@ -201,7 +205,7 @@ impl Session {
     pub fn end_after_use(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.person {
             Person::Wallet(_) => (now + WALLET_IDLE).min(self.created_at + wallet_absolute),
-            Person::Account(_) => self.expires_at,
+            Person::Account(_) => (now + ACCOUNT_IDLE).min(self.created_at + ACCOUNT_LIFETIME),
         })
     }
 }
@@ -227,15 +231,22 @@ pub fn normal_email(email: &str) -> String {
     email.to_lowercase()
 }
 
-/// Checks the length of a new password, in characters. Errors: the sentence for the caller. Source: interface §8.
+/// Tries after which every one of the 10,000 most common passwords is found, by the count of the estimator: its rank and one.
+const COMMON_GUESSES: u64 = 10_001;
+
+/// Checks a new password: its length in characters, and that it is none of those that are tried first, which are the 10,000
+/// most common ones and what is as quickly guessed, such as one letter again and again. Errors: the sentence for the caller.
+/// Source: interface §8.
 pub fn check_password(password: &str) -> Result<(), String> {
-    if (PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
-        Ok(())
-    } else {
-        Err(format!(
+    if !(PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
+        return Err(format!(
             "must have {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters"
-        ))
+        ));
     }
+    if zxcvbn(password, &[]).guesses() <= COMMON_GUESSES {
+        return Err("must not be one of the most common passwords; several words that do not belong together are good".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -304,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn wallet_sessions_slide_up_to_their_absolute_end_and_account_sessions_do_not() {
+    fn sessions_slide_up_to_their_absolute_end() {
         let absolute = TimeDelta::seconds(1_000);
         let begin = |person| {
             Session::new(
@@ -324,15 +335,31 @@ mod tests {
         assert_eq!(wallet.end_after_use(absolute, at(60)), Some(at(960)));
         assert_eq!(wallet.end_after_use(absolute, at(101)), Some(at(1_000)));
         let account = begin(Person::Account(AccountId(String::new())));
-        assert_eq!(account.end_after_use(absolute, at(60)), Some(at(30 * 86_400)));
-        assert!(account.is_active(absolute, at(30 * 86_400 - 1)));
+        let day = 86_400;
+        assert!(account.is_active(absolute, at(7 * day - 1)));
+        assert!(!account.is_active(absolute, at(7 * day)));
+        assert_eq!(account.end_after_use(absolute, at(60)), Some(at(7 * day + 60)));
+        assert_eq!(account.end_after_use(absolute, at(25 * day)), Some(at(30 * day)));
+        // One that began under a version that let it idle for all of its thirty days.
+        let former = Session { expires_at: at(30 * day), ..account };
+        assert!(!former.is_active(absolute, at(7 * day)));
     }
 
     #[test]
     fn passwords_are_measured_in_characters() {
-        assert!(check_password(&"ü".repeat(7)).is_err());
-        assert!(check_password(&"ü".repeat(8)).is_ok());
-        assert!(check_password(&"ü".repeat(100)).is_ok());
-        assert!(check_password(&"ü".repeat(101)).is_err());
+        assert!(check_password("zürçêñö").is_err());
+        assert!(check_password("zürçêñöþ").is_ok());
+        assert!(check_password(&"zürç".repeat(25)).is_ok());
+        assert!(check_password(&"zürç".repeat(26)).is_err());
+    }
+
+    #[test]
+    fn passwords_that_are_tried_first_are_none() {
+        for common in ["password", "12345678", "Password", "PASSWORD", "princess", "11111111", "iloveyou", "aaaaaaaa", "abcdefgh"] {
+            assert!(check_password(common).is_err(), "{common}");
+        }
+        for good in ["correct horse", "battery staple", "another one", "kX2mV9cB"] {
+            assert!(check_password(good).is_ok(), "{good}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 use entities::{accounts, wallets};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait, sea_query::OnConflict};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait, sea_query::{Expr, OnConflict}};
 
 /// Binds a wallet to its platform; tells whether it was free. Inside a transaction a rival waits until that ends.
 pub async fn bind_wallet(
@@ -70,14 +70,38 @@ pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Ac
         .filter(accounts::Column::EmailHash.eq(sealed::lookup(conn, email)?))
         .one(conn)
         .await?;
-    let read = |row: accounts::Model| {
-        Ok(Account {
-            email: sealed::open(conn, &row.email, email_place(&row.platform_id, &row.id))?,
-            id: AccountId(row.id),
-            platform: PlatformId(row.platform_id),
-            password_hash: row.password_hash,
-            created_at: row.created_at,
-        })
-    };
-    row.map(read).transpose()
+    row.map(|row| from_row(conn, row)).transpose()
+}
+
+/// Finds an account of a platform.
+pub async fn find(
+    conn: &impl Sealing,
+    platform: &PlatformId,
+    id: &AccountId,
+) -> Result<Option<Account>, StoreError> {
+    let found = accounts::Entity::find()
+        .filter(accounts::Column::PlatformId.eq(platform.as_str()))
+        .filter(accounts::Column::Id.eq(id.as_str()));
+    let row = found.one(conn).await?;
+    row.map(|row| from_row(conn, row)).transpose()
+}
+
+fn from_row(conn: &impl Sealing, row: accounts::Model) -> Result<Account, StoreError> {
+    Ok(Account {
+        email: sealed::open(conn, &row.email, email_place(&row.platform_id, &row.id))?,
+        id: AccountId(row.id),
+        platform: PlatformId(row.platform_id),
+        password_hash: row.password_hash,
+        created_at: row.created_at,
+    })
+}
+
+/// Gives an account another password; tells whether it still had the one that was read.
+pub async fn change_password(conn: &impl ConnectionTrait, account: &Account, hash: &str) -> Result<bool, StoreError> {
+    let changed = accounts::Entity::update_many()
+        .col_expr(accounts::Column::PasswordHash, Expr::value(hash))
+        .filter(accounts::Column::PlatformId.eq(account.platform.as_str()))
+        .filter(accounts::Column::Id.eq(account.id.as_str()))
+        .filter(accounts::Column::PasswordHash.eq(account.password_hash.as_str()));
+    Ok(changed.exec(conn).await?.rows_affected == 1)
 }

@@ -8,7 +8,9 @@ use crate::domain::{
 };
 use chrono::{DateTime, Utc};
 use entities::sessions::{ActiveModel, Column, Entity, Model};
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, sea_query::Expr};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr,
+};
 
 fn from_row(row: Model) -> Result<Session, StoreError> {
     let person = match (row.wallet, row.account_id) {
@@ -65,6 +67,56 @@ pub async fn find(
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()));
     found.one(conn).await?.map(from_row).transpose()
+}
+
+/// The sessions of a person on a platform.
+fn of(platform: &PlatformId, person: &Person) -> Condition {
+    let whose = match person {
+        Person::Wallet(wallet) => Column::Wallet.eq(wallet.canonical()),
+        Person::Account(account) => Column::AccountId.eq(account.as_str()),
+    };
+    Condition::all()
+        .add(Column::PlatformId.eq(platform.as_str()))
+        .add(whose)
+}
+
+/// The newest sessions of a person, whatever their age.
+pub async fn list(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    person: &Person,
+    limit: u64,
+) -> Result<Vec<Session>, StoreError> {
+    let found = Entity::find()
+        .filter(of(platform, person))
+        .order_by_desc(Column::Id)
+        .limit(limit);
+    found.all(conn).await?.into_iter().map(from_row).collect()
+}
+
+/// Ends one session of a person; tells whether there was one.
+pub async fn delete(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    person: &Person,
+    id: &SessionId,
+) -> Result<bool, StoreError> {
+    let ended = Entity::delete_many()
+        .filter(of(platform, person))
+        .filter(Column::Id.eq(id.as_str()));
+    Ok(ended.exec(conn).await?.rows_affected == 1)
+}
+
+/// Ends the sessions of a person, but for one that is kept.
+pub async fn delete_of(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    person: &Person,
+    kept: Option<&SessionId>,
+) -> Result<(), StoreError> {
+    let others = of(platform, person).add_option(kept.map(|kept| Column::Id.ne(kept.as_str())));
+    Entity::delete_many().filter(others).exec(conn).await?;
+    Ok(())
 }
 
 /// Notes a use and its new end, unless the session is over by then; an older time than the noted one changes nothing.

@@ -16,7 +16,17 @@ use std::{
 pub const DOCUMENTS: [&str; 2] = ["v2", "auth"];
 
 /// Examples that no value can have succeed, the status that they show instead, and why.
-pub const REFUSED: [(&str, u16, &str); 4] = [
+pub const REFUSED: [(&str, u16, &str); 6] = [
+    (
+        "endSession",
+        404,
+        "the ids of sessions are drawn when somebody signs in, and no example knows one",
+    ),
+    (
+        "changePassword",
+        403,
+        "the person of the examples signs in with a wallet, and has no password",
+    ),
     (
         "addPayeeDestination",
         400,
@@ -40,7 +50,7 @@ pub const REFUSED: [(&str, u16, &str); 4] = [
 ];
 
 /// What ends something that other examples name.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 10] = [
     "updateRecurringPayment",
     "cancelRequest",
     "withdrawSecurePayment",
@@ -50,7 +60,11 @@ const ENDS: [&str; 9] = [
     "deactivateOwnDestination",
     "revokeApiKey",
     "deleteWebhook",
+    SIGNS_OUT,
 ];
+
+/// What ends the session of all other examples.
+const SIGNS_OUT: &str = "endSessions";
 
 /// An operation that never ends its answer.
 pub const STREAM: &str = "followEvents";
@@ -151,7 +165,7 @@ pub fn all() -> Vec<Example> {
     let known: BTreeSet<&str> = all.iter().map(|example| example.operation).collect();
     let named = REFUSED.iter().map(|(name, ..)| *name).chain(ENDS);
     named.for_each(|name| assert!(known.contains(name), "{name} is no operation"));
-    all.sort_by_key(|example| (example.is_end(), example.document, example.method != "GET"));
+    all.sort_by_key(|example| (example.operation == SIGNS_OUT, example.is_end(), example.document, example.method != "GET"));
     all
 }
 

@@ -2,10 +2,13 @@
 
 use crate::{
     sessions::{caller, token},
-    support::{Answer, TestApp},
+    support::{Answer, TestApp, session::sign_in, wallet::TestWallet},
 };
+use poem::http::Method;
 use prs::domain::caller::{Credential, Person};
 use serde_json::{Value, json};
+
+const DAY_MS: i64 = 86_400_000;
 
 fn body(email: &str, password: &str) -> Value {
     json!({ "email": email, "password": password })
@@ -49,10 +52,129 @@ async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
         let cookie = format!("session_token={first}");
         app.get("/v2/request").header("cookie", &cookie).send().await.status
     };
-    app.advance_ms(30 * 86_400_000 - 1);
-    assert_eq!(read().await, 200);
+    for _ in 0..4 {
+        app.advance_ms(7 * DAY_MS - 1);
+        assert_eq!(read().await, 200);
+    }
+    app.advance_ms(2 * DAY_MS + 3);
+    assert_eq!(read().await, 200, "a millisecond before the end");
     app.advance_ms(1);
     assert_eq!(read().await, 401);
+}
+
+#[tokio::test]
+async fn a_session_of_an_account_ends_after_seven_days_without_a_call() {
+    let app = TestApp::start().await;
+    let token = token(&register(&app, "ada@example.com", "correct horse").await);
+    let bearer = format!("Bearer {token}");
+    app.advance_ms(7 * DAY_MS);
+    let late = app.get("/v2/request").header("authorization", &bearer).send().await;
+    late.expect(401);
+}
+
+#[tokio::test]
+async fn the_most_common_passwords_are_refused() {
+    let app = TestApp::start().await;
+    for common in ["password", "12345678", "Princess", "iloveyou", "11111111"] {
+        let answer = register(&app, "ada@example.com", common).await;
+        answer.expect(400);
+        assert_eq!(answer.wrong_fields(), ["password"], "{common}");
+    }
+    let session = token(&register(&app, "ada@example.com", "correct horse").await);
+    let answer = change(&app, &session, "correct horse", "password").await;
+    answer.expect(400);
+    assert_eq!(answer.wrong_fields(), ["newPassword"]);
+}
+
+async fn change(app: &TestApp, session: &str, current: &str, new: &str) -> Answer {
+    let call = app
+        .post("/v1/auth/password")
+        .header("authorization", &format!("Bearer {session}"));
+    let body = json!({ "currentPassword": current, "newPassword": new });
+    call.json(&body).send().await
+}
+
+async fn sessions(app: &TestApp, session: &str) -> Answer {
+    let call = app.get("/v1/auth/sessions");
+    call.header("authorization", &format!("Bearer {session}")).send().await
+}
+
+async fn end(app: &TestApp, session: &str, path: &str) -> Answer {
+    let call = app.call(Method::DELETE, &format!("/v1/auth/sessions{path}"));
+    call.header("authorization", &format!("Bearer {session}")).send().await
+}
+
+#[tokio::test]
+async fn a_changed_password_counts_at_once_and_ends_every_other_session() {
+    let app = TestApp::start().await;
+    let first = token(&register(&app, "ada@example.com", "correct horse").await);
+    let other = token(&login(&app, "ada@example.com", "correct horse").await);
+    let bobs = token(&register(&app, "bob@example.com", "battery staple").await);
+    for (current, new, field) in [
+        ("wrong horse", "another one", "currentPassword"),
+        ("correct horse", "correct horse", "newPassword"),
+        ("correct horse", "short", "newPassword"),
+    ] {
+        let answer = change(&app, &first, current, new).await;
+        answer.expect(400);
+        assert_eq!(answer.wrong_fields(), [field], "{current} {new}");
+    }
+    sessions(&app, &other).await.expect(200);
+    let changed = change(&app, &first, "correct horse", "another one").await;
+    assert_eq!(changed.expect(200), json!({ "success": true }));
+    login(&app, "ada@example.com", "correct horse").await.expect(401);
+    sessions(&app, &other).await.expect(401);
+    sessions(&app, &first).await.expect(200);
+    sessions(&app, &bobs).await.expect(200);
+    login(&app, "ada@example.com", "another one").await.expect(200);
+}
+
+#[tokio::test]
+async fn who_has_a_session_guesses_the_password_no_faster_than_at_the_door() {
+    let app = TestApp::start().await;
+    let session = token(&register(&app, "ada@example.com", "correct horse").await);
+    let mut statuses = Vec::new();
+    for _ in 0..6 {
+        statuses.push(change(&app, &session, "wrong horse", "another one").await.status);
+    }
+    assert_eq!(statuses, [400, 400, 400, 400, 400, 429]);
+    change(&app, &session, "correct horse", "another one").await.expect(429);
+}
+
+#[tokio::test]
+async fn a_person_sees_and_ends_the_own_sessions_alone() {
+    let app = TestApp::start().await;
+    let first = token(&register(&app, "ada@example.com", "correct horse").await);
+    app.advance_ms(1_000);
+    let second = token(&login(&app, "ada@example.com", "correct horse").await);
+    app.advance_ms(1_000);
+    let third = token(&login(&app, "ada@example.com", "correct horse").await);
+    let bobs = token(&register(&app, "bob@example.com", "battery staple").await);
+    let listed = sessions(&app, &second).await.expect(200)["sessions"].clone();
+    let current: Vec<&Value> = listed.as_array().expect("a list").iter().map(|one| &one["isCurrent"]).collect();
+    assert_eq!(current, [false, true, false]);
+    let newest = format!("/{}", listed[0]["id"].as_str().expect("text"));
+    end(&app, &bobs, &newest).await.expect(404);
+    sessions(&app, &third).await.expect(200);
+    assert_eq!(end(&app, &first, &newest).await.expect(200), json!({ "success": true }));
+    sessions(&app, &third).await.expect(401);
+    end(&app, &first, &newest).await.expect(404);
+    let all = end(&app, &first, "").await;
+    all.expect(200);
+    assert!(all.header("set-cookie").is_some_and(|cookie| cookie.contains("Max-Age=0")));
+    sessions(&app, &first).await.expect(401);
+    sessions(&app, &second).await.expect(401);
+    assert_eq!(sessions(&app, &bobs).await.expect(200)["sessions"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn a_person_with_a_wallet_has_sessions_and_no_password() {
+    let app = TestApp::start().await;
+    let session = sign_in(&app, &TestWallet::new(7)).await;
+    change(&app, &session, "correct horse", "another one").await.expect(403);
+    assert_eq!(sessions(&app, &session).await.expect(200)["sessions"][0]["isCurrent"], true);
+    end(&app, &session, "").await.expect(200);
+    sessions(&app, &session).await.expect(401);
 }
 
 #[tokio::test]
@@ -83,8 +205,8 @@ async fn wrong_input_is_named() {
         answer.expect(400);
         assert_eq!(answer.wrong_fields(), [field], "{email} {password}");
     }
-    register(&app, "ada@example.com", &"ü".repeat(8)).await.expect(201);
-    register(&app, "bob@example.com", &"ü".repeat(100)).await.expect(201);
+    register(&app, "ada@example.com", "zürçêñöþ").await.expect(201);
+    register(&app, "bob@example.com", &"zürç".repeat(25)).await.expect(201);
 }
 
 #[tokio::test]

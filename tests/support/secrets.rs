@@ -44,6 +44,8 @@ const SECRET_MEMBERS: [&str; 30] = [
     "rejectionMessage",
     "secret",
     "password",
+    "currentPassword",
+    "newPassword",
     "apiKey",
     "email",
     "invite",

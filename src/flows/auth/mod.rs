@@ -6,7 +6,9 @@ pub mod identify;
 pub mod invite;
 pub mod login;
 pub mod logout;
+pub mod password;
 pub mod register;
+pub mod sessions;
 pub mod sweep;
 pub mod verify;
 

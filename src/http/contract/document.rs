@@ -10,6 +10,7 @@ use crate::http::{
         parameters, schemas,
     },
     error::documented,
+    forms::body::close,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};
@@ -62,6 +63,7 @@ pub fn complete(spec: &str, about: &About) -> Value {
     document["openapi"] = json!("3.0.3");
     document["info"] = about::info(about);
     document["servers"] = about::this_host();
+    close(&mut document["components"]["schemas"]);
     let raw = document["components"].clone();
     let refused: Vec<_> = operations_mut(&mut document)
         .map(|operation| answers::refused(operation, &raw))

@@ -221,6 +221,26 @@ fn documented<T: Type + 'static>() -> Result<Arc<Documented>, Problem> {
     Ok(documented)
 }
 
+/// Bodies that grant power: a member that they do not have could be meant to take some of it away, so it is refused.
+const CLOSED: [&str; 7] = [
+    "ChangePasswordBody",
+    "CreateApiKeyBody",
+    "CreateClientIdBody",
+    "CreateOwnClientIdBody",
+    "RotateApiKeyBody",
+    "UpdateClientIdBody",
+    "UpdateOwnClientIdBody",
+];
+
+/// Has the schemas of such bodies, which stand under their names, take no further members.
+pub(in crate::http) fn close(schemas: &mut Value) {
+    for name in CLOSED {
+        if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {
+            schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+        }
+    }
+}
+
 fn schema<T: Type>() -> Value {
     let mut registry = Registry::new();
     T::register(&mut registry);
@@ -228,7 +248,9 @@ fn schema<T: Type>() -> Value {
         MetaSchemaRef::Reference(name) => json!({ "$ref": format!("#/components/schemas/{name}") }),
         inline @ MetaSchemaRef::Inline(_) => json!(inline),
     };
-    schema["components"] = json!({ "schemas": registry.schemas });
+    let mut schemas = json!(registry.schemas);
+    close(&mut schemas);
+    schema["components"] = json!({ "schemas": schemas });
     schema
 }
 
@@ -352,6 +374,12 @@ impl Documented {
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
                 return self.explain_forms(field, schema, context);
+            }
+            Kind::AdditionalProperties { unexpected } => {
+                let unknown = unexpected.iter().map(|name| json::below(&field, &json::shown(name)));
+                return unknown
+                    .map(|field| FieldError::new(field, "must be absent: there is no such member"))
+                    .collect();
             }
             Kind::UniqueItems => return repeated(field, error.instance(), schema),
             kind => describe(kind, schema, error.instance().is_null()),

@@ -163,6 +163,7 @@ access! {
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
         lookUpPayoutDestination lookUpDestination
         listApiKeys createApiKey rotateApiKey revokeApiKey
+        changePassword listSessions endSession endSessions
     }
 
     /// Anybody: who signs in has no credential yet, and who signs out needs none.

@@ -201,6 +201,13 @@ pub(crate) const PEOPLE: &[Step] = &[
         .body(r#"{"email":"{email}","password":"{password}"}"#)
         .keep(&[("accountSession", COOKIE)])
         .needs("accountId"),
+    step("listSessions", Account, 200)
+        .needs("accountId")
+        .keep(&[("registrationSession", "/sessions/1/id")]),
+    step("endSession", Account, 200).path(&[("id", "{registrationSession}")]),
+    step("changePassword", Account, 200)
+        .body(r#"{"currentPassword":"{password}","newPassword":"{password} again"}"#)
+        .needs("accountId"),
     step("createApiKey", Account, 201)
         .body(r#"{"label":"{name}"}"#)
         .keep(&[("apiKeyId", "/id")]),
@@ -385,6 +392,7 @@ pub(crate) const END: &[Step] = &[
     step("toggleWebhook", Key, 200).path(&[("webhookId", "{webhookId}")]),
     step("deleteWebhook", Key, 200).path(&[("webhookId", "{webhookId}")]),
     step("revokeClientId", Key, 200).path(&[("id", "{clientIdId}")]),
+    step("endSessions", Account, 200).needs("accountId"),
     step("logOut", Account, 200),
 ];
 

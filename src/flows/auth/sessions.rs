@@ -1,0 +1,58 @@
+//! The sessions of a person: where somebody is signed in, and signing out elsewhere.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        caller::{Credential, Person, PlatformCaller},
+        ids::SessionId,
+        refusal::Refusal,
+        session::Session,
+    },
+    flows::FlowResult,
+    store,
+};
+
+/// Most sessions that are listed.
+pub const LISTED_MAX: u64 = 1_000;
+
+/// The session of a call, and whose it is. Errors: a call without a session (401).
+fn own(caller: &PlatformCaller) -> Result<(&SessionId, &Person), Refusal> {
+    match &caller.credential {
+        Credential::Session { id, person } => Ok((id, person)),
+        Credential::ApiKey { .. } | Credential::ClientId { .. } => Err(Refusal::unauthenticated("Unauthorized")),
+    }
+}
+
+/// The sessions of the person who signed in that are good now, newest first, each with whether it is that of the call.
+pub async fn list(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<(Session, bool)>> {
+    let (current, person) = own(caller)?;
+    let (now, absolute) = (ctx.clock.now(), ctx.people.sessions.wallet_absolute);
+    let found = store::sessions::list(ctx.db.reader(), &caller.platform, person, LISTED_MAX).await?;
+    let active = found.into_iter().filter(|session| session.is_active(absolute, now));
+    Ok(active
+        .map(|session| {
+            let is_current = session.id == *current;
+            (session, is_current)
+        })
+        .collect())
+}
+
+/// Ends one session of the person who signed in. Errors: it has no such session (404).
+pub async fn end(ctx: &Ctx, caller: &PlatformCaller, id: &SessionId) -> FlowResult<()> {
+    let (_, person) = own(caller)?;
+    let tx = ctx.db.begin("end_session").await?;
+    if !store::sessions::delete(&tx, &caller.platform, person, id).await? {
+        return Err(Refusal::not_found("Session not found").into());
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Ends every session of the person who signed in, that of the call too.
+pub async fn end_all(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
+    let (_, person) = own(caller)?;
+    let tx = ctx.db.begin("end_sessions").await?;
+    store::sessions::delete_of(&tx, &caller.platform, person, None).await?;
+    tx.commit().await?;
+    Ok(())
+}
