@@ -6,6 +6,10 @@ use crate::support::{
 };
 use poem::http::Method;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 #[track_caller]
 fn names(answer: &Answer, field: &str) {
@@ -545,4 +549,34 @@ async fn a_text_that_is_too_long_is_told_its_form_once() {
     let refused = app.post("/v2/request").with_key().json(&body).send().await;
     assert_eq!(refused.wrong_fields(), ["amount"]);
     assert_eq!(refused.text.matches("for example").count(), 1, "{}", refused.text);
+}
+
+#[tokio::test]
+async fn a_call_names_one_host() {
+    let app = TestApp::start().await;
+    let address = app.listen().await;
+    let status = async |version: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        let head = format!(
+            "GET /v2/currencies HTTP/{version}\r\nx-api-key: {}\r\nconnection: close\r\n{hosts}\r\n",
+            app.key
+        );
+        let mut stream = TcpStream::connect(address).await.expect("connects");
+        stream.write_all(head.as_bytes()).await.expect("sends");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("reads");
+        assert!(answer.contains("x-request-id: "), "{answer}");
+        answer[9..12].to_owned()
+    };
+    let own = address.to_string();
+    for good in [own.as_str(), "api.example.com", "[::1]:8080", "localhost"] {
+        assert_eq!(status("1.1", &[good]).await, "200", "{good}");
+    }
+    assert_eq!(status("1.0", &[]).await, "200", "HTTP/1.0 may name none");
+    assert_eq!(status("1.1", &[]).await, "400", "none");
+    assert_eq!(status("1.1", &[&own, "evil.example"]).await, "400", "two");
+    assert_eq!(status("1.1", &[&own, &own]).await, "400", "the same twice");
+    for bad in ["a b", "a@b", "a/b", "a, b", "a:b", ""] {
+        assert_eq!(status("1.1", &[bad]).await, "400", "{bad}");
+    }
 }

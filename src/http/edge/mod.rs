@@ -26,6 +26,7 @@ use cors::AllowedOrigins;
 use futures_util::FutureExt;
 use limits::Limits;
 use poem::{Endpoint, EndpointExt, IntoResponse, Response, endpoint::BoxEndpoint};
+use server::Misnamed;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 /// What [`wrap`] needs from the rest of the service.
@@ -54,8 +55,24 @@ where
     let rendered = rendered(limited, edge.routes.clone());
     let metered = rate_limits::metered(rendered, edge.rates, &edge.routes);
     let addressed = address::addressed(metered, edge.addresses);
-    let open = cors::cors(addressed, edge.origins, edge.routes.clone());
+    let open = cors::cors(named(addressed), edge.origins, edge.routes.clone());
     observe::observed(open, edge.ids, edge.routes).boxed()
+}
+
+/// Refuses a call that names no host, several or what is none: a proxy and this service could read it differently.
+fn named<E>(endpoint: E) -> impl Endpoint<Output = Response>
+where
+    E: Endpoint<Output = Response> + 'static,
+{
+    endpoint.around(|endpoint, request| async move {
+        if request.data::<Misnamed>().is_none() {
+            return Ok(endpoint.get_response(request).await);
+        }
+        let id = request.data::<CallId>();
+        let mut response = error::no_host().respond(id.map(CallId::as_str));
+        cors::harden(response.headers_mut());
+        Ok(response)
+    })
 }
 
 /// Turns errors, panics and bare statuses into the one error body.

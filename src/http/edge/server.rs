@@ -10,11 +10,18 @@ use ipnet::IpNet;
 use poem::{
     Addr, Endpoint, EndpointExt, IntoEndpoint, Response,
     endpoint::{DynEndpoint, ToDynEndpoint},
-    http::{HeaderValue, header, uri::Scheme},
+    http::{HeaderValue, Version, header, uri::Scheme},
     web::{LocalAddr, RemoteAddr},
 };
 use socket2::SockRef;
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv6Addr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -74,6 +81,32 @@ pub struct Stopping(pub CancellationToken);
 /// Closes the connection of a call when it is cancelled, whatever is still to be sent; carried by every request.
 #[derive(Debug, Clone)]
 pub struct HangUp(pub CancellationToken);
+
+/// Said of a call that names no host in the way HTTP/1.1 wants it; carried by the request, and refused around the routes.
+#[derive(Debug, Clone, Copy)]
+pub struct Misnamed;
+
+/// Whether a call names one host, with or without a port; by HTTP/1.0 it may name none.
+fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => request.version() < Version::HTTP_11,
+        (Some(host), None) => host.to_str().is_ok_and(is_host),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// Whether a text is a name or an address, with a port or without.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => ("address", port),
+        Some(_) => return false,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let is_name = |letter: u8| letter.is_ascii_alphanumeric() || b"-._~%".contains(&letter);
+    let is_port = |port: &str| port.parse::<u16>().is_ok() && port.bytes().all(|digit| digit.is_ascii_digit());
+    !host.is_empty() && host.bytes().all(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
 
 /// The two steps of a stop. Between them whoever sends calls here has time to notice, and nothing is refused.
 #[derive(Debug, Clone, Default)]
@@ -207,6 +240,9 @@ impl Server {
             let server = self.clone();
             request.extensions_mut().insert(Stopping(self.shutdown.stop.clone()));
             request.extensions_mut().insert(HangUp(hang_up.clone()));
+            if !names_one_host(&request) {
+                request.extensions_mut().insert(Misnamed);
+            }
             async move {
                 let local = LocalAddr(Addr::socket(local));
                 let remote = RemoteAddr(Addr::socket(remote));
@@ -251,3 +287,18 @@ impl Server {
 
 /// A connection, and its place among all of them.
 type Accepted = (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_a_port_or_without() {
+        for good in ["api.example.com", "localhost:8080", "127.0.0.1", "[::1]:8080", "[2001:db8::1]", "pay_api"] {
+            assert!(is_host(good), "{good}");
+        }
+        for bad in ["", ":80", "a b", "a@b", "a/b", "a, b", "a,b", "a:b", "a:+1", "a:65536", "a:1:2", "::1", "[::1", "[a]", "[::1]8080"] {
+            assert!(!is_host(bad), "{bad}");
+        }
+    }
+}
