@@ -7,6 +7,7 @@ use super::{
     currency::Catalogue,
     ids::{ClientRowId, DestinationId, PlatformId},
     refusal::{Checks, Refusal},
+    webhook::is_host_name,
     wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
@@ -247,8 +248,8 @@ pub fn normalise_domain(text: &str) -> Result<String, String> {
     let scheme_fits = url.scheme() == "https" || (url.scheme() == "http" && loopback);
     let host_fits = url
         .host_str()
-        .is_some_and(|host| !host.is_empty() && !host.ends_with('.') && !host.contains('*'));
-    if scheme_fits && is_bare(&url) && host_fits && text.chars().count() <= ORIGIN_LENGTH_MAX {
+        .is_some_and(|host| !host.ends_with('.') && !host.contains('*') && (host.starts_with('[') || is_host_name(host)));
+    if scheme_fits && is_bare(text, &url) && host_fits && text.chars().count() <= ORIGIN_LENGTH_MAX {
         Ok(url.origin().ascii_serialization())
     } else {
         Err(RIGHT.to_owned())
@@ -399,13 +400,17 @@ fn merge<T: Clone>(change: &Option<Option<T>>, stays: impl FnOnce() -> Option<T>
 /// An `Origin` header in the form in which domains are stored; `None` for `null` and anything that is no origin.
 pub fn normalise_origin(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
-    let fits = is_bare(&url) && matches!(url.scheme(), "http" | "https") && text.len() <= ORIGIN_LENGTH_MAX;
+    let fits = is_bare(text, &url) && matches!(url.scheme(), "http" | "https") && text.len() <= ORIGIN_LENGTH_MAX;
     fits.then(|| url.origin().ascii_serialization())
 }
 
-/// Whether an address says scheme, host and port alone.
-fn is_bare(url: &url::Url) -> bool {
-    matches!(url.path(), "" | "/")
+/// Whether an address says scheme, host and port alone, in so many words: the parser also reads `https:shop.example`, and
+/// leaves out blanks and an empty user name.
+fn is_bare(text: &str, url: &url::Url) -> bool {
+    let host = text.split_once("://").map(|(_, host)| host);
+    let is_left_out = |letter: char| matches!(letter, '\\' | '@') || letter.is_whitespace() || letter.is_control();
+    host.is_some_and(|host| !host.starts_with('/') && !text.contains(is_left_out))
+        && matches!(url.path(), "" | "/")
         && url.query().is_none()
         && url.fragment().is_none()
         && url.username().is_empty()
@@ -432,6 +437,14 @@ mod tests {
             ("https://user@shop.example.com", None),
             ("https://*.example.com", None),
             ("https://example.com.", None),
+            ("https://a..example", None),
+            ("https:shop.example.com", None),
+            ("https:/shop.example.com", None),
+            ("https:///shop.example.com", None),
+            ("https:\\\\shop.example.com", None),
+            (" https://shop.example.com", None),
+            ("https://@shop.example.com", None),
+            ("https://пример.испытание", Some("https://xn--e1afmkfd.xn--80akhbyknj4f")),
             ("ftp://localhost", None),
             ("shop.example.com", None),
         ] {
@@ -447,6 +460,11 @@ mod tests {
             ("http://shop.example.com:8080", Some("http://shop.example.com:8080")),
             ("null", None),
             ("", None),
+            ("https:shop.example.com", None),
+            ("https:/shop.example.com", None),
+            ("https:\\\\shop.example.com", None),
+            ("https:// shop.example.com", None),
+            ("https://shop\t.example.com", None),
             ("<script>", None),
             ("file://", None),
             ("https://user@shop.example.com", None),

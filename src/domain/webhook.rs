@@ -351,11 +351,14 @@ impl UrlPolicy {
         let host = url.host().ok_or_else(|| "must name a host".to_owned())?;
         // A dot at the end is no other name, and all names below localhost are this machine.
         let name = match &host {
-            url::Host::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
+            url::Host::Domain(name) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),
             _ => host.to_string(),
         };
-        if name.is_empty() {
-            return Err("must name a host".to_owned());
+        if matches!(host, url::Host::Domain(_)) && !is_host_name(&name) {
+            return Err("must name a host: parts of 1 to 63 characters with dots between them, 253 at most".to_owned());
+        }
+        if url.port() == Some(0) {
+            return Err("must not name port 0, on which nothing listens".to_owned());
         }
         let is_loopback_name = name == "localhost" || name.ends_with(".localhost");
         let address = match &host {
@@ -387,6 +390,11 @@ impl UrlPolicy {
         let loopback = address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST;
         is_public(address) || (self.allow_loopback && loopback)
     }
+}
+
+/// Whether a name server can know a name: none of its parts is empty or has more than 63 characters.
+pub(super) fn is_host_name(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(|label| (1..=63).contains(&label.len()))
 }
 
 /// The host of the URL of an endpoint: what may be shown and logged of it, because the rest may hold a token.
@@ -436,7 +444,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         || a & 0xfe00 == 0xfc00
         || a & 0xffc0 == 0xfe80
         || a & 0xffc0 == 0xfec0
-        || (a == 0x2001 && (b == 0xdb8 || b == 0))
+        // All of 2001::/23 is set apart for protocols: benchmarks, keys in place of addresses, tunnels.
+        || (a == 0x2001 && (b == 0xdb8 || b < 0x200))
         || (a == 0x3fff && b < 0x1000)
         || (a == 0x100 && address.segments()[1..4] == [0, 0, 0])
         || (a == 0x64 && b == 0xff9b)
@@ -605,12 +614,29 @@ mod tests {
             "https://[fd00::1]",
             "https://0.0.0.0",
             "https://224.0.0.1",
+            "https://[2001:2::1]/",
+            "https://[2001:10::1]/",
+            "https://[2001:2f:ffff::1]/",
+            "https://a..example/",
+            "https://.example/",
+            "https://a.example../",
+            "https://example.com:0/",
             "nonsense",
             "",
         ] {
             assert!(strict.check(text).is_err(), "{text}");
         }
-        assert!(strict.check("https://example.com/hooks?x=1").is_ok());
+        assert!(strict.check(&format!("https://{}.example/", "a".repeat(64))).is_err());
+        for text in [
+            "https://example.com/hooks?x=1",
+            "https://example.com./",
+            "https://[2001:4860::8888]/",
+            "https://ex_ample.example:8443/",
+            "https://bücher.example/hök",
+        ] {
+            assert!(strict.check(text).is_ok(), "{text}");
+        }
+        assert!(strict.check(&format!("https://{}.example/", "a".repeat(63))).is_ok());
         let loose = UrlPolicy { allow_loopback: true };
         for text in ["http://localhost:3000/x", "http://127.0.0.1:1/", "http://[::1]:1/"] {
             assert!(loose.check(text).is_ok(), "{text}");

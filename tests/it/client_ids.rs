@@ -122,3 +122,42 @@ async fn preflights_are_answered_from_all_active_domains() {
     let unknown = ask("https://evil.example.com").await;
     assert_eq!(unknown.header("access-control-allow-origin"), None);
 }
+
+#[tokio::test]
+async fn a_domain_in_another_script_is_that_of_its_pages_whichever_way_it_is_written() {
+    let app = TestApp::start().await;
+    let create = |domains: Value| {
+        let body = json!({ "label": "Bücher", "allowedDomains": domains });
+        let call = app.post("/v2/client-ids").with_key().json(&body);
+        async move { call.send().await }
+    };
+    let made = create(json!(["https://bücher.example", "https://пример.испытание"])).await.expect(201);
+    let plain = ["https://xn--bcher-kva.example", "https://xn--e1afmkfd.xn--80akhbyknj4f"];
+    assert_eq!(made["allowedDomains"], json!(plain));
+    for origin in plain {
+        let call = app.get("/v2/currencies").header("origin", origin);
+        let call = call.header("x-client-id", made["clientId"].as_str().expect("text"));
+        let answer = call.send().await;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(origin)));
+    }
+    for twice in [
+        json!(["https://bücher.example", "https://xn--bcher-kva.example"]),
+        json!(["https://a.example", "https://A.EXAMPLE:443"]),
+    ] {
+        let refused = create(twice).await;
+        refused.expect(400);
+        assert_eq!(refused.wrong_fields(), ["allowedDomains[1]"]);
+    }
+    create(json!([format!("https://{}.example", "a".repeat(64))])).await.expect(400);
+}
+
+#[tokio::test]
+async fn an_address_without_its_slashes_is_no_origin() {
+    let app = TestApp::start().await;
+    let client = app.shop_client(&json!({ "label": "Shop" })).await;
+    for (origin, status) in [("https://shop.example.com", 200), ("https:shop.example.com", 403), ("https:/shop.example.com", 403)] {
+        let call = app.get("/v2/currencies").header("origin", origin);
+        let call = call.header("x-client-id", client["clientId"].as_str().expect("text"));
+        assert_eq!(call.send().await.status, status, "{origin}");
+    }
+}
