@@ -21,7 +21,7 @@ use std::{
     collections::HashMap,
     fs,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -33,12 +33,19 @@ const COMMAND: &str = "command:";
 /// Name of the key of look-ups, which is drawn once and never changes.
 const LOOKUP: &str = "lookup";
 
+/// Permissions of the file of a key.
+const OWNER_ALONE: u32 = 0o600;
+
+/// Permissions that are not its owner's.
+const OTHERS: u32 = 0o077;
+
 /// Gives the database its keys, once they are known to be the right ones.
 ///
 /// Errors: no key, one that is not 64 hexadecimal digits, a database whose values are sealed under another one.
 pub(super) async fn seal(settings: &Settings, db: Db) -> anyhow::Result<Db> {
     let ids: Arc<dyn Ids> = Arc::new(SystemIds::new(Arc::new(SystemClock)));
-    let texts = texts(settings, ids.as_ref()).await?;
+    let is_sealed = !by_name(&db).await?.is_empty();
+    let texts = texts(settings, is_sealed, ids.as_ref()).await?;
     let (current, former) = texts.split_first().context("secrets.master_keys: is empty")?;
     let keys = MasterKeys::new(current, former, ids.clone());
     let lookup_key = check(&db, &keys, ids.as_ref()).await?;
@@ -93,8 +100,9 @@ fn material(keys: &MasterKeys, name: &str, value: &Secret) -> anyhow::Result<Mat
     })
 }
 
-/// The master keys of the settings, the current one first, or the one kept beside an embedded database.
-async fn texts(settings: &Settings, ids: &dyn Ids) -> anyhow::Result<Vec<Secret>> {
+/// The master keys of the settings, the current one first, or the one kept beside an embedded database, which is made for one
+/// that has nothing sealed yet.
+async fn texts(settings: &Settings, is_sealed: bool, ids: &dyn Ids) -> anyhow::Result<Vec<Secret>> {
     let mut texts = Vec::new();
     for (index, entry) in settings.secrets.master_keys.iter().enumerate() {
         let name = format!("secrets.master_keys[{index}]");
@@ -108,7 +116,16 @@ async fn texts(settings: &Settings, ids: &dyn Ids) -> anyhow::Result<Vec<Secret>
         texts.push(key("secrets.master_key", text.clone())?);
     }
     match (key_file(settings), texts.is_empty()) {
-        (Some(file), is_needed) if is_needed || file.exists() => texts.push(read_or_make(&file, ids)?),
+        (Some(file), _) if file.exists() => texts.push(read(&file)?),
+        (Some(file), true) => {
+            ensure!(
+                !is_sealed,
+                "secrets.master_keys: the values of this database are sealed, and the file of their key is not there: put \
+                 {} back, or name the key in secrets.master_keys",
+                file.display()
+            );
+            texts.push(make(&file, ids)?);
+        }
         (None, true) => {
             bail!("secrets.master_keys: PostgreSQL needs one: 64 hexadecimal digits, the same on every instance")
         }
@@ -150,15 +167,26 @@ fn key_file(settings: &Settings) -> Option<PathBuf> {
     Some(PathBuf::from(path).with_extension("key"))
 }
 
-fn read_or_make(path: &Path, ids: &dyn Ids) -> anyhow::Result<Secret> {
-    if let Ok(text) = fs::read_to_string(path) {
-        return Ok(Secret::new(text.trim()));
+/// Reads the key, and makes its file one for its owner alone.
+fn read(path: &Path) -> anyhow::Result<Secret> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("the master key in {shown} cannot be read"))?;
+    let mut permissions = fs::metadata(path)?.permissions();
+    if permissions.mode() & OTHERS != 0 {
+        permissions.set_mode(OWNER_ALONE);
+        fs::set_permissions(path, permissions)
+            .with_context(|| format!("others may read the master key in {shown}, and its permissions cannot be set to 0600"))?;
+        tracing::warn!(path = %shown, "others could read the master key; its permissions are set to 0600 now");
     }
+    Ok(Secret::new(text.trim()))
+}
+
+fn make(path: &Path, ids: &dyn Ids) -> anyhow::Result<Secret> {
     let text = hex::encode(random::<32>(ids));
     let file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(OWNER_ALONE)
         .open(path);
     let mut file = file.with_context(|| format!("no master key is set and {} could not be written", path.display()))?;
     writeln!(file, "{text}")?;

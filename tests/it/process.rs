@@ -161,6 +161,32 @@ fn the_commands_of_the_operator_name_what_is_wrong() {
 }
 
 #[test]
+fn the_file_of_a_master_key_is_its_owners_alone_and_is_never_made_anew() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
+    let run = |arguments: &[&str]| prs(folder.path(), ports).args(arguments).output().expect("it runs");
+    assert!(run(&["migrate", "up"]).status.success());
+    let create = ["admin", "platform", "create", "--name", "Shop"];
+    assert!(run(&create).status.success());
+    let keys = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+    let mut keys = keys.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "key"));
+    let key = keys.next().expect("a key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("allowed");
+    let told = run(&create);
+    assert!(told.status.success());
+    let mode = std::fs::metadata(&key).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "{}", String::from_utf8_lossy(&told.stderr));
+    std::fs::remove_file(&key).expect("removed");
+    let refused = run(&create);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && told.contains("the values of this database are sealed"),
+        "{told}"
+    );
+    assert!(!key.exists(), "another key would only hide that the right one is gone");
+}
+
+#[test]
 fn without_settings_it_is_in_production() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let shown = |name: &str, value: &str| {
