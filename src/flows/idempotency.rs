@@ -3,10 +3,11 @@
 use crate::{
     ctx::Ctx,
     domain::{
+        caller::{OrchestratorCaller, PlatformCaller},
         ids::{PayerId, Secret},
         refusal::Refusal,
     },
-    flows::{Fault, FlowError, FlowResult},
+    flows::{Fault, FlowError, FlowResult, auth::identify},
     ports::sealer::Place,
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey, payer_keys::Keyring},
 };
@@ -47,6 +48,46 @@ pub struct Once {
     pub operation: &'static str,
     /// Hash of the body.
     pub body_hash: String,
+}
+
+/// Whose answer it is.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Under whom it is kept.
+    pub holder: Holder,
+    /// The page that asks.
+    page: Option<String>,
+}
+
+impl From<&PlatformCaller> for Asker {
+    fn from(caller: &PlatformCaller) -> Self {
+        Self {
+            holder: caller.into(),
+            page: caller.origin().map(str::to_owned),
+        }
+    }
+}
+
+impl From<&OrchestratorCaller> for Asker {
+    fn from(caller: &OrchestratorCaller) -> Self {
+        Holder::from(caller).into()
+    }
+}
+
+impl From<Holder> for Asker {
+    fn from(holder: Holder) -> Self {
+        Self { holder, page: None }
+    }
+}
+
+impl Once {
+    /// The same call where anybody may be asking: its key counts for this page and this body alone, so that a stranger who
+    /// uses it first, with a body of his own, takes it from no one.
+    fn of_anybody(mut self, page: Option<&str>) -> Self {
+        let page = page.unwrap_or_default();
+        self.key = identify::hash(&format!("{}\n{page}\n{}", self.key, self.body_hash));
+        self
+    }
 }
 
 /// A call that may be repeated, and how its answer is written.
@@ -221,21 +262,26 @@ impl Drop for Queued<'_> {
     }
 }
 
-/// Does `work` once for each key of `holder`: a repeated call gets the stored answer and nothing happens again.
+/// Does `work` once for each key of `asker`: a repeated call gets the stored answer and nothing happens again.
 ///
 /// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
-/// call is in flight (409); the stored answer holds a secret and the holder is public (409); the call is not let in.
+/// call is in flight (409); the stored answer holds a secret and the holder is public (409); the call is not let in. With a
+/// public client ID another body is another call.
 /// Source: decisions D18; decisions D34.
 pub async fn once<T>(
     ctx: &Ctx,
-    holder: impl Into<Holder>,
-    call: Repeatable<T>,
+    asker: impl Into<Asker>,
+    mut call: Repeatable<T>,
     storage: Storage,
     work: impl AsyncFnOnce(&Keeper<'_, T>) -> FlowResult<T>,
 ) -> FlowResult<Answer<T>> {
+    let Asker { holder, page } = asker.into();
+    if holder.is_public {
+        call.once = call.once.map(|once| once.of_anybody(page.as_deref()));
+    }
     let mut keeper = Keeper {
         ctx,
-        holder: holder.into(),
+        holder,
         call,
         storage,
     };

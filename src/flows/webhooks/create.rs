@@ -8,7 +8,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, Answer, Asker, Repeatable, Storage},
         webhooks::{Endpoint, Holder, secret_place},
     },
     ports::ids::random,
@@ -38,14 +38,14 @@ pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
 /// decisions D35.
 pub async fn run(
     ctx: &Ctx,
-    asker: impl Into<Holder>,
+    asker: impl Into<Asker>,
     holder: Holder,
     url: &str,
     header_prefix: Option<&str>,
     call: Repeatable<NewEndpoint>,
 ) -> FlowResult<Answer<NewEndpoint>> {
     let asker = asker.into();
-    let is_public = asker.is_public;
+    let is_public = asker.holder.is_public;
     idempotency::once(ctx, asker, call, Storage::Secret, async |keeper| {
         let url = ctx
             .webhooks

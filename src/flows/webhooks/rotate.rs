@@ -53,7 +53,7 @@ pub async fn run(
     call: Repeatable<Rotated>,
 ) -> FlowResult<Answer<Rotated>> {
     let holder = holder.into();
-    idempotency::once(ctx, &holder, call, Storage::Secret, async |keeper| {
+    idempotency::once(ctx, holder.clone(), call, Storage::Secret, async |keeper| {
         let secret = create::draw_secret(ctx);
         let secret_sealed = ctx
             .sealer
