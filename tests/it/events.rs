@@ -650,8 +650,20 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
         [drawn_early.as_str()]
     );
     assert!(follower.look().await.expect("looks").is_empty(), "each once");
-    assert!(
-        !follower.is_admitted().await.expect("looks"),
-        "a credential that is not on file ends the stream"
-    );
+}
+
+#[tokio::test]
+async fn a_stream_ends_within_seconds_after_its_key_was_revoked() {
+    let app = TestApp::start().await;
+    let key = flows::keys::create(&app.ctx, &app.platform, None).await.expect("a key");
+    let address = app.listen().await;
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let call = client.get(format!("http://{address}/v2/events/stream"));
+    let stream = call.header("x-api-key", key.key.reveal()).send().await.expect("opens");
+    assert_eq!(stream.status(), 200);
+    flows::keys::revoke(&app.ctx, &app.platform, &key.row.id)
+        .await
+        .expect("revoked");
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(15), stream.bytes()).await;
+    ended.expect("it ends").expect("as a whole");
 }

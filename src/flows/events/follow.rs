@@ -8,7 +8,7 @@
 use crate::{
     ctx::Ctx,
     domain::{caller::PlatformCaller, ids::EventId},
-    flows::{FlowResult, auth::identify, events::EventRecord},
+    flows::{FlowResult, events::EventRecord},
     store::{self, Scope},
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -91,10 +91,5 @@ impl Follower {
         }
         events.retain(|event| !event.is_test);
         Ok(events)
-    }
-
-    /// Whether the credential that started this is still good; a stream would outlive it otherwise.
-    pub async fn is_admitted(&self) -> FlowResult<bool> {
-        identify::is_still_admitted(&self.ctx, &self.caller).await
     }
 }

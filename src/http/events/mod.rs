@@ -10,7 +10,7 @@ use crate::{
         self,
         events::{DeliveryFilter, EventFilter, replay::Span},
     },
-    http::{edge::server::Stopping, forms::paging::page_limit, operation::*},
+    http::{forms::paging::page_limit, operation::*},
 };
 pub use bodies::*;
 use poem::Request;
@@ -73,7 +73,7 @@ impl Events {
     ///
     /// Server-sent events: each message carries the id of the event, its name and its body, byte for byte as webhooks
     /// carry it. Without `after` and `Last-Event-ID` the stream begins with what happens next. It ends when the service
-    /// stops or the credential is revoked; connect again with the last id you have seen. Test events are left out.
+    /// stops, and within fifteen seconds after the credential is revoked; connect again with the last id you have seen. Test events are left out.
     ///
     /// When: you have no public address, or want to see events at once
     /// Needs: a client that reads server-sent events
@@ -99,16 +99,8 @@ impl Events {
         let resumed = header.and_then(|text| checks.take("Last-Event-ID", UlidText::parse(text)));
         let after = after.take(&mut checks).or(resumed);
         checks.finish()?;
-        // Without a server around it, in a test, nothing stops.
-        let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
-        Ok(stream::open(
-            &ctx,
-            &caller,
-            kinds.unwrap_or_default(),
-            after.map(|text| text.id()),
-            stop.unwrap_or_default(),
-        )
-        .await?)
+        let after = after.map(|text| text.id());
+        Ok(stream::open(&ctx, &caller, kinds.unwrap_or_default(), after, request).await?)
     }
 
     /// Read an event

@@ -9,16 +9,18 @@ use crate::{
     domain::{caller::PlatformCaller, ids::EventId},
     flows::{
         FlowResult,
+        auth::identify,
         events::{EventRecord, follow::Follower},
     },
     http::{
+        edge::server::{HangUp, Stopping},
         error::done,
         forms::wire::UlidText,
         gate::places::{Place, Places},
     },
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
-use poem::{IntoResponse, Response};
+use poem::{IntoResponse, Request, Response};
 use poem_openapi::{
     ApiResponse,
     payload::EventStream,
@@ -26,7 +28,7 @@ use poem_openapi::{
     types::Type,
 };
 use std::{collections::VecDeque, time::Duration};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Who has streams open in this process: each of them asks the database four times a second.
 static STREAMS: Places = Places::new(256, "Too many streams are open; try again later");
@@ -34,8 +36,12 @@ static STREAMS: Places = Places::new(256, "Too many streams are open; try again 
 /// Pause between two looks of a stream.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
-/// Pause after which a stream without events says that it lives, and its credential is looked up again.
+/// Pause after which a stream without events says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Pause after which the credential of a stream is looked up again. Once it is not good, nothing more is told, and after as
+/// long the connection is closed with what waits in it for a reader who takes little.
+const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
 
 /// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
 pub struct Messages(EventStream<BoxStream<'static, EventMessage>>);
@@ -71,8 +77,9 @@ impl ApiResponse for Messages {
 struct Open {
     follower: Follower,
     waiting: VecDeque<EventRecord>,
-    admitted_at: tokio::time::Instant,
+    /// Cancelled when the service stops, and when the credential is not good any more.
     stop: CancellationToken,
+    _watched: DropGuard,
     _place: Place,
 }
 
@@ -80,6 +87,9 @@ impl Open {
     /// The next event; `None` ends the stream, after which a client comes again with the last id it has seen.
     async fn next(mut self) -> Option<(EventMessage, Self)> {
         loop {
+            if self.stop.is_cancelled() {
+                return None;
+            }
             if let Some(event) = self.waiting.pop_front() {
                 let message = EventMessage {
                     id: UlidText::written(event.id),
@@ -87,9 +97,6 @@ impl Open {
                     data: told(event.kind, event.body),
                 };
                 return Some((message, self));
-            }
-            if self.stop.is_cancelled() || !self.is_admitted().await {
-                return None;
             }
             match self.follower.look().await {
                 Ok(events) if events.is_empty() => {
@@ -106,19 +113,26 @@ impl Open {
             }
         }
     }
+}
 
-    async fn is_admitted(&mut self) -> bool {
-        if self.admitted_at.elapsed() < HEARTBEAT {
-            return true;
-        }
-        self.admitted_at = tokio::time::Instant::now();
-        match self.follower.is_admitted().await {
-            Ok(is_admitted) => is_admitted,
+/// Looks the credential of a stream up until it is not good any more, and then ends the stream, whether its reader takes
+/// something or not.
+async fn watch(ctx: Ctx, caller: PlatformCaller, stop: CancellationToken, hang_up: Option<HangUp>) {
+    loop {
+        tokio::time::sleep(LOOKUP_PAUSE).await;
+        match identify::is_still_admitted(&ctx, &caller).await {
+            Ok(true) => {}
+            Ok(false) => break,
             Err(error) => {
                 tracing::warn!(%error, "the credential of a stream could not be looked up");
-                false
+                break;
             }
         }
+    }
+    stop.cancel();
+    tokio::time::sleep(LOOKUP_PAUSE).await;
+    if let Some(HangUp(connection)) = hang_up {
+        connection.cancel();
     }
 }
 
@@ -130,14 +144,22 @@ pub(super) async fn open(
     caller: &PlatformCaller,
     kinds: Vec<String>,
     after: Option<EventId>,
-    stop: CancellationToken,
+    request: &Request,
 ) -> FlowResult<Messages> {
     let place = STREAMS.take(&caller.platform, |own| ctx.caps.admit_event_streams(own))?;
+    let follower = Follower::start(ctx, caller, kinds, after).await?;
+    // Without a server around it, in a test, nothing stops.
+    let stop = request.data::<Stopping>().map(|stopping| stopping.0.child_token());
+    let stop = stop.unwrap_or_default();
+    let ended = CancellationToken::new();
+    let watching = watch(ctx.clone(), caller.clone(), stop.clone(), request.data::<HangUp>().cloned());
+    let watched = ended.clone();
+    tokio::spawn(async move { watched.run_until_cancelled(watching).await });
     let open = Open {
-        follower: Follower::start(ctx, caller, kinds, after).await?,
+        follower,
         waiting: VecDeque::new(),
-        admitted_at: tokio::time::Instant::now(),
         stop,
+        _watched: ended.drop_guard(),
         _place: place,
     };
     let messages = stream::unfold(open, Open::next).boxed();

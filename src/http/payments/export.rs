@@ -213,7 +213,13 @@ impl Open {
                     connection.cancel();
                 }
             }
-            Err(Cut::Failed(FlowError::Refused(refusal))) => tracing::info!(%refusal, "an export ends early"),
+            Err(Cut::Failed(FlowError::Refused(refusal))) => {
+                tracing::info!(%refusal, "an export ends early");
+                // What waits in the connection is not for somebody whose credential ended.
+                if let Some(HangUp(connection)) = &self.hang_up {
+                    connection.cancel();
+                }
+            }
             Err(Cut::Failed(error)) => tracing::warn!(%error, "an export ends early"),
             Err(Cut::Unwritable(error)) => tracing::error!(%error, "a payment cannot be exported"),
         }
