@@ -174,8 +174,9 @@ fn read(path: &Path) -> anyhow::Result<Secret> {
     let mut permissions = fs::metadata(path)?.permissions();
     if permissions.mode() & OTHERS != 0 {
         permissions.set_mode(OWNER_ALONE);
-        fs::set_permissions(path, permissions)
-            .with_context(|| format!("others may read the master key in {shown}, and its permissions cannot be set to 0600"))?;
+        fs::set_permissions(path, permissions).with_context(|| {
+            format!("others may read the master key in {shown}, and its permissions cannot be set to 0600")
+        })?;
         tracing::warn!(path = %shown, "others could read the master key; its permissions are set to 0600 now");
     }
     Ok(Secret::new(text.trim()))

@@ -246,9 +246,9 @@ pub fn normalise_domain(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|_| RIGHT.to_owned())?;
     let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let scheme_fits = url.scheme() == "https" || (url.scheme() == "http" && loopback);
-    let host_fits = url
-        .host_str()
-        .is_some_and(|host| !host.ends_with('.') && !host.contains('*') && (host.starts_with('[') || is_host_name(host)));
+    let host_fits = url.host_str().is_some_and(|host| {
+        !host.ends_with('.') && !host.contains('*') && (host.starts_with('[') || is_host_name(host))
+    });
     if scheme_fits && is_bare(text, &url) && host_fits && text.chars().count() <= ORIGIN_LENGTH_MAX {
         Ok(url.origin().ascii_serialization())
     } else {
@@ -444,7 +444,10 @@ mod tests {
             ("https:\\\\shop.example.com", None),
             (" https://shop.example.com", None),
             ("https://@shop.example.com", None),
-            ("https://пример.испытание", Some("https://xn--e1afmkfd.xn--80akhbyknj4f")),
+            (
+                "https://пример.испытание",
+                Some("https://xn--e1afmkfd.xn--80akhbyknj4f"),
+            ),
             ("ftp://localhost", None),
             ("shop.example.com", None),
         ] {

@@ -244,7 +244,10 @@ pub fn check_password(password: &str) -> Result<(), String> {
         ));
     }
     if zxcvbn(password, &[]).guesses() <= COMMON_GUESSES {
-        return Err("must not be one of the most common passwords; several words that do not belong together are good".to_owned());
+        return Err(
+            "must not be one of the most common passwords; several words that do not belong together are good"
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -341,7 +344,10 @@ mod tests {
         assert_eq!(account.end_after_use(absolute, at(60)), Some(at(7 * day + 60)));
         assert_eq!(account.end_after_use(absolute, at(25 * day)), Some(at(30 * day)));
         // One that began under a version that let it idle for all of its thirty days.
-        let former = Session { expires_at: at(30 * day), ..account };
+        let former = Session {
+            expires_at: at(30 * day),
+            ..account
+        };
         assert!(!former.is_active(absolute, at(7 * day)));
     }
 
@@ -355,7 +361,9 @@ mod tests {
 
     #[test]
     fn passwords_that_are_tried_first_are_none() {
-        for common in ["password", "12345678", "Password", "PASSWORD", "princess", "11111111", "iloveyou", "aaaaaaaa", "abcdefgh"] {
+        for common in [
+            "password", "12345678", "Password", "PASSWORD", "princess", "11111111", "iloveyou", "aaaaaaaa", "abcdefgh",
+        ] {
             assert!(check_password(common).is_err(), "{common}");
         }
         for good in ["correct horse", "battery staple", "another one", "kX2mV9cB"] {

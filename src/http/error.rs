@@ -679,7 +679,9 @@ fn unreadable(error: &ReadBodyError) -> Problem {
 
 /// 400: a call without a host, or with several.
 pub(in crate::http) fn no_host() -> Problem {
-    Problem::bad_request("The header Host must be given once, as a host with or without a port, for example api.example.com")
+    Problem::bad_request(
+        "The header Host must be given once, as a host with or without a port, for example api.example.com",
+    )
 }
 
 /// 406: in no form that the client takes.

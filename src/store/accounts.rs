@@ -11,7 +11,10 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 use entities::{accounts, wallets};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait, sea_query::{Expr, OnConflict}};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait,
+    sea_query::{Expr, OnConflict},
+};
 
 /// Binds a wallet to its platform; tells whether it was free. Inside a transaction a rival waits until that ends.
 pub async fn bind_wallet(
@@ -74,11 +77,7 @@ pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Ac
 }
 
 /// Finds an account of a platform.
-pub async fn find(
-    conn: &impl Sealing,
-    platform: &PlatformId,
-    id: &AccountId,
-) -> Result<Option<Account>, StoreError> {
+pub async fn find(conn: &impl Sealing, platform: &PlatformId, id: &AccountId) -> Result<Option<Account>, StoreError> {
     let found = accounts::Entity::find()
         .filter(accounts::Column::PlatformId.eq(platform.as_str()))
         .filter(accounts::Column::Id.eq(id.as_str()));

@@ -165,7 +165,14 @@ pub fn all() -> Vec<Example> {
     let known: BTreeSet<&str> = all.iter().map(|example| example.operation).collect();
     let named = REFUSED.iter().map(|(name, ..)| *name).chain(ENDS);
     named.for_each(|name| assert!(known.contains(name), "{name} is no operation"));
-    all.sort_by_key(|example| (example.operation == SIGNS_OUT, example.is_end(), example.document, example.method != "GET"));
+    all.sort_by_key(|example| {
+        (
+            example.operation == SIGNS_OUT,
+            example.is_end(),
+            example.document,
+            example.method != "GET",
+        )
+    });
     all
 }
 

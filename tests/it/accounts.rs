@@ -151,7 +151,12 @@ async fn a_person_sees_and_ends_the_own_sessions_alone() {
     let third = token(&login(&app, "ada@example.com", "correct horse").await);
     let bobs = token(&register(&app, "bob@example.com", "battery staple").await);
     let listed = sessions(&app, &second).await.expect(200)["sessions"].clone();
-    let current: Vec<&Value> = listed.as_array().expect("a list").iter().map(|one| &one["isCurrent"]).collect();
+    let current: Vec<&Value> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| &one["isCurrent"])
+        .collect();
     assert_eq!(current, [false, true, false]);
     let newest = format!("/{}", listed[0]["id"].as_str().expect("text"));
     end(&app, &bobs, &newest).await.expect(404);
@@ -161,10 +166,18 @@ async fn a_person_sees_and_ends_the_own_sessions_alone() {
     end(&app, &first, &newest).await.expect(404);
     let all = end(&app, &first, "").await;
     all.expect(200);
-    assert!(all.header("set-cookie").is_some_and(|cookie| cookie.contains("Max-Age=0")));
+    assert!(
+        all.header("set-cookie")
+            .is_some_and(|cookie| cookie.contains("Max-Age=0"))
+    );
     sessions(&app, &first).await.expect(401);
     sessions(&app, &second).await.expect(401);
-    assert_eq!(sessions(&app, &bobs).await.expect(200)["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        sessions(&app, &bobs).await.expect(200)["sessions"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
 }
 
 #[tokio::test]
@@ -172,7 +185,10 @@ async fn a_person_with_a_wallet_has_sessions_and_no_password() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     change(&app, &session, "correct horse", "another one").await.expect(403);
-    assert_eq!(sessions(&app, &session).await.expect(200)["sessions"][0]["isCurrent"], true);
+    assert_eq!(
+        sessions(&app, &session).await.expect(200)["sessions"][0]["isCurrent"],
+        true
+    );
     end(&app, &session, "").await.expect(200);
     sessions(&app, &session).await.expect(401);
 }

@@ -210,11 +210,18 @@ async fn platforms_with_every_stream_that_they_may_have_leave_places_for_those_t
         let refused = follow().send().await;
         assert_eq!(refused.status, 429, "{}", refused.text);
     }
-    assert_eq!(open.len(), 7 * 32 + 1, "the eighth has one, and thirty-one are kept for others");
+    assert_eq!(
+        open.len(),
+        7 * 32 + 1,
+        "the eighth has one, and thirty-one are kept for others"
+    );
     let late = app.get("/v2/events/stream").with_key();
     open.push(late.open().await);
     let second = app.get("/v2/events/stream").with_key().send().await;
-    assert_eq!(second.expect(429)["message"], "Too many streams are open; try again later");
+    assert_eq!(
+        second.expect(429)["message"],
+        "Too many streams are open; try again later"
+    );
     assert_eq!(second.header("retry-after"), Some("10"));
 }
 

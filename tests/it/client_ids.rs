@@ -131,14 +131,19 @@ async fn a_domain_in_another_script_is_that_of_its_pages_whichever_way_it_is_wri
         let call = app.post("/v2/client-ids").with_key().json(&body);
         async move { call.send().await }
     };
-    let made = create(json!(["https://bücher.example", "https://пример.испытание"])).await.expect(201);
+    let made = create(json!(["https://bücher.example", "https://пример.испытание"]))
+        .await
+        .expect(201);
     let plain = ["https://xn--bcher-kva.example", "https://xn--e1afmkfd.xn--80akhbyknj4f"];
     assert_eq!(made["allowedDomains"], json!(plain));
     for origin in plain {
         let call = app.get("/v2/currencies").header("origin", origin);
         let call = call.header("x-client-id", made["clientId"].as_str().expect("text"));
         let answer = call.send().await;
-        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(origin)));
+        assert_eq!(
+            (answer.status, answer.header("access-control-allow-origin")),
+            (200, Some(origin))
+        );
     }
     for twice in [
         json!(["https://bücher.example", "https://xn--bcher-kva.example"]),
@@ -148,14 +153,20 @@ async fn a_domain_in_another_script_is_that_of_its_pages_whichever_way_it_is_wri
         refused.expect(400);
         assert_eq!(refused.wrong_fields(), ["allowedDomains[1]"]);
     }
-    create(json!([format!("https://{}.example", "a".repeat(64))])).await.expect(400);
+    create(json!([format!("https://{}.example", "a".repeat(64))]))
+        .await
+        .expect(400);
 }
 
 #[tokio::test]
 async fn an_address_without_its_slashes_is_no_origin() {
     let app = TestApp::start().await;
     let client = app.shop_client(&json!({ "label": "Shop" })).await;
-    for (origin, status) in [("https://shop.example.com", 200), ("https:shop.example.com", 403), ("https:/shop.example.com", 403)] {
+    for (origin, status) in [
+        ("https://shop.example.com", 200),
+        ("https:shop.example.com", 403),
+        ("https:/shop.example.com", 403),
+    ] {
         let call = app.get("/v2/currencies").header("origin", origin);
         let call = call.header("x-client-id", client["clientId"].as_str().expect("text"));
         assert_eq!(call.send().await.status, status, "{origin}");

@@ -286,10 +286,22 @@ async fn a_guessed_idempotency_key_shows_no_secret() {
 async fn a_stranger_takes_no_idempotency_key_of_a_page() {
     let app = TestApp::start().await;
     let pages = json!({ "label": "Two shops", "allowedDomains": [PAGE, "https://other.example.com"] });
-    let client = app.post("/v2/client-ids").with_key().json(&pages).send().await.expect(201)["clientId"].clone();
+    let client = app
+        .post("/v2/client-ids")
+        .with_key()
+        .json(&pages)
+        .send()
+        .await
+        .expect(201)["clientId"]
+        .clone();
     let create = |page: &'static str, amount: &'static str| {
-        let call = app.post("/v2/request").header("origin", page).header("idempotency-key", "order-1");
-        let call = call.header("x-client-id", client.as_str().expect("text")).json(&fau(amount));
+        let call = app
+            .post("/v2/request")
+            .header("origin", page)
+            .header("idempotency-key", "order-1");
+        let call = call
+            .header("x-client-id", client.as_str().expect("text"))
+            .json(&fau(amount));
         async move { call.send().await }
     };
     let stranger = create(PAGE, "1000").await.expect(201);

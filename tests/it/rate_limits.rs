@@ -367,7 +367,9 @@ async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let guess = |forwarded: String| {
         let call = client.get(format!("http://{address}/v2/currencies"));
-        let call = call.header("x-api-key", "sk_guess").header("x-forwarded-for", forwarded);
+        let call = call
+            .header("x-api-key", "sk_guess")
+            .header("x-forwarded-for", forwarded);
         async move { call.send().await.unwrap().status().as_u16() }
     };
     for (number, (written, again)) in [

@@ -295,7 +295,9 @@ async fn api_keys_of_a_session_are_shown_once_rotated_and_revoked() {
 async fn what_a_body_that_grants_power_does_not_have_is_refused() {
     let app = TestApp::start().await;
     let person = Person::new(&app, &TestWallet::new(7)).await;
-    let client = person.send(Method::POST, "/v1/client-ids", &json!({ "label": "Shop" })).await;
+    let client = person
+        .send(Method::POST, "/v1/client-ids", &json!({ "label": "Shop" }))
+        .await;
     let client = client.expect(201)["id"].as_str().expect("text").to_owned();
     let key = person.send(Method::POST, "/v1/api-keys", &json!({})).await.expect(201)["id"].clone();
     let rotate = format!("/v1/api-keys/{}/rotate", key.as_str().expect("text"));
@@ -303,7 +305,11 @@ async fn what_a_body_that_grants_power_does_not_have_is_refused() {
         (Method::POST, "/v1/api-keys".to_owned(), json!({ "label": "Reader" })),
         (Method::POST, rotate, json!({})),
         (Method::POST, "/v1/client-ids".to_owned(), json!({ "label": "Shop" })),
-        (Method::PUT, format!("/v1/client-ids/{client}"), json!({ "label": "Shop" })),
+        (
+            Method::PUT,
+            format!("/v1/client-ids/{client}"),
+            json!({ "label": "Shop" }),
+        ),
     ] {
         let mut wider = body.clone();
         wider["scopes"] = json!(["read"]);
@@ -311,10 +317,14 @@ async fn what_a_body_that_grants_power_does_not_have_is_refused() {
         let refused = person.send(method.clone(), &path, &wider).await;
         refused.expect(400);
         assert_eq!(refused.wrong_fields(), ["scopes", "expiresAt"], "{path}");
-        assert!((200..300).contains(&person.send(method, &path, &body).await.status), "{path}");
+        assert!(
+            (200..300).contains(&person.send(method, &path, &body).await.status),
+            "{path}"
+        );
     }
     let made = app.post("/v2/client-ids").with_key();
-    let made = made.json(&json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "allowedPayee": [] }));
+    let made =
+        made.json(&json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "allowedPayee": [] }));
     let refused = made.send().await;
     refused.expect(400);
     assert_eq!(refused.wrong_fields(), ["allowedPayee"]);

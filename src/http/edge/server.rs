@@ -294,10 +294,33 @@ mod tests {
 
     #[test]
     fn a_host_is_a_name_or_an_address_with_a_port_or_without() {
-        for good in ["api.example.com", "localhost:8080", "127.0.0.1", "[::1]:8080", "[2001:db8::1]", "pay_api"] {
+        for good in [
+            "api.example.com",
+            "localhost:8080",
+            "127.0.0.1",
+            "[::1]:8080",
+            "[2001:db8::1]",
+            "pay_api",
+        ] {
             assert!(is_host(good), "{good}");
         }
-        for bad in ["", ":80", "a b", "a@b", "a/b", "a, b", "a,b", "a:b", "a:+1", "a:65536", "a:1:2", "::1", "[::1", "[a]", "[::1]8080"] {
+        for bad in [
+            "",
+            ":80",
+            "a b",
+            "a@b",
+            "a/b",
+            "a, b",
+            "a,b",
+            "a:b",
+            "a:+1",
+            "a:65536",
+            "a:1:2",
+            "::1",
+            "[::1",
+            "[a]",
+            "[::1]8080",
+        ] {
             assert!(!is_host(bad), "{bad}");
         }
     }

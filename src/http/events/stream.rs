@@ -152,7 +152,12 @@ pub(super) async fn open(
     let stop = request.data::<Stopping>().map(|stopping| stopping.0.child_token());
     let stop = stop.unwrap_or_default();
     let ended = CancellationToken::new();
-    let watching = watch(ctx.clone(), caller.clone(), stop.clone(), request.data::<HangUp>().cloned());
+    let watching = watch(
+        ctx.clone(),
+        caller.clone(),
+        stop.clone(),
+        request.data::<HangUp>().cloned(),
+    );
     let watched = ended.clone();
     tokio::spawn(async move { watched.run_until_cancelled(watching).await });
     let open = Open {

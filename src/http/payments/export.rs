@@ -284,7 +284,8 @@ pub(super) async fn open(
         if own <= EXPORTS_MAX {
             return Ok(());
         }
-        let message = format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended");
+        let message =
+            format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended");
         Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
     })?;
     // Without a server around it, in a test, nothing stops.
