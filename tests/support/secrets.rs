@@ -18,7 +18,7 @@ static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
 
 /// Members of bodies that hold secrets or say who somebody is.
-const SECRET_MEMBERS: [&str; 30] = [
+const SECRET_MEMBERS: [&str; 32] = [
     "clientUserId",
     "firstName",
     "lastName",
