@@ -55,8 +55,8 @@ where
     let rendered = rendered(limited, edge.routes.clone());
     let metered = rate_limits::metered(rendered, edge.rates, &edge.routes);
     let addressed = address::addressed(metered, edge.addresses);
-    let open = cors::cors(named(addressed), edge.origins, edge.routes.clone());
-    observe::observed(open, edge.ids, edge.routes).boxed()
+    let open = cors::cors(addressed, edge.origins, edge.routes.clone());
+    observe::observed(named(open), edge.ids, edge.routes).boxed()
 }
 
 /// Refuses a call that names no host, several or what is none: a proxy and this service could read it differently.
