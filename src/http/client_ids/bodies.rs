@@ -15,6 +15,7 @@ text! {
     DomainText {
         pattern: r"^https?://[^\s\x00-\x1f\x7f-\x9f]{1,250}$",
         length_max: 255,
+        format: "uri",
         example: "https://shop.example.com",
         hint: "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name",
     }

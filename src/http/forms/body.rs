@@ -277,6 +277,10 @@ fn executable(schema: &mut Value) {
                 }
             }
             bound_integer(object);
+            // Documents know no word for addresses whose host is in another script; those are read too.
+            if object.get("format") == Some(&json!("uri")) {
+                object.insert("format".to_owned(), json!("iri"));
+            }
             if object.get("nullable") == Some(&Value::Bool(true)) {
                 object.shift_remove("nullable");
                 nullable(object);
