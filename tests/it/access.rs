@@ -148,8 +148,8 @@ pub fn operations() -> Vec<Operation> {
     found.sort_by_key(|operation| {
         let mut methods = ["GET", "PATCH", "PUT", "POST", "DELETE"].iter();
         let position = methods.position(|method| *method == operation.method.as_str());
-        let ends_sessions = operation.row.operation == "endSessions";
-        (ends_sessions || operation.row.any_of.is_empty(), position)
+        let ends_sessions = operation.row.operation == ENDS_SESSIONS;
+        (operation.row.any_of.is_empty(), ends_sessions, position)
     });
     found
 }
@@ -313,6 +313,9 @@ const OF_LINK: &str = "request of the link";
 
 /// The operation that does so.
 const FINDS_LINK: &str = "findSecurePayment";
+
+/// The operation that ends every session of a person.
+const ENDS_SESSIONS: &str = "endSessions";
 
 /// Operations that a token opens for whoever has it, of whatever tenant.
 const BY_TOKEN: [&str; 4] = [
@@ -494,6 +497,19 @@ async fn every_operation_answers_each_credential_as_its_row_says() {
                     Shown::Foreign => &foreign.good[kind.id()],
                     Shown::Own => &own.good[kind.id()],
                 };
+                // It ends the session that it is called with, and all others of the person.
+                let renewed = match shown {
+                    Shown::Foreign => Some(&foreign.wallet),
+                    Shown::Own => Some(&own.wallet),
+                    Shown::Unknown | Shown::Revoked => None,
+                };
+                let is_session = matches!(scheme, Scheme::Session | Scheme::SessionBearer);
+                let renewed = renewed.filter(|_| is_session && operation.row.operation == ENDS_SESSIONS);
+                let renewed = match renewed {
+                    Some(wallet) => Some(sign_in(&app, wallet).await),
+                    None => None,
+                };
+                let credential = renewed.as_ref().unwrap_or(credential);
                 let cell = Some((kind, shown));
                 let answer = operation.call(&app, Some((scheme, credential)), &objects).await;
                 let mut problem = surprise(operation, cell, &answer);
