@@ -80,7 +80,10 @@ impl Resolve for SystemResolver {
 
 /// Sends webhooks over HTTP.
 pub struct HttpOutbound {
-    client: Client,
+    /// Keeps connections for the posts that follow.
+    keeping: Client,
+    /// Opens one for each post.
+    opening: Client,
     policy: UrlPolicy,
     clock: Arc<dyn Clock>,
 }
@@ -94,15 +97,23 @@ impl HttpOutbound {
     /// A sender with another source of addresses; what it answers is guarded all the same.
     pub fn with_resolver(policy: UrlPolicy, clock: Arc<dyn Clock>, lookup: Arc<dyn Resolve>) -> anyhow::Result<Self> {
         install_tls();
-        let client = Client::builder()
-            .dns_resolver(Arc::new(GuardedResolver { policy, lookup }))
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .user_agent(USER_AGENT)
-            .build()?;
-        Ok(Self { client, policy, clock })
+        let resolver = Arc::new(GuardedResolver { policy, lookup });
+        let client = |kept: usize| {
+            Client::builder()
+                .dns_resolver(resolver.clone())
+                .redirect(redirect::Policy::none())
+                .no_proxy()
+                .pool_max_idle_per_host(kept)
+                .pool_idle_timeout(IDLE_TIMEOUT)
+                .user_agent(USER_AGENT)
+                .build()
+        };
+        Ok(Self {
+            keeping: client(IDLE_CONNECTIONS_MAX)?,
+            opening: client(0)?,
+            policy,
+            clock,
+        })
     }
 
     fn request(&self, post: OutboundPost) -> Result<RequestBuilder, String> {
@@ -117,7 +128,8 @@ impl HttpOutbound {
             let value = HeaderValue::try_from(value).map_err(|_| format!("the value of {name} is not valid"))?;
             headers.append(name, value);
         }
-        Ok(self.client.post(url).headers(headers).body(post.body))
+        let client = if post.is_apart { &self.opening } else { &self.keeping };
+        Ok(client.post(url).headers(headers).body(post.body))
     }
 }
 
@@ -233,6 +245,7 @@ mod tests {
             url: url.to_owned(),
             headers: vec![("x-service-delivery".to_owned(), "01J".to_owned())],
             body: "{\"event\":\"payment.confirmed\"}".to_owned(),
+            is_apart: false,
         }
     }
 

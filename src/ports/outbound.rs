@@ -12,6 +12,8 @@ pub struct OutboundPost {
     pub headers: Vec<(String, String)>,
     /// Body, sent byte for byte.
     pub body: String,
+    /// Whether it goes over a connection of its own: those that are kept may be dead without having said so.
+    pub is_apart: bool,
 }
 
 /// Sends webhooks: no redirects, guarded addresses, a deadline that includes the body, a capped answer.

@@ -208,6 +208,7 @@ fn post_to(url: &str) -> OutboundPost {
         url: url.to_owned(),
         headers: Vec::new(),
         body: "{}".to_owned(),
+        is_apart: false,
     }
 }
 

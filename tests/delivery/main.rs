@@ -418,6 +418,28 @@ async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
     assert_eq!(tried_ms.collect::<Vec<_>>(), [0, 1_000, 6_000, 21_000]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_died_unseen_cost_a_delivery_one_try() {
+    let service = Service::start_with_still_clock().await;
+    let receiver = Receiver::start().await;
+    let endpoint = service.endpoint(&receiver.url("forgets")).await;
+    service.publish(std::slice::from_ref(&endpoint), 16).await;
+    let worker = work(&service.ctx, USUAL);
+    service.wait_until_done(LONG).await;
+    let event = service.publish(std::slice::from_ref(&endpoint), 1).await.remove(0);
+    for (tries, pause_ms) in [(1, 1_000), (2, 5_000), (3, 15_000)] {
+        service.wait_for_tries(&event, &endpoint, tries, LONG).await;
+        if service.delivery(&event, &endpoint).await.state == DeliveryState::Delivered {
+            break;
+        }
+        service.clock.jump(pause_ms);
+    }
+    service.wait_until_done(LONG).await;
+    worker.stop().await;
+    let delivery = service.delivery(&event, &endpoint).await;
+    assert_eq!((delivery.state, delivery.tries.len()), (DeliveryState::Delivered, 2));
+}
+
 const TWO_HOURS_MS: i64 = 2 * 3_600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

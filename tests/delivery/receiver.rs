@@ -82,9 +82,15 @@ impl Receiver {
 async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>) {
     let _ = stream.set_nodelay(true);
     let mut stream = BufReader::new(stream);
+    let mut is_used = false;
     while let Ok(Some(seen)) = read(&mut stream).await {
         let path = seen.path.clone();
         let mode = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        // A balancer that has forgotten a connection tells so only when it is used.
+        if mode == "forgets" && is_used {
+            return cut(stream);
+        }
+        is_used = true;
         if mode == "hang" {
             tokio::time::sleep(Duration::from_secs(600)).await;
         }
@@ -159,7 +165,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, mode: &str) -> std::io::Resul
             match mode {
                 "slow" => tokio::time::sleep(Duration::from_secs(7)).await,
                 "late" => tokio::time::sleep(Duration::from_millis(400)).await,
-                "later" => tokio::time::sleep(Duration::from_millis(40)).await,
+                "later" | "forgets" => tokio::time::sleep(Duration::from_millis(40)).await,
                 _ => {}
             }
             let status: u16 = mode.parse().unwrap_or(200);

@@ -134,6 +134,8 @@ fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery, body: Str
         url: delivery.url.clone(),
         headers,
         body,
+        // A round has four chances: what broke on a connection that was dead before it began is none of the others.
+        is_apart: delivery.retry_count > 0,
     })
 }
 
