@@ -53,8 +53,8 @@ use crate::{
         sandbox::SandboxWallet,
     },
     settings::{
-        CHAIN_STALE_S_MAX, ChainSettings, LogSettings, OffRampSource, RateSource, ScreeningSource, Settings,
-        Synchronous,
+        CHAIN_STALE_S_MAX, ChainSettings, HeaderPrefix, LogSettings, OffRampSource, RateSource, ScreeningSource,
+        Settings, Synchronous,
     },
     store,
 };
@@ -68,6 +68,9 @@ use std::{
     path::PathBuf,
     sync::Arc,
 };
+
+/// Beginnings of the names of webhook headers: receivers that were written for the published service read the second one.
+const HEADER_PREFIXES: [&str; 2] = ["x-service", "x-request-network"];
 
 /// Seconds between two readings of the sandbox of rates.
 const RATE_INTERVAL_S: u32 = 2;
@@ -203,6 +206,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     // Limits would get in the way of trying things out.
     settings.rate_limits.enabled = false;
     settings.webhooks.retention_days = examples::RETENTION_DAYS;
+    settings.webhooks.header_prefix = HeaderPrefix::Several(HEADER_PREFIXES.map(str::to_owned).to_vec());
     settings = settings.with_environment(SECTIONS)?;
     settings.http.insecure_cookies = true;
     settings.http.session_origins = SESSION_ORIGINS.map(str::to_owned).to_vec();

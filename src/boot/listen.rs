@@ -47,9 +47,9 @@ pub struct ListenArguments {
     /// Names of events, separated by commas; all when absent.
     #[arg(long)]
     events: Option<String>,
-    /// Prefix of the webhook headers.
-    #[arg(long, default_value = "x-service")]
-    header_prefix: String,
+    /// Prefixes of the webhook headers, separated by commas: each header is sent under every one of them.
+    #[arg(long, default_value = "x-service,x-request-network", value_delimiter = ',')]
+    header_prefix: Vec<String>,
     /// The service.
     #[command(flatten)]
     service: Service,
@@ -222,9 +222,9 @@ async fn forward(
     clock: &dyn Clock,
     message: &Message,
 ) {
-    let prefix = &arguments.header_prefix;
+    let prefixes: Vec<&str> = arguments.header_prefix.iter().map(String::as_str).collect();
     let signing = Signing {
-        prefixes: &[prefix.as_str()],
+        prefixes: &prefixes,
         is_standard: true,
         secrets: std::slice::from_ref(secret),
         id: &message.id,
@@ -232,8 +232,10 @@ async fn forward(
         body: message.data.as_bytes(),
     };
     let mut headers = signing.headers();
-    headers.push((format!("{prefix}-delivery"), message.id.clone()));
-    headers.push((format!("{prefix}-retry-count"), "0".to_owned()));
+    for prefix in prefixes {
+        headers.push((format!("{prefix}-delivery"), message.id.clone()));
+        headers.push((format!("{prefix}-retry-count"), "0".to_owned()));
+    }
     let started = Instant::now();
     let result = client
         .forward(&arguments.forward_to, &headers, message.data.clone())

@@ -7,6 +7,7 @@ use crate::support::{
     dev::Dev,
     payers::{dollars, person},
     program,
+    receiver::Receiver,
 };
 use alloy::{
     primitives::{B256, U256},
@@ -22,7 +23,9 @@ use prs::{
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::{address::Address, calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour},
+    domain::{
+        address::Address, calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour, webhook::sign,
+    },
     http::dev::{Lent, Room},
     ports::{
         clock::Clock,
@@ -467,6 +470,33 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
     dev.call(accounts, Some(&dollars("1234567890"))).await;
     let listed = dev.call(accounts, None).await;
     assert_eq!(listed["paymentDetails"][0]["accountNumber"], "******7890", "{listed}");
+}
+
+#[tokio::test]
+async fn a_plain_prs_dev_signs_under_the_names_that_receivers_of_the_published_service_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    prs::adapters::install_tls();
+    let dev = Dev::start(folder.path());
+    let receiver = Receiver::start().await;
+    let made = dev.call("/v1/webhook", Some(&json!({ "url": receiver.url() }))).await;
+    let secret = made["secret"].as_str().expect("a secret");
+    dev.call("/v1/webhook/test", Some(&json!({ "eventType": "payment.confirmed" })))
+        .await;
+    let one = receiver.received().await.remove(0);
+    for prefix in ["x-service", "x-request-network"] {
+        let header = |name: &str| one.header(&format!("{prefix}-{name}"));
+        assert_eq!(
+            header("signature"),
+            Some(sign(secret, one.body.as_bytes()).as_str()),
+            "{prefix}"
+        );
+        assert_eq!(
+            (header("retry-count"), header("test")),
+            (Some("0"), Some("true")),
+            "{prefix}"
+        );
+        assert!(header("delivery").is_some(), "{prefix}");
+    }
 }
 
 #[tokio::test]
