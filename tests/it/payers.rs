@@ -305,12 +305,52 @@ async fn numbers_are_masked_where_the_operator_wants_it() {
     assert_eq!(listed[0]["accountNumber"], "******7890");
     assert_eq!(listed[0]["iban"], json!(null));
     assert_eq!(listed[1]["iban"], "******************3000");
-    assert_eq!(listed[1]["accountNumber"], json!(null));
-    assert_eq!(listed[1]["routingNumber"], json!(null));
+    assert_eq!(listed[1]["accountNumber"], "******************3000");
+    assert_eq!(listed[1]["routingNumber"], "");
     assert!(
         prs::settings::Settings::default().mask_bank_details(),
         "on in production"
     );
+}
+
+#[tokio::test]
+async fn every_account_shows_a_number_and_the_code_of_its_bank() {
+    let (app, _partner) = with_partner().await;
+    app.register_payer(&person("user-4711")).await.expect(200);
+    const IBAN: &str = "DE89370400440532013000";
+    let none = json!(null);
+    for (given, number, code) in [
+        (json!({}), "1234567890", "021000021"),
+        (
+            json!({ "currency": "gbp", "routingNumber": none, "sortCode": "200000" }),
+            "1234567890",
+            "200000",
+        ),
+        (
+            json!({ "currency": "inr", "routingNumber": none, "ifsc": "HDFC0001234", "swiftBic": "HDFCINBB" }),
+            "1234567890",
+            "HDFC0001234",
+        ),
+        (
+            json!({ "currency": "eur", "routingNumber": none, "accountNumber": none, "iban": IBAN, "swiftBic": "COBADEFF" }),
+            IBAN,
+            "COBADEFF",
+        ),
+        (
+            json!({ "currency": "eur", "routingNumber": none, "accountNumber": none, "iban": IBAN }),
+            IBAN,
+            "",
+        ),
+    ] {
+        let mut account = dollars("1234567890");
+        let members = given.as_object().expect("members");
+        account.as_object_mut().expect("an object").extend(members.clone());
+        app.account_of("user-4711", &account).await;
+        let listed = app.accounts("user-4711").await;
+        let last = listed.last().expect("an account");
+        assert_eq!(last["accountNumber"], number, "{given}");
+        assert_eq!(last["routingNumber"], code, "{given}");
+    }
 }
 
 #[tokio::test]

@@ -463,12 +463,12 @@ pub struct PaymentDetail {
     pub account_name: DetailText,
     /// A person or a company
     pub beneficiary_type: Beneficiary,
-    /// Number of the account, or stars and its last four characters; null when it has none. Example: `******7890`
+    /// Number of the account, or its IBAN when it has no other; or stars and the last four characters. Example: `******7890`
     #[oai(validator(max_length = 34))]
-    pub account_number: OrNull<String>,
-    /// Routing number of the bank; null when it has none. Example: `021000021`
+    pub account_number: String,
+    /// Routing number of the bank, or its sort code, IFSC or BIC; an empty text when it has none of them. Example: `021000021`
     #[oai(validator(max_length = 34))]
-    pub routing_number: OrNull<String>,
+    pub routing_number: String,
     /// IBAN, or stars and its last four characters; null when it has none. Example: `******************3000`
     #[oai(validator(max_length = 34))]
     pub iban: OrNull<String>,

@@ -45,21 +45,27 @@ pub(super) fn added((payer, added): &Owned) -> PaymentDetailsAdded {
     }
 }
 
+/// An account, with the number and the code of the bank that it has. Source: decisions D51.
 pub(super) fn detail(payer: &Payer, known: &RegisteredAccount, is_masked: bool) -> PaymentDetail {
     let account = &known.details.account;
-    let shown = |number: &Option<String>| {
-        let number = number.as_deref();
-        OrNull(number.map(|number| if is_masked { masked(number) } else { number.to_owned() }))
-    };
+    let shown = |number: &String| if is_masked { masked(number) } else { number.clone() };
+    let number = account.account_number.as_ref().or(account.iban.as_ref());
+    let codes = [
+        &account.routing_number,
+        &account.sort_code,
+        &account.ifsc,
+        &account.swift_bic,
+    ];
+    let code = codes.into_iter().find_map(Option::as_ref);
     PaymentDetail {
         id: UuidText::written(&known.payment_detail),
         user_id: UuidText::written(&payer.user_id),
         bank_name: DetailText::written(&account.bank_name),
         account_name: DetailText::written(&account.account_name),
         beneficiary_type: account.beneficiary,
-        account_number: shown(&account.account_number),
-        routing_number: OrNull(account.routing_number.clone()),
-        iban: shown(&account.iban),
+        account_number: number.map(shown).unwrap_or_default(),
+        routing_number: code.cloned().unwrap_or_default(),
+        iban: OrNull(account.iban.as_ref().map(shown)),
         currency: FiatText::written(&account.currency),
         status: known.status,
         rails: account.rails,
