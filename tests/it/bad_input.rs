@@ -298,6 +298,15 @@ async fn calldata_parameters_are_checked() {
 }
 
 #[tokio::test]
+    let refused = app
+        .get(&format!("/v2/request/{id}/pay?wallet=0x12"))
+        .with_key()
+        .send()
+        .await;
+    assert_eq!(
+        refused.expect(400)["errors"],
+        json!([{ "field": "wallet", "message": "Invalid Ethereum address" }])
+    );
 async fn bodies_that_are_no_json_object_are_refused() {
     let app = TestApp::start().await;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));

@@ -47,6 +47,14 @@ text! {
         hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
         reads: Address = Address::parse,
     }
+    /// The same where the published interface has a sentence of its own for a wrong one. Source: decisions D39.
+    PayerText {
+        pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
+        length_max: 42,
+        example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+        hint: "Invalid Ethereum address",
+        reads: Address = Address::parse,
+    }
     /// Code of an invite.
     InviteText {
         pattern: "^inv_[A-Za-z0-9_-]{43}$",

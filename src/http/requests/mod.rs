@@ -168,10 +168,10 @@ impl Requests {
         #[oai(name = "requestId")]
         request_id: Path<RequestIdText>,
         /// Wallet that pays
-        wallet: Checked<WalletText>,
-        /// Source chain of a crosschain payment; needs `token`
+        wallet: Checked<PayerText>,
+        /// Source chain of a crosschain payment; not in this version: the request is paid on its own network
         chain: Checked<SourceChain>,
-        /// Source token of a crosschain payment; needs `chain`
+        /// Source token of a crosschain payment; not in this version: the request is paid in its payment currency
         token: Checked<SourceToken>,
         /// Part of the amount, in the invoice currency; never more than what is left
         amount: Checked<AskedAmountText>,
