@@ -173,6 +173,29 @@ async fn an_export_has_what_all_pages_of_the_search_have_in_their_order() {
 }
 
 #[tokio::test]
+async fn a_csv_begins_with_a_byte_order_mark_for_those_who_ask_for_it() {
+    const MARK: &str = "\u{feff}";
+    let app = TestApp::start().await;
+    let id = app.create_request(&fau("1")).await;
+    credit(&app, &id, 0..3).await;
+    let plain = export(&app, "type=direct").await.text;
+    assert!(plain.starts_with("id,"), "{plain}");
+    assert_eq!(export(&app, "type=direct&bom=false").await.text, plain);
+    for query in ["type=direct&bom=true", "type=direct&format=csv&bom=true"] {
+        let marked = export(&app, query).await;
+        assert_eq!((marked.status, marked.text), (200, format!("{MARK}{plain}")), "{query}");
+    }
+    for query in ["type=direct&bom=yes", "type=direct&bom=true&format=jsonl"] {
+        let refused = export(&app, query).await;
+        assert_eq!(
+            (refused.status, refused.wrong_fields()),
+            (400, vec!["bom".to_owned()]),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn texts_survive_a_spreadsheet_that_would_execute_them() {
     let app = TestApp::start().await;
     for (number, reference) in (0_u64..).zip(REFERENCES) {

@@ -16,7 +16,7 @@ use crate::{
     http::{
         edge::server::{HangUp, Stopping},
         error::done,
-        forms::{payment::Payment, words::words},
+        forms::{payment::Payment, text::text, words::words},
         gate::places::{Place, Places},
     },
 };
@@ -39,6 +39,19 @@ words! {
     /// What an export is written as: a header and cells, or a line of JSON for each payment
     ExportFormat as "ExportFormat";
 }
+
+text! {
+    /// Truth value of the parameter, in a string.
+    MarkText {
+        pattern: "^(true|false)$",
+        length_max: 5,
+        example: "true",
+        hint: "must be true or false",
+    }
+}
+
+/// What tells spreadsheets that a file is UTF-8.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Exports of a platform at a time, on each instance.
 const EXPORTS_MAX: u64 = 2;
@@ -196,6 +209,8 @@ struct Open {
     ctx: Ctx,
     walk: Walk,
     format: ExportFormat,
+    /// What stands before everything.
+    mark: &'static str,
     pieces: mpsc::Sender<Piece>,
     hang_up: Option<HangUp>,
     _place: Place,
@@ -227,10 +242,10 @@ impl Open {
 
     /// Writes everything, as fast as the reader takes it.
     async fn write(&mut self, mut part: Vec<FoundPayment>) -> Result<(), Cut> {
-        let mut waiting = match self.format {
-            ExportFormat::Csv => line(CELLS.iter().map(|(name, _)| (*name).to_owned()))?,
-            ExportFormat::Jsonl => Vec::new(),
-        };
+        let mut waiting = self.mark.as_bytes().to_vec();
+        if self.format == ExportFormat::Csv {
+            waiting.extend(line(CELLS.iter().map(|(name, _)| (*name).to_owned()))?);
+        }
         while !part.is_empty() {
             for (record, request) in part {
                 let payment = found(&self.ctx, &record, request).to_json();
@@ -272,7 +287,7 @@ pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
     (search, checks): (&PaymentSearch, Checks),
-    format: ExportFormat,
+    (format, has_mark): (ExportFormat, bool),
     request: &Request,
 ) -> FlowResult<Export> {
     let mut walk = Walk::start(ctx, caller, search, checks)?;
@@ -297,6 +312,7 @@ pub(super) async fn open(
         ctx: ctx.clone(),
         walk,
         format,
+        mark: if has_mark { BYTE_ORDER_MARK } else { "" },
         pieces,
         hang_up: request.data::<HangUp>().cloned(),
         _place: place,

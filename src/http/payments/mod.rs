@@ -16,6 +16,7 @@ use crate::{
     },
 };
 pub use export::Export;
+use export::MarkText;
 use found::found;
 use poem::Request;
 use query::FilterTexts;
@@ -176,6 +177,8 @@ impl Payments {
         request: &Request,
         /// Form of the answer; `csv` when absent
         format: Checked<ExportFormat>,
+        /// `true` begins a CSV with a byte order mark, by which some spreadsheets know that it is UTF-8; needs the format `csv`
+        bom: Checked<MarkText>,
         /// Source or destination transaction
         #[oai(name = "txHash")]
         tx_hash: Checked<TxHash>,
@@ -208,6 +211,13 @@ impl Payments {
     ) -> Result<Export, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let format = format.take(&mut checks).unwrap_or(ExportFormat::Csv);
+        let has_mark = bom.take(&mut checks).is_some_and(|text| text.as_str() == "true");
+        if has_mark && format != ExportFormat::Csv {
+            checks.fail(
+                "bom",
+                "must be false or absent: only a CSV begins with a byte order mark",
+            );
+        }
         let texts = FilterTexts {
             tx_hash,
             wallet: wallet_address,
@@ -227,6 +237,6 @@ impl Payments {
                 checks.fail(name, "is of GET /v2/payments: an export has no pages");
             }
         }
-        Ok(export::open(&ctx, &caller, (&search, checks), format, request).await?)
+        Ok(export::open(&ctx, &caller, (&search, checks), (format, has_mark), request).await?)
     }
 }
