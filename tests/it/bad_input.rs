@@ -218,6 +218,11 @@ async fn a_search_is_checked() {
         ("reference=a&limit=ten".to_owned(), "limit"),
         ("reference=a&offset=10001".to_owned(), "offset"),
         ("reference=a&fromDate=2026-02-30T00:00:00Z".to_owned(), "fromDate"),
+        (
+            "reference=a&fromDate=2026-02-28T00:00:00%2B00:00".to_owned(),
+            "fromDate",
+        ),
+        ("reference=a&toDate=2026-02-28T00:00:00-05:00".to_owned(), "toDate"),
         ("reference=a&toDate=2026-01-01T00:00:00%2B01:00".to_owned(), "toDate"),
         (
             "walletAddress=0x70997970c51812dc3A010C7d01b50e0d17dc79C8".to_owned(),
@@ -293,11 +298,6 @@ async fn calldata_parameters_are_checked() {
             field,
         );
     }
-    let unknown = app.get("/v2/request/01ff/pay").with_key().send().await;
-    assert!(unknown.status == 404 || unknown.status == 400, "{}", unknown.text);
-}
-
-#[tokio::test]
     let refused = app
         .get(&format!("/v2/request/{id}/pay?wallet=0x12"))
         .with_key()
@@ -307,6 +307,11 @@ async fn calldata_parameters_are_checked() {
         refused.expect(400)["errors"],
         json!([{ "field": "wallet", "message": "Invalid Ethereum address" }])
     );
+    let unknown = app.get("/v2/request/01ff/pay").with_key().send().await;
+    assert!(unknown.status == 404 || unknown.status == 400, "{}", unknown.text);
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_json_object_are_refused() {
     let app = TestApp::start().await;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));

@@ -5,6 +5,7 @@ use crate::support::{
     events::{exhaust, tell},
     receiver::Receiver,
 };
+use chrono::{DateTime, FixedOffset};
 use poem::http::Method;
 use prs::{domain::ids::EventId, flows, flows::webhooks::opened::OpenedSecrets, store};
 use serde_json::{Value, json};
@@ -105,8 +106,22 @@ async fn pages_are_walked_with_the_cursor_and_filters_combine() {
         ids(&events(&app, &format!("?until={third}")).await, "events"),
         told[2..]
     );
+    let elsewhere = DateTime::parse_from_rfc3339(third).expect("a time");
+    let elsewhere = elsewhere.with_timezone(&FixedOffset::east_opt(19_800).expect("an offset"));
+    let elsewhere = elsewhere.to_rfc3339().replace('+', "%2B");
+    assert_eq!(
+        ids(&events(&app, &format!("?since={elsewhere}")).await, "events"),
+        told[..3],
+        "an instant is meant: {elsewhere}"
+    );
+    assert_eq!(
+        ids(&events(&app, &format!("?until={elsewhere}")).await, "events"),
+        told[2..]
+    );
     for (query, field) in [
         ("?limit=0", "limit"),
+        ("?since=2026-02-01T00:00:00%2B0100", "since"),
+        ("?until=2026-02-01T00:00:00", "until"),
         ("?limit=101", "limit"),
         ("?cursor=1", "cursor"),
         ("?since=yesterday", "since"),
@@ -141,7 +156,13 @@ async fn a_summary_counts_deliveries_by_endpoint_and_state() {
         json!({ "counts": [] }),
         "a day when nobody says"
     );
-    assert_eq!(summary("?since=2026-01-31T12:00:00.000Z").await.expect(200), counts);
+    for since in ["12:00:00.000Z", "12:00:00%2B00:00", "10:30:00-01:30"] {
+        assert_eq!(
+            summary(&format!("?since=2026-01-31T{since}")).await.expect(200),
+            counts,
+            "{since}"
+        );
+    }
     for (since, field) in [("31T12:00:00.001Z", "until"), ("01T11:59:59.999Z", "since")] {
         let wrong = summary(&format!("?since=2026-01-{since}&until=2026-01-31T12:00:00.000Z")).await;
         assert_eq!((wrong.status, wrong.wrong_fields()), (400, vec![field.to_owned()]));
@@ -329,7 +350,8 @@ async fn an_endpoint_that_came_later_is_told_what_it_missed() {
     ];
     app.deliver().await;
     let (endpoint, _) = app.register(&late.url()).await;
-    let body = json!({ "since": "2020-01-01T00:00:00Z", "endpointId": endpoint });
+    let body =
+        json!({ "since": "2020-01-01T00:00:00+14:00", "until": "2040-01-01T00:00:00-12:00", "endpointId": endpoint });
     assert_eq!(replay(&app, &body).await["replayed"], 2);
     app.deliver().await;
     assert_eq!(replay(&app, &body).await["replayed"], 2, "the same deliveries again");

@@ -356,7 +356,7 @@ async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
     let report = |second: u32, properties: Value| {
         json!({
             "userEvent": "payment_approved_in_wallet",
-            "occurredAt": format!("2020-01-01T00:00:{second:02}Z"),
+            "occurredAt": format!("2020-01-01T01:30:{second:02}+01:30"),
             "properties": properties,
         })
     };
@@ -386,6 +386,7 @@ async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
             &json!("metamask")
         )
     );
+    assert_eq!(event["occurredAt"], "2020-01-01T00:00:00.000Z");
     assert_eq!(event["properties"].get("something_else"), None);
     let opened = app.open_link(&token_of(&made), "").send().await.expect(200);
     assert_eq!(opened["inFlight"], true);

@@ -203,10 +203,16 @@ async fn a_recurrence_is_stopped_and_resumed() {
     input["recurrence"] = json!({ "startDate": "2030-01-01", "frequency": "MONTHLY" });
     let id = app.create_request(&input).await;
     assert_eq!(app.read_request(&id).await["recurrence"], input["recurrence"]);
-    let mut timed = input.clone();
-    timed["recurrence"]["startDate"] = json!("2030-01-01T23:59:59Z");
-    let timed = app.create_request(&timed).await;
-    assert_eq!(app.read_request(&timed).await["recurrence"], input["recurrence"]);
+    for time in ["2030-01-01T23:59:59Z", "2030-01-01T23:59:59+00:00"] {
+        let mut timed = input.clone();
+        timed["recurrence"]["startDate"] = json!(time);
+        let timed = app.create_request(&timed).await;
+        assert_eq!(
+            app.read_request(&timed).await["recurrence"],
+            input["recurrence"],
+            "{time}"
+        );
+    }
     for stopped in [true, false] {
         let change = json!({ "isRecurrenceStopped": stopped });
         let answer = app

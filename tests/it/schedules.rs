@@ -610,6 +610,32 @@ async fn only_the_signature_of_the_payer_begins_a_schedule() {
 }
 
 #[tokio::test]
+async fn a_first_payment_is_due_at_its_instant_whatever_the_offset() {
+    let app = TestApp::on_chain().await;
+    for start in [
+        "2040-02-01T05:30:00+05:30",
+        "2040-01-31T19:00:00.000-05:00",
+        "2040-02-01T00:00:00Z",
+    ] {
+        let mut body = recurring(&app, 3);
+        body["recurrence"]["startDate"] = json!(start);
+        let made = app.new_schedule(&body).await.expect(201);
+        let permit = &made["recurringPaymentPermit"];
+        let first = permit
+            .pointer("/message/firstPayment")
+            .or_else(|| permit.pointer("/values/firstPayment"));
+        assert_eq!(first, Some(&json!(FIRST_DAY)), "{start}: {permit}");
+    }
+    let mut body = recurring(&app, 3);
+    body["recurrence"]["startDate"] = json!("2040-02-01T05:30:00");
+    let refused = app.new_schedule(&body).await;
+    assert_eq!(
+        (refused.status, refused.wrong_fields()),
+        (400, vec!["recurrence.startDate".to_owned()])
+    );
+}
+
+#[tokio::test]
 async fn what_cannot_be_repeated_is_refused_by_the_name_of_its_field() {
     let app = TestApp::on_chain().await;
     let wrong = |change: &dyn Fn(&mut Value)| {

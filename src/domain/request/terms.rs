@@ -139,13 +139,15 @@ wire_text! {
 /// Reads the first due day of a repetition: a day, or a point in time in UTC on that day.
 ///
 /// The day of a time in another zone is another one here, so it is refused. Errors: the sentence for the caller.
+/// Source: decisions D47.
 pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
     let utc = || {
         let time = DateTime::parse_from_rfc3339(text).ok()?;
-        text.ends_with('Z').then(|| time.date_naive())
+        let is_utc = text.ends_with('Z') || text.ends_with("+00:00");
+        is_utc.then(|| time.date_naive())
     };
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().or_else(utc);
-    day.ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z")
+    day.ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z or +00:00")
 }
 
 /// Repetition of a request.

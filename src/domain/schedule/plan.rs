@@ -31,19 +31,15 @@ const START_YEAR_MAX: i32 = 2_105;
 /// How long after its last due time a permit counts. Source: rules P.7.5.
 const GRACE: TimeDelta = TimeDelta::days(30);
 
-/// Reads when the first payment is due: a day, which begins in UTC, or a point in time in UTC.
+/// Reads when the first payment is due: a day, which begins in UTC, or a point in time at any offset.
 ///
-/// Errors: the sentence for the caller.
+/// Errors: the sentence for the caller. Source: decisions D47.
 pub fn first_payment(text: &str) -> Result<DateTime<Utc>, &'static str> {
-    let day = |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
-    let instant = || {
-        let time = DateTime::parse_from_rfc3339(text).ok()?;
-        text.ends_with('Z').then(|| time.to_utc())
-    };
-    let begin = day(text).map(|day| day.and_time(NaiveTime::MIN).and_utc());
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+    let begin = day.map(|day| day.and_time(NaiveTime::MIN).and_utc());
     begin
-        .or_else(instant)
-        .ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z")
+        .or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()))
+        .ok_or("must be a day, for example 2030-01-01, or a time with Z or an offset from UTC")
 }
 
 /// Seconds of a period: the contract knows no calendar.

@@ -43,9 +43,9 @@ impl Events {
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
-        /// From this time on, inclusive; UTC ending in `Z`
+        /// From this time on, inclusive
         since: Checked<IsoInstantText>,
-        /// Up to this time, inclusive; UTC ending in `Z`
+        /// Up to this time, inclusive
         until: Checked<IsoInstantText>,
         /// `nextCursor` of the page before
         cursor: Checked<CursorText>,
@@ -251,9 +251,9 @@ impl Events {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyOrBackend>,
-        /// From this time on, inclusive; UTC ending in `Z`; a day before `until` when absent
+        /// From this time on, inclusive; a day before `until` when absent
         since: Checked<IsoInstantText>,
-        /// Up to this time, inclusive; UTC ending in `Z`; now when absent
+        /// Up to this time, inclusive; now when absent
         until: Checked<IsoInstantText>,
     ) -> Result<Json<DeliverySummary>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();

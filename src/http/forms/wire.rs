@@ -171,14 +171,23 @@ text! {
         hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
         reads: RequestId = |text: &str| Ok::<_, &str>(RequestId(text.to_owned())),
     }
-    /// Point in time in UTC, as callers write it.
+    /// Point in time at any offset from UTC, as callers write it. Source: decisions D47.
     IsoInstantText {
-        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
-        length_max: 30,
+        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+        length_max: 35,
         format: "date-time",
         example: "2030-01-31T12:00:00.000Z",
-        hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
+        hint: "must be a date and time with Z or an offset from UTC, for example 2030-01-31T12:00:00Z or 2030-01-31T13:00:00+01:00; in a query + is written %2B",
         reads: DateTime<Utc> = |text: &str| instant(text).ok_or(IsoInstantText::HINT),
+    }
+    /// Point in time that ends in `Z`, as the published interface wants it in searches. It has no format: clients that
+    /// are generated from one write other offsets. Source: decisions D47.
+    UtcTimeText {
+        pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
+        length_max: 30,
+        example: "2030-01-31T12:00:00.000Z",
+        hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
+        reads: DateTime<Utc> = |text: &str| instant(text).ok_or(UtcTimeText::HINT),
     }
     /// Page size, a number in a string. Source: decisions D14.
     LimitText {
@@ -220,10 +229,12 @@ impl fmt::Display for Instant {
     }
 }
 
-/// A time as both databases hold it: in microseconds, never a leap second, and not in the year 0, which is none.
+/// A time as both databases hold it: in microseconds, never a leap second, and in a year of four digits in UTC, of which 0
+/// is none.
 fn instant(text: &str) -> Option<DateTime<Utc>> {
     let time = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    (time.timestamp_subsec_nanos() < 1_000_000_000 && time.year() > 0).then(|| time.trunc_subsecs(6))
+    let is_held = time.timestamp_subsec_nanos() < 1_000_000_000 && (1..=9_999).contains(&time.year());
+    is_held.then(|| time.trunc_subsecs(6))
 }
 
 impl From<DateTime<Utc>> for Instant {
@@ -398,6 +409,7 @@ mod tests {
             NetworkText,
             MerchantReference,
             IsoInstantText,
+            UtcTimeText,
             LimitText,
             OffsetText
         );
@@ -442,6 +454,20 @@ mod tests {
             "0000-01-01T00:00:00Z",
         ] {
             assert!(IsoInstantText::parse(wrong).unwrap().value().is_err(), "{wrong}");
+            assert!(UtcTimeText::parse(wrong).unwrap().value().is_err(), "{wrong}");
+        }
+        for outside in [
+            "9999-12-31T23:59:59-00:01",
+            "0001-01-01T00:00:00+00:01",
+            "2030-01-31T12:00:00+24:00",
+        ] {
+            assert!(IsoInstantText::parse(outside).unwrap().value().is_err(), "{outside}");
+        }
+        for offset in ["+00:00", "-05:00", "", "z", "+0100", " 01:00"] {
+            assert!(
+                UtcTimeText::parse(&format!("2030-01-31T12:00:00{offset}")).is_err(),
+                "{offset}"
+            );
         }
         assert!(MerchantReference::parse(&"ü".repeat(256)).is_err());
         assert!(MerchantReference::parse(&"ü".repeat(255)).is_ok());
@@ -452,6 +478,7 @@ mod tests {
     fn an_instant_is_one_that_both_databases_hold() {
         let finer = instant("2030-01-31T12:00:00.000001999Z").unwrap();
         assert_eq!(Some(finer), instant("2030-01-31T12:00:00.000001Z"));
+        assert_eq!(Some(finer), instant("2030-01-31T17:30:00.000001+05:30"));
     }
 
     #[test]

@@ -96,10 +96,10 @@ impl Payments {
         payment_currency: Checked<CurrencyIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
-        from_date: Checked<IsoInstantText>,
+        from_date: Checked<UtcTimeText>,
         /// Up to this time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
-        to_date: Checked<IsoInstantText>,
+        to_date: Checked<UtcTimeText>,
         /// Page size, 1 to 100; 20 when absent
         limit: Checked<LimitText>,
         /// Rows before the page, 0 to 10000
@@ -204,10 +204,10 @@ impl Payments {
         payment_currency: Checked<CurrencyIdText>,
         /// From this time on, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
-        from_date: Checked<IsoInstantText>,
+        from_date: Checked<UtcTimeText>,
         /// Up to this time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
-        to_date: Checked<IsoInstantText>,
+        to_date: Checked<UtcTimeText>,
     ) -> Result<Export, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let format = format.take(&mut checks).unwrap_or(ExportFormat::Csv);

@@ -24,9 +24,9 @@ pub(super) struct FilterTexts {
     /// `paymentCurrency`.
     pub(super) payment_currency: Checked<CurrencyIdText>,
     /// `fromDate`.
-    pub(super) from: Checked<IsoInstantText>,
+    pub(super) from: Checked<UtcTimeText>,
     /// `toDate`.
-    pub(super) to: Checked<IsoInstantText>,
+    pub(super) to: Checked<UtcTimeText>,
 }
 
 impl FilterTexts {

@@ -8,14 +8,14 @@ use crate::{
         currency::Catalogue,
         refusal::Refusal,
         request::plan::{NewRequest, invoice_currency, payment_currency},
-        schedule::plan::{Repetition, first_payment},
+        schedule::plan::Repetition,
     },
     flows::{payouts::create::NewPayout, schedules::create::NewSchedule},
     http::{
         forms::{
             calldata::{CalldataMetadata, Transaction},
             payment::CustomerInfo,
-            recurrence::{Frequency, StartDayText},
+            recurrence::{Frequency, StartText},
         },
         operation::*,
     },
@@ -26,8 +26,8 @@ use poem_openapi::Union;
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayoutRecurrence {
-    /// First due day, today or later
-    pub start_date: StartDayText,
+    /// First due day, today or later, or a time at any offset from UTC
+    pub start_date: StartText,
     /// Period
     pub frequency: Frequency,
     /// Number of payments. Example: `12`
@@ -162,7 +162,7 @@ pub(super) enum Asked {
 impl PayoutRecurrence {
     /// Reads the values; `payer` is who pays by another member of the body.
     fn read(&self, payer: Option<(&'static str, Address)>, checks: &mut Checks) -> Option<Repetition> {
-        let start = checks.take("recurrence.startDate", first_payment(self.start_date.as_str()));
+        let start = checks.take("recurrence.startDate", self.start_date.value());
         let wallet = checks.take("recurrence.payer", self.payer.value());
         Some(Repetition {
             start: start?,

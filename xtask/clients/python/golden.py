@@ -76,7 +76,10 @@ step("webhook")
 
 read = good(RequestStatusView, get_request.sync(created.request_id, client=client))
 check(read.has_been_paid, "a confirmed request is paid")
-found = good(PaymentSearchResult, search_payments.sync(client=client, request_id=created.request_id))
+found = good(
+    PaymentSearchResult,
+    search_payments.sync(client=client, request_id=created.request_id, from_date="2020-01-01T00:00:00Z"),
+)
 check(found.pagination.total == 1 and found.payments[0].amount == "1.5", "the payment is found by its request")
 step("search")
 
