@@ -7,6 +7,10 @@ use std::collections::BTreeSet;
 /// Bound of a list that is a whole answer, and of a map; the catalogue and the client IDs of a platform stay far below.
 pub(super) const LIST_ITEMS_MAX: u64 = 10_000;
 
+/// Most members of a map, which are networks or tokens. Programs that import a document make so many examples of each, and
+/// of a map in a map the square of it.
+const MAP_MEMBERS_MAX: u64 = 16;
+
 /// Brings one schema into the form that readers and generators agree on.
 pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     if let Some(name) = wrapped_reference(schema) {
@@ -115,7 +119,7 @@ fn bound_text(object: &mut Map<String, Value>) {
 /// Maps have no type of their own that could carry their bound.
 fn bound_map(object: &mut Map<String, Value>) {
     if object.get("additionalProperties").is_some_and(Value::is_object) {
-        object.entry("maxProperties").or_insert(json!(LIST_ITEMS_MAX));
+        object.entry("maxProperties").or_insert(json!(MAP_MEMBERS_MAX));
     }
 }
 

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use xtask::machine::{packages, workspace};
 
-use super::language::said;
+use super::language::{installed, said};
 
 /// What it is called on the command line.
 pub(super) const NAME: &str = "collection";
@@ -21,17 +20,7 @@ const SENT: &str = "Requests/Create a request.bru";
 
 /// Writes the collections and sends one request of the first; returns what there is to tell.
 pub(super) fn run(documents: &Path, service: &Path, out: Option<&Path>) -> Result<String> {
-    packages::ensure_program("node", &["nodejs"])?;
-    let folder = workspace::target_directory()?.join("clients").join(NAME);
-    fs::create_dir_all(&folder)?;
-    let harness = workspace::root().join("xtask/clients").join(NAME);
-    for name in ["package.json", "package-lock.json"] {
-        let wanted = fs::read(harness.join(name))?;
-        if fs::read(folder.join(name)).ok().as_ref() != Some(&wanted) {
-            fs::write(folder.join(name), wanted)?;
-        }
-    }
-    packages::fetch_into(&folder, "Bruno")?;
+    let folder = installed(NAME, "Bruno")?;
     let place = out.unwrap_or(&folder);
     fs::create_dir_all(place)?;
     let bruno = folder.join("node_modules/.bin/bru");

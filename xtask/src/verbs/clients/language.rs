@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use xtask::machine::{command, workspace};
+use xtask::machine::{command, packages, workspace};
 
 use super::documents::{self, Adaptation};
 
@@ -196,6 +196,15 @@ pub(super) fn has_word(line: &str, words: &[&str]) -> bool {
     }
     code.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '.')
         .any(|word| words.contains(&word) || word.strip_prefix("z.").is_some_and(|word| words.contains(&word)))
+}
+
+/// The folder of a harness of npm packages alone, with the packages in it.
+pub(super) fn installed(name: &str, what: &str) -> Result<PathBuf> {
+    packages::ensure_program("node", &["nodejs"])?;
+    let folder = workspace::target_directory()?.join("clients").join(name);
+    copy(&workspace::root().join("xtask/clients").join(name), &folder)?;
+    packages::fetch_into(&folder, what)?;
+    Ok(folder)
 }
 
 /// Copies the files of a harness that are not there as they are.

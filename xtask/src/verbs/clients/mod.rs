@@ -5,6 +5,7 @@ mod collection;
 mod documents;
 mod go;
 mod language;
+mod postman;
 mod python;
 mod rust;
 mod typescript;
@@ -69,7 +70,7 @@ impl Target {
 /// Which clients are looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// typescript-fetch, typescript-zod, python, rust, go, or `collection`; all of them when absent
+    /// typescript-fetch, typescript-zod, python, rust, go, `collection` or `postman`; all of them when absent
     languages: Vec<String>,
     /// Generate from the documents of this folder instead of `openapi/`
     #[arg(long)]
@@ -81,10 +82,13 @@ pub(crate) struct Options {
 
 /// Looks at each language, also after one failed, and prints a table.
 pub(crate) fn run(options: &Options) -> Outcome {
-    let known = |name: &String| name == collection::NAME || LANGUAGES.iter().any(|language| language.name == name);
-    if let Some(unknown) = options.languages.iter().find(|name| !known(name)) {
-        let names = LANGUAGES.map(|language| language.name).join(", ");
-        return Err(anyhow!("{unknown} is none of {names}, {}", collection::NAME).into());
+    let names: Vec<&str> = LANGUAGES
+        .iter()
+        .map(|language| language.name)
+        .chain([collection::NAME, postman::NAME])
+        .collect();
+    if let Some(unknown) = options.languages.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(anyhow!("{unknown} is none of {}", names.join(", ")).into());
     }
     let is_wanted = |name: &str| options.languages.is_empty() || options.languages.iter().any(|wanted| wanted == name);
     let documents = options
@@ -112,12 +116,19 @@ pub(crate) fn run(options: &Options) -> Outcome {
             failed.push("open types of the documents");
         }
     }
-    if is_wanted(collection::NAME) {
-        match collection::run(&documents, &service.file, options.out.as_deref()) {
-            Ok(said) => println!("{:<17} {said}", collection::NAME),
+    type Collected<'a> = &'a dyn Fn() -> Result<String>;
+    let collections: [(&'static str, Collected<'_>); 2] = [
+        (collection::NAME, &|| {
+            collection::run(&documents, &service.file, options.out.as_deref())
+        }),
+        (postman::NAME, &|| postman::run(&documents, &service.file)),
+    ];
+    for (name, run) in collections.into_iter().filter(|(name, _)| is_wanted(name)) {
+        match run() {
+            Ok(said) => println!("{name:<17} {said}"),
             Err(error) => {
-                println!("{:<17} failed: {error:#}", collection::NAME);
-                failed.push(collection::NAME);
+                println!("{name:<17} failed: {error:#}");
+                failed.push(name);
             }
         }
     }
