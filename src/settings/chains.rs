@@ -44,9 +44,9 @@ pub struct ChainSettings {
     /// costs more, recurring payments wait.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub relayer_max_fee_gwei: Option<u32>,
-    /// Address of the HTTP interface of Tron.
+    /// Address of the HTTP interface of Tron; not in this version, which serves EVM networks only.
     pub api_url: Option<String>,
-    /// Key of the HTTP interface of Tron.
+    /// Key of the HTTP interface of Tron; not in this version.
     pub api_key: Option<String>,
 }
 

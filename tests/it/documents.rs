@@ -5,6 +5,7 @@ use crate::support::{
     contract::{committed, documents, executable, flaws, resolved},
     requests::fau,
 };
+use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -68,6 +69,88 @@ fn examples_of_calldata_count_their_own_transactions() {
         );
         assert_eq!(metadata["needsApproval"], count > 1, "{path}");
         assert_eq!(metadata["approvalTransactionIndex"].is_null(), count == 1, "{path}");
+    }
+}
+
+#[test]
+fn generated_clients_write_the_times_that_are_taken() {
+    let (mut texts, mut times) = (0, 0);
+    for document in documents() {
+        each(document, &mut |value| {
+            let (name, schema) = (&value["name"], &value["schema"]);
+            if value["in"] != "query" || schema["type"] != "string" {
+                return;
+            }
+            if name == "fromDate" || name == "toDate" {
+                assert_eq!(schema.get("format"), None, "{value}");
+                assert!(
+                    schema["pattern"]
+                        .as_str()
+                        .is_some_and(|pattern| pattern.ends_with("Z$")),
+                    "{value}"
+                );
+                texts += 1;
+            } else if schema["format"] == "date-time" {
+                let pattern = Regex::new(schema["pattern"].as_str().expect("a pattern")).expect("compiles");
+                assert!(pattern.is_match("2030-01-31T12:00:00+00:00"), "{value}");
+                times += 1;
+            }
+        });
+    }
+    assert_eq!((texts, times), (4, 4));
+}
+
+#[test]
+fn maps_are_bounded_so_that_programs_which_make_examples_of_them_come_to_an_end() {
+    let mut count = 0;
+    for document in documents() {
+        each(document, &mut |value| {
+            if value["additionalProperties"].is_object() {
+                let most = value["maxProperties"].as_u64();
+                assert!(most.is_none_or(|most| most <= 16), "{value}");
+                count += 1;
+            }
+        });
+    }
+    assert!(count > 0, "no map is left");
+}
+
+#[test]
+fn what_this_version_never_does_is_said_where_it_is_offered() {
+    const NOT_YET: &str = "not in this version";
+    let says = |text: &Value| text.as_str().is_some_and(|text| text.to_lowercase().contains(NOT_YET));
+    let webhooks: Value = serde_json::from_str(include_str!("../../openapi/webhooks.json")).expect("JSON");
+    for (kind, webhook) in webhooks["webhooks"].as_object().expect("kinds") {
+        let is_raised = !["payment.refunded", "client_id.linked", "kyt.screening.completed"].contains(&kind.as_str());
+        let description = &webhook["post"]["description"];
+        let is_partly_raised = kind == "payment.failed";
+        assert_eq!(
+            says(description),
+            !is_raised || is_partly_raised,
+            "{kind}: {description}"
+        );
+    }
+    let [v2, _] = documents();
+    for path in [
+        "/v2/request/{requestId}/pay",
+        "/v2/secure-payments/{token}/pay",
+        "/v2/secure-payments/{token}",
+    ] {
+        let parameters = v2["paths"][path]["get"]["parameters"]
+            .as_array()
+            .expect("parameters")
+            .iter();
+        let crosschain = parameters.filter(|parameter| {
+            parameter["in"] == "query" && (parameter["name"] == "chain" || parameter["name"] == "token")
+        });
+        let told: Vec<_> = crosschain.map(|parameter| says(&parameter["description"])).collect();
+        assert_eq!(told, [true, true], "{path}");
+    }
+    let settings = include_str!("../../docs/settings.md");
+    for name in ["api_url", "api_key"] {
+        let start = format!("| `chains.<network>.{name}`");
+        let row = settings.lines().find(|line| line.starts_with(&start)).expect("a row");
+        assert!(row.to_lowercase().contains(NOT_YET), "{row}");
     }
 }
 

@@ -418,7 +418,7 @@ pub enum PayResponse {
     Intent(PaymentIntentCalldata),
 }
 
-/// Source chain of a crosschain payment
+/// Source chain of a crosschain payment; not in this version
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "UPPERCASE")]
 pub enum SourceChain {
@@ -432,7 +432,7 @@ pub enum SourceChain {
     Ethereum,
 }
 
-/// Source token of a crosschain payment
+/// Source token of a crosschain payment; not in this version
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "UPPERCASE")]
 pub enum SourceToken {

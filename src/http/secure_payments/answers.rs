@@ -31,7 +31,7 @@ words! {
     BlockReason as "BlockReason";
 }
 
-/// How a secure payment is paid; today always on one EVM network
+/// How a secure payment is paid; in this version always on one EVM network
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub enum ExecutionKind {

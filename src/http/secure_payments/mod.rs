@@ -230,15 +230,15 @@ impl SecurePayments {
         token: Path<UlidText>,
         /// Wallet that wants to pay
         wallet: Checked<WalletText>,
-        /// Chain to pay from; needs `token`, and has to be that of the payment
+        /// Chain to pay from; needs `token`. Another one than that of the payment is not in this version
         chain: Checked<PaymentChain>,
-        /// Symbol of the token to pay with; needs `chain`, and has to be that of the payment. Example: `FAU`
+        /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
         /// Account behind a smart account; needs `wallet`
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account, which cannot pay on this service yet
+        /// Whether `wallet` is a Safe account; payment by one is not in this version
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
     ) -> Result<Json<SecurePaymentView>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
@@ -279,15 +279,15 @@ impl SecurePayments {
         token: Path<UlidText>,
         /// Wallet that pays
         wallet: Checked<WalletText>,
-        /// Chain to pay from; needs `token`, and has to be that of the payment
+        /// Chain to pay from; needs `token`. Another one than that of the payment is not in this version
         chain: Checked<PaymentChain>,
-        /// Symbol of the token to pay with; needs `chain`, and has to be that of the payment. Example: `FAU`
+        /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
         /// Account behind a smart account; needs `wallet`
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account, which cannot pay on this service yet
+        /// Whether `wallet` is a Safe account; payment by one is not in this version
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
     ) -> Result<

@@ -54,13 +54,13 @@ pub struct OrchestratorWebhookList {
     pub webhooks: Vec<OrchestratorWebhook>,
 }
 
-/// Kind of an event that orchestrators receive
+/// Kind of an event that orchestrators receive; in this version nothing but a test delivery raises `client_id.linked` and `kyt.screening.completed`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub enum OrchestratorEventType {
-    /// A platform finished its onboarding
+    /// A platform finished its onboarding; not in this version
     #[oai(rename = "client_id.linked")]
     ClientIdLinked,
-    /// A wallet was screened
+    /// A wallet was screened; not in this version
     #[oai(rename = "kyt.screening.completed")]
     ScreeningCompleted,
     /// An endpoint was switched off
