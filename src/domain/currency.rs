@@ -158,7 +158,7 @@ impl ContractKind {
 pub struct CurrencyFilter {
     /// Network ID.
     pub network: Option<String>,
-    /// Symbol, in any case.
+    /// Symbol, or another name before the network in an alias, in any case.
     pub symbol: Option<String>,
     /// Currency id or alias.
     pub id: Option<String>,
@@ -247,15 +247,17 @@ impl Catalogue {
         if let Some(currency) = self.find(text) {
             return vec![currency.id.clone()];
         }
-        let is_meant = |currency: &&Currency| {
-            let is_named = |network: Network| {
-                let named = self.find(&format!("{text}-{}", network.id()));
-                named.is_some_and(|named| named.id == currency.id)
-            };
-            currency.symbol.eq_ignore_ascii_case(text) || currency.network.is_some_and(is_named)
-        };
-        let meant = self.currencies.iter().filter(is_meant);
+        let meant = self.currencies.iter().filter(|currency| self.is_called(currency, text));
         meant.map(|currency| currency.id.clone()).collect()
+    }
+
+    /// Whether a currency has this symbol, or this name before its network in its id or an alias.
+    fn is_called(&self, currency: &Currency, text: &str) -> bool {
+        let is_named = |network: Network| {
+            let named = self.find(&format!("{text}-{}", network.id()));
+            named.is_some_and(|named| named.id == currency.id)
+        };
+        currency.symbol.eq_ignore_ascii_case(text) || currency.network.is_some_and(is_named)
     }
 
     /// Contracts of a network.
@@ -348,7 +350,7 @@ impl Catalogue {
                 && filter
                     .symbol
                     .as_deref()
-                    .is_none_or(|symbol| currency.symbol.eq_ignore_ascii_case(symbol))
+                    .is_none_or(|symbol| self.is_called(currency, symbol))
         });
         if filter.first_only {
             found.take(1).collect()

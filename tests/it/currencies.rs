@@ -1,6 +1,7 @@
 //! Currencies and conversion routes.
 
 use crate::support::TestApp;
+use prs::{domain::address::Address, settings::ChainSettings};
 use serde_json::json;
 
 fn ids(list: &serde_json::Value) -> Vec<String> {
@@ -60,6 +61,58 @@ async fn filters_combine_and_an_alias_is_an_id() {
         .await
         .expect(200);
     assert_eq!(ids(&first), ["FAU-sepolia"]);
+}
+
+/// The service with all networks that it knows.
+async fn everywhere() -> TestApp {
+    let mut settings = crate::support::app::settings();
+    for network in ["mainnet", "arbitrum-one", "optimism", "base", "matic", "bsc", "sepolia"] {
+        let chain = ChainSettings {
+            rpc_urls: vec!["http://127.0.0.1:1".to_owned()],
+            ..ChainSettings::default()
+        };
+        settings.chains.insert(network.to_owned(), chain);
+    }
+    TestApp::with(settings, None).await
+}
+
+#[tokio::test]
+async fn a_currency_is_found_by_the_symbol_of_an_alias() {
+    let app = everywhere().await;
+    for (network, symbol, id) in [
+        ("arbitrum-one", "USDT0", "USDT-arbitrum-one"),
+        ("arbitrum-one", "usdt0", "USDT-arbitrum-one"),
+        ("arbitrum-one", "USDT", "USDT-arbitrum-one"),
+        ("arbitrum-one", "ETH", "AETH-arbitrum-one"),
+        ("sepolia", "fUSDC", "USDC-sepolia"),
+    ] {
+        for more in ["", "&firstOnly=true"] {
+            let path = format!("/v2/currencies?network={network}&symbol={symbol}{more}");
+            let found = app.get(&path).with_key().send().await.expect(200);
+            assert_eq!(ids(&found), [id], "{path}");
+        }
+    }
+    let none = app
+        .get("/v2/currencies?network=base&symbol=USDT0")
+        .with_key()
+        .send()
+        .await;
+    assert_eq!(none.expect(404)["message"], "Token not found");
+}
+
+#[tokio::test]
+async fn addresses_carry_their_checksum() {
+    let app = everywhere().await;
+    let list = app.get("/v2/currencies").with_key().send().await.expect(200);
+    let list = list.as_array().expect("a list");
+    assert!(list.len() > 30, "{}", list.len());
+    for currency in list {
+        for member in ["address", "hash"] {
+            let shown = currency[member].as_str().expect("text");
+            let parsed = Address::parse(&shown.to_lowercase()).expect("an address");
+            assert_eq!(shown, parsed.to_string(), "{member} of {currency}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -129,6 +182,17 @@ async fn routes_are_what_the_price_feeds_can_convert() {
             refused["errors"][0]["field"], "networks",
             "{networks} could not be echoed as documented"
         );
+    }
+    for (asked, id, alias) in [
+        ("fUSDC-sepolia", "USDC-sepolia", Some("fUSDC-sepolia")),
+        ("FUSDC-sepolia", "USDC-sepolia", Some("fUSDC-sepolia")),
+        ("usdc-SEPOLIA", "USDC-sepolia", None),
+        ("USD", "USD", None),
+    ] {
+        let path = format!("/v2/currencies/{asked}/conversion-routes");
+        let found = app.get(&path).with_key().send().await.expect(200);
+        assert_eq!(found["currencyId"], id, "{asked}");
+        assert_eq!(found.get("alias").and_then(|alias| alias.as_str()), alias, "{asked}");
     }
     let unknown = app.get("/v2/currencies/NOPE/conversion-routes").with_key().send().await;
     assert_eq!(unknown.expect(404)["message"], "Token not found");

@@ -11,6 +11,8 @@ use crate::{
 pub struct Routes {
     /// Canonical id of the invoice currency.
     pub currency_id: String,
+    /// The alias by which it was asked for; `None` when that was its canonical id.
+    pub alias: Option<String>,
     /// What it can be paid in.
     pub routes: Vec<Currency>,
 }
@@ -24,8 +26,10 @@ pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowRes
         .find(currency_id)
         .ok_or_else(|| Refusal::not_found("Token not found"))?;
     let routes = ctx.catalogue.routes(invoice, networks).into_iter().cloned().collect();
+    let mut aliases = invoice.aliases.iter();
     Ok(Routes {
         currency_id: invoice.id.clone(),
+        alias: aliases.find(|alias| alias.eq_ignore_ascii_case(currency_id)).cloned(),
         routes,
     })
 }

@@ -61,8 +61,10 @@ pub struct Currency {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ConversionRouteList {
-    /// Invoice currency. Example: `USD`
+    /// Invoice currency. Example: `ETH-sepolia-sepolia`
     pub currency_id: CurrencyIdText,
+    /// Alias of the currency by which it was asked for; absent when that was its id. Example: `ETH-sepolia`
+    pub alias: Option<CurrencyIdText>,
     /// Network filter as it was given; null when there was none. Absent when `networks` was given
     pub network: Option<OrNull<NetworkText>>,
     /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`

@@ -28,7 +28,7 @@ impl Currencies {
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
         network: Checked<NetworkText>,
-        /// Only currencies with this symbol, in any case. Example: `FAU`
+        /// Only currencies with this symbol, or with this name in an alias, in any case. Example: `FAU`
         symbol: Checked<SymbolText>,
         /// `true` answers only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]

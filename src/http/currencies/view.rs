@@ -30,6 +30,7 @@ pub(super) fn routes(
 ) -> ConversionRouteList {
     ConversionRouteList {
         currency_id: CurrencyIdText::written(found.currency_id),
+        alias: found.alias.map(CurrencyIdText::written),
         network: networks.is_none().then_some(OrNull(network)),
         networks,
         conversion_routes: found.routes.into_iter().map(currency).collect(),
