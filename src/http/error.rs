@@ -618,7 +618,10 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     } else if error.is::<NotFoundError>() {
         not_found(call)
     } else if error.is::<MethodNotAllowedError>() {
-        method_not_allowed(call)
+        match routes.names_nothing(&call.path) {
+            true => not_found(call),
+            false => method_not_allowed(call),
+        }
     } else if let Some(error) = error.downcast_ref::<ParseParamError>() {
         Refusal::field(error.name, plain(&error.reason)).into()
     } else if let Some(error) = error.downcast_ref::<ParsePathError>() {

@@ -2,6 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use poem::http::{HeaderValue, Method};
+use regex::Regex;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub struct RouteTable(Arc<Vec<Row>>);
 struct Row {
     template: String,
     segments: Vec<String>,
+    /// What the text of each parameter has to look like, where the document says so.
+    forms: Vec<Option<Regex>>,
     allow: HeaderValue,
     operations: Vec<(Method, String)>,
 }
@@ -43,10 +46,12 @@ impl RouteTable {
                 let id = item.get(method)?["operationId"].as_str()?;
                 Some((method.to_uppercase().parse().ok()?, id.to_owned()))
             });
+            let segments: Vec<String> = template.split('/').map(str::to_owned).collect();
             Row {
                 operations: operations.collect(),
                 template: template.clone(),
-                segments: template.split('/').map(str::to_owned).collect(),
+                forms: segments.iter().map(|segment| form(item, parameter(segment)?)).collect(),
+                segments,
                 allow: HeaderValue::from_str(&methods.join(", ")).unwrap_or(ALLOW_READS),
             }
         });
@@ -86,6 +91,13 @@ impl RouteTable {
         self.row(path).map(|row| row.allow.clone())
     }
 
+    /// Whether a parameter of the path has a text that is none of its kind, so that nothing can be there.
+    pub(in crate::http) fn names_nothing(&self, path: &str) -> bool {
+        let forms = self.row(path).map_or(&[][..], |row| &row.forms);
+        let mut segments = forms.iter().zip(path.split('/'));
+        segments.any(|(form, segment)| form.as_ref().is_some_and(|form| !form.is_match(segment)))
+    }
+
     /// The documented name of a path parameter, which the framework numbers `param0`, `param1`, …
     pub(in crate::http) fn path_parameter(&self, path: &str, numbered: &str) -> Option<&str> {
         let index: usize = numbered.strip_prefix("param")?.parse().ok()?;
@@ -100,6 +112,14 @@ impl RouteTable {
         let (template, _) = segments.find(|(_, segment)| !is_text(segment))?;
         parameter(template)
     }
+}
+
+/// The pattern of a parameter of a path, as one of its operations documents it.
+fn form(item: &Value, name: &str) -> Option<Regex> {
+    let operations = METHODS.into_iter().filter_map(|method| item.get(method));
+    let mut parameters = operations.flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
+    let meant = parameters.find(|parameter| parameter["name"] == name && parameter["in"] == "path")?;
+    Regex::new(meant["schema"]["pattern"].as_str()?).ok()
 }
 
 fn is_parameter(segment: &str) -> bool {
@@ -119,7 +139,9 @@ mod tests {
     #[test]
     fn literal_segments_win_and_methods_are_named() {
         let document = json!({ "paths": {
-            "/v2/request/{requestId}": { "get": {}, "patch": {} },
+            "/v2/request/{requestId}": { "get": { "parameters": [
+                { "name": "requestId", "in": "path", "schema": { "pattern": "^[0-9a-z%]+$" } },
+            ] }, "patch": {} },
             "/v2/request/latest": { "post": {} },
         }});
         let routes = RouteTable::from_documents([&document]);
@@ -128,6 +150,8 @@ mod tests {
         assert_eq!(routes.template("/v2/request"), None);
         assert_eq!(routes.allow("/v2/request/01ab").unwrap(), "GET, HEAD, PATCH, OPTIONS");
         assert_eq!(routes.path_parameter("/v2/request/01ab", "param0"), Some("requestId"));
+        assert!(routes.names_nothing("/v2/request/later-one") && !routes.names_nothing("/v2/request/01ab"));
+        assert!(!routes.names_nothing("/v2/request/latest") && !routes.names_nothing("/v2/request"));
         assert_eq!(routes.unreadable_parameter("/v2/request/%ff"), Some("requestId"));
         assert_eq!(routes.unreadable_parameter("/v2/request/%c3%b6"), None);
     }
