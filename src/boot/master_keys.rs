@@ -192,6 +192,6 @@ fn make(path: &Path, ids: &dyn Ids) -> anyhow::Result<Secret> {
     let mut file = file.with_context(|| format!("no master key is set and {} could not be written", path.display()))?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
-    tracing::info!(path = %path.display(), "made a master key beside the database; keep it with your backups");
+    tracing::info!(path = %path.display(), "made a master key beside the database; keep a copy apart from the backups of the database");
     Ok(Secret::new(text))
 }
