@@ -1,5 +1,5 @@
 //! What Postman makes of the documents: each is converted by the program that Postman imports with, and every request of
-//! the collection of `v2` is sent.
+//! the collection of `v2` is sent. The examples cancel what they name, so a service answers them well once.
 
 use std::fs;
 use std::path::Path;
@@ -38,16 +38,21 @@ pub(super) fn run(documents: &Path, service: &Path) -> Result<String> {
     });
     fs::write(folder.join("options.json"), options.to_string())?;
     for name in documents::NAMES {
-        let mut convert = Command::new("timeout");
-        convert
-            .current_dir(&folder)
-            .arg(CONVERSION_S)
-            .arg(program("openapi2postmanv2"));
-        convert
-            .arg("-s")
-            .arg(documents.join(name).with_extension("json").canonicalize()?);
-        convert.args(["-o", &format!("{name}.collection.json"), "-c", "options.json"]);
-        said(&mut convert).with_context(|| format!("{name}.json was not converted within {CONVERSION_S} s"))?;
+        let document = documents.join(name).with_extension("json").canonicalize()?;
+        // As Postman does it by itself, with examples that it makes of schemas; then with those of the document.
+        for options in [&[][..], &["-c", "options.json"]] {
+            let mut convert = Command::new("timeout");
+            convert
+                .current_dir(&folder)
+                .arg(CONVERSION_S)
+                .arg(program("openapi2postmanv2"));
+            convert
+                .arg("-s")
+                .arg(&document)
+                .args(["-o", &format!("{name}.collection.json")]);
+            said(convert.args(options))
+                .with_context(|| format!("{name}.json was not converted within {CONVERSION_S} s"))?;
+        }
     }
     let path = folder.join("v2.collection.json");
     let mut collection: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
