@@ -177,8 +177,6 @@ impl Payments {
         request: &Request,
         /// Form of the answer; `csv` when absent
         format: Checked<ExportFormat>,
-        /// `true` begins a CSV with a byte order mark, by which some spreadsheets know that it is UTF-8; needs the format `csv`
-        bom: Checked<MarkText>,
         /// Source or destination transaction
         #[oai(name = "txHash")]
         tx_hash: Checked<TxHash>,
@@ -208,6 +206,8 @@ impl Payments {
         /// Up to this time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
         to_date: Checked<UtcTimeText>,
+        /// `true` begins a CSV with a byte order mark, by which some spreadsheets know that it is UTF-8; needs the format `csv`
+        bom: Checked<MarkText>,
     ) -> Result<Export, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let format = format.take(&mut checks).unwrap_or(ExportFormat::Csv);
