@@ -3,9 +3,12 @@
 use super::{
     address::Address, fees::FeeLeg, ledger::SettlementUnits, network::Network, rates::AppliedRate, wire_text::wire_text,
 };
-use alloy::primitives::{B256, U256, U512};
+use alloy::primitives::{Address as EvmAddress, B256, U256, U512};
 use chrono::{DateTime, Utc};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+/// Bytes before the arguments of a call.
+const SELECTOR_BYTES: usize = 4;
 
 wire_text! {
     /// Kind of a payment on the wire. Source: interface §1; interface §2.1.
@@ -241,6 +244,8 @@ impl<'a> Movements<'a> {
             funding.entry((transfer.token, transfer.to)).or_insert(transfer.from);
         }
         Self {
+    /// Accounts that stand in the input as arguments.
+    named: HashSet<Address>,
             proof,
             transfers,
             events,
@@ -259,16 +264,30 @@ impl<'a> Movements<'a> {
         };
         let end = self
             .transfers
+            named: named(proof),
             .partition_point(|transfer| transfer.log_index < observed.log_index);
         self.transfers.get(begin..end).unwrap_or_default()
     }
+    /// The account that called a proxy, as far as the transaction shows it: who sent it, straight to the proxy or through
+    /// a contract of the protocol; or the contract that it called, where the call of one of these is an argument of the
+    /// input. What goes through more contracts is not shown.
+    fn caller_of(&self, proxy: &Address, is_intermediary: impl Fn(&Address) -> bool) -> Option<Address> {
+        let is_ours = |address: &Address| address == proxy || is_intermediary(address);
+        let called = self.proof.to?;
+        if is_ours(&called) {
+            return Some(self.proof.from);
+        }
+        self.named.iter().any(is_ours).then_some(called)
+    }
+
 }
 
 /// Reads from the movements of a proven transaction what one of its events really moved and who paid.
 ///
 /// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
 /// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
-/// of the protocol that forward money (batch, swap, recurring): their payer is who funded them in the transaction.
+/// of the protocol that forward money (batch, swap, recurring): their payer is who funded them in the transaction. The
+/// coin leaves no movement: its payer is who called the proxy, as far as the transaction shows it.
 /// Source: rules G.2 (2, 5, 9); rules G.6 (the payer).
 pub fn prove(
     observed: &Observation,
@@ -278,6 +297,21 @@ pub fn prove(
     let proof = movements.proof;
     if !proof.succeeded {
         return Err(Unproven::Failed);
+/// The accounts among the arguments of the input of a transaction. What a call inside of another call is made with does not
+/// stand at the places of arguments: its selector moves it by four bytes.
+fn named(proof: &TxProof) -> HashSet<Address> {
+    let arguments = proof.input.get(SELECTOR_BYTES..).unwrap_or_default();
+    let words = arguments.chunks_exact(32).map(|word| word.split_at(12));
+    let accounts = words.filter(|(padding, account)| {
+        padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0)
+    });
+    let on = |account: &[u8]| match (proof.from, EvmAddress::from_slice(account)) {
+        (Address::Evm(_), account) => Address::Evm(account),
+        (Address::Tron(_), account) => Address::Tron(account),
+    };
+    accounts.map(|(_, account)| on(account)).collect()
+}
+
     }
     let called_by_owner = proof.to.is_some_and(|to| to == observed.proxy || is_intermediary(&to));
     let sender = Some(proof.from);
@@ -285,11 +319,11 @@ pub fn prove(
         if observed.units.is_zero() {
             return Err(Unproven::NothingMoved);
         }
-        let payer_eoa = if called_by_owner { sender } else { None };
+        let payer = movements.caller_of(&observed.proxy, is_intermediary);
         return Ok(ProvenTransfer {
             received_units: observed.units,
-            payer: sender,
-            payer_eoa,
+            payer,
+            payer_eoa: sender.filter(|_| called_by_owner || payer == sender),
         });
     };
     let own = movements.before(observed).iter();
@@ -306,19 +340,14 @@ pub fn prove(
     }
     let payer = if is_intermediary(&arrival.from) {
         let funding = movements.funding.get(&(token, arrival.from));
-        funding.copied().unwrap_or(proof.from)
+        funding.copied().or(sender.filter(|_| called_by_owner))
     } else {
-        arrival.from
-    };
-    let payer_eoa = if called_by_owner || payer == proof.from {
-        sender
-    } else {
-        None
+        Some(arrival.from)
     };
     Ok(ProvenTransfer {
         received_units: arrival.units.min(observed.units),
-        payer: Some(payer),
-        payer_eoa,
+        payer,
+        payer_eoa: sender.filter(|_| called_by_owner || payer == sender),
     })
 }
 
@@ -346,7 +375,6 @@ pub struct Settled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy::primitives::Address as EvmAddress;
 
     fn address(last: u8) -> Address {
         Address::Evm(EvmAddress::with_last_byte(last))

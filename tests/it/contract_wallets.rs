@@ -2,10 +2,14 @@
 
 use crate::{
     sessions::{Person, answered, challenge, token},
-    support::{Answer, TestApp, chain::PAYER, requests::fau},
+    support::{
+        Answer, TestApp,
+        chain::{FACTORY, PAYER, creation_of},
+        requests::fau,
+    },
 };
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, address, keccak256},
+    primitives::{Address as EvmAddress, Bytes},
     sol_types::SolValue,
 };
 use axum::{Json, Router};
@@ -17,9 +21,6 @@ use prs::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::net::TcpListener;
-
-/// The factory that the local node brings along: salt and creation code in, wallet out.
-const FACTORY: EvmAddress = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
 /// Account that owns nothing.
 const STRANGER: usize = 7;
@@ -39,13 +40,7 @@ async fn sign_in(app: &TestApp, wallet: EvmAddress, index: usize, wrap: impl Fn(
 
 /// A wallet of an account that is not deployed: where it would be, and what creates it.
 fn planned(app: &TestApp, owner: usize) -> (EvmAddress, Vec<u8>) {
-    let file = devnet::dir().join("artifacts/SmartWallet.json");
-    let artifact: Value = serde_json::from_slice(&std::fs::read(file).expect("an artefact")).expect("JSON");
-    let code = hex::decode(artifact["bytecode"].as_str().expect("text")).expect("hexadecimal");
-    let creation = [code, app.devnet().accounts()[owner].address.abi_encode()].concat();
-    let salt = B256::repeat_byte(7);
-    let wallet = FACTORY.create2(salt, keccak256(&creation));
-    (wallet, [salt.as_slice(), &creation].concat())
+    creation_of("SmartWallet", &app.devnet().accounts()[owner].address.abi_encode())
 }
 
 /// The form of ERC-6492: factory, its input, the signature itself, and the mark.

@@ -2,7 +2,7 @@
 
 use crate::support::{
     TestApp,
-    chain::{PAYER, transactions},
+    chain::{FACTORY, PAYER, creation_of, transactions},
     receiver::Receiver,
     requests::{PAYEE, fau, request},
 };
@@ -258,6 +258,39 @@ async fn a_payment_through_a_smart_account_names_account_and_owner() {
         json!(null),
         "the account called something else than a payment contract"
     );
+}
+
+/// The coin leaves no event of its own, and who sends the transaction of a smart account is not who paid: a refund to him
+/// would be lost.
+#[tokio::test]
+async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
+    let app = TestApp::on_chain().await;
+    let devnet = app.devnet();
+    let wallet = devnet.contracts().smart_wallet;
+    let owner = devnet.accounts()[devnet::SMART_WALLET_OWNER_INDEX].address;
+    let coin = json!({ "payee": PAYEE, "amount": "0.01", "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia" });
+    let paid = async |wrap: &dyn Fn(alloy::primitives::Address, Vec<u8>, U256) -> (alloy::primitives::Address, Vec<u8>)| {
+        let id = app.create_request(&coin).await;
+        let (to, data, value) = transactions(&app.calldata(&id, "").await).pop().expect("a payment");
+        let (to, data) = wrap(to, data, value);
+        let sent = devnet.send(devnet::SMART_WALLET_OWNER_INDEX, to, data, value).await;
+        assert!(sent.expect("mined").status);
+        app.settle().await;
+        let read = app.read_request(&id).await;
+        assert_eq!(read["status"], "paid");
+        (read["payerAddress"].clone(), read["payerEoaAddress"].clone())
+    };
+    let owner = json!(owner.to_string());
+    assert_eq!(paid(&|to, data, _| (to, data)).await, (owner.clone(), owner), "straight");
+    let through = paid(&|to, data, value| (wallet, smart_wallet_call(to, data, value))).await;
+    assert_eq!(through, (json!(wallet.to_string()), json!(null)), "through one contract");
+    let (second, creation) = creation_of("SmartWallet", &alloy::sol_types::SolValue::abi_encode(&wallet));
+    devnet.send(PAYER, FACTORY, creation, U256::ZERO).await.expect("mined");
+    let twice = paid(&|to, data, value| {
+        let inner = smart_wallet_call(to, data, value);
+        (wallet, smart_wallet_call(second, inner, value))
+    });
+    assert_eq!(twice.await, (json!(null), json!(null)), "through two");
 }
 
 alloy::sol! {

@@ -1,7 +1,7 @@
 //! Paying on the local chain with the calldata of the service.
 
 use super::TestApp;
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, U256, address, keccak256};
 use devnet::TxReceiptLite;
 use prs::{
     ctx::Ctx,
@@ -118,4 +118,18 @@ impl TestApp {
             .expect(200);
         found["payments"].as_array().expect("a list").clone()
     }
+}
+
+/// The factory that the local node brings along: salt and creation code in, contract out.
+pub const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
+
+/// What creates a contract of `devnet/artifacts` with arguments, and its address then: the input of [`FACTORY`].
+pub fn creation_of(artifact: &str, arguments: &[u8]) -> (Address, Vec<u8>) {
+    let file = devnet::dir().join(format!("artifacts/{artifact}.json"));
+    let artifact: Value = serde_json::from_slice(&std::fs::read(file).expect("an artefact")).expect("JSON");
+    let code = hex::decode(artifact["bytecode"].as_str().expect("text")).expect("hexadecimal");
+    let creation = [code.as_slice(), arguments].concat();
+    let salt = B256::repeat_byte(7);
+    let created = FACTORY.create2(salt, keccak256(&creation));
+    (created, [salt.as_slice(), &creation].concat())
 }
