@@ -345,17 +345,29 @@ async fn an_order_without_news_for_a_day_is_a_line_a_row_and_a_number() {
 
 /// Pays on a chain whose payments are final after three blocks; returns the request and the payment as it was sent.
 async fn paid_late(fiat: &Fiat) -> (String, alloy::primitives::B256, Vec<u8>) {
+    let (id, tx_hash, _) = paid_by_steps(fiat).await;
+    let raw = fiat.app.devnet().raw_transaction(tx_hash).await.expect("a transaction");
+    (id, tx_hash, raw)
+}
+
+/// The same with what its payer was asked to sign.
+async fn paid_by_steps(
+    fiat: &Fiat,
+) -> (
+    String,
+    alloy::primitives::B256,
+    Vec<(alloy::primitives::Address, Vec<u8>, alloy::primitives::U256)>,
+) {
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     fiat.mine(3).await;
     let id = fiat.request("5").await;
     let steps = transactions(&fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200));
     let receipts = fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
     let tx_hash = receipts.last().expect("a payment").tx_hash;
-    let raw = fiat.app.devnet().raw_transaction(tx_hash).await.expect("a transaction");
     assert_eq!(fiat.status(&id).await, "pending", "it is not final");
     fiat.mine(3).await;
     assert_eq!(fiat.status(&id).await, "processing");
-    (id, tx_hash, raw)
+    (id, tx_hash, steps)
 }
 
 #[tokio::test]
@@ -470,6 +482,35 @@ async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
     let asked: Vec<_> = calls.iter().filter(|call| call.target.ends_with("/orders")).collect();
     assert_eq!(asked.len(), 2);
     assert_eq!((&asked[0].body, &asked[0].key), (&asked[1].body, &asked[1].key));
+    assert_eq!(fiat.told(&id).await, ["payment.processing initiated"]);
+}
+
+#[tokio::test]
+async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself() {
+    let fiat = Fiat::final_after(3, |_| ()).await;
+    let (id, tx_hash, steps) = paid_by_steps(&fiat).await;
+    fiat.partner.behave(OffRampBehaviour::Down);
+    fiat.work().await;
+    take_back(&fiat, tx_hash).await;
+    fiat.partner.behave(OffRampBehaviour::Normal);
+    fiat.partner_is_tried_again().await;
+    fiat.app.clock.advance(TimeDelta::minutes(10));
+    fiat.work().await;
+    assert_eq!(fiat.partner.count("open_order").await, 1, "nobody asks for what is gone");
+    let receipts = fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
+    let other = receipts.last().expect("a payment").tx_hash;
+    assert_ne!(other, tx_hash);
+    fiat.mine(6).await;
+    fiat.app.clock.advance(TimeDelta::minutes(10));
+    fiat.work().await;
+    let calls = fiat.partner.calls().await;
+    let asked: Vec<_> = calls.iter().filter(|call| call.target.ends_with("/orders")).collect();
+    assert_eq!(asked.len(), 2, "it is asked again");
+    assert_eq!(
+        (&asked[0].body["amount"], &asked[0].key),
+        (&asked[1].body["amount"], &asked[1].key)
+    );
+    assert_eq!(asked[1].body["transactions"], serde_json::json!([other.to_string()]));
     assert_eq!(fiat.told(&id).await, ["payment.processing initiated"]);
 }
 

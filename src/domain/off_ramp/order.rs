@@ -258,6 +258,24 @@ impl AskedFor {
             .filter(|(tx_hash, _)| self.transactions.contains(tx_hash));
         Self::of(named).units >= self.units
     }
+
+    /// The same units in the first of these payments, the oldest first, that bring them: the money came back in other
+    /// transactions. `None` where they do not bring it.
+    pub fn brought_by<P: Clone>(&self, payments: &[P], of: impl Fn(&P) -> (B256, U256)) -> Option<(Self, P)> {
+        let mut brought = Vec::new();
+        for payment in payments {
+            brought.push(of(payment));
+            let again = Self::of(brought.iter().copied());
+            if again.units >= self.units {
+                let again = Self {
+                    units: self.units,
+                    ..again
+                };
+                return Some((again, payment.clone()));
+            }
+        }
+        None
+    }
 }
 
 /// The order by which the money of a request reaches a bank account.
@@ -385,6 +403,13 @@ mod tests {
             let now = payments.iter().map(|(tx_hash, brought)| (*tx_hash, units(*brought)));
             assert_eq!(asked.is_there(now), is_there, "{payments:?}");
         }
+        let again = |payments: &[(B256, u64)]| {
+            asked.brought_by(payments, |(tx_hash, brought)| (*tx_hash, units(*brought)))
+        };
+        let (named, last) = again(&[(two, 6), (other, 9), (one, 1)]).unwrap();
+        assert_eq!((named.units, named.payments, last), (units(10), 2, (other, 9)));
+        assert_eq!(named.transactions, [two, other]);
+        assert_eq!(again(&[(other, 9)]), None);
     }
 
     #[test]

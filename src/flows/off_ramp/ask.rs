@@ -63,8 +63,8 @@ fn answered_for(id: &str, answer: Result<OrderNews, OffRampError>) -> Result<Ord
 }
 
 /// Asks the partner to open an order, for what is kept before. Where the money left the chain since, it is not asked: an order
-/// that nobody was ever asked for stops, and another one waits for its money or for the operator, who finds it in the
-/// quarantine. Nor is it asked for a payer who was erased before the money came: that is for the operator to settle.
+/// that nobody was ever asked for stops, and another one waits for its money, in whatever transaction, or for the operator,
+/// who finds it in the quarantine. Nor is it asked for a payer who was erased before the money came: that is for the operator to settle.
 async fn open(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
     let is_first = order.state == OrderState::Due;
     let order = &intended(ctx, order).await?;
@@ -104,7 +104,7 @@ fn changed(order: &FiatOrder) -> FlowError {
 /// not known after a crash, and it is asked again under the same key and for the same.
 async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     if order.state == OrderState::Asked {
-        return Ok(order.clone());
+        return named_anew(ctx, order).await;
     }
     let Step::To(state) = order.state.after(OrderTrigger::Ask) else {
         return Err(changed(order));
@@ -126,6 +126,32 @@ async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     }
     tx.commit().await?;
     Ok(asked)
+}
+
+/// Names the payments that have the money of an order now, where it left the chain and came back in others: for the same
+/// amount and under the same key, by which the partner finds the order if it has it.
+async fn named_anew(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
+    let tx = ctx.db.begin("name_payments_anew").await?;
+    let request = locked_request_of(&tx, &order.request).await?;
+    let payments = store::payments::list_of_request(&tx, &request).await?;
+    let asked = order.asked.as_ref().filter(|asked| !asked.is_there(brought(&payments)));
+    let again = asked.and_then(|asked| asked.brought_by(&payments, |payment| (payment.tx_hash, payment.units)));
+    let Some((asked, last)) = again else {
+        return Ok(order.clone());
+    };
+    let quote = follow::quote_under(&tx, &request, Some(&last)).await?;
+    let named = FiatOrder {
+        quote: quote.id,
+        payer: quote.to.payer,
+        account: quote.to.account,
+        asked: Some(asked),
+        ..order.clone()
+    };
+    if !store::off_ramp_orders::replace(&tx, order, &named).await? {
+        return Err(changed(order));
+    }
+    tx.commit().await?;
+    Ok(named)
 }
 
 /// Takes back that the partner was to be asked, because nothing was sent: what becomes of the money stops the order again, also
@@ -158,7 +184,7 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
     Ok(())
 }
 
-/// What the partner is asked: the whole that had arrived when it was asked first, under the quote whose address brought the
+/// What the partner is asked: as much as had arrived when it was asked first, under the quote whose address brought the
 /// last of it. The inner error is why it is not asked.
 async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Result<OrderQuestion, &'static str>> {
     let request = request_of(ctx.db.reader(), &order.request).await?;

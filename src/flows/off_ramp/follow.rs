@@ -63,19 +63,15 @@ async fn hold(tx: &Tx, changes: &[(&Request, &Ledger)]) -> FlowResult<()> {
 /// Makes an order due under the quote of the payment that completed the request: one of its own, for its own account.
 async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     let payments = store::payments::list_of_request(tx, request).await?;
-    let mut quotes = store::off_ramp_quotes::of_request(tx, request).await?;
-    let bound = store::off_ramp_bindings::of_request(tx, request).await?;
-    quotes.retain(|quote| bound.as_ref() == Some(&quote.to));
     let completing = payments.iter().rfind(|payment| after.tx_hash == Some(payment.tx_hash));
-    let quote = completing.and_then(|payment| quote_of(payment, &quotes));
-    let quote = quote.ok_or_else(|| Fault(anyhow!("request {} was paid under no quote", request.id)))?;
+    let quote = quote_under(tx, request, completing).await?;
     let order = FiatOrder {
         id: OffRampOrderId(ctx.ids.ulid()),
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
-        quote: quote.id.clone(),
-        payer: quote.to.payer.clone(),
-        account: quote.to.account.clone(),
+        quote: quote.id,
+        payer: quote.to.payer,
+        account: quote.to.account,
         asked: None,
         partner_id: None,
         state: OrderState::Due,
@@ -131,7 +127,16 @@ fn changed(request: &Request) -> FlowError {
     ))
 }
 
-/// The quote under which a payment arrived: the newest of its address.
+/// The quote under which a payment of a request arrived, of the account to which the request is bound.
+pub(super) async fn quote_under(tx: &Tx, request: &Request, payment: Option<&PaymentRecord>) -> FlowResult<FiatQuote> {
+    let mut quotes = store::off_ramp_quotes::of_request(tx, request).await?;
+    let bound = store::off_ramp_bindings::of_request(tx, request).await?;
+    quotes.retain(|quote| bound.as_ref() == Some(&quote.to));
+    let quote = payment.and_then(|payment| quote_of(payment, &quotes)).cloned();
+    Ok(quote.ok_or_else(|| Fault(anyhow!("request {} was paid under no quote", request.id)))?)
+}
+
+/// The newest quote of the address of a payment.
 fn quote_of<'a>(payment: &PaymentRecord, quotes: &'a [FiatQuote]) -> Option<&'a FiatQuote> {
     let of_address = |quote: &&FiatQuote| quote.terms.address == payment.payee;
     let is_exact = |quote: &&FiatQuote| of_address(quote) && quote.terms.units == payment.units;
