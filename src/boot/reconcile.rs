@@ -6,7 +6,7 @@ use crate::{
     flows::payments::reconcile::{self, Difference, Report},
     settings::Settings,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -35,8 +35,8 @@ pub(super) struct ReconcileArguments {
 #[error("{0} differences; `--fix` mends them")]
 pub(super) struct Unmended(usize);
 
-/// Compares, and prints every difference when it is found or mended. Errors: [`Unmended`]; that it could not be compared,
-/// after what was printed.
+/// Compares, and prints every difference when it is found or mended. Errors: [`Unmended`]; that some could not be compared
+/// or mended, after what was printed.
 pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> anyhow::Result<()> {
     let network = &arguments.network;
     let known = Network::from_id(network);
@@ -55,20 +55,25 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
         }
     };
     let report = reconcile::run(&ctx, chain.as_ref(), range, arguments.fix, &mut tell).await;
-    let Report { same, differences } =
-        report.with_context(|| format!("the comparison ended early, after {told} differences"))?;
+    let Report {
+        same,
+        differences,
+        failures,
+    } = report.with_context(|| format!("the comparison ended early, after {told} differences"))?;
     if arguments.json {
         say!(
             "{}",
-            json!({ "same": same, "differences": differences, "isFixed": arguments.fix })
+            json!({ "same": same, "differences": differences, "failures": failures, "isFixed": arguments.fix })
         );
     } else {
-        let mended = if arguments.fix && differences > 0 {
-            " and were mended"
-        } else {
-            ""
+        let mended = match differences - failures {
+            mended if arguments.fix && differences > 0 => format!(", {mended} of them mended"),
+            _ => String::new(),
         };
         say!("{same} payments are the same, {differences} differences{mended}");
+    }
+    if failures > 0 {
+        bail!("{failures} differences could not be compared or mended");
     }
     if differences > 0 && !arguments.fix {
         return Err(Unmended(differences).into());
@@ -84,6 +89,7 @@ fn as_json(difference: &Difference) -> Value {
         "position": difference.place.map(|place| place.position),
         "requestId": difference.request_id,
         "detail": difference.detail,
+        "unmended": difference.unmended,
     })
 }
 
@@ -94,11 +100,16 @@ fn in_words(difference: &Difference) -> String {
             place.block_number, place.tx_hash, place.position
         )
     });
+    let request = match difference.request_id.as_str() {
+        "" => String::new(),
+        id => format!(" request {id}"),
+    };
+    let why = difference.unmended.as_ref().map(|why| format!("; not mended: {why}"));
     format!(
-        "{}{} request {}: {}",
+        "{}{}{request}: {}{}",
         difference.kind.wire(),
         place.unwrap_or_default(),
-        difference.request_id,
-        difference.detail
+        difference.detail,
+        why.unwrap_or_default()
     )
 }

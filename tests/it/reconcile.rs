@@ -31,6 +31,7 @@ async fn start() -> (TestApp, Receiver, Vec<String>) {
 #[derive(Debug)]
 struct Compared {
     same: usize,
+    failures: usize,
     differences: Vec<Difference>,
 }
 
@@ -44,8 +45,15 @@ async fn compare(app: &TestApp, fix: bool) -> Compared {
     assert_eq!(report.differences, differences.len());
     Compared {
         same: report.same,
+        failures: report.failures,
         differences,
     }
+}
+
+async fn count(app: &TestApp, sql: &str) -> i64 {
+    let writer = app.ctx.db.writer();
+    let rows = writer.query_all_raw(sea_orm::Statement::from_string(writer.get_database_backend(), sql));
+    rows.await.expect("a statement")[0].try_get("", "count").expect("a number")
 }
 
 async fn run_sql(app: &TestApp, sql: String) {
@@ -113,28 +121,57 @@ async fn rows_that_are_gone_or_changed_are_found_and_mended() {
     );
 }
 
-/// Wrong credits are taken back in one commit, right ones are given in the next; between them the process may end.
+/// One row that cannot be mended once left the payments after it reversed: reversal and credit were two commits.
 #[tokio::test]
-async fn a_repair_that_ends_in_the_middle_is_finished_by_the_next_one() {
+async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() {
     let (app, _, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
+    run_sql(&app, format!("{lie} WHERE request_id IN ('{}', '{}')", paid[0], paid[1])).await;
+    let row = format!("(SELECT id FROM requests WHERE request_id = '{}')", paid[1]);
+    let odd = format!("units = 'odd', request_row = {row}, request_id = '{}'", paid[1]);
+    run_sql(&app, format!("UPDATE payments SET {odd} WHERE request_id = '{}'", paid[2])).await;
+    let report = compare(&app, true).await;
+    let failed = |found: &&Difference| found.unmended.is_some() || found.kind == DifferenceKind::Uncompared;
+    let failures: Vec<&Difference> = report.differences.iter().filter(failed).collect();
+    let kinds_of = |found: &[&Difference]| {
+        let mut kinds: Vec<(&str, String)> = found.iter().map(|one| (one.kind.wire(), one.request_id.clone())).collect();
+        kinds.sort();
+        kinds
+    };
+    let expected = [("different", paid[1].clone()), ("uncompared", paid[1].clone())];
+    assert_eq!(kinds_of(&failures), expected);
+    assert_eq!(report.failures, 2);
+    assert_paid_once(&app, &paid[..1]).await;
+    let reversed = "SELECT COUNT(*) AS count FROM payments WHERE reversed_at IS NOT NULL";
+    assert_eq!(count(&app, reversed).await, 0, "nothing stays reversed");
+    // Once the row is put right, the rest is mended too.
+    let row = format!("(SELECT id FROM requests WHERE request_id = '{}')", paid[2]);
+    let right = format!("units = '5000000000000000000', request_row = {row}, request_id = '{}'", paid[2]);
+    run_sql(&app, format!("UPDATE payments SET {right} WHERE units = 'odd'")).await;
+    assert_eq!(compare(&app, true).await.failures, 0);
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+}
+
+/// A crash in the middle of a repair leaves what was there: it is one commit.
+#[tokio::test]
+async fn a_payment_that_differs_is_taken_back_and_credited_in_one_commit() {
+    let (app, receiver, paid) = start().await;
+    let lie = "UPDATE payments SET units = '1', credited = '1'";
     run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
+    let told = receiver.received().await.len();
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
+    // The nodes are gone once the blocks were compared.
     let leaving = Bent {
         lists_left: AtomicUsize::new(1),
         ..Bent::of(chain)
     };
-    let cut = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {}).await;
-    assert!(cut.is_err(), "{cut:?}");
-    let read = app.read_request(&paid[1]).await;
-    assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
-    assert_eq!(
-        kinds(&compare(&app, true).await),
-        [(DifferenceKind::Missing, paid[1].as_str())]
-    );
-    assert_eq!(compare(&app, false).await.differences, []);
+    let report = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {}).await.expect("compared");
+    assert_eq!((report.differences, report.failures), (1, 0));
     assert_paid_once(&app, &paid).await;
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len() - told, 2);
 }
 
 #[tokio::test]

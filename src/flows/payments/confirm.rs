@@ -53,8 +53,6 @@ pub(super) enum Progress {
     Cursor(Cursor, BlockRef),
     /// A range that is filled in beside.
     Backlog(Backlog),
-    /// None: the range is settled already and mended.
-    Nothing,
 }
 
 /// Settles final blocks from `from` to `to`, commit by commit: while one is written, what the next one needs is read. No
@@ -76,7 +74,6 @@ pub(super) async fn run(
             BacklogReason::Unproven | BacklogReason::Quarantine => Known::Every,
             BacklogReason::Start | BacklogReason::Rescan | BacklogReason::Rewound => Known::SetAside,
         },
-        Progress::Nothing => Known::SetAside,
     };
     let mut ahead = Ahead::new(ctx, chain, (from, to), proves_absence, known);
     let mut present = ahead.next().await?;
@@ -125,12 +122,12 @@ async fn settle(
     }
     let reached = match &*progress {
         Progress::Cursor(cursor, tip) => Some(reached(chain, part, cursor, *tip).await?),
-        Progress::Backlog(_) | Progress::Nothing => None,
+        Progress::Backlog(_) => None,
     };
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, part).await?;
         let tx = ctx.db.begin("confirm_blocks").await?;
-        let Some(confirmed) = write(ctx, chain, &tx, part.from, gathered).await? else {
+        let Some(confirmed) = write(ctx, chain, &tx, Some(part.from), gathered).await? else {
             continue;
         };
         let Some(moved) = advance(ctx, &tx, progress, part.read_to, reached).await? else {
@@ -215,13 +212,19 @@ async fn advance(
             };
             Ok(is_moved.then_some(Progress::Backlog(next)))
         }
-        (Progress::Cursor(..), None) | (Progress::Nothing, _) => Ok(Some(progress.clone())),
+        (Progress::Cursor(..), None) => Ok(Some(progress.clone())),
     }
 }
 
-/// Writes what was gathered; returns what was credited and set aside, or nothing when a request changed meanwhile, so that nothing may
-/// be kept.
-async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathered) -> FlowResult<Option<Confirmed>> {
+/// Writes what was gathered, of whole blocks where it names the first of them; returns what was credited and set aside, or
+/// nothing when a request changed meanwhile, so that nothing may be kept.
+pub(super) async fn write(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    tx: &Tx,
+    from: Option<u64>,
+    gathered: Gathered,
+) -> FlowResult<Option<Confirmed>> {
     let Gathered {
         read_to,
         requests,
@@ -233,7 +236,9 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     } = gathered;
     let now = ctx.clock.now();
     let network = chain.network();
-    store::quarantine::settle_blocks(tx, network, (from, read_to), &unproven, now).await?;
+    if let Some(from) = from {
+        store::quarantine::settle_blocks(tx, network, (from, read_to), &unproven, now).await?;
+    }
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
@@ -300,6 +305,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
         let Some(before) = ledgers.get(&request_row) else {
             continue;
         };
+        let rejected = rejected(&settled, request, &counted);
         let (ledger, told) = before.settle(Credit {
             units: settled.credited,
             tx_hash: settled.observed.tx_hash,
@@ -321,6 +327,7 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
             events.push(event);
             events.extend(twins);
         }
+        events.extend(rejected);
         ledgers.insert(request_row, ledger);
     }
     let changes: Vec<_> = ledgers.iter().map(|(row, ledger)| (&requests[*row], ledger)).collect();
@@ -334,6 +341,20 @@ async fn write(ctx: &Ctx, chain: &dyn Chain, tx: &Tx, from: u64, gathered: Gathe
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;
     Ok(Some(confirmed))
+}
+
+/// That a wallet paid which is on no list of the link: told of each such payment, however often the wallet was told about.
+fn rejected(settled: &Settled, request: &Request, counted: &Counted) -> Option<Event> {
+    let wallet = settled.proven.payer.filter(|_| settled.payer_access == Some(PayerAccess::List))?;
+    Some(Event::AccessRejected(Box::new(AccessRejected {
+        platform: request.origin.platform.clone(),
+        client: request.origin.client.clone(),
+        request: request.id.clone(),
+        wallet,
+        paid: Some(counted.id.clone()),
+        occasion: 0,
+        at: settled.at,
+    })))
 }
 
 /// The account of a request without what is credited just now, which is recorded already. A payment whose row was lost

@@ -21,7 +21,7 @@ use crate::{
     },
     flows::FlowResult,
     ports::chain::Chain,
-    store,
+    store::{self, Tx},
 };
 use alloy::primitives::{B256, U256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 const SAMPLES: usize = 3;
 
 /// A payment of a known request, proven.
+#[derive(Clone)]
 pub(super) struct Match {
     pub(super) settled: Settled,
     pub(super) request_row: usize,
@@ -52,6 +53,37 @@ pub(super) struct Gathered {
     pub(super) odd: Vec<Oddity>,
     /// Blocks that no answer proves now: they are tried again beside the others.
     pub(super) unproven: Vec<u64>,
+}
+
+impl Gathered {
+    /// Some of its payments with their requests as they are in a transaction, to be written there.
+    pub(super) async fn again(&self, tx: &Tx, chain: &dyn Chain, matches: &[&Match]) -> FlowResult<Self> {
+        let topics = matches.iter().map(|found| found.settled.observed.reference_topic);
+        let requests = store::requests::by_topics(tx, chain.network(), &topics.collect()).await?;
+        let row_of = |found: &Match| {
+            let row = &self.requests[found.request_row].row;
+            requests.iter().position(|request| request.row == *row)
+        };
+        let placed = matches.iter().filter_map(|found| {
+            Some(Match {
+                request_row: row_of(found)?,
+                ..Match::clone(found)
+            })
+        });
+        let matches: Vec<Match> = placed.collect();
+        let hashes: HashSet<B256> = matches.iter().map(|found| found.settled.observed.tx_hash).collect();
+        let proofs = self.proofs.iter().filter(|proof| hashes.contains(&proof.tx_hash));
+        Ok(Self {
+            read_to: self.read_to,
+            proofs: proofs.cloned().collect(),
+            matches,
+            requests,
+            handed_out: Vec::new(),
+            deposits: HashMap::new(),
+            odd: Vec::new(),
+            unproven: Vec::new(),
+        })
+    }
 }
 
 /// Finds the payments of known requests in what was read, with one search for the requests.

@@ -2,18 +2,21 @@
 //! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it. Where only the place
 //! or the time differs no money moved, so that nothing is told. A request whose account is not that of its payments is
 //! counted again.
+//!
+//! What belongs to one request is mended in one commit, so that no true payment stays reversed. Where that cannot be, each
+//! difference is mended by itself, and one that cannot be is named while the rest goes on.
 
 use super::{
     ahead::{Ahead, Known, Part},
-    confirm::{self, Progress},
-    facts,
-    gather::{self, Match},
+    confirm, facts,
+    gather::{self, Gathered, Match},
     lead::Mandate,
     lines, reverse,
 };
 use crate::{
     ctx::Ctx,
     domain::{
+        ids::QuarantineId,
         payment::{ReversalReason, Settled},
         refusal::Refusal,
         request::Request,
@@ -21,10 +24,13 @@ use crate::{
     },
     flows::{FlowError, FlowResult},
     ports::chain::Chain,
-    store::{self, Scope, payments::PaymentRecord},
+    store::{
+        self, Scope,
+        payments::{PaymentRecord, Unreadable},
+    },
 };
 use alloy::primitives::B256;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 wire_text! {
     /// How the payments table and the chain differ.
@@ -37,6 +43,8 @@ wire_text! {
         Different = "different",
         /// The state or the amounts of a request are not what its recorded payments make them.
         Miscounted = "miscounted",
+        /// A block that nobody proves now, or a row that cannot be read.
+        Uncompared = "uncompared",
     }
 }
 
@@ -58,10 +66,12 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// The payment; `None` when it is about a request alone.
     pub place: Option<Place>,
-    /// Public id of the request.
+    /// Public id of the request; empty of a block.
     pub request_id: String,
     /// What differs, in words.
     pub detail: String,
+    /// Why it was not mended although it was to be.
+    pub unmended: Option<String>,
 }
 
 /// What a comparison found.
@@ -71,15 +81,39 @@ pub struct Report {
     pub same: usize,
     /// Differences.
     pub differences: usize,
+    /// Those of them that were to be mended and could not be, and what could not be compared.
+    pub failures: usize,
 }
+
+/// A difference, and what mends it.
+struct Found<'a> {
+    difference: Difference,
+    /// The recorded payment that is taken back.
+    wrong: Option<&'a PaymentRecord>,
+    /// What the chain shows, to be credited or put where it is.
+    proven: Option<&'a Match>,
+}
+
+impl Found<'_> {
+    fn new(difference: Difference) -> Self {
+        Self {
+            difference,
+            wrong: None,
+            proven: None,
+        }
+    }
+}
+
+/// How often a request that changed meanwhile is tried to be mended again.
+const COMMITS_MAX: usize = 3;
 
 /// Who hears of each difference: when it was found, or when it was mended. What comes after it may still fail.
 pub type Tell<'a> = &'a mut (dyn FnMut(&Difference) + Send);
 
 /// Compares blocks `from` to `to`, both included, which must be final; mends what differs when `fix` says so.
 ///
-/// Errors: a network that was never followed, a range that is not final yet; a block that nobody proves now, after what
-/// was told of before it.
+/// Errors: a network that was never followed, a range that is not final yet; nodes or a database that do not answer, after
+/// what was told of before. A block that nobody proves now is told of and passed over.
 pub async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -110,9 +144,9 @@ pub async fn run(
     // Nothing in any block leads to a request that has an account and no payment.
     for request in store::requests::accounts_of_nothing(ctx.db.reader(), network).await? {
         if !named.contains(request.id.as_str())
-            && let Some(found) = recount(ctx, &request, fix.then_some(&mandate)).await?
+            && let Some(found) = recounted(ctx, &request, fix.then_some(&mandate)).await
         {
-            report.differences += 1;
+            report.count(&found);
             tell(&found);
         }
     }
@@ -133,11 +167,28 @@ pub(super) async fn after_rewind(
     let Some(part) = Ahead::new(ctx, chain, (from, to), true, Known::Nothing).next().await? else {
         return Ok(to);
     };
-    compare(ctx, chain, &part, mend, &mut Report::default(), &mut tell).await?;
+    let mut report = Report::default();
+    let unproven = compare(ctx, chain, &part, mend, &mut report, &mut tell).await?;
+    if let Some(number) = unproven.first() {
+        return Err(FlowError::NotYet(anyhow::anyhow!(
+            "no node proves block {number} of {network} at the moment; try again"
+        )));
+    }
+    if report.failures > 0 {
+        tracing::error!(%network, part.from, part.read_to, report.failures, "payments differ from the chain and could not be mended; compare them with prs reconcile");
+    }
     Ok(part.read_to)
 }
 
-/// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse.
+impl Report {
+    fn count(&mut self, found: &Difference) {
+        self.differences += 1;
+        self.failures += usize::from(found.unmended.is_some() || found.kind == DifferenceKind::Uncompared);
+    }
+}
+
+/// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse. Returns the blocks
+/// that nobody proves now.
 async fn compare(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -145,18 +196,15 @@ async fn compare(
     mend: Option<(ReversalReason, &Mandate)>,
     report: &mut Report,
     tell: Tell<'_>,
-) -> FlowResult<()> {
+) -> FlowResult<Vec<u64>> {
     let network = chain.network();
     let (from, read_to) = (part.from, part.read_to);
     let mut gathered = gather::gather(ctx, chain, part).await?;
-    let recorded = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
+    let (mut recorded, mut unreadable) = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
     gather::read_more(ctx, chain, &mut gathered, blocks).await?;
-    if let Some(number) = gathered.unproven.first() {
-        return Err(FlowError::NotYet(anyhow::anyhow!(
-            "no node proves block {number} of {network} at the moment; try again"
-        )));
-    }
+    let unproven: BTreeSet<u64> = gathered.unproven.iter().copied().collect();
+    recorded.retain(|payment| !unproven.contains(&payment.block_number));
     let on_chain: BTreeMap<(B256, u32), &Match> = gathered
         .matches
         .iter()
@@ -166,15 +214,18 @@ async fn compare(
     let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
     let accepted = store::quarantine::accepted(ctx.db.reader(), network, &tx_hashes).await?;
     // A payment that is recorded with another block would be missed by its height.
-    let elsewhere = store::payments::of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+    let (elsewhere, further) =
+        store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+    unreadable.extend(further);
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
     let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
     credited.retain(|payment| payment.reversal.is_none());
     // A row whose place is not known yet takes none that another row has.
     credited.sort_by_key(|payment| payment.counts_payments);
-    let mut known: BTreeSet<(B256, u32)> = BTreeSet::new();
-    let mut wrong: Vec<&PaymentRecord> = Vec::new();
-    let mut found: Vec<Difference> = Vec::new();
+    let mut unread: BTreeMap<&str, &Unreadable> = BTreeMap::new();
+    unread.extend(unreadable.iter().map(|row| (row.id.as_str(), row)));
+    let mut known: BTreeSet<(B256, u32)> = unread.values().filter_map(|row| row.place).collect();
+    let mut found: Vec<Found<'_>> = Vec::new();
     for payment in credited {
         let found_on_chain = match payment.counts_payments {
             false => on_chain.get_key_value(&(payment.tx_hash, payment.position)),
@@ -202,18 +253,20 @@ async fn compare(
             }
             None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
         };
-        if is_wrong {
-            wrong.push(payment);
-        }
-        found.push(Difference {
-            kind,
-            place: Some(Place {
-                block_number: payment.block_number,
-                tx_hash: payment.tx_hash,
-                position: payment.position,
-            }),
-            request_id: payment.request_id.clone(),
-            detail,
+        found.push(Found {
+            difference: Difference {
+                kind,
+                place: Some(Place {
+                    block_number: payment.block_number,
+                    tx_hash: payment.tx_hash,
+                    position: payment.position,
+                }),
+                request_id: payment.request_id.clone(),
+                detail,
+                unmended: None,
+            },
+            wrong: is_wrong.then_some(payment),
+            proven: found_on_chain.map(|(_, found)| *found),
         });
     }
     let is_missing = |(key, found): &(&(B256, u32), &&Match)| {
@@ -221,48 +274,169 @@ async fn compare(
     };
     for (key, missing) in on_chain.iter().filter(is_missing) {
         let Settled { observed, proven, .. } = &missing.settled;
-        found.push(Difference {
-            kind: DifferenceKind::Missing,
-            place: Some(Place {
-                block_number: observed.block_number,
-                tx_hash: key.0,
-                position: key.1,
-            }),
-            request_id: gathered.requests[missing.request_row].id.to_string(),
-            detail: format!("{} units to {} are not recorded", proven.received_units, observed.payee),
+        found.push(Found {
+            difference: Difference {
+                kind: DifferenceKind::Missing,
+                place: Some(Place {
+                    block_number: observed.block_number,
+                    tx_hash: key.0,
+                    position: key.1,
+                }),
+                request_id: gathered.requests[missing.request_row].id.to_string(),
+                detail: format!("{} units to {} are not recorded", proven.received_units, observed.payee),
+                unmended: None,
+            },
+            wrong: None,
+            proven: Some(missing),
         });
     }
-    found.sort_by_key(|difference| difference.place);
-    if let Some((reason, mandate)) = mend
+    found.sort_by_key(|found| found.difference.place);
+    let mending = Mending {
+        ctx,
+        chain,
+        gathered: &gathered,
+    };
+    if let Some(mend) = mend
         && !found.is_empty()
     {
-        let now = ctx.clock.now();
-        let tx = ctx.db.begin("reconcile").await?;
-        let reversed = reverse::run(ctx, &tx, &wrong, reason, now).await?;
-        mandate.commit(tx).await?;
-        lines::reversed(&reversed);
-        // What is missing now is credited like any other payment; a crash in between leaves it missing and no worse.
-        let mended = confirm::run(ctx, chain, mandate, (from, read_to), true, Progress::Nothing, None).await?;
-        if mended != Some(read_to) {
-            return Err(FlowError::NotYet(anyhow::anyhow!(
-                "blocks {from} to {read_to} of {network} were not read to their end; try again"
-            )));
-        }
+        mending.all(&mut found, mend).await;
+        mending.set_aside((from, read_to), &accepted, mend.1).await?;
     }
+    found.extend(unread.into_values().map(|row| Found::new(not_read(row))));
+    found.extend(unproven.iter().map(|number| Found::new(not_proven(*number))));
     let rows: BTreeSet<usize> = on_chain.values().map(|found| found.request_row).collect();
     for row in rows {
         let request = &gathered.requests[row];
         // A payment that differs makes its request differ, and both are mended together.
         if found
             .iter()
-            .all(|difference| difference.request_id != request.id.as_str())
+            .all(|found| found.difference.request_id != request.id.as_str())
         {
-            found.extend(recount(ctx, request, mend.map(|(_, mandate)| mandate)).await?);
+            let counted = recounted(ctx, request, mend.map(|(_, mandate)| mandate)).await;
+            found.extend(counted.map(Found::new));
         }
     }
-    report.differences += found.len();
-    found.iter().for_each(tell);
-    Ok(())
+    for found in &found {
+        report.count(&found.difference);
+        tell(&found.difference);
+    }
+    Ok(unproven.into_iter().collect())
+}
+
+/// A recorded payment that this program cannot read.
+fn not_read(row: &Unreadable) -> Difference {
+    Difference {
+        kind: DifferenceKind::Uncompared,
+        place: None,
+        request_id: row.request_id.clone(),
+        detail: format!("row {} of payments cannot be read: {}", row.id, row.error),
+        unmended: None,
+    }
+}
+
+/// A block whose content nobody proves now.
+fn not_proven(number: u64) -> Difference {
+    Difference {
+        kind: DifferenceKind::Uncompared,
+        place: None,
+        request_id: String::new(),
+        detail: format!("no node proves block {number} at the moment; compare it again"),
+        unmended: None,
+    }
+}
+
+/// What differences are mended with.
+struct Mending<'a> {
+    ctx: &'a Ctx,
+    chain: &'a dyn Chain,
+    gathered: &'a Gathered,
+}
+
+impl Mending<'_> {
+    /// Mends differences request by request, and notes why one could not be.
+    async fn all(&self, found: &mut [Found<'_>], (reason, mandate): (ReversalReason, &Mandate)) {
+        let mut of_requests: BTreeMap<String, Vec<&mut Found<'_>>> = BTreeMap::new();
+        for one in found {
+            let request_id = one.difference.request_id.clone();
+            of_requests.entry(request_id).or_default().push(one);
+        }
+        for (_, mut found) in of_requests {
+            let together: Vec<&Found<'_>> = found.iter().map(|one| &**one).collect();
+            let Err(error) = self.together(&together, reason, mandate).await else {
+                continue;
+            };
+            if let [sole] = found.as_mut_slice() {
+                sole.difference.unmended = Some(format!("{error:#}"));
+                continue;
+            }
+            // What is on the chain is credited first: what takes its place in the rows is not taken back without it.
+            found.sort_by_key(|one| one.proven.is_none());
+            let mut is_missing = false;
+            for one in found {
+                let mended = match is_missing && one.proven.is_none() {
+                    true => Err(FlowError::NotYet(anyhow::anyhow!(
+                        "another payment of the request could not be mended"
+                    ))),
+                    false => self.together(&[&*one], reason, mandate).await,
+                };
+                if let Err(error) = mended {
+                    is_missing |= one.proven.is_some();
+                    one.difference.unmended = Some(format!("{error:#}"));
+                }
+            }
+        }
+    }
+
+    /// Takes back what is wrong and credits what the chain shows, in one commit.
+    async fn together(&self, found: &[&Found<'_>], reason: ReversalReason, mandate: &Mandate) -> FlowResult<()> {
+        let (ctx, chain) = (self.ctx, self.chain);
+        let wrong: Vec<&PaymentRecord> = found.iter().filter_map(|one| one.wrong).collect();
+        let proven: Vec<&Match> = found.iter().filter_map(|one| one.proven).collect();
+        for _ in 0..COMMITS_MAX {
+            let tx = ctx.db.begin("reconcile").await?;
+            let reversed = reverse::run(ctx, &tx, &wrong, reason, ctx.clock.now()).await?;
+            let again = self.gathered.again(&tx, chain, &proven).await?;
+            let Some(confirmed) = confirm::write(ctx, chain, &tx, None, again).await? else {
+                continue;
+            };
+            crate::fail_at("reconcile", "written");
+            mandate.commit(tx).await?;
+            lines::reversed(&reversed);
+            confirmed.tell(chain.network());
+            ctx.due.notify_one();
+            return Ok(());
+        }
+        Err(FlowError::NotYet(anyhow::anyhow!(
+            "the request kept changing while its payments were mended; try again"
+        )))
+    }
+
+    /// Sets aside for the operator what is odd in blocks that were read again, as when they are settled.
+    async fn set_aside(&self, blocks: (u64, u64), accepted: &HashSet<(B256, u32)>, mandate: &Mandate) -> FlowResult<()> {
+        let now = self.ctx.clock.now();
+        let departed = self.gathered.matches.iter().filter(|found| !accepted.contains(&key(&found.settled)));
+        let departed = departed.filter_map(|found| found.departure.as_ref());
+        let tx = self.ctx.db.begin("set_aside").await?;
+        let unproven = &self.gathered.unproven;
+        store::quarantine::settle_blocks(&tx, self.chain.network(), blocks, unproven, now).await?;
+        for odd in self.gathered.odd.iter().chain(departed) {
+            store::quarantine::put(&tx, odd, QuarantineId(self.ctx.ids.ulid()), now).await?;
+        }
+        mandate.commit(tx).await
+    }
+}
+
+/// The same as [`recount`], where a request that cannot be compared or mended is named.
+async fn recounted(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Option<Difference> {
+    recount(ctx, request, mandate).await.unwrap_or_else(|error| {
+        Some(Difference {
+            kind: DifferenceKind::Uncompared,
+            place: None,
+            request_id: request.id.to_string(),
+            detail: format!("its account cannot be compared or counted again: {error:#}"),
+            unmended: None,
+        })
+    })
 }
 
 /// Compares the account of a request with its recorded payments, and counts it again when there is a mandate to.
@@ -302,6 +476,7 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
         place: None,
         request_id: request.id.to_string(),
         detail,
+        unmended: None,
     }))
 }
 

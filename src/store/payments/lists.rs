@@ -21,6 +21,22 @@ use sea_orm::{
 use std::{cmp::Reverse, collections::BTreeSet};
 
 /// A column of either table.
+/// A row that cannot be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its id.
+    pub id: String,
+    /// Public id of its request.
+    pub request_id: String,
+    /// Transaction and position of its event, as far as they can be read.
+    pub place: Option<(B256, u32)>,
+    /// What is wrong with it.
+    pub error: StoreError,
+}
+
+/// Payments, and the rows beside them that cannot be read.
+pub type Readable = (Vec<PaymentRecord>, Vec<Unreadable>);
+
 fn of(column: Column) -> Expr {
     Expr::col(Alias::new(column.as_str()))
 }
@@ -32,7 +48,7 @@ pub async fn in_blocks(
     network: Network,
     from: u64,
     to: u64,
-) -> Result<Vec<PaymentRecord>, StoreError> {
+) -> Result<Readable, StoreError> {
     let from: i64 = columns::number("block_number", from)?;
     let to = i64::try_from(to).unwrap_or(i64::MAX);
     let within = Condition::all()
@@ -40,7 +56,7 @@ pub async fn in_blocks(
         .add(of(Column::BlockNumber).between(from, to));
     let mut rows = former::read_both(conn, |_| within.clone().into()).await?;
     rows.sort_by_key(|row| (row.block_number, row.log_index));
-    records(rows)
+    Ok(readable(rows))
 }
 
 /// Heights and hashes of blocks with payments that count, from one height to another, both included, the newest first.
@@ -100,6 +116,23 @@ pub async fn of_transactions(
     tx_hashes: &[B256],
 ) -> Result<Vec<PaymentRecord>, StoreError> {
     let mut found = Vec::new();
+    records(rows_of_transactions(conn, network, tx_hashes).await?)
+}
+
+/// The same, where a row that cannot be read stops no other.
+pub async fn readable_of_transactions(
+    conn: &impl Moving,
+    network: Network,
+    tx_hashes: &[B256],
+) -> Result<Readable, StoreError> {
+    Ok(readable(rows_of_transactions(conn, network, tx_hashes).await?))
+}
+
+async fn rows_of_transactions(
+    conn: &impl Moving,
+    network: Network,
+    tx_hashes: &[B256],
+) -> Result<Vec<payments::Model>, StoreError> {
     for tx_hashes in tx_hashes.chunks(columns::ROWS_MAX) {
         let wanted = |form: Form| {
             Condition::all()
@@ -111,7 +144,7 @@ pub async fn of_transactions(
         rows.sort_by_key(|row| row.position);
         found.extend(rows);
     }
-    records(found)
+    Ok(found)
 }
 
 /// Payments of a request that count, oldest first.
@@ -215,3 +248,22 @@ fn oldest_first(mut rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, St
 fn records(rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, StoreError> {
     rows.into_iter().map(from_row).collect()
 }
+fn readable(rows: Vec<payments::Model>) -> Readable {
+    let (mut payments, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (id, request_id) = (row.id.clone(), row.request_id.clone());
+        let tx_hash = columns::hash_of("tx_hash", &row.tx_hash).ok();
+        let place = tx_hash.zip(u32::try_from(row.position).ok());
+        match from_row(row) {
+            Ok(payment) => payments.push(payment),
+            Err(error) => unreadable.push(Unreadable {
+                id,
+                request_id,
+                place,
+                error,
+            }),
+        }
+    }
+    (payments, unreadable)
+}
+
