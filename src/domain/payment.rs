@@ -230,6 +230,8 @@ pub struct Movements<'a> {
     events: Vec<u64>,
     /// Who funded an account with a token first.
     funding: HashMap<(Address, Address), Address>,
+    /// Accounts that stand in the input as arguments.
+    named: HashSet<Address>,
 }
 
 impl<'a> Movements<'a> {
@@ -244,13 +246,24 @@ impl<'a> Movements<'a> {
             funding.entry((transfer.token, transfer.to)).or_insert(transfer.from);
         }
         Self {
-    /// Accounts that stand in the input as arguments.
-    named: HashSet<Address>,
             proof,
             transfers,
             events,
             funding,
+            named: named(proof),
         }
+    }
+
+    /// The account that called a proxy, as far as the transaction shows it: who sent it, straight to the proxy or through
+    /// a contract of the protocol; or the contract that it called, where the call of one of these is an argument of the
+    /// input. What goes through more contracts is not shown.
+    fn caller_of(&self, proxy: &Address, is_intermediary: impl Fn(&Address) -> bool) -> Option<Address> {
+        let is_ours = |address: &Address| address == proxy || is_intermediary(address);
+        let called = self.proof.to?;
+        if is_ours(&called) {
+            return Some(self.proof.from);
+        }
+        self.named.iter().any(is_ours).then_some(called)
     }
 
     /// Those between an event and the event before it: earlier payments own the ones before them.
@@ -264,22 +277,24 @@ impl<'a> Movements<'a> {
         };
         let end = self
             .transfers
-            named: named(proof),
             .partition_point(|transfer| transfer.log_index < observed.log_index);
         self.transfers.get(begin..end).unwrap_or_default()
     }
-    /// The account that called a proxy, as far as the transaction shows it: who sent it, straight to the proxy or through
-    /// a contract of the protocol; or the contract that it called, where the call of one of these is an argument of the
-    /// input. What goes through more contracts is not shown.
-    fn caller_of(&self, proxy: &Address, is_intermediary: impl Fn(&Address) -> bool) -> Option<Address> {
-        let is_ours = |address: &Address| address == proxy || is_intermediary(address);
-        let called = self.proof.to?;
-        if is_ours(&called) {
-            return Some(self.proof.from);
-        }
-        self.named.iter().any(is_ours).then_some(called)
-    }
+}
 
+/// The accounts among the arguments of the input of a transaction. What a call inside of another call is made with does not
+/// stand at the places of arguments: its selector moves it by four bytes.
+fn named(proof: &TxProof) -> HashSet<Address> {
+    let arguments = proof.input.get(SELECTOR_BYTES..).unwrap_or_default();
+    let words = arguments.chunks_exact(32).map(|word| word.split_at(12));
+    let accounts = words.filter(|(padding, account)| {
+        padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0)
+    });
+    let on = |account: &[u8]| match (proof.from, EvmAddress::from_slice(account)) {
+        (Address::Evm(_), account) => Address::Evm(account),
+        (Address::Tron(_), account) => Address::Tron(account),
+    };
+    accounts.map(|(_, account)| on(account)).collect()
 }
 
 /// Reads from the movements of a proven transaction what one of its events really moved and who paid.
@@ -297,21 +312,6 @@ pub fn prove(
     let proof = movements.proof;
     if !proof.succeeded {
         return Err(Unproven::Failed);
-/// The accounts among the arguments of the input of a transaction. What a call inside of another call is made with does not
-/// stand at the places of arguments: its selector moves it by four bytes.
-fn named(proof: &TxProof) -> HashSet<Address> {
-    let arguments = proof.input.get(SELECTOR_BYTES..).unwrap_or_default();
-    let words = arguments.chunks_exact(32).map(|word| word.split_at(12));
-    let accounts = words.filter(|(padding, account)| {
-        padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0)
-    });
-    let on = |account: &[u8]| match (proof.from, EvmAddress::from_slice(account)) {
-        (Address::Evm(_), account) => Address::Evm(account),
-        (Address::Tron(_), account) => Address::Tron(account),
-    };
-    accounts.map(|(_, account)| on(account)).collect()
-}
-
     }
     let called_by_owner = proof.to.is_some_and(|to| to == observed.proxy || is_intermediary(&to));
     let sender = Some(proof.from);
@@ -368,6 +368,8 @@ pub struct Settled {
     pub fee_shortfall: Option<SettlementUnits>,
     /// Fees that its transaction paid to further receivers, in units of the token.
     pub further_fees: Vec<FeeLeg>,
+    /// Whether the contract of recurring payments made it: anybody else can carry the reference of an execution too.
+    pub is_execution: bool,
     /// Time of its block.
     pub at: DateTime<Utc>,
 }

@@ -142,6 +142,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        is_execution: false,
         at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
     };
     let event = Event::PaymentReceived(Box::new(PaymentReceived::new(settlement, request, payment)));

@@ -275,6 +275,21 @@ async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
         (&json!("completed"), &json!(3))
     );
     assert_eq!(app.payee_balance().await - before, units("1.5"));
+    let listed: Vec<&str> = done["payments"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|payment| payment["amount"].as_str().expect("text"))
+        .collect();
+    assert_eq!(listed, ["1.5"; 3], "its executions alone");
+    let first = done["requests"][0]["requestId"].as_str().expect("an id");
+    let payments = app.payments_of(first).await;
+    let executed = |payment: &&Value| payment["recurringPaymentId"] == *id;
+    assert_eq!(
+        (payments.len(), payments.iter().filter(executed).count()),
+        (2, 1),
+        "the dust is credited to the request and belongs to no recurring payment"
+    );
 }
 
 /// The first of two payments, sent while the chain makes no blocks: its schedule and what is on its way.

@@ -49,10 +49,11 @@ pub struct PaymentReceived {
 impl PaymentReceived {
     /// The plain event of a payment that was made on chain, by the payer's own hand or by a recurring payment.
     pub fn new(settlement: Settlement, request: Request, payment: Settled) -> Self {
+        let schedule = request.terms.schedule.as_ref().filter(|_| payment.is_execution);
         Self {
             variant: Variant::Plain,
             settlement,
-            recurring_payment: request.terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
+            recurring_payment: schedule.map(|schedule| schedule.0.clone()),
             request,
             payment,
             secure_payment_token: None,

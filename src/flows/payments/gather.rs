@@ -317,7 +317,9 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                 match prove(observed, &movements, is_intermediary) {
                     Ok(mut proven) => {
                         // Only the key of an account signs a schedule, and the relayer that sent it is nobody's wallet.
-                        if proof.to.as_ref().and_then(kind_of) == Some(ContractKind::Erc20RecurringPaymentProxy) {
+                        let is_execution =
+                            proof.to.as_ref().and_then(kind_of) == Some(ContractKind::Erc20RecurringPaymentProxy);
+                        if is_execution {
                             proven.payer_eoa = proven.payer;
                         }
                         let call = calls.of(observed, proof, kind_of);
@@ -342,6 +344,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             is_quoted: false,
                             fee_shortfall,
                             further_fees,
+                            is_execution,
                             at: paid_at,
                         };
                         let departure = departure.map(|departure| handed_out::oddity(&settled, request, &departure));

@@ -161,6 +161,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
     let facets = Facets {
         platform: request.origin.platform.as_str(),
         kind: request.terms.kind.wire(),
+    let schedule = request.terms.schedule.as_ref().filter(|_| settled.is_execution);
         invoice_currency: &request.terms.invoice_currency,
         payment_currency: &request.terms.payment_currency,
         is_hidden: request.is_hidden,
@@ -199,7 +200,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         reversed_at: None,
         reversal_reason: None,
         is_told: false,
-        schedule_id: request.terms.schedule.as_ref().map(|schedule| schedule.0.clone()),
+        schedule_id: schedule.map(|schedule| schedule.0.clone()),
         rate: settled.applied.map(|applied| applied.rate.to_string()),
         rate_provider: settled.applied.map(|applied| applied.provider.wire().to_owned()),
         further_fees: further_fees_text(&settled.further_fees),
