@@ -52,6 +52,7 @@ pub mod screening_questions;
 pub mod screenings;
 pub mod secure_payment_intents;
 pub mod secure_payment_items;
+pub mod secure_payment_owners;
 pub mod secure_payment_refusals;
 pub mod secure_payments;
 pub mod sessions;

@@ -90,6 +90,8 @@ pub struct Model {
     pub client_group_key: Option<i64>,
     /// Whether a link hides it from who is not approved, as its request says.
     pub is_hidden: bool,
+    /// Whether who paid might have; none where everybody might.
+    pub payer_access: Option<String>,
 }
 
 /// Joins from this table.

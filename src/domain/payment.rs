@@ -25,6 +25,20 @@ wire_text! {
 }
 
 wire_text! {
+    /// Whether who paid a link might have, by its list and its screening.
+    pub enum PayerAccess {
+        /// Yes.
+        Ok = "ok",
+        /// The list does not name the payer.
+        List = "list",
+        /// The screening rejected the payer.
+        Screening = "screening",
+        /// The payer is not known, or was not screened.
+        Unknown = "unknown",
+    }
+}
+
+wire_text! {
     /// How a block counts as final on a network. Source: decisions D17.
     pub enum Finality {
         /// The nodes say so.
@@ -368,6 +382,8 @@ pub struct Settled {
     pub fee_shortfall: Option<SettlementUnits>,
     /// Fees that its transaction paid to further receivers, in units of the token.
     pub further_fees: Vec<FeeLeg>,
+    /// Whether who paid might have; `None` where everybody might.
+    pub payer_access: Option<PayerAccess>,
     /// Whether the contract of recurring payments made it: anybody else can carry the reference of an execution too.
     pub is_execution: bool,
     /// Time of its block.

@@ -4,8 +4,12 @@ use super::{
     address::Address,
     destination::{AccessMode, ScreeningProvider},
     elapsed::is_within,
+    payment::PayerAccess,
     refusal::{Refusal, RefusalKind},
-    secure_payment::access::{AccessDecision, AccessPolicy, AccessStatus, Payer, WalletResult, WalletType},
+    secure_payment::{
+        PaymentFlow,
+        access::{AccessDecision, AccessPolicy, AccessStatus, Payer, WalletResult, WalletType},
+    },
     wire_text::wire_text,
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -251,6 +255,30 @@ pub fn decide(wallets: &[ScreenedWallet], known: &[Screening], chosen: Option<Sc
         reason: deciding.reason,
         provider: deciding.provider,
         wallets: results,
+    }
+}
+
+/// Whether the payer of a link is compared with what it asks of payers.
+pub fn asks_who_paid(policy: &AccessPolicy, flow: PaymentFlow) -> bool {
+    flow == PaymentFlow::GetPaid && (policy.mode == AccessMode::KytAllWallets || !policy.allowed.is_empty())
+}
+
+/// Whether who paid a link might have: a payer who fails the list, or the screening, or of whom a proven owner was rejected.
+/// The list goes first. `owners` are the accounts that were proven to own the wallet of the payer.
+pub fn who_paid(policy: &AccessPolicy, payer: Address, owners: &[Address], known: &[Screening]) -> PayerAccess {
+    let is_listed = |wallet: &Address| policy.allowed.contains(wallet);
+    if !policy.allowed.is_empty() && !is_listed(&payer) && !owners.iter().any(is_listed) {
+        return PayerAccess::List;
+    }
+    if policy.mode != AccessMode::KytAllWallets {
+        return PayerAccess::Ok;
+    }
+    if known.iter().any(|found| found.status == ScreeningStatus::Rejected) {
+        return PayerAccess::Screening;
+    }
+    match known.iter().any(|found| found.wallet.address == payer) {
+        true => PayerAccess::Ok,
+        false => PayerAccess::Unknown,
     }
 }
 

@@ -131,7 +131,7 @@ pub const KINDS: [Kind; 18] = [
         name: "secure_payment.access_rejected",
         component: "SecurePaymentAccessRejected",
         summary: "A wallet that may not pay tried to",
-        description: "The wallet is not among the allowed payers. Further attempts of the same wallet at the same payment are kept back for 10 minutes, unless no endpoint took the event.",
+        description: "The wallet is not among the allowed payers. Further attempts of the same wallet at the same payment are kept back for 10 minutes, unless no endpoint took the event. With `paid` true, an addition of this service, the wallet paid all the same, by calldata that another wallet was given: the money is credited, and each such payment is told, never kept back.",
         schema: SecurePaymentAccessRejected::json_schema,
         sample: |_| render(&secure_payments::access_rejected_sample()),
     },

@@ -272,6 +272,10 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub fee_shortfall: Option<String>,
+    /// Of a link with a list or a screening whether who paid might have: `ok`, `list` or `screening` for what the payer fails, `unknown` before the payer is screened. The money is credited in any case. Null for an endpoint that is not approved. An addition of this service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["ok", "list", "screening", "unknown", null], "examples" = ["ok"]))]
+    pub payer_access: Option<&'static str>,
 }
 
 /// A fee of a payment.
@@ -399,6 +403,7 @@ pub(super) fn whole_sample(names: &Names) -> PaymentBody {
         rate_provider: None,
         excess_amount: None,
         fee_shortfall: None,
+        payer_access: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 /// Members that say who a customer or a payer is. Each may be null wherever it stands.
-pub(super) const PERSONAL: [&str; 5] = [
+pub(super) const PERSONAL: [&str; 6] = [
     "customerInfo",
+    "payerAccess",
     "payerAddress",
     "payerEoaAddress",
     "refundedTo",

@@ -14,6 +14,7 @@ use crate::domain::{
     currency::{Catalogue, Currency},
     event::{ChainTransaction, OffRampStatus, PaymentReceived, PaymentReversed, Variant},
     ledger::Settlement,
+    payment::PayerAccess,
     rate::{RATE_DECIMALS, ratio},
     rates::RateProvider,
 };
@@ -155,6 +156,7 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
         }),
         excess_amount: ledger.excess().map(settled),
         fee_shortfall: payment.fee_shortfall.map(settled),
+        payer_access: payment.payer_access.map(PayerAccess::wire),
     }
 }
 

@@ -57,15 +57,19 @@ pub struct SecurePaymentAccessRejected {
         "examples" = ["secure_payment.access_rejected"]
     ))]
     pub event: &'static str,
-    /// The request; of a secure payment with several, the first.
+    /// The request; of a secure payment with several, the first, or the one that was paid.
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// Wallet that tried: lower case on EVM networks, the original case on Tron; null for an endpoint that is not approved.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER_LOWER]))]
     pub attempted_payer_wallet_address: Option<String>,
-    /// When it tried.
+    /// When it tried, or the time of the block that holds its payment.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
+    /// Only true, of a wallet that paid all the same: the money is credited. An addition of this service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool", extend("examples" = [true]))]
+    pub paid: Option<bool>,
 }
 
 pub(super) fn user_event(facts: &PayerStep) -> SecurePaymentUserEvent {
@@ -88,6 +92,7 @@ pub(super) fn access_rejected(facts: &AccessRejected) -> SecurePaymentAccessReje
         request_id: facts.request.to_string(),
         attempted_payer_wallet_address: Some(facts.wallet.canonical()),
         timestamp: timestamp(facts.at),
+        paid: facts.paid.is_some().then_some(true),
     }
 }
 
@@ -123,5 +128,6 @@ pub(super) fn access_rejected_sample() -> SecurePaymentAccessRejected {
         request_id: sample::REQUEST_ID.to_owned(),
         attempted_payer_wallet_address: Some(sample::PAYER_LOWER.to_owned()),
         timestamp: sample::TIME.to_owned(),
+        paid: None,
     }
 }

@@ -142,6 +142,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        payer_access: None,
         is_execution: false,
         at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
     };
@@ -306,6 +307,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
         client: None,
         request: RequestId("01ab".to_owned()),
         wallet,
+        paid: None,
         occasion: 1,
         at,
     })));

@@ -21,7 +21,7 @@ use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
     requests as request_rows, screening_questions, screenings, secure_payment_intents, secure_payment_items,
-    secure_payment_refusals,
+    secure_payment_owners, secure_payment_refusals,
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
 use screening_questions::Column as Asked;
@@ -33,6 +33,7 @@ use sea_orm::{
 };
 use secure_payment_intents::Column as Said;
 use secure_payment_items::Column as Part;
+use secure_payment_owners::Column as Owner;
 use secure_payment_refusals::Column as Refused;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -349,6 +350,72 @@ pub async fn of_request(
     Ok(with_items(conn, row.into_iter().collect()).await?.pop())
 }
 
+/// The newest secure payment of each of some requests, where there is one.
+pub async fn newest_of_requests(
+    conn: &impl ConnectionTrait,
+    requests: &[&Request],
+) -> Result<HashMap<RequestRowId, SecurePayment>, StoreError> {
+    let mut rows = Vec::new();
+    for requests in requests.chunks(columns::ROWS_MAX) {
+        let some = Entity::find().filter(Column::Id.in_subquery(paying(conn, requests)));
+        rows.extend(some.all(conn).await?);
+    }
+    rows.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
+    let mut newest = HashMap::new();
+    for payment in with_items(conn, rows).await? {
+        for item in &payment.items {
+            newest.insert(item.request.clone(), payment.clone());
+        }
+    }
+    Ok(newest)
+}
+
+fn owner_of(payment: &SecurePayment, wallet: &Address) -> Condition {
+    Condition::all()
+        .add(Owner::PlatformId.eq(payment.origin.platform.as_str()))
+        .add(Owner::SecurePaymentId.eq(payment.id.as_str()))
+        .add(Owner::Wallet.eq(wallet.canonical()))
+}
+
+/// Accounts that were proven to own a wallet when it wanted to pay.
+pub async fn owners_of(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    wallet: &Address,
+) -> Result<Vec<Address>, StoreError> {
+    let rows = secure_payment_owners::Entity::find()
+        .filter(owner_of(payment, wallet))
+        .order_by_asc(Owner::Account)
+        .all(conn)
+        .await?;
+    let accounts = rows.iter().map(|row| columns::address("account", &row.account));
+    accounts.collect()
+}
+
+/// Notes that an account was proven to own a wallet.
+pub async fn note_owner(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    (wallet, account): (&Address, &Address),
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let row = secure_payment_owners::ActiveModel::from(secure_payment_owners::Model {
+        platform_id: payment.origin.platform.0.clone(),
+        secure_payment_id: payment.id.0.clone(),
+        wallet: wallet.canonical(),
+        account: account.canonical(),
+        proven_at: now,
+    });
+    let again = OnConflict::columns([Owner::PlatformId, Owner::SecurePaymentId, Owner::Wallet, Owner::Account])
+        .update_column(Owner::ProvenAt)
+        .to_owned();
+    secure_payment_owners::Entity::insert(row)
+        .on_conflict(again)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
 /// The ids of what pays requests.
 fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
     secure_payment_items::Entity::find()
@@ -517,6 +584,7 @@ pub async fn forget(
             delete::<secure_payment_items::Entity>(owner, (Part::PlatformId, Part::SecurePaymentId), &ids),
             delete::<secure_payment_intents::Entity>(owner, (Said::PlatformId, Said::SecurePaymentId), &ids),
             delete::<secure_payment_refusals::Entity>(owner, (Refused::PlatformId, Refused::SecurePaymentId), &ids),
+            delete::<secure_payment_owners::Entity>(owner, (Owner::PlatformId, Owner::SecurePaymentId), &ids),
             delete::<screenings::Entity>(owner, (Screened::PlatformId, Screened::SecurePaymentId), &ids),
             delete::<screening_questions::Entity>(owner, (Asked::PlatformId, Asked::SecurePaymentId), &ids),
             delete::<Entity>(owner, (Column::PlatformId, Column::Id), &ids),

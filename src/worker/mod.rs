@@ -16,6 +16,7 @@ mod pace;
 mod read_rates;
 mod relay_schedules;
 mod repeat_requests;
+mod screen_payers;
 pub mod sweep_events;
 pub mod try_writes;
 mod watch_chains;
@@ -67,6 +68,7 @@ pub fn start(
     tasks.spawn(sweep_events::run(ctx.clone(), stop.clone()));
     tasks.spawn(keep_partitions::run(ctx.clone(), stop.clone()));
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
+    tasks.spawn(screen_payers::run(ctx.clone(), stop.clone()));
     tasks.spawn(move_payments::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_payers::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_off_ramp::run(ctx.clone(), stop.clone()));

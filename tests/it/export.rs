@@ -80,6 +80,7 @@ async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
             is_quoted: false,
             fee_shortfall: None,
             further_fees: Vec::new(),
+            payer_access: None,
             is_execution: false,
             at: DateTime::UNIX_EPOCH + TimeDelta::seconds(i64::try_from(number / 3).unwrap()),
         })

@@ -334,6 +334,43 @@ async fn a_smart_account_and_the_account_behind_it_have_to_pass_both() {
     }
 }
 
+/// Calldata that was fetched for a wallet that passes is sent by another one: of whom nobody was asked, and of one that was
+/// rejected.
+#[tokio::test]
+async fn who_paid_without_having_passed_is_named_and_screened_afterwards() {
+    for (answer, knocks, first, then) in [
+        (Rejected, false, "unknown", "screening"),
+        (Approved, false, "unknown", "ok"),
+        (Rejected, true, "screening", "screening"),
+        (Approved, true, "ok", "ok"),
+        (Error, false, "unknown", "unknown"),
+    ] {
+        let providers = Providers::start().await;
+        let (settings, chain) = TestApp::local_chain(screened(&providers), 1).await;
+        let app = TestApp::with(settings, Some(chain)).await;
+        app.is_paid_in("FAU-sepolia").await;
+        let payer = app.account(PAYER);
+        providers.answer(&payer, None, answer);
+        let made = app.link(&by(Hypernative)).await.expect(201);
+        let link = token_of(&made);
+        if knocks {
+            decision(&app, &link, &payer).await;
+        }
+        let calldata = app.calldata_of(&link, Some(BEHIND)).await.expect(200);
+        app.send_calldata(&calldata).await;
+        app.settle().await;
+        let id = made["requestIds"][0].as_str().expect("an id");
+        let access = async || {
+            let read = app.read_request(id).await;
+            assert_eq!(read["status"], "paid", "the money stays credited");
+            app.payments_of(id).await[0]["payerAccess"].clone()
+        };
+        assert_eq!(access().await, first, "{answer:?}");
+        prs::flows::secure_payments::paid::run(&app.ctx).await.expect("looked");
+        assert_eq!(access().await, then, "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn who_is_not_on_the_list_is_not_screened_and_who_is_has_to_pass_as_well() {
     let (app, providers) = app(|_| {}).await;

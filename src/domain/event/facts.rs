@@ -347,10 +347,12 @@ pub struct AccessRejected {
     pub platform: PlatformId,
     /// Client ID that created the secure payment.
     pub client: Option<ClientRowId>,
-    /// The request; of several, the first.
+    /// The request; of several, the first, or the one that was paid.
     pub request: RequestId,
     /// Wallet that tried.
     pub wallet: Address,
+    /// The payment that the wallet made all the same; `None` of one that was refused.
+    pub paid: Option<PaymentId>,
     /// How often this wallet was told about at this payment, from 1.
     ///
     /// Attempts that are suppressed do not count, so two instances that both decide to tell mean the same event.

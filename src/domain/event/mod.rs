@@ -160,7 +160,8 @@ impl Event {
     /// - a failure by request, reason and execution; a refund by the payment that it undoes;
     /// - a payout by its id and status, since a status is never reached twice; a generated request by its id;
     /// - a change of a payer or bank account by its version;
-    /// - a step of a payer by the time that the browser gives it; a rejected wallet by how often it was told about;
+    /// - a step of a payer by the time that the browser gives it; a rejected wallet by how often it was told about,
+    ///   or by what it paid all the same;
     /// - an endpoint that was switched off by its id and since when it took nothing;
     /// - a link by its id; a screening by payment, wallet and result.
     ///
@@ -205,14 +206,15 @@ impl Event {
                 facts.step.wire(),
                 facts.occurred_at.timestamp_millis()
             ),
-            Self::AccessRejected(facts) => {
-                format!(
+            Self::AccessRejected(facts) => match &facts.paid {
+                Some(payment) => format!("{kind}:paid:{payment}"),
+                None => format!(
                     "{kind}:{}:{}:{}",
                     facts.request,
                     facts.wallet.canonical(),
                     facts.occasion
-                )
-            }
+                ),
+            },
             Self::WebhookDisabled(facts) => {
                 format!("{kind}:{}:{}", facts.endpoint, facts.failing_since.timestamp_millis())
             }

@@ -12,11 +12,11 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
-        event::{Event, PaymentReceived},
+        event::{AccessRejected, Event, PaymentReceived},
         ids::{PaymentId, QuarantineId, RequestRowId},
         ledger::{Credit, Ledger},
         oddity::{Concerned, OddReason, Oddity},
-        payment::{BlockRef, Finality, Observation, TxProof},
+        payment::{BlockRef, Finality, Observation, PayerAccess, Settled, TxProof},
         request::Request,
     },
     flows::{FlowError, FlowResult, off_ramp, publish_all},

@@ -2,7 +2,7 @@
 
 use super::{
     ahead::{Part, settled_blocks},
-    handed_out,
+    handed_out, payer_access,
     rating::{self, Unrated},
 };
 use crate::{
@@ -129,6 +129,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
     judge(ctx, chain, part.blocks.values(), &mut gathered);
     rate(ctx, chain, &mut gathered).await?;
     weigh(ctx, chain, &mut gathered).await;
+    payer_access::judge(ctx, &gathered.requests, &mut gathered.matches).await?;
     Ok(gathered)
 }
 
@@ -165,6 +166,7 @@ pub(super) async fn read_more(
     judge(ctx, chain, blocks.values(), gathered);
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
+    payer_access::judge(ctx, &gathered.requests, &mut gathered.matches).await?;
     Ok(())
 }
 
@@ -344,6 +346,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                             is_quoted: false,
                             fee_shortfall,
                             further_fees,
+                            payer_access: None,
                             is_execution,
                             at: paid_at,
                         };

@@ -199,6 +199,7 @@ pub(in crate::flows) fn settled(payment: &PaymentRecord) -> Settled {
         is_quoted: payment.is_quoted,
         fee_shortfall: payment.fee_shortfall,
         further_fees: payment.further_fees.clone(),
+        payer_access: payment.payer_access,
         is_execution: payment.schedule.is_some(),
         at: payment.paid_at,
     }

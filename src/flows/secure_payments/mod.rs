@@ -14,6 +14,7 @@ mod made;
 pub mod open;
 pub mod opened;
 mod options;
+pub mod paid;
 pub mod pay;
 pub mod preview_fees;
 pub mod record_intent;

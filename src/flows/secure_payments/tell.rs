@@ -90,6 +90,7 @@ fn event(payment: &SecurePayment, wallet: Address, occasion: u64, at: DateTime<U
         client: payment.origin.client.clone(),
         request: first.request_id.clone(),
         wallet,
+        paid: None,
         occasion,
         at,
     })))

@@ -5,7 +5,7 @@ use crate::{
     domain::{
         currency::Currency,
         fees::FeeLeg,
-        payment::{PaymentKind, ReversalReason},
+        payment::{PayerAccess, PaymentKind, ReversalReason},
         rates::RateProvider,
         request::{
             progress::{Part, Scale},
@@ -25,6 +25,8 @@ use poem_openapi::{Enum, Object, types::Email};
 words! {
     /// Kind of a payment
     PaymentKind as "PaymentType";
+    /// Whether who paid a link might have, by its list and its screening
+    PayerAccess as "PayerAccess";
     /// Why a payment was taken back
     ReversalReason as "ReversalReason";
 }
@@ -236,6 +238,9 @@ pub struct Payment {
     /// Only of a payment that left the chain after it was credited: it does not count any more. An addition of this
     /// service
     pub reversal: Option<Reversal>,
+    /// Only of a link with a list or a screening: what its payer fails, `unknown` before the payer is screened. It is
+    /// credited in any case. An addition of this service
+    pub payer_access: Option<PayerAccess>,
     /// The request that it settles; absent inside that request
     pub request: Option<PaymentRequestSummary>,
 }
@@ -377,6 +382,7 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
             reversed_at: Instant(reversal.at),
             reason: reversal.reason,
         }),
+        payer_access: record.payer_access,
         request: None,
     }
 }

@@ -253,5 +253,6 @@ pub(super) fn converted(row: former_payments::Model) -> Result<payments::Model, 
         group_key,
         client_group_key,
         is_hidden: false,
+        payer_access: None,
     })
 }

@@ -13,14 +13,14 @@ use crate::{
     store::{Moving, StoreError, columns},
 };
 use alloy::primitives::B256;
+use chrono::{DateTime, Utc};
 use entities::{former_payments, payments, payments::Column};
 use sea_orm::{
-    Condition, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QuerySelect, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{Alias, Expr, ExprTrait, Func},
 };
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// A column of either table.
 /// A row that cannot be read.
 #[derive(Debug)]
 pub struct Unreadable {
@@ -37,6 +37,7 @@ pub struct Unreadable {
 /// Payments, and the rows beside them that cannot be read.
 pub type Readable = (Vec<PaymentRecord>, Vec<Unreadable>);
 
+/// A column of either table.
 fn of(column: Column) -> Expr {
     Expr::col(Alias::new(column.as_str()))
 }
@@ -115,7 +116,6 @@ pub async fn of_transactions(
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Vec<PaymentRecord>, StoreError> {
-    let mut found = Vec::new();
     records(rows_of_transactions(conn, network, tx_hashes).await?)
 }
 
@@ -133,6 +133,7 @@ async fn rows_of_transactions(
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Vec<payments::Model>, StoreError> {
+    let mut found = Vec::new();
     for tx_hashes in tx_hashes.chunks(columns::ROWS_MAX) {
         let wanted = |form: Form| {
             Condition::all()
@@ -172,6 +173,25 @@ pub async fn largest_of_schedule(
     };
     let rows = former::read_both(conn, wanted).await?;
     oldest_first(largest(rows, None, limit))
+}
+
+/// Payments since a time of which is not known whether who paid might have, the newest first, at most `limit`; those whose
+/// payer is known. None of them was recorded before there were links.
+pub async fn of_unknown_access(
+    conn: &impl ConnectionTrait,
+    since: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<PaymentRecord>, StoreError> {
+    let rows = payments::Entity::find()
+        // As text: the index holds these rows alone.
+        .filter(Expr::col(Column::PayerAccess).eq(Expr::cust("'unknown'")))
+        .filter(Column::Payer.is_not_null())
+        .filter(Column::PaidAt.gte(since))
+        .order_by_desc(Column::PaidAt)
+        .limit(limit)
+        .all(conn)
+        .await?;
+    records(rows)
 }
 
 /// A payment of a request that counts, in one of these transactions.
@@ -245,9 +265,6 @@ fn oldest_first(mut rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, St
     records(rows)
 }
 
-fn records(rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, StoreError> {
-    rows.into_iter().map(from_row).collect()
-}
 fn readable(rows: Vec<payments::Model>) -> Readable {
     let (mut payments, mut unreadable) = (Vec::new(), Vec::new());
     for row in rows {
@@ -267,3 +284,6 @@ fn readable(rows: Vec<payments::Model>) -> Readable {
     (payments, unreadable)
 }
 
+fn records(rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, StoreError> {
+    rows.into_iter().map(from_row).collect()
+}

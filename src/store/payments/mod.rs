@@ -13,9 +13,9 @@ pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
 pub use former::{MovedSome, move_some};
 pub use lists::{
     Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule, list_of_request,
-    of_transactions, readable_of_transactions,
+    of_transactions, of_unknown_access, readable_of_transactions,
 };
 pub use record::{PaymentRecord, RequestSummary, Reversal, SettledPayment};
 pub use search::{read, search};
 pub(in crate::store) use write::hide;
-pub use write::{insert_new, place, reinstate, relocate, reverse, set_told};
+pub use write::{insert_new, place, reinstate, relocate, reverse, set_access, set_told};

@@ -8,7 +8,7 @@ use crate::{
         ids::{ClientRowId, PaymentId, PlatformId, RequestRowId, ScheduleId},
         ledger::{RequestStatus, SettlementUnits},
         network::Network,
-        payment::{PaymentKind, ReversalReason, Settled},
+        payment::{PayerAccess, PaymentKind, ReversalReason, Settled},
         rates::{AppliedRate, RateProvider},
         reference::PaymentReference,
         request::{Request, terms::CustomerInfo},
@@ -108,15 +108,18 @@ pub struct PaymentRecord {
     pub is_told: bool,
     /// Recurring payment that executed it.
     pub schedule: Option<ScheduleId>,
+    /// Whether who paid a link might have; `None` where everybody might.
+    pub payer_access: Option<PayerAccess>,
 }
 
 impl PaymentRecord {
-    /// The payment without whose wallet paid. Source: decisions D32.
+    /// The payment without whose wallet paid and what was found about it. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
         Self {
             payer: None,
             payer_eoa: None,
+            payer_access: None,
             ..self
         }
     }
@@ -158,10 +161,10 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
     let SettledPayment { request, settled, .. } = payment;
     let observed = &settled.observed;
     let client = request.origin.client.as_ref().map(|client| client.as_str());
+    let schedule = request.terms.schedule.as_ref().filter(|_| settled.is_execution);
     let facets = Facets {
         platform: request.origin.platform.as_str(),
         kind: request.terms.kind.wire(),
-    let schedule = request.terms.schedule.as_ref().filter(|_| settled.is_execution);
         invoice_currency: &request.terms.invoice_currency,
         payment_currency: &request.terms.payment_currency,
         is_hidden: request.is_hidden,
@@ -208,6 +211,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         group_key: facets.key(None),
         client_group_key: client.map(|client| facets.key(Some(client))),
         is_hidden: request.is_hidden,
+        payer_access: settled.payer_access.map(|access| access.wire().to_owned()),
     })
 }
 
@@ -251,6 +255,8 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
     let reason = reason.map(|text| columns::known("reversal_reason", text, ReversalReason::from_wire));
     let reversal = row.reversed_at.zip(reason.transpose()?);
     let applied = applied(&row)?;
+    let access = row.payer_access.as_deref();
+    let access = access.map(|text| columns::known("payer_access", text, PayerAccess::from_wire));
     Ok(PaymentRecord {
         id: PaymentId(row.id),
         platform: PlatformId(row.platform_id),
@@ -288,6 +294,7 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
         reversal: reversal.map(|(at, reason)| Reversal { at, reason }),
         is_told: row.is_told,
         schedule: row.schedule_id.map(ScheduleId),
+        payer_access: access.transpose()?,
     })
 }
 

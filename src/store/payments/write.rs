@@ -7,7 +7,7 @@ use super::{
 use crate::{
     domain::{
         ids::{PaymentId, PlatformId},
-        payment::{Observation, ReversalReason},
+        payment::{Observation, PayerAccess, ReversalReason},
     },
     store::{Moving, StoreError, columns},
 };
@@ -128,6 +128,17 @@ pub async fn set_told(conn: &impl Moving, ids: &[PaymentId], is_told: bool) -> R
             .exec(conn)
             .await?;
     }
+    Ok(())
+}
+
+/// Notes whether who paid might have, where that was not known.
+pub async fn set_access(conn: &impl ConnectionTrait, id: &PaymentId, access: PayerAccess) -> Result<(), StoreError> {
+    payments::Entity::update_many()
+        .col_expr(Column::PayerAccess, Expr::value(access.wire()))
+        .filter(Column::Id.eq(id.as_str()))
+        .filter(Column::PayerAccess.eq(PayerAccess::Unknown.wire()))
+        .exec(conn)
+        .await?;
     Ok(())
 }
 

@@ -85,6 +85,7 @@ fn settled(number: u64) -> Settled {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        payer_access: None,
         is_execution: false,
         // Not in the order of the ids, and several at one time.
         at: at(i64::try_from((number * 7) % 40).unwrap()),

@@ -50,6 +50,7 @@ fn settled(number: u64, payer: u8) -> Settled {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        payer_access: None,
         is_execution: false,
         at: at(i64::try_from(number).unwrap()),
     }

@@ -1,0 +1,16 @@
+//! Screens who paid a link without having been screened.
+
+use super::pace::Pace;
+use crate::{ctx::Ctx, flows::secure_payments::paid};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const PACE: Pace = Pace {
+    base: Duration::from_secs(10),
+    longest: Duration::from_mins(5),
+};
+
+/// Runs until `stop`.
+pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
+    PACE.keep_batches((&ctx, &stop), "screening who paid", paid::run).await;
+}
