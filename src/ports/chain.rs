@@ -7,6 +7,7 @@ use crate::domain::{
     calldata::Standing,
     network::Network,
     payment::{BlockRef, Finality, Hint, SettledBlock},
+    secure_payment::access::OwnerProof,
     session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
@@ -165,6 +166,8 @@ pub trait WalletLookup: Send + Sync + 'static {
         hash: B256,
         signature: &[u8],
     ) -> Result<WalletAnswer, ChainError>;
+    /// What the chain shows of an account behind a wallet. Only what every node that could be asked agrees on is answered.
+    async fn owner_proof(&self, wallet: Address, account: Address) -> Result<OwnerProof, ChainError>;
 }
 
 /// What the enabled networks offer.

@@ -86,9 +86,76 @@ async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
     let behind = format!("?wallet={UNLISTED}&eoaWallet={LISTED}");
     let opened = app.open_link(&link, &behind).send().await.expect(200);
     assert_eq!(
-        opened["accessDecision"]["status"], "approved",
-        "the account behind counts"
+        opened["accessDecision"]["status"], "rejected",
+        "anybody can name a listed account: the wallet has no code that proves it"
     );
+}
+
+/// A contract can say of anybody that he owns it, so the chain has to prove it by code that is known.
+#[tokio::test]
+async fn an_account_behind_a_wallet_counts_for_a_list_once_the_chain_proves_it() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let devnet = app.devnet();
+    let wallet = devnet.contracts().smart_wallet;
+    let account = devnet.accounts()[devnet::SMART_WALLET_OWNER_INDEX].address;
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [account.to_string()] });
+    let link = token_of(&app.link(&body).await.expect(201));
+    let query = format!("?wallet={wallet}&eoaWallet={account}");
+    let status = async || {
+        let opened = app.open_link(&link, &query).send().await.expect(200);
+        opened["accessDecision"]["status"].clone()
+    };
+    assert_eq!(status().await, "rejected");
+    app.open_link(&link, &format!("/pay{query}")).send().await.expect(403);
+    let delegation = format!("0xef0100{}", hex::encode(wallet));
+    let set = json!([account, delegation]);
+    devnet.rpc("anvil_setCode", set).await.expect("set");
+    assert_eq!(status().await, "approved", "the account runs the code of the wallet");
+}
+
+/// Calldata that was fetched for a listed wallet is sent by another one, which was told about just before.
+#[tokio::test]
+async fn a_payment_of_a_wallet_that_is_not_listed_is_credited_and_told_each_time() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let receiver = receiver(&app).await;
+    let (listed, payer) = (app.account(5), app.account(PAYER));
+    let mut body = link_of(&["1"]);
+    body["accessPolicy"] = json!({ "allowedPayerAddresses": [listed] });
+    let made = app.link(&body).await.expect(201);
+    let link = token_of(&made);
+    app.open_link(&link, &format!("?wallet={payer}")).send().await.expect(200);
+    let calldata = app.calldata_of(&link, Some(&listed)).await.expect(200);
+    app.send_calldata(&calldata).await;
+    app.settle().await;
+    app.deliver().await;
+    let told = told(&receiver).await;
+    assert_eq!((told.len(), told[0].get("paid")), (2, None));
+    assert_eq!(
+        (&told[1]["paid"], &told[1]["attemptedPayerWalletAddress"], &told[1]["requestId"]),
+        (&json!(true), &json!(payer.to_lowercase()), &made["requestIds"][0])
+    );
+    let id = made["requestIds"][0].as_str().expect("an id");
+    let read = app.read_request(id).await;
+    assert_eq!((&read["status"], &read["payments"][0]["payerAccess"]), (&json!("paid"), &json!("list")));
+    assert_eq!(app.payments_of(id).await[0]["payerAccess"], "list");
+    let events = receiver.received().await;
+    let confirmed = events.iter().map(crate::support::receiver::Received::json);
+    let confirmed: Vec<Value> = confirmed.filter(|body| body["event"] == "payment.confirmed").collect();
+    assert_eq!((confirmed.len(), &confirmed[0]["payerAccess"]), (1, &json!("list")));
+    // The same by the wallet that may, and of a link that is open to everybody.
+    for (allowed, access) in [(json!([payer]), json!("ok")), (json!([]), json!(null))] {
+        body["accessPolicy"] = json!({ "allowedPayerAddresses": allowed });
+        let made = app.link(&body).await.expect(201);
+        app.pay_link(&token_of(&made)).await;
+        app.settle().await;
+        let id = made["requestIds"][0].as_str().expect("an id");
+        assert_eq!(app.payments_of(id).await[0]["payerAccess"], access);
+    }
+    app.deliver().await;
+    assert_eq!(self::told(&receiver).await.len(), 2);
 }
 
 #[tokio::test]

@@ -30,6 +30,7 @@ mod signature_check;
 mod tip;
 mod together;
 mod wallet;
+mod wallet_owners;
 mod window;
 mod wire;
 

@@ -7,9 +7,10 @@ use super::{
     EvmChain, EvmChainOptions, LOOKUP_TIMEOUT, Patience,
     node::Line,
     signature_check::{SignatureCheck, read},
+    wallet_owners,
 };
 use crate::{
-    domain::session::WalletAnswer,
+    domain::{address::Address as WalletAddress, secure_payment::access::OwnerProof, session::WalletAnswer},
     ports::chain::{ChainError, WalletLookup},
 };
 use alloy::primitives::{Address, B256, Bytes};
@@ -66,5 +67,28 @@ impl WalletLookup for ContractWallets {
             }
         }
         Ok(answer)
+    }
+
+    async fn owner_proof(&self, wallet: WalletAddress, account: WalletAddress) -> Result<OwnerProof, ChainError> {
+        let (lines, network) = (&self.lines, self.lines.network);
+        let end = Instant::now() + LOOKUP_TIMEOUT;
+        let place = timeout_at(end, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else {
+            return Err(ChainError::Busy { network });
+        };
+        let (bytes, account) = (wallet.bytes(), account.bytes());
+        let question = |line: Line| async move { wallet_owners::read(&line, network, bytes, account).await };
+        let proof = lines.ask(Patience::Until(end), question).await?;
+        // One node that lies must not be enough to pay as somebody else.
+        if proof != OwnerProof::Nothing && lines.nodes.len() > 1 {
+            let answers = lines.ask_distinct(2, Patience::lookup(), &[], question).await;
+            if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != proof) {
+                return Err(ChainError::Disagreement {
+                    network,
+                    reason: format!("the wallet {wallet} has its owner on one of them alone"),
+                });
+            }
+        }
+        Ok(proof)
     }
 }
