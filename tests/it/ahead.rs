@@ -122,7 +122,7 @@ impl Scripted {
     async fn recorded(&self) -> usize {
         let head = self.head.load(Ordering::SeqCst);
         let rows = store::payments::in_blocks(self.ctx.db.reader(), NETWORK, 0, head).await;
-        rows.expect("rows").len()
+        rows.expect("rows").0.len()
     }
 }
 

@@ -112,7 +112,7 @@ async fn an_old_row_takes_no_place_that_another_row_has() {
     assert_eq!(app.read_request(&id).await["paidAmount"], "4");
     assert_eq!(app.payments_of(&id).await.len(), 2);
     let rows = store::payments::in_blocks(app.ctx.db.reader(), Network::Sepolia, 0, u64::MAX).await;
-    let rows = rows.expect("payments are read");
+    let (rows, _) = rows.expect("payments are read");
     assert!(
         rows.iter().all(|row| !row.counts_payments),
         "both have their places: {rows:?}"

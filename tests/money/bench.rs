@@ -265,7 +265,7 @@ impl Bench {
     pub async fn credited(&self) -> Vec<PaymentRecord> {
         let reader = self.app.ctx.db.reader();
         let payments = store::payments::in_blocks(reader, Network::Sepolia, 0, u64::MAX).await;
-        payments.expect("payments are read")
+        payments.expect("payments are read").0
     }
 
     /// Whether each of the requests is credited.

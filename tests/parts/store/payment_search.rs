@@ -117,7 +117,7 @@ async fn fill(db: &Db, numbers: std::ops::Range<u64>) {
 /// Every payment, newest first, read without a search.
 async fn everything(db: &Db) -> Vec<PaymentRecord> {
     let all = store::payments::in_blocks(db.reader(), Network::Sepolia, 0, u64::MAX).await;
-    let mut all = all.unwrap();
+    let (mut all, _) = all.unwrap();
     all.sort_by(|one, other| (other.paid_at, &other.id.0).cmp(&(one.paid_at, &one.id.0)));
     all
 }

@@ -283,7 +283,7 @@ async fn the_schema_is_not_taken_back_to_where_reversed_payments_would_count_aga
     let kept = store::payments::in_blocks(db.reader(), recorded[0].network, 0, 100)
         .await
         .unwrap();
-    assert!(kept[0].reversal.is_some());
+    assert!(kept.0[0].reversal.is_some());
 }
 
 async fn payments_are_found_by_every_key(db: &Db) {
