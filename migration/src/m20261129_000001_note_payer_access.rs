@@ -18,10 +18,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let added = Table::alter()
-            .table(PAYMENTS)
-            .add_column(text_null(COLUMN))
-            .to_owned();
+        let added = Table::alter().table(PAYMENTS).add_column(text_null(COLUMN)).to_owned();
         manager.alter_table(added).await?;
         let unknown = Index::create()
             .name(UNKNOWN)

@@ -301,9 +301,8 @@ impl<'a> Movements<'a> {
 fn named(proof: &TxProof) -> HashSet<Address> {
     let arguments = proof.input.get(SELECTOR_BYTES..).unwrap_or_default();
     let words = arguments.chunks_exact(32).map(|word| word.split_at(12));
-    let accounts = words.filter(|(padding, account)| {
-        padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0)
-    });
+    let accounts = words
+        .filter(|(padding, account)| padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0));
     let on = |account: &[u8]| match (proof.from, EvmAddress::from_slice(account)) {
         (Address::Evm(_), account) => Address::Evm(account),
         (Address::Tron(_), account) => Address::Tron(account),

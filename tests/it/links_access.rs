@@ -126,7 +126,10 @@ async fn a_payment_of_a_wallet_that_is_not_listed_is_credited_and_told_each_time
     body["accessPolicy"] = json!({ "allowedPayerAddresses": [listed] });
     let made = app.link(&body).await.expect(201);
     let link = token_of(&made);
-    app.open_link(&link, &format!("?wallet={payer}")).send().await.expect(200);
+    app.open_link(&link, &format!("?wallet={payer}"))
+        .send()
+        .await
+        .expect(200);
     let calldata = app.calldata_of(&link, Some(&listed)).await.expect(200);
     app.send_calldata(&calldata).await;
     app.settle().await;
@@ -134,12 +137,19 @@ async fn a_payment_of_a_wallet_that_is_not_listed_is_credited_and_told_each_time
     let told = told(&receiver).await;
     assert_eq!((told.len(), told[0].get("paid")), (2, None));
     assert_eq!(
-        (&told[1]["paid"], &told[1]["attemptedPayerWalletAddress"], &told[1]["requestId"]),
+        (
+            &told[1]["paid"],
+            &told[1]["attemptedPayerWalletAddress"],
+            &told[1]["requestId"]
+        ),
         (&json!(true), &json!(payer.to_lowercase()), &made["requestIds"][0])
     );
     let id = made["requestIds"][0].as_str().expect("an id");
     let read = app.read_request(id).await;
-    assert_eq!((&read["status"], &read["payments"][0]["payerAccess"]), (&json!("paid"), &json!("list")));
+    assert_eq!(
+        (&read["status"], &read["payments"][0]["payerAccess"]),
+        (&json!("paid"), &json!("list"))
+    );
     assert_eq!(app.payments_of(id).await[0]["payerAccess"], "list");
     let events = receiver.received().await;
     let confirmed = events.iter().map(crate::support::receiver::Received::json);

@@ -496,7 +496,11 @@ async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself
     fiat.partner_is_tried_again().await;
     fiat.app.clock.advance(TimeDelta::minutes(10));
     fiat.work().await;
-    assert_eq!(fiat.partner.count("open_order").await, 1, "nobody asks for what is gone");
+    assert_eq!(
+        fiat.partner.count("open_order").await,
+        1,
+        "nobody asks for what is gone"
+    );
     let receipts = fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
     let other = receipts.last().expect("a payment").tx_hash;
     assert_ne!(other, tx_hash);

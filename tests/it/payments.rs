@@ -269,21 +269,30 @@ async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
     let wallet = devnet.contracts().smart_wallet;
     let owner = devnet.accounts()[devnet::SMART_WALLET_OWNER_INDEX].address;
     let coin = json!({ "payee": PAYEE, "amount": "0.01", "invoiceCurrency": "ETH-sepolia-sepolia", "paymentCurrency": "ETH-sepolia-sepolia" });
-    let paid = async |wrap: &dyn Fn(alloy::primitives::Address, Vec<u8>, U256) -> (alloy::primitives::Address, Vec<u8>)| {
-        let id = app.create_request(&coin).await;
-        let (to, data, value) = transactions(&app.calldata(&id, "").await).pop().expect("a payment");
-        let (to, data) = wrap(to, data, value);
-        let sent = devnet.send(devnet::SMART_WALLET_OWNER_INDEX, to, data, value).await;
-        assert!(sent.expect("mined").status);
-        app.settle().await;
-        let read = app.read_request(&id).await;
-        assert_eq!(read["status"], "paid");
-        (read["payerAddress"].clone(), read["payerEoaAddress"].clone())
-    };
+    let paid =
+        async |wrap: &dyn Fn(alloy::primitives::Address, Vec<u8>, U256) -> (alloy::primitives::Address, Vec<u8>)| {
+            let id = app.create_request(&coin).await;
+            let (to, data, value) = transactions(&app.calldata(&id, "").await).pop().expect("a payment");
+            let (to, data) = wrap(to, data, value);
+            let sent = devnet.send(devnet::SMART_WALLET_OWNER_INDEX, to, data, value).await;
+            assert!(sent.expect("mined").status);
+            app.settle().await;
+            let read = app.read_request(&id).await;
+            assert_eq!(read["status"], "paid");
+            (read["payerAddress"].clone(), read["payerEoaAddress"].clone())
+        };
     let owner = json!(owner.to_string());
-    assert_eq!(paid(&|to, data, _| (to, data)).await, (owner.clone(), owner), "straight");
+    assert_eq!(
+        paid(&|to, data, _| (to, data)).await,
+        (owner.clone(), owner),
+        "straight"
+    );
     let through = paid(&|to, data, value| (wallet, smart_wallet_call(to, data, value))).await;
-    assert_eq!(through, (json!(wallet.to_string()), json!(null)), "through one contract");
+    assert_eq!(
+        through,
+        (json!(wallet.to_string()), json!(null)),
+        "through one contract"
+    );
     let (second, creation) = creation_of("SmartWallet", &alloy::sol_types::SolValue::abi_encode(&wallet));
     devnet.send(PAYER, FACTORY, creation, U256::ZERO).await.expect("mined");
     let twice = paid(&|to, data, value| {

@@ -53,7 +53,9 @@ async fn compare(app: &TestApp, fix: bool) -> Compared {
 async fn count(app: &TestApp, sql: &str) -> i64 {
     let writer = app.ctx.db.writer();
     let rows = writer.query_all_raw(sea_orm::Statement::from_string(writer.get_database_backend(), sql));
-    rows.await.expect("a statement")[0].try_get("", "count").expect("a number")
+    rows.await.expect("a statement")[0]
+        .try_get("", "count")
+        .expect("a number")
 }
 
 async fn run_sql(app: &TestApp, sql: String) {
@@ -126,15 +128,26 @@ async fn rows_that_are_gone_or_changed_are_found_and_mended() {
 async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() {
     let (app, _, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
-    run_sql(&app, format!("{lie} WHERE request_id IN ('{}', '{}')", paid[0], paid[1])).await;
+    run_sql(
+        &app,
+        format!("{lie} WHERE request_id IN ('{}', '{}')", paid[0], paid[1]),
+    )
+    .await;
     let row = format!("(SELECT id FROM requests WHERE request_id = '{}')", paid[1]);
     let odd = format!("units = 'odd', request_row = {row}, request_id = '{}'", paid[1]);
-    run_sql(&app, format!("UPDATE payments SET {odd} WHERE request_id = '{}'", paid[2])).await;
+    run_sql(
+        &app,
+        format!("UPDATE payments SET {odd} WHERE request_id = '{}'", paid[2]),
+    )
+    .await;
     let report = compare(&app, true).await;
     let failed = |found: &&Difference| found.unmended.is_some() || found.kind == DifferenceKind::Uncompared;
     let failures: Vec<&Difference> = report.differences.iter().filter(failed).collect();
     let kinds_of = |found: &[&Difference]| {
-        let mut kinds: Vec<(&str, String)> = found.iter().map(|one| (one.kind.wire(), one.request_id.clone())).collect();
+        let mut kinds: Vec<(&str, String)> = found
+            .iter()
+            .map(|one| (one.kind.wire(), one.request_id.clone()))
+            .collect();
         kinds.sort();
         kinds
     };
@@ -146,7 +159,10 @@ async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() 
     assert_eq!(count(&app, reversed).await, 0, "nothing stays reversed");
     // Once the row is put right, the rest is mended too.
     let row = format!("(SELECT id FROM requests WHERE request_id = '{}')", paid[2]);
-    let right = format!("units = '5000000000000000000', request_row = {row}, request_id = '{}'", paid[2]);
+    let right = format!(
+        "units = '5000000000000000000', request_row = {row}, request_id = '{}'",
+        paid[2]
+    );
     run_sql(&app, format!("UPDATE payments SET {right} WHERE units = 'odd'")).await;
     assert_eq!(compare(&app, true).await.failures, 0);
     assert_eq!(compare(&app, false).await.differences, []);
@@ -167,7 +183,9 @@ async fn a_payment_that_differs_is_taken_back_and_credited_in_one_commit() {
         lists_left: AtomicUsize::new(1),
         ..Bent::of(chain)
     };
-    let report = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {}).await.expect("compared");
+    let report = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {})
+        .await
+        .expect("compared");
     assert_eq!((report.differences, report.failures), (1, 0));
     assert_paid_once(&app, &paid).await;
     app.deliver().await;

@@ -71,7 +71,9 @@ pub(super) async fn read(
         return Ok(OwnerProof::Delegated);
     }
     let singleton = U256::try_from_be_slice(&singleton).unwrap_or_default();
-    let is_behind = SINGLETONS.iter().any(|known| U256::from_be_slice(known.as_slice()) == singleton);
+    let is_behind = SINGLETONS
+        .iter()
+        .any(|known| U256::from_be_slice(known.as_slice()) == singleton);
     if !is_behind || !PROXIES.contains(&keccak256(&code)) {
         return Ok(OwnerProof::Nothing);
     }

@@ -403,9 +403,8 @@ mod tests {
             let now = payments.iter().map(|(tx_hash, brought)| (*tx_hash, units(*brought)));
             assert_eq!(asked.is_there(now), is_there, "{payments:?}");
         }
-        let again = |payments: &[(B256, u64)]| {
-            asked.brought_by(payments, |(tx_hash, brought)| (*tx_hash, units(*brought)))
-        };
+        let again =
+            |payments: &[(B256, u64)]| asked.brought_by(payments, |(tx_hash, brought)| (*tx_hash, units(*brought)));
         let (named, last) = again(&[(two, 6), (other, 9), (one, 1)]).unwrap();
         assert_eq!((named.units, named.payments, last), (units(10), 2, (other, 9)));
         assert_eq!(named.transactions, [two, other]);

@@ -345,7 +345,10 @@ pub(super) async fn write(
 
 /// That a wallet paid which is on no list of the link: told of each such payment, however often the wallet was told about.
 fn rejected(settled: &Settled, request: &Request, counted: &Counted) -> Option<Event> {
-    let wallet = settled.proven.payer.filter(|_| settled.payer_access == Some(PayerAccess::List))?;
+    let wallet = settled
+        .proven
+        .payer
+        .filter(|_| settled.payer_access == Some(PayerAccess::List))?;
     Some(Event::AccessRejected(Box::new(AccessRejected {
         platform: request.origin.platform.clone(),
         client: request.origin.client.clone(),

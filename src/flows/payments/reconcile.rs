@@ -214,8 +214,7 @@ async fn compare(
     let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
     let accepted = store::quarantine::accepted(ctx.db.reader(), network, &tx_hashes).await?;
     // A payment that is recorded with another block would be missed by its height.
-    let (elsewhere, further) =
-        store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+    let (elsewhere, further) = store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     unreadable.extend(further);
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
     let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
@@ -412,9 +411,18 @@ impl Mending<'_> {
     }
 
     /// Sets aside for the operator what is odd in blocks that were read again, as when they are settled.
-    async fn set_aside(&self, blocks: (u64, u64), accepted: &HashSet<(B256, u32)>, mandate: &Mandate) -> FlowResult<()> {
+    async fn set_aside(
+        &self,
+        blocks: (u64, u64),
+        accepted: &HashSet<(B256, u32)>,
+        mandate: &Mandate,
+    ) -> FlowResult<()> {
         let now = self.ctx.clock.now();
-        let departed = self.gathered.matches.iter().filter(|found| !accepted.contains(&key(&found.settled)));
+        let departed = self
+            .gathered
+            .matches
+            .iter()
+            .filter(|found| !accepted.contains(&key(&found.settled)));
         let departed = departed.filter_map(|found| found.departure.as_ref());
         let tx = self.ctx.db.begin("set_aside").await?;
         let unproven = &self.gathered.unproven;

@@ -35,7 +35,9 @@ pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowRe
 async fn proven(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<Payer>> {
     let alone = Payer { eoa: None, ..*payer };
     let (policy, wallet) = (&payment.policy, payer.wallet);
-    let named = payer.eoa.filter(|account| policy.has_list(payment.flow) && policy.allowed.contains(account));
+    let named = payer
+        .eoa
+        .filter(|account| policy.has_list(payment.flow) && policy.allowed.contains(account));
     let Some(account) = named.filter(|account| *account != wallet && !policy.allowed.contains(&wallet)) else {
         return Ok(Some(alone));
     };

@@ -72,7 +72,7 @@ async fn one(ctx: &Ctx, payment: &PaymentRecord) -> FlowResult<()> {
     screen::payer(ctx, &link, &Payer { wallet, eoa: None }).await?;
     let found = access(ctx, &link, Some(wallet)).await?;
     if let Some(found) = found.filter(|found| *found != PayerAccess::Unknown) {
-        store::payments::set_access(ctx.db.writer(), &payment.id, found).await?;
+        store::payments::set_access(ctx.db.writer(), &payment.platform, &payment.id, found).await?;
         tracing::info!(tx_hash = %payment.tx_hash, request = payment.request_id, access = found.wire(), "who paid was screened afterwards");
     }
     Ok(())

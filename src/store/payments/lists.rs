@@ -16,7 +16,8 @@ use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{former_payments, payments, payments::Column};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QuerySelect, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QuerySelect,
+    Select,
     sea_query::{Alias, Expr, ExprTrait, Func},
 };
 use std::{cmp::Reverse, collections::BTreeSet};
@@ -44,12 +45,7 @@ fn of(column: Column) -> Expr {
 
 /// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the
 /// comparison with the chain.
-pub async fn in_blocks(
-    conn: &impl Moving,
-    network: Network,
-    from: u64,
-    to: u64,
-) -> Result<Readable, StoreError> {
+pub async fn in_blocks(conn: &impl Moving, network: Network, from: u64, to: u64) -> Result<Readable, StoreError> {
     let from: i64 = columns::number("block_number", from)?;
     let to = i64::try_from(to).unwrap_or(i64::MAX);
     let within = Condition::all()

@@ -132,9 +132,15 @@ pub async fn set_told(conn: &impl Moving, ids: &[PaymentId], is_told: bool) -> R
 }
 
 /// Notes whether who paid might have, where that was not known.
-pub async fn set_access(conn: &impl ConnectionTrait, id: &PaymentId, access: PayerAccess) -> Result<(), StoreError> {
+pub async fn set_access(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &PaymentId,
+    access: PayerAccess,
+) -> Result<(), StoreError> {
     payments::Entity::update_many()
         .col_expr(Column::PayerAccess, Expr::value(access.wire()))
+        .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()))
         .filter(Column::PayerAccess.eq(PayerAccess::Unknown.wire()))
         .exec(conn)

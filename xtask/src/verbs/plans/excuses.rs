@@ -121,6 +121,7 @@ const LINK: &str = "opens a secure payment by its token, whoever made it";
 const MOVE: &str = "moves what the version before wrote, whoever was paid";
 const OPEN: &str = "asks the partner for what is open, whoever waits";
 const PARTNER: &str = "the partner knows its own ids alone, whoever registered";
+const SCREENED: &str = "screens who paid, whoever was paid";
 const SEAL: &str = "seals again under another key";
 const WORKER: &str = "delivers, whoever waits";
 
@@ -266,6 +267,7 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         &["FROM \"secure_payments\" WHERE (NOT EXISTS(SELECT $ FROM \"secure_payment_items\""],
         EXPIRY,
     ),
+    (&["FROM \"payments\" WHERE \"payer_access\" = "], SCREENED),
     (
         &["FROM \"secure_payments\" WHERE \"secure_payments\".\"token\" = $"],
         LINK,
