@@ -295,11 +295,11 @@ async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
     );
     let (second, creation) = creation_of("SmartWallet", &alloy::sol_types::SolValue::abi_encode(&wallet));
     devnet.send(PAYER, FACTORY, creation, U256::ZERO).await.expect("mined");
-    let twice = paid(&|to, data, value| {
+    let nested = |to, data, value| {
         let inner = smart_wallet_call(to, data, value);
         (wallet, smart_wallet_call(second, inner, value))
-    });
-    assert_eq!(twice.await, (json!(null), json!(null)), "through two");
+    };
+    assert_eq!(paid(&nested).await, (json!(null), json!(null)), "through two");
 }
 
 alloy::sol! {

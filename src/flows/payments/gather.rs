@@ -129,7 +129,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
     judge(ctx, chain, part.blocks.values(), &mut gathered);
     rate(ctx, chain, &mut gathered).await?;
     weigh(ctx, chain, &mut gathered).await;
-    payer_access::judge(ctx, &gathered.requests, &mut gathered.matches).await?;
+    judge_payers(ctx, &mut gathered).await?;
     Ok(gathered)
 }
 
@@ -166,8 +166,7 @@ pub(super) async fn read_more(
     judge(ctx, chain, blocks.values(), gathered);
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
-    payer_access::judge(ctx, &gathered.requests, &mut gathered.matches).await?;
-    Ok(())
+    judge_payers(ctx, gathered).await
 }
 
 async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> FlowResult<Vec<Request>> {
@@ -251,6 +250,15 @@ async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResu
         })
     });
     rating::rate(ctx, chain.network(), deposits, unrated.collect()).await
+}
+
+/// Says of payments of links whether who paid might have.
+async fn judge_payers(ctx: &Ctx, gathered: &mut Gathered) -> FlowResult<()> {
+    let Gathered { matches, requests, .. } = gathered;
+    let payments = matches
+        .iter_mut()
+        .map(|found| (&requests[found.request_row], &mut found.settled));
+    payer_access::judge(ctx, payments.collect()).await
 }
 
 /// Says of payments that keep to nothing that was handed out how much money they are about.

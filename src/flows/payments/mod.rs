@@ -13,7 +13,7 @@ mod lines;
 mod links;
 pub mod move_stored;
 pub mod obstacles;
-mod payer_access;
+pub(in crate::flows) mod payer_access;
 pub mod quarantine;
 mod rating;
 pub mod reconcile;

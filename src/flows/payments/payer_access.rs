@@ -1,34 +1,60 @@
 //! Who paid beside who might have: calldata that one wallet was let in to can be sent by another one.
 
-use super::gather::Match;
 use crate::{
     ctx::Ctx,
-    domain::{address::Address, payment::PayerAccess, request::Request},
-    flows::{FlowResult, secure_payments::paid},
+    domain::{
+        address::Address,
+        payment::{PayerAccess, Settled},
+        request::Request,
+        screening::{self, ScreenedWallet},
+        secure_payment::SecurePayment,
+    },
+    flows::FlowResult,
     store,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// Compares who paid with list and screening of the link that the request belongs to, of several the newest.
-pub(super) async fn judge(ctx: &Ctx, requests: &[Request], matches: &mut [Match]) -> FlowResult<()> {
-    let rows: BTreeSet<usize> = matches.iter().map(|found| found.request_row).collect();
-    if rows.is_empty() {
+pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>) -> FlowResult<()> {
+    if payments.is_empty() {
         return Ok(());
     }
-    let paid_for: Vec<&Request> = rows.iter().map(|row| &requests[*row]).collect();
+    let mut paid_for: Vec<&Request> = payments.iter().map(|(request, _)| *request).collect();
+    paid_for.sort_by_key(|request| &request.row);
+    paid_for.dedup_by_key(|request| &request.row);
     let links = store::secure_payments::newest_of_requests(ctx.db.reader(), &paid_for).await?;
     let mut known: HashMap<(&str, Option<Address>), Option<PayerAccess>> = HashMap::new();
-    for found in matches {
-        let Some(link) = links.get(&requests[found.request_row].row) else {
+    for (request, settled) in &mut payments {
+        let Some(link) = links.get(&request.row) else {
             continue;
         };
-        let payer = found.settled.proven.payer;
+        let payer = settled.proven.payer;
         let access = match known.get(&(link.id.as_str(), payer)) {
             Some(access) => *access,
-            None => paid::access(ctx, link, payer).await?,
+            None => of_link(ctx, link, payer).await?,
         };
         known.insert((link.id.as_str(), payer), access);
-        found.settled.payer_access = access;
+        settled.payer_access = access;
     }
     Ok(())
+}
+
+/// Compares who paid with list and screening of a link; `None` where it has neither.
+pub(in crate::flows) async fn of_link(
+    ctx: &Ctx,
+    link: &SecurePayment,
+    payer: Option<Address>,
+) -> FlowResult<Option<PayerAccess>> {
+    if !screening::asks_who_paid(&link.policy, link.flow) {
+        return Ok(None);
+    }
+    let Some(payer) = payer else {
+        return Ok(Some(PayerAccess::Unknown));
+    };
+    let conn = ctx.db.reader();
+    let owners = store::secure_payments::owners_of(conn, link, &payer).await?;
+    let wallets = std::iter::once(payer).chain(owners.iter().copied());
+    let wallets: Vec<ScreenedWallet> = wallets.map(ScreenedWallet::alone).collect();
+    let known = store::screenings::of_wallets(conn, &link.origin.platform, &link.id, &wallets).await?;
+    Ok(Some(screening::who_paid(&link.policy, payer, &owners, &known)))
 }
