@@ -86,8 +86,12 @@ async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
     let behind = format!("?wallet={UNLISTED}&eoaWallet={LISTED}");
     let opened = app.open_link(&link, &behind).send().await.expect(200);
     assert_eq!(
-        opened["accessDecision"]["status"], "rejected",
-        "anybody can name a listed account: the wallet has no code that proves it"
+        (
+            &opened["accessDecision"]["status"],
+            &opened["accessDecision"]["reasonCode"]
+        ),
+        (&json!("error"), &json!("wallet_owner_unknown")),
+        "anybody can name a listed account, and no node says who owns the wallet"
     );
 }
 

@@ -235,8 +235,7 @@ impl SecurePayments {
         /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
-        /// Account behind a smart account; needs `wallet`. It counts for a list of payers once the chain proves that it owns
-        /// `wallet`
+        /// Account behind a smart account; needs `wallet`, and counts for a list once the chain proves it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
         /// Whether `wallet` is a Safe account; payment by one is not in this version
@@ -285,8 +284,7 @@ impl SecurePayments {
         /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
-        /// Account behind a smart account; needs `wallet`. It counts for a list of payers once the chain proves that it owns
-        /// `wallet`
+        /// Account behind a smart account; needs `wallet`, and counts for a list once the chain proves it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
         /// Whether `wallet` is a Safe account; payment by one is not in this version
