@@ -8,7 +8,7 @@ pub(crate) struct Migration;
 
 const PAYMENTS: &str = "payments";
 const COLUMN: &str = "payer_access";
-const UNKNOWN: &str = "idx_payments_payer_access_unknown";
+const UNKNOWN: &str = "payments_by_unknown_access";
 const OWNERS: &str = "secure_payment_owners";
 
 #[async_trait::async_trait]
