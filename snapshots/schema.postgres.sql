@@ -523,6 +523,7 @@ column payments.is_quoted boolean not null default false
 column payments.group_key bigint not null
 column payments.client_group_key bigint
 column payments.is_hidden boolean not null default false
+column payments.payer_access text
 constraint payments.payments_pkey PRIMARY KEY (id)
 constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
@@ -533,6 +534,7 @@ CREATE INDEX payments_by_merchant_reference ON public.payments USING btree (plat
 CREATE INDEX payments_by_reference ON public.payments USING btree (platform_id, reference)
 CREATE INDEX payments_by_request ON public.payments USING btree (platform_id, request_id)
 CREATE INDEX payments_by_schedule ON public.payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
+CREATE INDEX payments_by_unknown_access ON public.payments USING btree (paid_at) WHERE (payer_access = 'unknown'::text)
 CREATE UNIQUE INDEX payments_event_key ON public.payments USING btree (tx_hash, network, "position", counts_payments)
 CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
 column platforms.id text not null
@@ -748,6 +750,13 @@ column secure_payment_items.protocol_cap text
 constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (secure_payment_id, "position")
 CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (secure_payment_id, "position")
 CREATE INDEX secure_payment_items_request_idx ON public.secure_payment_items USING btree (platform_id, request_row)
+column secure_payment_owners.platform_id text not null
+column secure_payment_owners.secure_payment_id text not null
+column secure_payment_owners.wallet text not null
+column secure_payment_owners.account text not null
+column secure_payment_owners.proven_at timestamp with time zone not null
+constraint secure_payment_owners.secure_payment_owners_pkey PRIMARY KEY (platform_id, secure_payment_id, wallet, account)
+CREATE UNIQUE INDEX secure_payment_owners_pkey ON public.secure_payment_owners USING btree (platform_id, secure_payment_id, wallet, account)
 column secure_payment_refusals.secure_payment_id text not null
 column secure_payment_refusals.wallet text not null
 column secure_payment_refusals.platform_id text not null
