@@ -25,8 +25,9 @@ const HTTP_SHARED: [&str; 7] = ["contract", "edge", "error", "files", "forms", "
 /// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
 /// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers and
 /// screens who paid, what partners tell goes to the nouns that it is about, and rates say how much a request costs and
-/// what a payment is worth. A request that a bank account gets is paid with a quote for a payer, and its payments open and stop its order, which tells
-/// of them in turn. Calls of the partner about payers take turns as questions to nodes do.
+/// what a payment is worth. A request that a bank account gets is paid with a quote for a payer, and its payments open
+/// and stop its order, which tells of them in turn. Calls of the partner about payers take turns as questions to nodes
+/// do.
 const STANDS_ON: [(&str, &str); 18] = [
     ("payouts", "requests"),
     ("payouts", "rates"),
