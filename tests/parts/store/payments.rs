@@ -51,7 +51,7 @@ fn settled(number: u64, payer: u8) -> Settled {
         fee_shortfall: None,
         further_fees: Vec::new(),
         payer_access: None,
-        is_execution: false,
+        is_execution: true,
         at: at(i64::try_from(number).unwrap()),
     }
 }
