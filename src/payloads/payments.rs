@@ -1,7 +1,11 @@
 //! Bodies of the payment events.
 
 use super::{forms::Names, pattern, placeholders as sample};
-use crate::domain::{network::Network, payment::ReversalReason, request::terms::CustomerInfo};
+use crate::domain::{
+    network::Network,
+    payment::{PayerAccess, ReversalReason},
+    request::terms::CustomerInfo,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -274,7 +278,7 @@ pub struct PaymentBody {
     pub fee_shortfall: Option<String>,
     /// Of a link with a list or a screening whether who paid might have: `ok`, `list` or `screening` for what the payer fails, `unknown` before the payer is screened. The money is credited in any case. Null for an endpoint that is not approved. An addition of this service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["ok", "list", "screening", "unknown", null], "examples" = ["ok"]))]
+    #[schemars(with = "Option<PayerAccess>", extend("examples" = ["ok"]))]
     pub payer_access: Option<&'static str>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::{
     event::{AgreementStatus, KycStatus, OffRampStatus, PayerStepKind, PaymentDetailStatus},
-    payment::ReversalReason,
+    payment::{PayerAccess, ReversalReason},
     screening::ScreeningStatus,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -26,6 +26,7 @@ words! {
     AgreementStatus: "Whether a payer agreed to the terms.";
     KycStatus: "What is known about the identity of a payer.";
     OffRampStatus: "How far a payout to a bank account is.";
+    PayerAccess: "Whether a payer passes the list and the screening of a link.";
     PayerStepKind: "What a payer did on the payment page.";
     PaymentDetailStatus: "Whether a bank account can be used.";
     ReversalReason: "Why a payment was taken back.";

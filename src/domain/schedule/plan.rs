@@ -224,7 +224,11 @@ mod tests {
     fn a_day_begins_in_utc_and_a_time_is_kept() {
         let at = |text: &str| first_payment(text).map(|time| time.timestamp());
         assert_eq!(at("2030-01-01"), Ok(1_893_456_000));
-        for time in ["2030-01-01T10:00:00Z", "2030-01-01T12:00:00+02:00", "2029-12-31T22:00:00-12:00"] {
+        for time in [
+            "2030-01-01T10:00:00Z",
+            "2030-01-01T12:00:00+02:00",
+            "2029-12-31T22:00:00-12:00",
+        ] {
             assert_eq!(at(time), Ok(1_893_492_000), "{time}");
         }
         for wrong in ["2030-01-01T10:00:00", "2030-13-01", "tomorrow", ""] {
