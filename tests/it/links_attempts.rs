@@ -153,7 +153,7 @@ async fn a_link_that_combines_others_warns_of_what_is_in_flight_for_them() {
         let path = format!("/v2/secure-payments/{}", tokens[0]);
         match is_told {
             true => {
-                let hint = json!({ "txHash": format!("0x{}", "ab".repeat(32)), "chainId": 11_155_111 });
+                let hint = json!({ "txHash": format!("0x{}", "ab".repeat(32)), "chain": "SEPOLIA", "token": "FAU" });
                 let call = app.post(&format!("{path}/intent")).with_client();
                 call.json(&hint).send().await.expect(200);
             }
