@@ -70,7 +70,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 static EXPORTS: Places = Places::new(16, "Too many exports are running; try again later");
 
 /// Names of cells, and where a payment has what stands in them.
-const CELLS: [(&str, &str); 32] = [
+const CELLS: [(&str, &str); 33] = [
     ("id", "/id"),
     ("timestamp", "/timestamp"),
     ("type", "/type"),
@@ -103,6 +103,7 @@ const CELLS: [(&str, &str); 32] = [
     ("destinationTxHash", "/destinationTxHash"),
     ("destinationConvertedAmount", "/convertedAmountDestination"),
     ("destinationConversionRate", "/conversionRateDestination"),
+    ("payerAccess", "/payerAccess"),
 ];
 
 /// An export that goes out while it is read.
