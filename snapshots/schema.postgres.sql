@@ -805,9 +805,11 @@ column sessions.created_at timestamp with time zone not null
 column sessions.last_used_at timestamp with time zone not null
 column sessions.expires_at timestamp with time zone not null
 constraint sessions.sessions_pkey PRIMARY KEY (id)
+CREATE INDEX sessions_account_idx ON public.sessions USING btree (platform_id, account_id)
 CREATE INDEX sessions_expires_idx ON public.sessions USING btree (expires_at)
 CREATE UNIQUE INDEX sessions_pkey ON public.sessions USING btree (id)
 CREATE UNIQUE INDEX sessions_token_key ON public.sessions USING btree (token_hash)
+CREATE INDEX sessions_wallet_idx ON public.sessions USING btree (platform_id, wallet)
 column wallet_challenges.id text not null
 column wallet_challenges.address text not null
 column wallet_challenges.nonce text not null

@@ -153,8 +153,10 @@ CREATE TABLE "secure_payments" ( "id" text NOT NULL PRIMARY KEY, "token" text NO
 CREATE INDEX "secure_payments_expiry_idx" ON "secure_payments" ("status", "expires_at");
 CREATE UNIQUE INDEX "secure_payments_token_key" ON "secure_payments" ("token");
 CREATE TABLE "sessions" ( "id" text NOT NULL PRIMARY KEY, "token_hash" text NOT NULL, "platform_id" text NOT NULL, "wallet" text NULL, "account_id" text NULL, "created_at" timestamp_with_timezone_text NOT NULL, "last_used_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL );
+CREATE INDEX "sessions_account_idx" ON "sessions" ("platform_id", "account_id");
 CREATE INDEX "sessions_expires_idx" ON "sessions" ("expires_at");
 CREATE UNIQUE INDEX "sessions_token_key" ON "sessions" ("token_hash");
+CREATE INDEX "sessions_wallet_idx" ON "sessions" ("platform_id", "wallet");
 CREATE TABLE "wallet_challenges" ( "id" text NOT NULL PRIMARY KEY, "address" text NOT NULL, "nonce" text NOT NULL, "message" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL, "expires_at" timestamp_with_timezone_text NOT NULL, "used_at" timestamp_with_timezone_text NULL , "checks" integer NOT NULL DEFAULT 0);
 CREATE INDEX "wallet_challenges_expires_idx" ON "wallet_challenges" ("expires_at");
 CREATE TABLE "wallets" ( "address" text NOT NULL PRIMARY KEY, "platform_id" text NOT NULL, "created_at" timestamp_with_timezone_text NOT NULL );

@@ -63,7 +63,8 @@ mod m20261128_0062_page_attempts;
 mod m20261128_0063_fix_price_terms;
 mod m20261128_0064_count_awaited_items;
 mod m20261128_0065_note_where_set_up;
-mod m20261129_000001_note_payer_access;
+mod m20261129_0066_note_payer_access;
+mod m20261129_0067_index_sessions;
 mod months;
 mod tables;
 
@@ -136,7 +137,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_0063_fix_price_terms::Migration),
             Box::new(m20261128_0064_count_awaited_items::Migration),
             Box::new(m20261128_0065_note_where_set_up::Migration),
-            Box::new(m20261129_000001_note_payer_access::Migration),
+            Box::new(m20261129_0066_note_payer_access::Migration),
+            Box::new(m20261129_0067_index_sessions::Migration),
         ]
     }
 }
