@@ -34,7 +34,9 @@ impl MigrationTrait for Migration {
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         for (name, _) in INDEXES {
-            manager.drop_index(Index::drop().name(name).table(TABLE).to_owned()).await?;
+            manager
+                .drop_index(Index::drop().name(name).table(TABLE).to_owned())
+                .await?;
         }
         Ok(())
     }

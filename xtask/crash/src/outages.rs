@@ -201,10 +201,10 @@ fn probe_reads(client: &Client, is_over: &AtomicBool) -> Seen {
     probe(client, is_over, (&path, &Call::Get), 200)
 }
 
-/// Creates requests that nobody pays until it is over.
+/// Creates requests that nobody pays until it is over, of a payee that no round of the load has.
 fn probe_writes(client: &Client, is_over: &AtomicBool) -> Seen {
     let body = json!({
-        "payee": crate::load::payee(0), "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
+        "payee": crate::load::payee(9_999), "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
     });
     probe(client, is_over, ("/v2/request", &Call::Post(&body)), 201)
 }
