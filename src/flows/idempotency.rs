@@ -81,9 +81,9 @@ impl From<Holder> for Asker {
 }
 
 impl Once {
-    /// The same call where anybody may be asking: its key counts for this page and this body alone, so that a stranger who
-    /// uses it first, with a body of his own, takes it from no one.
-    fn of_anybody(mut self, page: Option<&str>) -> Self {
+    /// The same call by a public client ID: its key counts for this page and this body alone, so that a stranger who uses the
+    /// key first, with another body, does not occupy it.
+    fn of_public_client(mut self, page: Option<&str>) -> Self {
         let page = page.unwrap_or_default();
         self.key = identify::hash(&format!("{}\n{page}\n{}", self.key, self.body_hash));
         self
@@ -277,7 +277,7 @@ pub async fn once<T>(
 ) -> FlowResult<Answer<T>> {
     let Asker { holder, page } = asker.into();
     if holder.is_public {
-        call.once = call.once.map(|once| once.of_anybody(page.as_deref()));
+        call.once = call.once.map(|once| once.of_public_client(page.as_deref()));
     }
     let mut keeper = Keeper {
         ctx,

@@ -357,7 +357,7 @@ impl Db {
         self.writer.doubts.outdate_older();
     }
 
-    /// Ends tries of any instance that PostgreSQL still works on although nobody waits for them.
+    /// Ends tries, of all instances, that PostgreSQL has worked on for longer than any instance waits.
     pub async fn end_old_tries(&self) -> Result<(), StoreError> {
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{TRY}' \

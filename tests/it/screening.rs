@@ -334,8 +334,7 @@ async fn a_smart_account_and_the_account_behind_it_have_to_pass_both() {
     }
 }
 
-/// Calldata that was fetched for a wallet that passes is sent by another one: of whom nobody was asked, and of one that was
-/// rejected.
+/// A wallet sends calldata that another wallet fetched: one that was never screened, and one that was rejected.
 #[tokio::test]
 async fn who_paid_without_having_passed_is_named_and_screened_afterwards() {
     for (answer, knocks, first, then) in [

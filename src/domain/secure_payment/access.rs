@@ -207,8 +207,8 @@ pub enum OwnerProof {
 }
 
 impl OwnerProof {
-    /// Whether an account is proven to own the wallet for a list. A Safe that other owners can move without anybody on the
-    /// list is theirs: everybody may make one and name a listed account among its owners.
+    /// Whether an account is proven to own the wallet for a list. A Safe whose other owners reach its threshold without the
+    /// listed accounts does not count: a stranger can make one and name a listed account among its owners.
     pub fn holds(&self, account: &Address, allowed: &[Address]) -> bool {
         match self {
             Self::Nothing => false,

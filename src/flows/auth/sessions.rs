@@ -1,4 +1,4 @@
-//! The sessions of a person: where somebody is signed in, and signing out elsewhere.
+//! The sessions of a person: a list of them, and signing out elsewhere.
 
 use crate::{
     ctx::Ctx,

@@ -63,7 +63,7 @@ fn answered_for(id: &str, answer: Result<OrderNews, OffRampError>) -> Result<Ord
 }
 
 /// Asks the partner to open an order, for what is kept before. Where the money left the chain since, it is not asked: an order
-/// that nobody was ever asked for stops, and another one waits for its money, in whatever transaction, or for the operator,
+/// that was never sent stops, and another one waits for its money, in whatever transaction, or for the operator,
 /// who finds it in the quarantine. Nor is it asked for a payer who was erased before the money came: that is for the operator to settle.
 async fn open(ctx: &Ctx, partner: &dyn OffRamp, order: &FiatOrder) -> FlowResult<()> {
     let is_first = order.state == OrderState::Due;

@@ -43,7 +43,7 @@ wire_text! {
         Different = "different",
         /// The state or the amounts of a request are not what its recorded payments make them.
         Miscounted = "miscounted",
-        /// A block that nobody proves now, or a row that cannot be read.
+        /// A block that no node proves now, or a row that cannot be read.
         Uncompared = "uncompared",
     }
 }
@@ -113,7 +113,7 @@ pub type Tell<'a> = &'a mut (dyn FnMut(&Difference) + Send);
 /// Compares blocks `from` to `to`, both included, which must be final; mends what differs when `fix` says so.
 ///
 /// Errors: a network that was never followed, a range that is not final yet; nodes or a database that do not answer, after
-/// what was told of before. A block that nobody proves now is told of and passed over.
+/// what was told of before. A block that no node proves now is reported and skipped.
 pub async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -188,7 +188,7 @@ impl Report {
 }
 
 /// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse. Returns the blocks
-/// that nobody proves now.
+/// that no node proves now.
 async fn compare(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -333,7 +333,7 @@ fn not_read(row: &Unreadable) -> Difference {
     }
 }
 
-/// A block whose content nobody proves now.
+/// A block whose content no node proves now.
 fn not_proven(number: u64) -> Difference {
     Difference {
         kind: DifferenceKind::Uncompared,

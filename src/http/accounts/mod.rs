@@ -60,7 +60,7 @@ pub struct ChangePasswordBody {
     pub new_password: String,
 }
 
-/// Where somebody is signed in.
+/// Where a person is signed in.
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Session", rename_all = "camelCase")]
 pub struct SessionView {
@@ -122,7 +122,7 @@ impl Accounts {
     /// Open an account
     ///
     /// Opens an account with a platform of its own and signs it in. The session lasts 30 days, or until it was not
-    /// used for 7 days. Who may open one is a setting of the operator, `accounts.registration`: anybody, who has an invite, or nobody; others get 403.
+    /// used for 7 days. Who may open one is a setting of the operator, `accounts.registration`: every person, holders of an invite, or no one; others get 403.
     ///
     /// When: somebody without a wallet begins
     /// Needs: an invite, where the operator asks for one
@@ -205,7 +205,7 @@ impl Accounts {
     /// Takes the password of now and another one, and ends every other session of the account. After a few wrong tries the
     /// next ones have to wait, as with signing in.
     ///
-    /// When: somebody wants another password, or others may know it
+    /// When: a person changes the password, or suspects that others know it
     /// Needs: a session of an account, and its password
     /// Next: `GET /v1/auth/sessions` shows that this session is the only one
     /// 200: The new password is good from now on, and every other session has ended
@@ -231,7 +231,7 @@ impl Accounts {
     ///
     /// Where the person who calls is signed in: with this account, or with this wallet.
     ///
-    /// When: somebody looks whether others are signed in
+    /// When: a person checks for sign-ins by others
     /// Next: `DELETE /v1/auth/sessions/{id}` for one that is not known
     /// 200: The sessions that are good, newest first, 1000 at most
     #[oai(path = "/auth/sessions", method = "get", operation_id = "listSessions")]
@@ -246,7 +246,7 @@ impl Accounts {
     ///
     /// Signs the person who calls out everywhere, here too, and clears the cookie.
     ///
-    /// When: a device is lost, or somebody else may be signed in
+    /// When: a device is lost, or another person may be signed in
     /// Next: `POST /v1/auth/login`, or `POST /v1/auth/wallet/challenge`, to come back
     /// 200: Every session of the person has ended
     #[oai(path = "/auth/sessions", method = "delete", operation_id = "endSessions")]

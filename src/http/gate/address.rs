@@ -20,7 +20,7 @@ pub struct CallerAddress(pub Option<IpAddr>);
 /// Finds addresses.
 pub struct Addresses {
     trusted: Vec<IpNet>,
-    /// Whether the log says already that a header of a proxy that nobody named was passed over.
+    /// Whether the log already names the header of an unnamed proxy that was ignored.
     has_told: AtomicBool,
 }
 

@@ -201,7 +201,7 @@ fn probe_reads(client: &Client, is_over: &AtomicBool) -> Seen {
     probe(client, is_over, (&path, &Call::Get), 200)
 }
 
-/// Creates requests that nobody pays until it is over, of a payee that no round of the load has.
+/// Creates requests until it is over, for a payee that the load does not use.
 fn probe_writes(client: &Client, is_over: &AtomicBool) -> Seen {
     let body = json!({
         "payee": crate::load::payee(9_999), "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
