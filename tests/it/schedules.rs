@@ -216,8 +216,9 @@ async fn two_instances_at_the_same_time_pay_once() {
     let made = schedule(&app, &recurring(&app, 3)).await;
     let id = made["id"].as_str().expect("an id");
     app.both_to(FIRST_DAY).await;
-    // Each may lose its term to the other, or its commit; what counts is what comes of both.
+    // Each may lose its term to the other, or its commit, and then tries again half a minute later at the latest.
     let _ = tokio::join!(app.relay_once(), beside.relay_once());
+    app.advance_ms(30_000);
     app.execute().await;
     let read = app.read_schedule(id).await;
     assert_eq!(

@@ -167,7 +167,10 @@ async fn begin_all(round: &Round<'_>, due: &[Schedule], sendings: &Sendings, loo
             Ok(Rehearsed::Ended(has_moved)) => Ok(has_moved),
             Err(error) => Err(error),
         };
-        if let Err(error) = &begun {
+        // An instance that no longer leads leaves the payment to the one that does.
+        if let Err(error) = &begun
+            && !round.leadership.ended().is_cancelled()
+        {
             tracing::debug!(schedule = %schedule.id, %error, "a payment is put off");
             store::schedules::postpone(round.ctx.db.writer(), schedule, round.now + PASSING).await?;
         }
