@@ -1,6 +1,6 @@
 //! Who owns a platform by signing in: wallets and e-mail accounts.
 
-use super::{Sealing, StoreError, sealed};
+use super::{Sealing, StoreError, Tx, sealed};
 use crate::{
     domain::{
         address::Address,
@@ -12,7 +12,7 @@ use crate::{
 use chrono::{DateTime, Utc};
 use entities::{accounts, wallets};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait,
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
     sea_query::{Expr, OnConflict},
 };
 
@@ -93,6 +93,16 @@ fn from_row(conn: &impl Sealing, row: accounts::Model) -> Result<Account, StoreE
         password_hash: row.password_hash,
         created_at: row.created_at,
     })
+}
+
+/// Whether an account still has the password that was read. It keeps it until the transaction ends.
+pub async fn keeps_password(tx: &Tx, account: &Account) -> Result<bool, StoreError> {
+    let found = accounts::Entity::find()
+        .filter(accounts::Column::PlatformId.eq(account.platform.as_str()))
+        .filter(accounts::Column::Id.eq(account.id.as_str()))
+        .filter(accounts::Column::PasswordHash.eq(account.password_hash.as_str()))
+        .lock_shared();
+    Ok(found.one(tx).await?.is_some())
 }
 
 /// Gives an account another password; tells whether it still had the one that was read.

@@ -4,6 +4,7 @@ use crate::{
     sessions::{caller, token},
     support::{Answer, TestApp, session::sign_in, wallet::TestWallet},
 };
+use futures_util::future::join_all;
 use poem::http::Method;
 use prs::domain::caller::{Credential, Person};
 use serde_json::{Value, json};
@@ -127,6 +128,22 @@ async fn a_changed_password_counts_at_once_and_ends_every_other_session() {
     sessions(&app, &first).await.expect(200);
     sessions(&app, &bobs).await.expect(200);
     login(&app, "ada@example.com", "another one").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_sign_in_beside_a_change_of_the_password_leaves_no_session() {
+    let app = TestApp::start().await;
+    for round in 0..3 {
+        let email = format!("ada{round}@example.com");
+        let session = token(&register(&app, &email, "correct horse").await);
+        let logins = join_all((0..4).map(|_| login(&app, &email, "correct horse")));
+        let (changed, logins) = tokio::join!(change(&app, &session, "correct horse", "another one"), logins);
+        changed.expect(200);
+        for login in logins.iter().filter(|login| login.status == 200) {
+            sessions(&app, &token(login)).await.expect(401);
+        }
+        sessions(&app, &session).await.expect(200);
+    }
 }
 
 #[tokio::test]

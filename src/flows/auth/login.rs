@@ -27,11 +27,14 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret, visitor: &Visitor) ->
     devices::admit(ctx, &email, visitor, known.as_ref()).await?;
     let hash = account.as_ref().map(|account| account.password_hash.clone());
     let is_right = ctx.people.passwords.is_right(password, hash).await?;
-    let Some(account) = account.filter(|_| is_right) else {
-        return Err(Refusal::unauthenticated("The e-mail address or the password is wrong").into());
-    };
+    let wrong = || Refusal::unauthenticated("The e-mail address or the password is wrong");
+    let account = account.filter(|_| is_right).ok_or_else(wrong)?;
     devices::forgive(ctx, &email, visitor, known.as_ref()).await;
     let tx = ctx.db.begin("sign_account_in").await?;
+    // A change of the password ends the other sessions, so none may begin with the former one beside it.
+    if !store::accounts::keeps_password(&tx, &account).await? {
+        return Err(wrong().into());
+    }
     let person = Person::Account(account.id.clone());
     let mut signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     signed_in.device = devices::note(ctx, &tx, &account.id, visitor, known).await?;
