@@ -5,7 +5,7 @@ use super::{
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256, U512};
 use chrono::{DateTime, Utc};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Bytes before the arguments of a call.
 const SELECTOR_BYTES: usize = 4;
@@ -242,10 +242,8 @@ pub struct Movements<'a> {
     transfers: Vec<&'a TokenTransfer>,
     /// Indices of the events, ascending.
     events: Vec<u64>,
-    /// Who funded an account with a token first.
-    funding: HashMap<(Address, Address), Address>,
-    /// Accounts that stand in the input as arguments.
-    named: HashSet<Address>,
+    /// Who alone funded an account with a token, and by how much; `None` where several did.
+    funding: HashMap<(Address, Address), Option<(Address, U256)>>,
 }
 
 impl<'a> Movements<'a> {
@@ -256,28 +254,34 @@ impl<'a> Movements<'a> {
         let mut events: Vec<u64> = proof.observations.iter().map(|observed| observed.log_index).collect();
         events.sort_unstable();
         let mut funding = HashMap::new();
-        for transfer in &proof.transfers {
-            funding.entry((transfer.token, transfer.to)).or_insert(transfer.from);
+        // Anybody can move nothing from an account of others.
+        for transfer in proof.transfers.iter().filter(|transfer| !transfer.units.is_zero()) {
+            let TokenTransfer {
+                token, from, to, units, ..
+            } = *transfer;
+            let funded = funding.entry((token, to)).or_insert(Some((from, U256::ZERO)));
+            *funded = funded
+                .filter(|(sole, _)| *sole == from)
+                .map(|(sole, sum)| (sole, sum.saturating_add(units)));
         }
         Self {
             proof,
             transfers,
             events,
             funding,
-            named: named(proof),
         }
     }
 
-    /// The account that called a proxy, as far as the transaction shows it: who sent it, straight to the proxy or through
-    /// a contract of the protocol; or the contract that it called, where the call of one of these is an argument of the
-    /// input. What goes through more contracts is not shown.
+    /// The account that called a proxy, as far as the transaction shows it: its sender, when it calls the proxy or a contract
+    /// of the protocol; or the wallet that it calls, when that is asked to call one of these. What goes through further
+    /// contracts is not shown.
     fn caller_of(&self, proxy: &Address, is_intermediary: impl Fn(&Address) -> bool) -> Option<Address> {
         let is_ours = |address: &Address| address == proxy || is_intermediary(address);
         let called = self.proof.to?;
         if is_ours(&called) {
             return Some(self.proof.from);
         }
-        self.named.iter().any(is_ours).then_some(called)
+        forwarded_to(self.proof).as_ref().is_some_and(is_ours).then_some(called)
     }
 
     /// Those between an event and the event before it: earlier payments own the ones before them.
@@ -296,18 +300,20 @@ impl<'a> Movements<'a> {
     }
 }
 
-/// The accounts among the arguments of the input of a transaction. What a call inside of another call is made with does not
-/// stand at the places of arguments: its selector moves it by four bytes.
-fn named(proof: &TxProof) -> HashSet<Address> {
-    let arguments = proof.input.get(SELECTOR_BYTES..).unwrap_or_default();
-    let words = arguments.chunks_exact(32).map(|word| word.split_at(12));
-    let accounts = words
-        .filter(|(padding, account)| padding.iter().all(|byte| *byte == 0) && account.iter().any(|byte| *byte != 0));
-    let on = |account: &[u8]| match (proof.from, EvmAddress::from_slice(account)) {
-        (Address::Evm(_), account) => Address::Evm(account),
-        (Address::Tron(_), account) => Address::Tron(account),
-    };
-    accounts.map(|(_, account)| on(account)).collect()
+/// Calls that have a wallet call the account in their first argument: `execute(address,uint256,bytes)` of smart accounts, and
+/// `execTransaction` of a Safe. Any other call may do something else with such an argument.
+const FORWARDING_CALLS: [[u8; SELECTOR_BYTES]; 2] = [[0xb6, 0x1d, 0x27, 0xf6], [0x6a, 0x76, 0x12, 0x02]];
+
+/// The account that the wallet which a transaction calls is asked to call.
+fn forwarded_to(proof: &TxProof) -> Option<Address> {
+    let (selector, arguments) = proof.input.split_first_chunk()?;
+    let (padding, account) = arguments.get(..32)?.split_at(12);
+    let is_forwarding = FORWARDING_CALLS.contains(selector) && padding.iter().all(|byte| *byte == 0);
+    let account = EvmAddress::from_slice(account);
+    is_forwarding.then_some(match proof.from {
+        Address::Evm(_) => Address::Evm(account),
+        Address::Tron(_) => Address::Tron(account),
+    })
 }
 
 /// Reads from the movements of a proven transaction what one of its events really moved and who paid.
@@ -352,8 +358,10 @@ pub fn prove(
         return Err(Unproven::NothingMoved);
     }
     let payer = if is_intermediary(&arrival.from) {
-        let funding = movements.funding.get(&(token, arrival.from));
-        funding.copied().or(sender.filter(|_| called_by_owner))
+        match movements.funding.get(&(token, arrival.from)) {
+            Some(sole) => sole.filter(|(_, sum)| *sum >= arrival.units).map(|(payer, _)| payer),
+            None => sender.filter(|_| called_by_owner),
+        }
     } else {
         Some(arrival.from)
     };
@@ -513,6 +521,27 @@ mod tests {
         for (moved, credited) in [(100, 100), (99, 99), (150, 100)] {
             let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, moved, 1)]);
             assert_eq!(proven(&event, &proof).unwrap().received_units, U256::from(credited));
+        }
+    }
+
+    #[test]
+    fn the_payer_of_a_batch_is_the_account_that_alone_funded_it() {
+        const OTHER: u8 = 8;
+        let event = observed(0, 4);
+        for (funding, payer) in [
+            // A token lets anybody move nothing from an account of others.
+            (vec![(OTHER, 0), (PAYER, 100)], Some(PAYER)),
+            (vec![(OTHER, 1), (PAYER, 100)], None),
+            (vec![(PAYER, 60), (PAYER, 60)], Some(PAYER)),
+            (vec![(OTHER, 99)], None),
+        ] {
+            let mut transfers: Vec<TokenTransfer> = funding
+                .iter()
+                .map(|(from, units)| transfer(*from, BATCH, *units, 1))
+                .collect();
+            transfers.push(transfer(BATCH, PAYEE, 100, 3));
+            let proof = proof(vec![event.clone()], transfers);
+            assert_eq!(proven(&event, &proof).unwrap().payer, payer.map(address), "{funding:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{
     TestApp,
-    chain::{FACTORY, PAYER, creation_of, transactions},
+    chain::{FACTORY, PAYER, creation_of, smart_wallet_call, transactions},
     receiver::Receiver,
     requests::{PAYEE, fau, request},
 };
@@ -240,15 +240,7 @@ async fn a_payment_through_a_smart_account_names_account_and_owner() {
         )
         .await
         .expect("funded");
-    for (to, data, value) in transactions(&calldata) {
-        let call = smart_wallet_call(to, data, value);
-        let receipt = app
-            .devnet()
-            .send(devnet::SMART_WALLET_OWNER_INDEX, wallet, call, U256::ZERO)
-            .await
-            .expect("mined");
-        assert!(receipt.status);
-    }
+    app.send_through_smart_wallet(transactions(&calldata)).await;
     app.settle().await;
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "paid");
@@ -300,20 +292,6 @@ async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
         (wallet, smart_wallet_call(second, inner, value))
     };
     assert_eq!(paid(&nested).await, (json!(null), json!(null)), "through two");
-}
-
-alloy::sol! {
-    function execute(address to, uint256 value, bytes data);
-}
-
-fn smart_wallet_call(to: alloy::primitives::Address, data: Vec<u8>, value: U256) -> Vec<u8> {
-    use alloy::sol_types::SolCall;
-    executeCall {
-        to,
-        value,
-        data: data.into(),
-    }
-    .abi_encode()
 }
 
 alloy::sol! {

@@ -1,7 +1,10 @@
 //! Paying on the local chain with the calldata of the service.
 
 use super::TestApp;
-use alloy::primitives::{Address, B256, U256, address, keccak256};
+use alloy::{
+    primitives::{Address, B256, U256, address, keccak256},
+    sol_types::SolCall,
+};
 use devnet::TxReceiptLite;
 use prs::{
     ctx::Ctx,
@@ -76,7 +79,33 @@ pub fn transactions(calldata: &Value) -> Vec<(Address, Vec<u8>, U256)> {
         .collect()
 }
 
+alloy::sol! {
+    function execute(address to, uint256 value, bytes data);
+}
+
+/// The call that has a smart wallet call another contract.
+#[allow(dead_code, reason = "not every binary that shares this pays through one")]
+pub fn smart_wallet_call(to: Address, data: Vec<u8>, value: U256) -> Vec<u8> {
+    let data = data.into();
+    executeCall { to, value, data }.abi_encode()
+}
+
 impl TestApp {
+    /// Has the smart wallet of the local chain make these calls, which its owner sends.
+    #[allow(dead_code, reason = "not every binary that shares this pays through one")]
+    pub async fn send_through_smart_wallet(&self, calls: Vec<(Address, Vec<u8>, U256)>) {
+        let (owner, wallet) = (devnet::SMART_WALLET_OWNER_INDEX, self.devnet().contracts().smart_wallet);
+        for (to, data, value) in calls {
+            let call = smart_wallet_call(to, data, value);
+            let receipt = self
+                .devnet()
+                .send(owner, wallet, call, U256::ZERO)
+                .await
+                .expect("mined");
+            assert!(receipt.status, "a call failed");
+        }
+    }
+
     /// Address of an account.
     pub fn account(&self, index: usize) -> String {
         self.devnet().accounts()[index].address.to_string()
