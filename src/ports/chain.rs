@@ -7,7 +7,6 @@ use crate::domain::{
     calldata::Standing,
     network::Network,
     payment::{BlockRef, Finality, Hint, SettledBlock},
-    secure_payment::access::OwnerProof,
     session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
@@ -166,8 +165,9 @@ pub trait WalletLookup: Send + Sync + 'static {
         hash: B256,
         signature: &[u8],
     ) -> Result<WalletAnswer, ChainError>;
-    /// What the chain shows of an account behind a wallet. Only what every node that could be asked agrees on is answered.
-    async fn owner_proof(&self, wallet: Address, account: Address) -> Result<OwnerProof, ChainError>;
+    /// Whether an account has delegated itself to the code of a wallet (EIP-7702). Yes is only answered where every node
+    /// that could be asked agrees.
+    async fn has_delegated(&self, wallet: Address, account: Address) -> Result<bool, ChainError>;
 }
 
 /// What the enabled networks offer.

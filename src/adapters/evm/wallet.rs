@@ -10,7 +10,7 @@ use super::{
     wallet_owners,
 };
 use crate::{
-    domain::{address::Address as WalletAddress, secure_payment::access::OwnerProof, session::WalletAnswer},
+    domain::{address::Address as WalletAddress, session::WalletAnswer},
     ports::chain::{ChainError, WalletLookup},
 };
 use alloy::primitives::{Address, B256, Bytes};
@@ -69,7 +69,7 @@ impl WalletLookup for ContractWallets {
         Ok(answer)
     }
 
-    async fn owner_proof(&self, wallet: WalletAddress, account: WalletAddress) -> Result<OwnerProof, ChainError> {
+    async fn has_delegated(&self, wallet: WalletAddress, account: WalletAddress) -> Result<bool, ChainError> {
         let (lines, network) = (&self.lines, self.lines.network);
         let end = Instant::now() + LOOKUP_TIMEOUT;
         let place = timeout_at(end, self.places.acquire()).await;
@@ -77,18 +77,18 @@ impl WalletLookup for ContractWallets {
             return Err(ChainError::Busy { network });
         };
         let (bytes, account) = (wallet.bytes(), account.bytes());
-        let question = |line: Line| async move { wallet_owners::read(&line, network, bytes, account).await };
-        let proof = lines.ask(Patience::Until(end), question).await?;
+        let question = |line: Line| async move { wallet_owners::has_delegated(&line, bytes, account).await };
+        let has_delegated = lines.ask(Patience::Until(end), question).await?;
         // One node that lies must not be enough to pay as somebody else.
-        if proof != OwnerProof::Nothing && lines.nodes.len() > 1 {
+        if has_delegated && lines.nodes.len() > 1 {
             let answers = lines.ask_distinct(2, Patience::lookup(), &[], question).await;
-            if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != proof) {
+            if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| !given) {
                 return Err(ChainError::Disagreement {
                     network,
                     reason: format!("the wallet {wallet} has its owner on one of them alone"),
                 });
             }
         }
-        Ok(proof)
+        Ok(has_delegated)
     }
 }

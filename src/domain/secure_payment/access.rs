@@ -190,37 +190,6 @@ wire_text! {
     }
 }
 
-/// What the chain shows of an account behind a wallet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OwnerProof {
-    /// Nothing: the wallet has no code, or nothing proves who owns it.
-    Nothing,
-    /// The account has delegated itself to the code of the wallet (EIP-7702).
-    Delegated,
-    /// The wallet is a Safe.
-    Safe {
-        /// Its owners.
-        owners: Vec<Address>,
-        /// How many of them have to sign.
-        threshold: usize,
-    },
-}
-
-impl OwnerProof {
-    /// Whether an account is proven to own the wallet for a list. A Safe whose other owners reach its threshold without the
-    /// listed accounts does not count: a stranger can make one and name a listed account among its owners.
-    pub fn holds(&self, account: &Address, allowed: &[Address]) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Delegated => true,
-            Self::Safe { owners, threshold } => {
-                let others = owners.iter().filter(|owner| !allowed.contains(owner)).count();
-                owners.contains(account) && others < *threshold
-            }
-        }
-    }
-}
-
 /// Who wants to pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Payer {
@@ -568,27 +537,6 @@ mod tests {
         assert_eq!(status(&behind), AccessStatus::Approved, "the account behind counts");
         assert_eq!(policy.by_list(PaymentFlow::Pay, &payer(2)), None);
         assert_eq!(AccessPolicy::OPEN.by_list(PaymentFlow::GetPaid, &payer(2)), None);
-    }
-
-    #[test]
-    fn a_safe_counts_for_its_owner_when_none_but_listed_ones_can_move_it() {
-        let safe = |owners: &[u8], threshold| OwnerProof::Safe {
-            owners: owners.iter().map(|owner| wallet(*owner)).collect(),
-            threshold,
-        };
-        for (proof, holds) in [
-            (OwnerProof::Nothing, false),
-            (OwnerProof::Delegated, true),
-            (safe(&[1], 1), true),
-            (safe(&[1, 2], 1), true),
-            (safe(&[1, 9], 1), false),
-            (safe(&[1, 9], 2), true),
-            (safe(&[1, 8, 9], 2), false),
-            (safe(&[2], 1), false),
-            (safe(&[], 0), false),
-        ] {
-            assert_eq!(proof.holds(&wallet(1), &[wallet(1), wallet(2)]), holds, "{proof:?}");
-        }
     }
 
     #[test]

@@ -44,14 +44,14 @@ async fn proven(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult
     let Some(wallets) = ctx.partners.chains.wallets.get(&payment.network) else {
         return Ok(Some(alone));
     };
-    let proof = match wallets.owner_proof(wallet, account).await {
-        Ok(proof) => proof,
+    let is_proven = match wallets.has_delegated(wallet, account).await {
+        Ok(is_proven) => is_proven,
         Err(error) => {
             tracing::debug!(network = %payment.network, %error, "who owns a wallet cannot be read");
             return Ok(None);
         }
     };
-    if !proof.holds(&account, &policy.allowed) {
+    if !is_proven {
         return Ok(Some(alone));
     }
     store::secure_payments::note_owner(ctx.db.writer(), payment, (&wallet, &account), ctx.clock.now()).await?;
