@@ -21,6 +21,9 @@ pub const DEADLINE: TimeDelta = TimeDelta::seconds(3);
 /// money, and everybody who has the link, or read the client ID off a page, may name any. Source: rules S.8.
 pub const NEW_WALLETS_MAX: usize = 30;
 
+/// The same when a wallet that paid is asked about: those that visitors name leave half of it for the wallets that paid.
+pub const NEW_PAYERS_MAX: usize = 2 * NEW_WALLETS_MAX;
+
 /// For how long a wallet counts that was asked about.
 pub const WINDOW: TimeDelta = TimeDelta::hours(1);
 
@@ -171,10 +174,16 @@ pub fn missing(wallets: &[ScreenedWallet], known: &[Screening]) -> Vec<ScreenedW
     wallets.iter().filter(|wallet| !is_known(wallet)).copied().collect()
 }
 
-/// Decides which wallets without a result are asked about now, after the questions about wallets of the same payment.
+/// Decides which wallets without a result are asked about now, after the questions about wallets of the same payment, of
+/// which it may have at most `new_max` within an hour.
 ///
-/// Errors: more new wallets than a payment may have (429).
-pub fn agenda(missing: &[ScreenedWallet], questions: &[Question], now: DateTime<Utc>) -> Result<Agenda, Refusal> {
+/// Errors: more new wallets than that (429).
+pub fn agenda(
+    missing: &[ScreenedWallet],
+    questions: &[Question],
+    new_max: usize,
+    now: DateTime<Utc>,
+) -> Result<Agenda, Refusal> {
     let recent: Vec<&Question> = questions
         .iter()
         .filter(|one| is_within(one.asked_at, WINDOW, now))
@@ -192,11 +201,11 @@ pub fn agenda(missing: &[ScreenedWallet], questions: &[Question], now: DateTime<
             }
         }
     }
-    if new > 0 && recent.len() + new > NEW_WALLETS_MAX {
+    if new > 0 && recent.len() + new > new_max {
         let oldest = recent.iter().map(|question| question.asked_at).min().unwrap_or(now);
         let wait_s = (oldest + WINDOW - now).num_seconds() + 1;
         let message = format!(
-            "As many wallets as one payment may have screened within an hour, {NEW_WALLETS_MAX}, were screened for it; \
+            "As many wallets as one payment may have screened within an hour, {new_max}, were screened for it; \
              use a wallet that was approved before, or try again later"
         );
         let wait_s = u32::try_from(wait_s).unwrap_or(1);
@@ -415,26 +424,31 @@ mod tests {
         let one = [ScreenedWallet::alone(address(90))];
         let two = [90, 91].map(|number| ScreenedWallet::alone(address(number)));
         let known = [90, 1].map(|number| ScreenedWallet::alone(address(number)));
-        assert_eq!(agenda(&one, &asked, at(60)).unwrap().asked, one);
-        assert_eq!(agenda(&known, &asked, at(60)).unwrap().asked, known);
-        let refusal = agenda(&two, &asked, at(60)).unwrap_err();
+        assert_eq!(agenda(&one, &asked, NEW_WALLETS_MAX, at(60)).unwrap().asked, one);
+        assert_eq!(agenda(&known, &asked, NEW_WALLETS_MAX, at(60)).unwrap().asked, known);
+        let refusal = agenda(&two, &asked, NEW_WALLETS_MAX, at(60)).unwrap_err();
         assert_eq!(
             (refusal.kind, refusal.retry_after_s),
             (RefusalKind::TooMany, Some(3_541))
         );
         let full: Vec<Question> = (1..=30).map(|number| question(number, 1)).collect();
-        assert!(agenda(&one, &full, at(60)).is_err());
+        assert!(agenda(&one, &full, NEW_WALLETS_MAX, at(60)).is_err());
+        assert_eq!(
+            agenda(&one, &full, NEW_PAYERS_MAX, at(60)).unwrap().asked,
+            one,
+            "it paid"
+        );
         let old = [ScreenedWallet::alone(address(1))];
-        assert_eq!(agenda(&old, &full, at(60)).unwrap().asked, old);
-        assert_eq!(agenda(&[], &full, at(60)).unwrap(), Agenda::default());
-        assert_eq!(agenda(&one, &full, at(3_600)).unwrap().asked, one);
+        assert_eq!(agenda(&old, &full, NEW_WALLETS_MAX, at(60)).unwrap().asked, old);
+        assert_eq!(agenda(&[], &full, NEW_WALLETS_MAX, at(60)).unwrap(), Agenda::default());
+        assert_eq!(agenda(&one, &full, NEW_WALLETS_MAX, at(3_600)).unwrap().asked, one);
     }
 
     #[test]
     fn a_wallet_that_comes_to_no_result_is_asked_about_less_and_less() {
         let wallet = [ScreenedWallet::alone(address(1))];
         let is_asked = |failures, seconds| {
-            let agenda = agenda(&wallet, &[question(1, failures)], at(seconds)).unwrap();
+            let agenda = agenda(&wallet, &[question(1, failures)], NEW_WALLETS_MAX, at(seconds)).unwrap();
             !agenda.asked.is_empty()
         };
         for (failures, pause_s) in [
@@ -459,7 +473,10 @@ mod tests {
             is_open: true,
             ..question(1, 0)
         };
-        assert_eq!(agenda(&wallet, &[open], at(8)).unwrap().awaited, wallet);
-        assert_eq!(agenda(&wallet, &[open], at(9)).unwrap().asked, wallet);
+        assert_eq!(
+            agenda(&wallet, &[open], NEW_WALLETS_MAX, at(8)).unwrap().awaited,
+            wallet
+        );
+        assert_eq!(agenda(&wallet, &[open], NEW_WALLETS_MAX, at(9)).unwrap().asked, wallet);
     }
 }

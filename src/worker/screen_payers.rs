@@ -1,7 +1,10 @@
 //! Screens who paid a link without having been screened.
 
 use super::pace::Pace;
-use crate::{ctx::Ctx, flows::secure_payments::paid};
+use crate::{
+    ctx::Ctx,
+    flows::secure_payments::paid::{self, Turns},
+};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -12,5 +15,10 @@ const PACE: Pace = Pace {
 
 /// Runs until `stop`.
 pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
-    PACE.keep_batches((&ctx, &stop), "screening who paid", paid::run).await;
+    let turns = Turns::default();
+    let look = || async {
+        paid::run(&ctx, &turns).await?;
+        Ok(PACE.base)
+    };
+    PACE.keep(&stop, "screening who paid", None, look).await;
 }

@@ -18,6 +18,7 @@ use prs::{
         destination::ScreeningProvider::{self, Hypernative, Merklescience},
         screening::SandboxAnswer::{Approved, Error, Hang, Rejected},
     },
+    flows::secure_payments::paid::{self, Turns},
     settings::Settings,
 };
 use serde_json::{Value, json};
@@ -365,7 +366,7 @@ async fn who_paid_without_having_passed_is_named_and_screened_afterwards() {
             app.payments_of(id).await[0]["payerAccess"].clone()
         };
         assert_eq!(access().await, first, "{answer:?}");
-        prs::flows::secure_payments::paid::run(&app.ctx).await.expect("looked");
+        paid::run(&app.ctx, &Turns::default()).await.expect("looked");
         assert_eq!(access().await, then, "{answer:?}");
     }
 }

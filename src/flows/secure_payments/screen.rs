@@ -55,6 +55,22 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// What a provider found is kept. A wallet about which every provider failed is an error, of which nothing is kept or told.
 /// Errors: more new wallets than a payment may have within an hour, or too many at this moment (429). Source: rules S.8.
 pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<AccessDecision>> {
+    judge(ctx, payment, payer, screening::NEW_WALLETS_MAX).await
+}
+
+/// The same about a wallet that has paid: visitors who name wallets cannot use up its place.
+pub(super) async fn who_paid(ctx: &Ctx, payment: &SecurePayment, wallet: Address) -> FlowResult<()> {
+    let payer = Payer { wallet, eoa: None };
+    judge(ctx, payment, &payer, screening::NEW_PAYERS_MAX).await?;
+    Ok(())
+}
+
+async fn judge(
+    ctx: &Ctx,
+    payment: &SecurePayment,
+    payer: &Payer,
+    new_max: usize,
+) -> FlowResult<Option<AccessDecision>> {
     let Some(screeners) = chosen(ctx, &payment.policy).filter(|_| payment.flow == PaymentFlow::GetPaid) else {
         return Ok(None);
     };
@@ -63,7 +79,8 @@ pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> 
         return Ok(Some(AccessDecision::error(NO_SCREENING, payment.policy.provider)));
     }
     let wallets = ScreenedWallet::of_payer(payer);
-    let known = known(ctx, payment, &screeners, &wallets).await?;
+    let asking = Asking { screeners, new_max };
+    let known = known(ctx, payment, &asking, &wallets).await?;
     Ok(Some(screening::decide(&wallets, &known, payment.policy.provider)))
 }
 
@@ -170,11 +187,17 @@ async fn place(ctx: &Ctx, holder: &Holder) -> Result<Place, Refusal> {
     })
 }
 
+/// Whom to ask, and about how many new wallets of a payment within an hour.
+struct Asking {
+    screeners: Vec<Arc<dyn Screener>>,
+    new_max: usize,
+}
+
 /// What is known about wallets of a payment once the providers were asked about those that nobody knew.
 async fn known(
     ctx: &Ctx,
     payment: &SecurePayment,
-    screeners: &[Arc<dyn Screener>],
+    asking: &Asking,
     wallets: &[ScreenedWallet],
 ) -> FlowResult<Vec<Screening>> {
     let (platform, reader) = (&payment.origin.platform, ctx.db.reader());
@@ -185,10 +208,10 @@ async fn known(
     }
     // Who asks too often is refused before anything is locked, and who has to wait locks nothing.
     let questions = store::screenings::questions(reader, platform, &payment.id).await?;
-    let planned = screening::agenda(&missing, &questions, ctx.clock.now())?;
+    let planned = screening::agenda(&missing, &questions, asking.new_max, ctx.clock.now())?;
     let awaited = match planned.asked.is_empty() {
         true => planned.awaited,
-        false => ask_in_turn(ctx, payment, screeners, &missing).await?,
+        false => ask_in_turn(ctx, payment, asking, &missing).await?,
     };
     await_others(ctx, payment, &awaited).await?;
     Ok(store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?)
@@ -198,7 +221,7 @@ async fn known(
 async fn ask_in_turn(
     ctx: &Ctx,
     payment: &SecurePayment,
-    screeners: &[Arc<dyn Screener>],
+    asking: &Asking,
     missing: &[ScreenedWallet],
 ) -> FlowResult<Vec<ScreenedWallet>> {
     let holder = Holder {
@@ -207,16 +230,16 @@ async fn ask_in_turn(
         link: None,
     };
     let _place = place(ctx, &holder).await?;
-    let Agenda { asked, awaited } = open(ctx, payment, missing).await?;
+    let Agenda { asked, awaited } = open(ctx, payment, missing, asking.new_max).await?;
     if !asked.is_empty() {
-        let found = ask(ctx, screeners, payment.network, &asked).await;
+        let found = ask(ctx, &asking.screeners, payment.network, &asked).await;
         close(ctx, payment, &asked, &found).await?;
     }
     Ok(awaited)
 }
 
 /// Notes about which wallets this call asks, so that nobody else does meanwhile and all that were asked about are counted.
-async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet]) -> FlowResult<Agenda> {
+async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet], new_max: usize) -> FlowResult<Agenda> {
     let (platform, now) = (&payment.origin.platform, ctx.clock.now());
     let tx = ctx.db.begin("ask_screening").await?;
     let owner = Scope {
@@ -227,7 +250,7 @@ async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet]) ->
     store::screenings::forget_questions(&tx, platform, &payment.id, now - screening::WINDOW).await?;
     let questions = store::screenings::questions(&tx, platform, &payment.id).await?;
     let known = store::screenings::of_wallets(&tx, platform, &payment.id, missing).await?;
-    let agenda = screening::agenda(&screening::missing(missing, &known), &questions, now)?;
+    let agenda = screening::agenda(&screening::missing(missing, &known), &questions, new_max, now)?;
     store::screenings::open_questions(&tx, platform, &payment.id, &agenda.asked, now).await?;
     tx.commit().await?;
     Ok(agenda)

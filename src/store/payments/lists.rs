@@ -171,23 +171,38 @@ pub async fn largest_of_schedule(
     oldest_first(largest(rows, None, limit))
 }
 
-/// Payments since a time of which is not known whether who paid might have, the newest first, at most `limit`; those whose
-/// payer is known. None of them was recorded before there were links.
+/// Where a list of payments by time goes on: after the one that was paid then and has this id.
+pub type PaidBefore = (DateTime<Utc>, String);
+
+/// Payments of known payers since a time for which it is unknown whether the payer was admitted, the newest first, and where
+/// the list goes on; `None` at its end. None of them was recorded before there were links. One that cannot be read is
+/// left out.
 pub async fn of_unknown_access(
     conn: &impl ConnectionTrait,
     since: DateTime<Utc>,
+    before: Option<&PaidBefore>,
     limit: u64,
-) -> Result<Vec<PaymentRecord>, StoreError> {
+) -> Result<(Vec<PaymentRecord>, Option<PaidBefore>), StoreError> {
+    let before = before.map(|(paid_at, id)| {
+        let same_time = Column::PaidAt.eq(*paid_at).and(Column::Id.lt(id));
+        Condition::any().add(Column::PaidAt.lt(*paid_at)).add(same_time)
+    });
     let rows = payments::Entity::find()
         // As text: the index holds these rows alone.
         .filter(Expr::col(Column::PayerAccess).eq(Expr::cust("'unknown'")))
         .filter(Column::Payer.is_not_null())
+        .filter(Column::ReversedAt.is_null())
         .filter(Column::PaidAt.gte(since))
+        .filter(before.unwrap_or_else(Condition::all))
         .order_by_desc(Column::PaidAt)
+        .order_by_desc(Column::Id)
         .limit(limit)
         .all(conn)
         .await?;
-    records(rows)
+    let is_full = u64::try_from(rows.len()).is_ok_and(|count| count == limit);
+    let last = rows.last().filter(|_| is_full).map(|row| (row.paid_at, row.id.clone()));
+    let (payments, _) = readable(rows);
+    Ok((payments, last))
 }
 
 /// A payment of a request that counts, in one of these transactions.

@@ -12,7 +12,7 @@ mod write;
 pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
 pub use former::{MovedSome, move_some};
 pub use lists::{
-    Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule,
+    PaidBefore, Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule,
     list_of_request, of_transactions, of_unknown_access, readable_of_transactions,
 };
 pub use record::{PaymentRecord, RequestSummary, Reversal, SettledPayment};

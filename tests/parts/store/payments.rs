@@ -10,7 +10,7 @@ use prs::{
         address::Address,
         fees::FeeLeg,
         ids::{PaymentId, ScheduleId},
-        payment::{Observation, PaymentKind, ProvenTransfer, ReversalReason, Settled},
+        payment::{Observation, PayerAccess, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         request::{Request, terms::CustomerInfo},
         search::PaymentPosition,
     },
@@ -35,6 +35,7 @@ on_both! {
     totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere
     of_a_schedule_the_largest_payments_are_read
     a_payment_is_found_by_the_transactions_of_its_own_request
+    payments_of_unknown_access_are_listed_in_turns
 }
 
 fn settled(number: u64, payer: u8) -> Settled {
@@ -82,6 +83,30 @@ fn page(offset: u64, limit: u64) -> Window {
 async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
     let found = store::payments::search(db, scope, &filter, &page(0, 20)).await.unwrap();
     found.rows.iter().map(|(payment, _)| payment.block_number).collect()
+}
+
+async fn payments_of_unknown_access_are_listed_in_turns(db: &Db) {
+    let request = request("a", 1);
+    store::requests::insert(db.writer(), &request).await.unwrap();
+    for number in 1..=6 {
+        let mut unknown = settled(number, 2);
+        unknown.payer_access = Some(PayerAccess::Unknown);
+        // Several are paid in one block.
+        unknown.at = at(i64::try_from(number / 2).unwrap());
+        assert!(record(db, &request, &unknown).await);
+    }
+    let known = store::payments::list_of_request(db.reader(), &request).await.unwrap();
+    let reversed = known.iter().find(|payment| payment.block_number == 4).unwrap();
+    let reversing = store::payments::reverse(db.writer(), &reversed.id, ReversalReason::Reorganised, at(9)).await;
+    assert!(reversing.unwrap().is_some());
+    let (mut before, mut turns) = (None, Vec::new());
+    for _ in 0..4 {
+        let listed = store::payments::of_unknown_access(db.reader(), at(0), before.as_ref(), 2).await;
+        let (payments, next) = listed.unwrap();
+        turns.push(payments.iter().map(|payment| payment.block_number).collect::<Vec<_>>());
+        before = next;
+    }
+    assert_eq!(turns, [vec![6, 5], vec![3, 2], vec![1], vec![6, 5]]);
 }
 
 async fn a_payment_is_recorded_once(db: &Db) {
