@@ -69,7 +69,7 @@ async fn confirm(chain: &Devnet, nodes: &[String], payments: usize) -> anyhow::R
     catch_up(&ctx).await?;
     let time = started.elapsed();
     let topics = requests.iter().map(|request| request.reference.topic()).collect();
-    let after = store::requests::by_topics(ctx.db.reader(), Network::Sepolia, &topics).await?;
+    let (after, _) = store::requests::by_topics(ctx.db.reader(), Network::Sepolia, &topics).await?;
     let paid = after.iter().filter(|request| request.ledger.has_been_paid()).count();
     ensure!(paid == payments, "{paid} of {payments} requests are paid");
     ctx.db.clone().close().await?;

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 /// What is compared.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 nothing differs any more, 1 there are differences, 2 some could not be compared or mended"
+)]
 pub(super) struct ReconcileArguments {
     /// Network ID, such as `base`.
     #[arg(long)]

@@ -436,17 +436,44 @@ pub async fn of_rows(conn: &impl Sealing, rows: &BTreeSet<&str>) -> Result<HashM
     Ok(found)
 }
 
-/// Finds the requests of any platform whose payments would show one of these topics, with one statement.
+/// A request that this program cannot read.
+#[derive(Debug)]
+pub struct UnreadableRequest {
+    /// Public id.
+    pub id: String,
+    /// Topic that its payments show.
+    pub topic: B256,
+    /// What is wrong with its row.
+    pub error: StoreError,
+}
+
+/// Finds the requests of any platform whose payments would show one of these topics, with one statement; those that cannot
+/// be read stand beside the others.
 pub async fn by_topics(
     conn: &impl Sealing,
     network: Network,
     topics: &HashSet<B256>,
-) -> Result<Vec<Request>, StoreError> {
+) -> Result<(Vec<Request>, Vec<UnreadableRequest>), StoreError> {
     if topics.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
-    let rows = with_topics(conn, network, topics).all(conn).await?;
-    rows.into_iter().map(|row| from_row(conn, row)).collect()
+    readable(conn, with_topics(conn, network, topics).all(conn).await?)
+}
+
+fn readable(conn: &impl Sealing, rows: Vec<Model>) -> Result<(Vec<Request>, Vec<UnreadableRequest>), StoreError> {
+    let (mut requests, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (id, topic) = (row.request_id.clone(), row.reference_topic.clone());
+        match from_row(conn, row) {
+            Ok(request) => requests.push(request),
+            Err(error) => unreadable.push(UnreadableRequest {
+                id,
+                topic: columns::hash("reference_topic", &topic)?,
+                error,
+            }),
+        }
+    }
+    Ok((requests, unreadable))
 }
 
 /// Those topics that payments of requests of any platform would show, with one statement.
@@ -473,8 +500,12 @@ fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B
         .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
 }
 
-/// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts.
-pub async fn accounts_of_nothing(conn: &impl Sealing, network: Network) -> Result<Vec<Request>, StoreError> {
+/// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts;
+/// those that cannot be read stand beside the others.
+pub async fn accounts_of_nothing(
+    conn: &impl Sealing,
+    network: Network,
+) -> Result<(Vec<Request>, Vec<UnreadableRequest>), StoreError> {
     let unpaid = [RequestStatus::Pending, RequestStatus::Cancelled].map(RequestStatus::wire);
     let rows = Entity::find()
         .filter(Column::Network.eq(network.id()))
@@ -488,7 +519,7 @@ pub async fn accounts_of_nothing(conn: &impl Sealing, network: Network) -> Resul
         .filter(Expr::exists(counting(former_payments::Entity)).not())
         .all(conn)
         .await?;
-    rows.into_iter().map(|row| from_row(conn, row)).collect()
+    readable(conn, rows)
 }
 
 /// Payments of a row of requests that count, in one of their tables.

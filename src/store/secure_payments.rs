@@ -244,9 +244,32 @@ pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names)
     Ok(())
 }
 
-/// Rows with their items.
+/// A secure payment that this program cannot read.
+#[derive(Debug)]
+pub struct UnreadableLink {
+    /// Row.
+    pub id: String,
+    /// Rows of the requests that it pays.
+    pub requests: Vec<RequestRowId>,
+    /// What is wrong with it or with one of its items.
+    pub error: StoreError,
+}
+
+/// Rows with their items. Errors: one of them cannot be read.
 async fn with_items(conn: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec<SecurePayment>, StoreError> {
-    let mut items: HashMap<String, Vec<Item>> = HashMap::new();
+    let (payments, unreadable) = readable_with_items(conn, rows).await?;
+    match unreadable.into_iter().next() {
+        Some(link) => Err(link.error),
+        None => Ok(payments),
+    }
+}
+
+/// Rows with their items; those that cannot be read stand beside the others.
+async fn readable_with_items(
+    conn: &impl ConnectionTrait,
+    rows: Vec<Model>,
+) -> Result<(Vec<SecurePayment>, Vec<UnreadableLink>), StoreError> {
+    let mut items: HashMap<String, Vec<secure_payment_items::Model>> = HashMap::new();
     for some in rows.chunks(columns::ROWS_MAX) {
         let parts = secure_payment_items::Entity::find()
             .filter(Part::SecurePaymentId.is_in(some.iter().map(|row| row.id.as_str())))
@@ -255,15 +278,20 @@ async fn with_items(conn: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec
             .all(conn)
             .await?;
         for part in parts {
-            let payment = part.secure_payment_id.clone();
-            items.entry(payment).or_default().push(item(part)?);
+            items.entry(part.secure_payment_id.clone()).or_default().push(part);
         }
     }
-    let read = |row: Model| {
-        let own = items.remove(&row.id).unwrap_or_default();
-        from_row(row, own)
-    };
-    rows.into_iter().map(read).collect()
+    let (mut payments, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (id, own) = (row.id.clone(), items.remove(&row.id).unwrap_or_default());
+        let requests = own.iter().map(|part| RequestRowId(part.request_row.clone())).collect();
+        let own: Result<Vec<Item>, StoreError> = own.into_iter().map(item).collect();
+        match own.and_then(|own| from_row(row, own)) {
+            Ok(payment) => payments.push(payment),
+            Err(error) => unreadable.push(UnreadableLink { id, requests, error }),
+        }
+    }
+    Ok((payments, unreadable))
 }
 
 /// Finds a secure payment of any platform: the token is what opens it.
@@ -350,11 +378,11 @@ pub async fn of_request(
     Ok(with_items(conn, row.into_iter().collect()).await?.pop())
 }
 
-/// The newest secure payment of each of some requests, where there is one.
+/// The newest secure payment of each of some requests, where there is one; those that cannot be read stand beside them.
 pub async fn newest_of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
-) -> Result<HashMap<RequestRowId, SecurePayment>, StoreError> {
+) -> Result<(HashMap<RequestRowId, SecurePayment>, Vec<UnreadableLink>), StoreError> {
     let mut rows = Vec::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
         let some = Entity::find().filter(Column::Id.in_subquery(paying(conn, requests)));
@@ -362,12 +390,13 @@ pub async fn newest_of_requests(
     }
     rows.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
     let mut newest = HashMap::new();
-    for payment in with_items(conn, rows).await? {
+    let (payments, unreadable) = readable_with_items(conn, rows).await?;
+    for payment in payments {
         for item in &payment.items {
             newest.insert(item.request.clone(), payment.clone());
         }
     }
-    Ok(newest)
+    Ok((newest, unreadable))
 }
 
 fn owner_of(payment: &SecurePayment, wallet: &Address) -> Condition {
@@ -432,11 +461,12 @@ fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement
 /// The secure payments that pay requests, kept from others until the transaction ends. Whoever changes requests too locks
 /// those before.
 ///
-/// A combination that was committed while this waited made another one; so it is read again until it stays.
+/// A combination that was committed while this waited made another one; so it is read again until it stays. Those that
+/// cannot be read stand beside the others.
 pub async fn lock_of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
-) -> Result<Vec<SecurePayment>, StoreError> {
+) -> Result<(Vec<SecurePayment>, Vec<UnreadableLink>), StoreError> {
     let mut locked = Vec::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
         let mut known = 0;
@@ -456,7 +486,7 @@ pub async fn lock_of_requests(
     }
     let mut seen = BTreeSet::new();
     locked.retain(|row| seen.insert(row.id.clone()));
-    with_items(conn, locked).await
+    readable_with_items(conn, locked).await
 }
 
 /// Which requests of secure payments are not paid.

@@ -4,12 +4,13 @@ use crate::support::{
     TestApp,
     app::forged,
     chain::PAYER,
-    links::{link_of, payout_of, token_of},
+    links::{link_of, link_transactions, payout_of, token_of},
     receiver::Receiver,
     requests::PAYEE,
 };
 use futures_util::future::join_all;
 use poem::http::Method;
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
@@ -105,7 +106,8 @@ async fn an_account_behind_a_wallet_counts_for_a_list_once_the_chain_proves_it()
     let account = devnet.accounts()[devnet::SMART_WALLET_OWNER_INDEX].address;
     let mut body = link_of(&["1"]);
     body["accessPolicy"] = json!({ "allowedPayerAddresses": [account.to_string()] });
-    let link = token_of(&app.link(&body).await.expect(201));
+    let made = app.link(&body).await.expect(201);
+    let link = token_of(&made);
     let query = format!("?wallet={wallet}&eoaWallet={account}");
     let status = async || {
         let opened = app.open_link(&link, &query).send().await.expect(200);
@@ -117,6 +119,34 @@ async fn an_account_behind_a_wallet_counts_for_a_list_once_the_chain_proves_it()
     let set = json!([account, delegation]);
     devnet.rpc("anvil_setCode", set).await.expect("set");
     assert_eq!(status().await, "approved", "the account runs the code of the wallet");
+    let calldata = app.open_link(&link, &format!("/pay{query}")).send().await.expect(200);
+    app.send_through_smart_wallet(link_transactions(&calldata)).await;
+    app.settle().await;
+    let id = made["requestIds"][0].as_str().expect("an id");
+    let read = app.read_request(id).await;
+    assert_eq!(
+        (&read["payerAddress"], &read["payments"][0]["payerAccess"]),
+        (&json!(wallet.to_string()), &json!("ok"))
+    );
+}
+
+#[tokio::test]
+async fn a_link_that_cannot_be_read_stops_no_credit() {
+    let app = TestApp::on_chain().await;
+    app.is_paid_in("FAU-sepolia").await;
+    let made = app.link(&link_of(&["1"])).await.expect(201);
+    let calldata = app.calldata_of(&token_of(&made), Some(&app.account(PAYER))).await;
+    let odd = r#"UPDATE secure_payments SET attempts = '[{"odd":1}]'"#;
+    app.ctx.db.writer().execute_unprepared(odd).await.expect("written");
+    app.send_calldata(&calldata.expect(200)).await;
+    let other = app.paid_request("1").await;
+    app.settle().await;
+    assert_eq!(app.read_request(&other).await["status"], "paid");
+    let read = app.read_request(made["requestIds"][0].as_str().expect("an id")).await;
+    assert_eq!(
+        (&read["status"], &read["payments"][0]["payerAccess"]),
+        (&json!("paid"), &json!("unknown"))
+    );
 }
 
 /// Calldata that was fetched for a listed wallet is sent by another one, which was told about just before.

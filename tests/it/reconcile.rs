@@ -1,6 +1,12 @@
 //! The payments table beside the chain: every difference is found, and mended when asked.
 
-use crate::support::{TestApp, bent::Bent, receiver::Receiver, requests::fau};
+use crate::support::{
+    TestApp,
+    bent::Bent,
+    chain::{PAYER, transactions},
+    receiver::Receiver,
+    requests::fau,
+};
 use prs::{
     domain::network::Network,
     flows::payments::{
@@ -51,11 +57,19 @@ async fn compare(app: &TestApp, fix: bool) -> Compared {
 }
 
 async fn count(app: &TestApp, sql: &str) -> i64 {
+    value(app, sql, "count").await
+}
+
+async fn text(app: &TestApp, sql: &str) -> String {
+    value(app, sql, "text").await
+}
+
+async fn value<T: sea_orm::TryGetable>(app: &TestApp, sql: &str, column: &str) -> T {
     let writer = app.ctx.db.writer();
     let rows = writer.query_all_raw(sea_orm::Statement::from_string(writer.get_database_backend(), sql));
     rows.await.expect("a statement")[0]
-        .try_get("", "count")
-        .expect("a number")
+        .try_get("", column)
+        .expect("a value")
 }
 
 async fn run_sql(app: &TestApp, sql: String) {
@@ -169,9 +183,76 @@ async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() 
     assert_paid_once(&app, &paid).await;
 }
 
-/// A crash in the middle of a repair leaves what was there: it is one commit.
+/// Has the database refuse that a payment is credited, for the first time or again.
+async fn refuse_credits(app: &TestApp) {
+    let is_credited_again = "OLD.reversed_at IS NOT NULL AND NEW.reversed_at IS NULL";
+    let statements = match app.ctx.db.is_postgres() {
+        true => {
+            let refuse = "FOR EACH ROW WHEN (true) EXECUTE FUNCTION refuse_credit()";
+            let refuse_again = refuse.replace("(true)", &format!("({is_credited_again})"));
+            vec![
+                "CREATE FUNCTION refuse_credit() RETURNS trigger LANGUAGE plpgsql AS \
+                 'BEGIN RAISE EXCEPTION ''no credit''; END'"
+                    .to_owned(),
+                format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
+                format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments {refuse_again}"),
+            ]
+        }
+        false => {
+            let refuse = "BEGIN SELECT RAISE(ABORT, 'no credit'); END";
+            vec![
+                format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
+                format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments WHEN {is_credited_again} {refuse}"),
+            ]
+        }
+    };
+    for statement in statements {
+        run_sql(app, statement).await;
+    }
+}
+
+async fn admit_credits(app: &TestApp) {
+    let of_table = if app.ctx.db.is_postgres() { " ON payments" } else { "" };
+    for trigger in ["no_credit", "no_credit_again"] {
+        run_sql(app, format!("DROP TRIGGER {trigger}{of_table}")).await;
+    }
+}
+
 #[tokio::test]
-async fn a_payment_that_differs_is_taken_back_and_credited_in_one_commit() {
+async fn a_payment_that_cannot_be_credited_again_is_not_taken_back() {
+    let (app, _, paid) = start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let end = app.follow().await.confirmed.to_string();
+    let exit_code = async |further: &[&str]| {
+        let mut command = app.command(folder.path());
+        command.args(["reconcile", "--network", "sepolia", "--from", "0", "--to", &end]);
+        command.args(further);
+        let output = tokio::task::spawn_blocking(move || command.output()).await;
+        let output = output.expect("no panic").expect("prs runs");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, errors) = exit_code(&[]).await;
+    assert_eq!(code, Some(0), "{errors}");
+    let lie = "UPDATE payments SET units = '1', credited = '1'";
+    run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
+    let (code, errors) = exit_code(&[]).await;
+    assert_eq!(code, Some(1), "{errors}");
+    let before = compare(&app, false).await;
+    refuse_credits(&app).await;
+    let (code, errors) = exit_code(&["--fix"]).await;
+    assert_eq!(code, Some(2), "{errors}");
+    assert_eq!(kinds(&compare(&app, false).await), kinds(&before));
+    admit_credits(&app).await;
+    let (code, errors) = exit_code(&["--fix"]).await;
+    assert_eq!(code, Some(0), "{errors}");
+    assert_paid_once(&app, &paid).await;
+}
+
+#[tokio::test]
+async fn a_payment_that_differs_is_mended_once_the_nodes_are_gone() {
     let (app, receiver, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
     run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
@@ -192,15 +273,125 @@ async fn a_payment_that_differs_is_taken_back_and_credited_in_one_commit() {
     assert_eq!(receiver.received().await.len() - told, 2);
 }
 
+/// Bytes as the database writes them.
+fn bytes(app: &TestApp, hex: &str) -> String {
+    match app.ctx.db.is_postgres() {
+        true => format!("'\\x{hex}'"),
+        false => format!("X'{hex}'"),
+    }
+}
+
+/// The row of each of two requests records the payment of the other one, and one of them cannot be rewritten.
+#[tokio::test]
+async fn rows_that_record_payments_of_each_other_are_mended_together_or_not_at_all() {
+    let (app, _, paid) = start().await;
+    let mut hashes = Vec::new();
+    for id in &paid[..2] {
+        let hash = app.read_request(id).await["txHash"].as_str().expect("text").to_owned();
+        hashes.push(bytes(&app, hash.trim_start_matches("0x")));
+    }
+    let record = async |id: &str, hash: &str| {
+        run_sql(
+            &app,
+            format!("UPDATE payments SET tx_hash = {hash} WHERE request_id = '{id}'"),
+        )
+        .await;
+    };
+    record(&paid[0], &bytes(&app, &"cd".repeat(32))).await;
+    record(&paid[1], &hashes[0]).await;
+    record(&paid[0], &hashes[1]).await;
+    let before = compare(&app, false).await;
+    assert_eq!(before.differences.len(), 2);
+    refuse_credits(&app).await;
+    let report = compare(&app, true).await;
+    assert_eq!((report.differences.len(), report.failures), (2, 2));
+    admit_credits(&app).await;
+    assert_eq!(kinds(&compare(&app, false).await), kinds(&before));
+    assert_eq!(compare(&app, true).await.failures, 0);
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_named_and_keeps_no_other_payment_waiting() {
+    let (app, _, paid) = start().await;
+    let payee = |id: &str, payee: &str| format!("UPDATE requests SET payee = '{payee}' WHERE request_id = '{id}'");
+    let right = text(
+        &app,
+        &format!("SELECT payee AS text FROM requests WHERE request_id = '{}'", paid[1]),
+    )
+    .await;
+    run_sql(&app, payee(&paid[1], "zz")).await;
+    run_sql(
+        &app,
+        format!("UPDATE payments SET units = '1' WHERE request_id = '{}'", paid[0]),
+    )
+    .await;
+    let report = compare(&app, true).await;
+    let expected = [
+        (DifferenceKind::Different, paid[0].as_str()),
+        (DifferenceKind::Uncompared, paid[1].as_str()),
+    ];
+    assert_eq!((kinds(&report), report.failures), (expected.to_vec(), 1));
+    run_sql(&app, payee(&paid[1], &right)).await;
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+    // The same while the chain is followed: what was paid waits for the operator.
+    let (broken, other) = (app.create_request(&fau("5")).await, app.create_request(&fau("5")).await);
+    let steps = transactions(&app.calldata(&broken, "").await);
+    run_sql(&app, payee(&broken, "zz")).await;
+    app.devnet().pay(PAYER, &steps).await.expect("mined");
+    app.pay(&other, "").await;
+    app.settle().await;
+    assert_eq!(app.read_request(&other).await["status"], "paid");
+    let waiting = "SELECT COUNT(*) AS count FROM chain_quarantine WHERE reason = 'unreadable' AND state = 'open'";
+    assert_eq!(count(&app, waiting).await, 1);
+}
+
+#[tokio::test]
+async fn a_payment_that_is_put_elsewhere_has_its_request_counted_again() {
+    let (app, _, paid) = start().await;
+    let of = |table: &str, change: &str| format!("UPDATE {table} SET {change} WHERE request_id = '{}'", paid[0]);
+    run_sql(&app, of("payments", "block_number = block_number + 1")).await;
+    run_sql(&app, of("requests", "credited = '3', payment_count = 9")).await;
+    let expected = [
+        (DifferenceKind::Different, paid[0].as_str()),
+        (DifferenceKind::Miscounted, paid[0].as_str()),
+    ];
+    assert_eq!(kinds(&compare(&app, false).await), expected);
+    assert_eq!(kinds(&compare(&app, true).await), expected);
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+}
+
+#[tokio::test]
+async fn payments_of_a_contract_that_the_settings_do_not_name_are_not_taken_back() {
+    let (app, _, paid) = start().await;
+    let without = app
+        .beside(|settings| {
+            let chain = settings.chains.get_mut("sepolia").expect("enabled");
+            chain.contracts.remove("ERC20FeeProxy").expect("named");
+        })
+        .await;
+    let report = compare(&without, true).await;
+    assert!(
+        report
+            .differences
+            .iter()
+            .all(|one| one.kind == DifferenceKind::Uncompared),
+        "{report:?}"
+    );
+    assert_eq!((report.differences.len(), report.failures), (3, 3));
+    assert_eq!(compare(&app, false).await.differences, []);
+    assert_paid_once(&app, &paid).await;
+}
+
 #[tokio::test]
 async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
     let (app, receiver, paid) = start().await;
     let before = receiver.received().await.len();
-    let bytes = match app.ctx.db.is_postgres() {
-        true => format!("'\\x{}'", "ab".repeat(32)),
-        false => format!("X'{}'", "ab".repeat(32)),
-    };
-    let invented = format!("UPDATE payments SET tx_hash = {bytes} WHERE request_id = '{}'", paid[2]);
+    let hash = bytes(&app, &"ab".repeat(32));
+    let invented = format!("UPDATE payments SET tx_hash = {hash} WHERE request_id = '{}'", paid[2]);
     run_sql(&app, invented).await;
     let report = compare(&app, true).await;
     let mut found = kinds(&report);

@@ -422,6 +422,23 @@ impl TestApp {
         Some((slow.await, wire))
     }
 
+    /// `prs` in a folder, as a command beside this service: with its database, its keys and its chains.
+    #[allow(dead_code, reason = "not every binary that shares this runs commands")]
+    pub fn command(&self, folder: &std::path::Path) -> std::process::Command {
+        let chains = toml::Value::try_from(&self.settings.chains).expect("chains as TOML");
+        let config = toml::Table::from_iter([("chains".to_owned(), chains)]);
+        std::fs::write(folder.join("prs.toml"), config.to_string()).expect("written");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_prs"));
+        command
+            .current_dir(folder)
+            .env("PRS_DATABASE__URL", &self.settings.database.url)
+            .env(
+                "PRS_SECRETS__MASTER_KEY",
+                self.settings.secrets.master_key.as_deref().unwrap_or_default(),
+            );
+        command
+    }
+
     /// Address of its database.
     #[allow(dead_code, reason = "not every binary that shares this runs the program on it")]
     pub fn database_url(&self) -> &str {

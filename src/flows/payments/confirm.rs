@@ -392,7 +392,8 @@ async fn reinstate(
     let tx_hashes: Vec<B256> = recorded_before
         .map(|payment| payment.settled.observed.tx_hash)
         .collect();
-    let stored = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
+    // A row that cannot be read is named by the comparison with the chain, and keeps no other payment waiting.
+    let (stored, _) = store::payments::readable_of_transactions(tx, chain.network(), &tx_hashes).await?;
     let placed = stored.iter().filter(|payment| !payment.counts_payments);
     let stored: HashMap<(B256, u32), &PaymentRecord> = placed
         .map(|payment| ((payment.tx_hash, payment.position), payment))
@@ -440,7 +441,7 @@ struct Placed {
 /// order of their transaction, each to an event of its own that no other row records.
 async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<Placed> {
     let tx_hashes: Vec<B256> = proofs.iter().map(|proof| proof.tx_hash).collect();
-    let recorded = store::payments::of_transactions(tx, chain.network(), &tx_hashes).await?;
+    let (recorded, _) = store::payments::readable_of_transactions(tx, chain.network(), &tx_hashes).await?;
     let (counted, known): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|payment| payment.counts_payments);
     let mut placed = Placed {
         recorded: HashSet::new(),

@@ -21,7 +21,7 @@ use crate::{
     },
     flows::FlowResult,
     ports::chain::Chain,
-    store::{self, Tx},
+    store::{self, Tx, requests::UnreadableRequest},
 };
 use alloy::primitives::{B256, U256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -53,13 +53,15 @@ pub(super) struct Gathered {
     pub(super) odd: Vec<Oddity>,
     /// Blocks that no answer proves now: they are tried again beside the others.
     pub(super) unproven: Vec<u64>,
+    /// Requests whose references appear and whose rows cannot be read.
+    pub(super) unreadable: Vec<UnreadableRequest>,
 }
 
 impl Gathered {
     /// Some of its payments with their requests as they are in a transaction, to be written there.
     pub(super) async fn again(&self, tx: &Tx, chain: &dyn Chain, matches: &[&Match]) -> FlowResult<Self> {
         let topics = matches.iter().map(|found| found.settled.observed.reference_topic);
-        let requests = store::requests::by_topics(tx, chain.network(), &topics.collect()).await?;
+        let (requests, _) = store::requests::by_topics(tx, chain.network(), &topics.collect()).await?;
         let row_of = |found: &Match| {
             let row = &self.requests[found.request_row].row;
             requests.iter().position(|request| request.row == *row)
@@ -82,6 +84,7 @@ impl Gathered {
             deposits: HashMap::new(),
             odd: Vec::new(),
             unproven: Vec::new(),
+            unreadable: Vec::new(),
         })
     }
 }
@@ -113,7 +116,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
         detail: reason.clone(),
         concerned: None,
     }));
-    let requests = requests_of(ctx, chain, topics_in(part.blocks.values())).await?;
+    let (requests, unreadable) = requests_of(ctx, chain, topics_in(part.blocks.values())).await?;
     let handed_out = handed_out::of(ctx, &requests).await?;
     let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &requests).await?;
     let mut gathered = Gathered {
@@ -125,6 +128,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
         proofs: Vec::new(),
         odd,
         unproven: part.failed.iter().map(|(number, _)| *number).collect(),
+        unreadable,
     };
     judge(ctx, chain, part.blocks.values(), &mut gathered);
     rate(ctx, chain, &mut gathered).await?;
@@ -158,9 +162,12 @@ pub(super) async fn read_more(
         .iter()
         .map(|request| request.reference.topic())
         .collect();
+    let unreadable: HashSet<B256> = gathered.unreadable.iter().map(|request| request.topic).collect();
     let mut unknown = topics_in(blocks.values());
-    unknown.retain(|topic| !known.contains(topic));
-    gathered.requests.extend(requests_of(ctx, chain, unknown).await?);
+    unknown.retain(|topic| !known.contains(topic) && !unreadable.contains(topic));
+    let (requests, unreadable) = requests_of(ctx, chain, unknown).await?;
+    gathered.requests.extend(requests);
+    gathered.unreadable.extend(unreadable);
     gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
     gathered.deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &gathered.requests).await?;
     judge(ctx, chain, blocks.values(), gathered);
@@ -169,7 +176,11 @@ pub(super) async fn read_more(
     judge_payers(ctx, gathered).await
 }
 
-async fn requests_of(ctx: &Ctx, chain: &dyn Chain, topics: HashSet<B256>) -> FlowResult<Vec<Request>> {
+async fn requests_of(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    topics: HashSet<B256>,
+) -> FlowResult<(Vec<Request>, Vec<UnreadableRequest>)> {
     Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
 }
 
@@ -303,6 +314,23 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
             detail: event.reason.clone(),
             concerned: None,
         }));
+        for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
+            let of_event = |request: &&UnreadableRequest| request.topic == observed.reference_topic;
+            gathered
+                .odd
+                .extend(gathered.unreadable.iter().filter(of_event).map(|request| Oddity {
+                    network,
+                    block_number: proof.block_number,
+                    tx_hash: Some(proof.tx_hash),
+                    position: Some(observed.position),
+                    reason: OddReason::Unreadable,
+                    detail: format!(
+                        "the row of its request {} cannot be read: {}",
+                        request.id, request.error
+                    ),
+                    concerned: None,
+                }));
+        }
         let mut is_ours = false;
         let (calls, movements) = (ConversionCalls::read(proof, kind_of), Movements::of(proof));
         let mut legs = FeeLegs::default();

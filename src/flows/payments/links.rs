@@ -22,7 +22,10 @@ pub(super) async fn follow(tx: &Tx, changes: &[(&Request, &Ledger)], now: DateTi
     if turned.is_empty() {
         return Ok(());
     }
-    let payments = store::secure_payments::lock_of_requests(tx, &turned).await?;
+    let (payments, unreadable) = store::secure_payments::lock_of_requests(tx, &turned).await?;
+    for link in unreadable {
+        tracing::error!(row = link.id, error = %link.error, "a secure payment cannot be read and keeps its status, although its requests were paid");
+    }
     if payments.is_empty() {
         return Ok(());
     }

@@ -4,15 +4,16 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        ids::RequestRowId,
         payment::{PayerAccess, Settled},
         request::Request,
         screening::{self, ScreenedWallet},
         secure_payment::SecurePayment,
     },
-    flows::FlowResult,
+    flows::{FlowError, FlowResult},
     store,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Compares who paid with list and screening of the link that the request belongs to, of several the newest.
 pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>) -> FlowResult<()> {
@@ -22,16 +23,31 @@ pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>
     let mut paid_for: Vec<&Request> = payments.iter().map(|(request, _)| *request).collect();
     paid_for.sort_by_key(|request| &request.row);
     paid_for.dedup_by_key(|request| &request.row);
-    let links = store::secure_payments::newest_of_requests(ctx.db.reader(), &paid_for).await?;
+    let (links, unreadable) = store::secure_payments::newest_of_requests(ctx.db.reader(), &paid_for).await?;
+    for link in &unreadable {
+        tracing::error!(row = link.id, error = %link.error, "a secure payment cannot be read, so whether its payers were admitted is unknown");
+    }
+    let unreadable: HashSet<&RequestRowId> = unreadable.iter().flat_map(|link| &link.requests).collect();
     let mut known: HashMap<(&str, Option<Address>), Option<PayerAccess>> = HashMap::new();
     for (request, settled) in &mut payments {
+        if unreadable.contains(&request.row) {
+            settled.payer_access = Some(PayerAccess::Unknown);
+            continue;
+        }
         let Some(link) = links.get(&request.row) else {
             continue;
         };
         let payer = settled.proven.payer;
         let access = match known.get(&(link.id.as_str(), payer)) {
             Some(access) => *access,
-            None => of_link(ctx, link, payer).await?,
+            None => match of_link(ctx, link, payer).await {
+                // One odd row stops no credit.
+                Err(FlowError::Faulted(error)) => {
+                    tracing::error!(link = link.id.as_str(), %error, "whether a payer was admitted cannot be read and is unknown");
+                    Some(PayerAccess::Unknown)
+                }
+                access => access?,
+            },
         };
         known.insert((link.id.as_str(), payer), access);
         settled.payer_access = access;

@@ -67,7 +67,7 @@ impl Known {
         let paid: Vec<&Request> = paid.into_values().collect();
         let tx_hashes: BTreeSet<B256> = unrated.iter().map(|payment| payment.settled.observed.tx_hash).collect();
         let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
-        let recorded = store::payments::of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+        let (recorded, _) = store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
         let counting = recorded
             .into_iter()
             .filter(|payment| payment.reversal.is_none() && !payment.counts_payments);

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
+        address::Address,
         ids::QuarantineId,
         payment::{ReversalReason, Settled},
         refusal::Refusal,
@@ -27,10 +28,14 @@ use crate::{
     store::{
         self, Scope,
         payments::{PaymentRecord, Unreadable},
+        requests::UnreadableRequest,
     },
 };
 use alloy::primitives::B256;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    ops::Deref,
+};
 
 wire_text! {
     /// How the payments table and the chain differ.
@@ -142,7 +147,14 @@ pub async fn run(
         compare(ctx, chain, &part, mend, &mut report, &mut tell).await?;
     }
     // Nothing in any block leads to a request that has an account and no payment.
-    for request in store::requests::accounts_of_nothing(ctx.db.reader(), network).await? {
+    let (requests, unreadable) = store::requests::accounts_of_nothing(ctx.db.reader(), network).await?;
+    for found in unreadable.iter().map(request_not_read) {
+        if !named.contains(&found.request_id) {
+            report.count(&found);
+            tell(&found);
+        }
+    }
+    for request in requests {
         if !named.contains(request.id.as_str())
             && let Some(found) = recounted(ctx, &request, fix.then_some(&mandate)).await
         {
@@ -218,13 +230,22 @@ async fn compare(
     unreadable.extend(further);
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
     let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
-    credited.retain(|payment| payment.reversal.is_none());
+    let unread_requests: BTreeSet<&str> = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
+    // What cannot be compared is named below, and is not taken back.
+    credited.retain(|payment| payment.reversal.is_none() && !unread_requests.contains(payment.request_id.as_str()));
     // A row whose place is not known yet takes none that another row has.
     credited.sort_by_key(|payment| payment.counts_payments);
     let mut unread: BTreeMap<&str, &Unreadable> = BTreeMap::new();
     unread.extend(unreadable.iter().map(|row| (row.id.as_str(), row)));
     let mut known: BTreeSet<(B256, u32)> = unread.values().filter_map(|row| row.place).collect();
+    let followed: HashSet<Address> = ctx
+        .catalogue
+        .contracts(network)
+        .iter()
+        .map(|known| known.address)
+        .collect();
     let mut found: Vec<Found<'_>> = Vec::new();
+    let mut uncompared = Vec::new();
     for payment in credited {
         let found_on_chain = match payment.counts_payments {
             false => on_chain.get_key_value(&(payment.tx_hash, payment.position)),
@@ -236,6 +257,10 @@ async fn compare(
             known.insert(*key);
             facts::differences(payment, &found.settled, &gathered.requests[found.request_row])
         });
+        if found_on_chain.is_none() && !followed.contains(&payment.proxy) {
+            uncompared.push(not_followed(payment));
+            continue;
+        }
         // The same money elsewhere is put there when it is read again; everything else is taken back first.
         let is_wrong = differences
             .as_deref()
@@ -295,22 +320,31 @@ async fn compare(
         chain,
         gathered: &gathered,
     };
+    let mut set_aside = Ok(());
     if let Some(mend) = mend
         && !found.is_empty()
     {
         mending.all(&mut found, mend).await;
-        mending.set_aside((from, read_to), &accepted, mend.1).await?;
+        set_aside = mending.set_aside((from, read_to), &accepted, mend.1).await;
     }
     found.extend(unread.into_values().map(|row| Found::new(not_read(row))));
     found.extend(unproven.iter().map(|number| Found::new(not_proven(*number))));
+    found.extend(uncompared.into_iter().map(Found::new));
+    found.extend(
+        gathered
+            .unreadable
+            .iter()
+            .map(|request| Found::new(request_not_read(request))),
+    );
     let rows: BTreeSet<usize> = on_chain.values().map(|found| found.request_row).collect();
     for row in rows {
         let request = &gathered.requests[row];
-        // A payment that differs makes its request differ, and both are mended together.
-        if found
-            .iter()
-            .all(|found| found.difference.request_id != request.id.as_str())
-        {
+        // A payment that is taken back or credited has its request counted again; one that is put elsewhere has not.
+        let is_counted = |found: &Found<'_>| {
+            let is_own = found.difference.request_id == request.id.as_str();
+            is_own && (found.wrong.is_some() || found.difference.kind != DifferenceKind::Different)
+        };
+        if !found.iter().any(is_counted) {
             let counted = recounted(ctx, request, mend.map(|(_, mandate)| mandate)).await;
             found.extend(counted.map(Found::new));
         }
@@ -319,6 +353,8 @@ async fn compare(
         report.count(&found.difference);
         tell(&found.difference);
     }
+    // What was mended is told in any case.
+    set_aside?;
     Ok(unproven.into_iter().collect())
 }
 
@@ -329,6 +365,32 @@ fn not_read(row: &Unreadable) -> Difference {
         place: None,
         request_id: row.request_id.clone(),
         detail: format!("row {} of payments cannot be read: {}", row.id, row.error),
+        unmended: None,
+    }
+}
+
+/// A recorded payment whose contract the settings do not name, so that nothing was read of it.
+fn not_followed(payment: &PaymentRecord) -> Difference {
+    Difference {
+        kind: DifferenceKind::Uncompared,
+        place: Some(Place {
+            block_number: payment.block_number,
+            tx_hash: payment.tx_hash,
+            position: payment.position,
+        }),
+        request_id: payment.request_id.clone(),
+        detail: format!("its contract {} is none of those that the settings name", payment.proxy),
+        unmended: None,
+    }
+}
+
+/// A request whose payments cannot be compared, because this program cannot read it.
+fn request_not_read(request: &UnreadableRequest) -> Difference {
+    Difference {
+        kind: DifferenceKind::Uncompared,
+        place: None,
+        request_id: request.id.clone(),
+        detail: format!("the row of the request cannot be read: {}", request.error),
         unmended: None,
     }
 }
@@ -352,20 +414,18 @@ struct Mending<'a> {
 }
 
 impl Mending<'_> {
-    /// Mends differences request by request, and notes why one could not be.
+    /// Mends differences, those that belong together in one commit, and notes why one could not be mended.
     async fn all(&self, found: &mut [Found<'_>], (reason, mandate): (ReversalReason, &Mandate)) {
-        let mut of_requests: BTreeMap<String, Vec<&mut Found<'_>>> = BTreeMap::new();
-        for one in found {
-            let request_id = one.difference.request_id.clone();
-            of_requests.entry(request_id).or_default().push(one);
-        }
-        for (_, mut found) in of_requests {
+        for mut found in self.grouped(found) {
             let together: Vec<&Found<'_>> = found.iter().map(|one| &**one).collect();
             let Err(error) = self.together(&together, reason, mandate).await else {
                 continue;
             };
-            if let [sole] = found.as_mut_slice() {
-                sole.difference.unmended = Some(format!("{error:#}"));
+            if found.len() == 1 || self.requests_of(&found).len() > 1 {
+                // Half of a mend would credit one request with the payment of another one.
+                for one in found {
+                    one.difference.unmended = Some(format!("{error:#}"));
+                }
                 continue;
             }
             // What is on the chain is credited first: what takes its place in the rows is not taken back without it.
@@ -386,6 +446,39 @@ impl Mending<'_> {
         }
     }
 
+    /// Differences in groups without a request in common: a row may record the payment of another request than its own.
+    fn grouped<'f, 'a>(&self, found: &'f mut [Found<'a>]) -> Vec<Vec<&'f mut Found<'a>>> {
+        let mut groups: Vec<Vec<&mut Found<'_>>> = Vec::new();
+        let mut group_of: HashMap<String, usize> = HashMap::new();
+        for one in found {
+            let requests = self.requests_of(std::slice::from_ref(&&*one));
+            let mut touched: BTreeSet<usize> = requests.iter().filter_map(|id| group_of.get(id)).copied().collect();
+            let first = touched.pop_first().unwrap_or_else(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            for further in touched {
+                let moved = std::mem::take(&mut groups[further]);
+                groups[first].extend(moved);
+                for group in group_of.values_mut().filter(|group| **group == further) {
+                    *group = first;
+                }
+            }
+            group_of.extend(requests.into_iter().map(|id| (id, first)));
+            groups[first].push(one);
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+
+    /// The requests that differences are about: those whose payments they are by the rows, and by the chain.
+    fn requests_of<'f, 'a: 'f>(&self, found: &[impl Deref<Target = Found<'a>>]) -> BTreeSet<String> {
+        let by_chain = found.iter().filter_map(|one| one.proven);
+        let by_chain = by_chain.map(|proven| self.gathered.requests[proven.request_row].id.to_string());
+        let by_rows = found.iter().map(|one| one.difference.request_id.clone());
+        by_chain.chain(by_rows).collect()
+    }
+
     /// Takes back what is wrong and credits what the chain shows, in one commit.
     async fn together(&self, found: &[&Found<'_>], reason: ReversalReason, mandate: &Mandate) -> FlowResult<()> {
         let (ctx, chain) = (self.ctx, self.chain);
@@ -398,7 +491,6 @@ impl Mending<'_> {
             let Some(confirmed) = confirm::write(ctx, chain, &tx, None, again).await? else {
                 continue;
             };
-            crate::fail_at("reconcile", "written");
             mandate.commit(tx).await?;
             lines::reversed(&reversed);
             confirmed.tell(chain.network());

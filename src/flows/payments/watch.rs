@@ -272,7 +272,7 @@ fn follow_each_other(mut parent: B256, blocks: &[NewBlock]) -> bool {
 async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> FlowResult<Vec<Observation>> {
     let hints = blocks.iter().flat_map(|new| &new.hints);
     let topics: HashSet<B256> = hints.filter_map(|hint| hint.reference_topic).collect();
-    let requests = store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?;
+    let (requests, _) = store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?;
     let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &requests).await?;
     let deposits_of = |request: &Request| deposits.get(&request.row).map_or(&[][..], Vec::as_slice);
     let fits = |observed: &Observation| {

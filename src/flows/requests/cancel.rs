@@ -30,7 +30,10 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     }
     let tx = ctx.db.begin("cancel_request").await?;
     let request = find_locked(&tx, &found).await?;
-    let payments = store::secure_payments::lock_of_requests(&tx, &[&request]).await?;
+    let (payments, unreadable) = store::secure_payments::lock_of_requests(&tx, &[&request]).await?;
+    if let Some(link) = unreadable.into_iter().next() {
+        return Err(link.error.into());
+    }
     let now = ctx.clock.now();
     if payments.iter().any(|payment| payment.payable_at(now).is_ok()) {
         return Err(Refusal::invalid(OF_LINK).into());

@@ -108,7 +108,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
     let mut topics: HashSet<B256> = (0..70_000_u64).map(|number| B256::from(U256::from(number))).collect();
     let network = full.terms.network;
     let by_topics = async |network: Network, topics: &HashSet<B256>| {
-        let found = store::requests::by_topics(db.reader(), network, topics).await.unwrap();
+        let (found, _) = store::requests::by_topics(db.reader(), network, topics).await.unwrap();
         let known = store::requests::known_topics(db.reader(), network, topics)
             .await
             .unwrap();
