@@ -9,7 +9,15 @@ use chrono::{DateTime, FixedOffset};
 use poem::http::Method;
 use prs::{domain::ids::EventId, flows, flows::webhooks::opened::OpenedSecrets, store};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use socket2::{Domain, Socket, Type};
+use std::{
+    collections::BTreeSet,
+    io::{ErrorKind, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+
+/// Events that wait for a reader who takes none.
+const QUEUED: usize = 100;
 
 fn ids(page: &Value, list: &str) -> Vec<String> {
     let rows = page[list].as_array().expect("a list").iter();
@@ -674,11 +682,28 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
     assert!(follower.look().await.expect("looks").is_empty(), "each once");
 }
 
+/// A reader who asks for a stream and takes nothing of it, with little room for what arrives.
+fn idle_reader(address: SocketAddr, path: &str, key: &str) -> TcpStream {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(2048).expect("set");
+    socket.connect(&address.into()).expect("connected");
+    let mut stream = TcpStream::from(socket);
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
 #[tokio::test]
 async fn a_stream_ends_within_seconds_after_its_key_was_revoked() {
     let app = TestApp::start().await;
     let key = flows::keys::create(&app.ctx, &app.platform, None).await.expect("a key");
     let address = app.listen().await;
+    let first = tell(&app, "payment.confirmed", "01first").await;
+    for number in 0..QUEUED {
+        tell(&app, "payment.confirmed", &format!("01queued{number}")).await;
+    }
+    let path = format!("/v2/events/stream?after={first}");
+    let mut idle = idle_reader(address, &path, key.key.reveal());
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let call = client.get(format!("http://{address}/v2/events/stream"));
     let stream = call.header("x-api-key", key.key.reveal()).send().await.expect("opens");
@@ -687,5 +712,11 @@ async fn a_stream_ends_within_seconds_after_its_key_was_revoked() {
         .await
         .expect("revoked");
     let ended = tokio::time::timeout(std::time::Duration::from_secs(15), stream.bytes()).await;
-    ended.expect("it ends").expect("as a whole");
+    assert!(ended.expect("it ends").is_err(), "the connection is cut");
+    let mut taken = Vec::new();
+    let end = tokio::task::spawn_blocking(move || (idle.read_to_end(&mut taken), taken));
+    let (end, taken) = end.await.expect("no panic");
+    assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
+    let taken = String::from_utf8_lossy(&taken).matches("data:").count();
+    assert!(taken < QUEUED, "{taken} events were sent after the revocation");
 }

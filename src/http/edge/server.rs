@@ -18,8 +18,10 @@ use std::{
     convert::Infallible,
     io,
     net::{Ipv6Addr, SocketAddr},
-    pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -40,6 +42,10 @@ const ACCEPT_PAUSE_MS: u64 = 50;
 /// Bytes of an answer that wait in a socket and are not on their way yet. The kernel would take megabytes, and tell of room
 /// only when much of them is gone: a client that takes a little at a time would look like one that takes nothing.
 const UNSENT_BYTES: u32 = 64 * 1024;
+
+/// How long a client may acknowledge nothing of what was sent before it counts as gone: the kernel would wait for a quarter of
+/// an hour, in which the streams of a client that vanished keep their places.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
 /// Largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -78,9 +84,30 @@ impl Default for ServerOptions {
 #[derive(Debug, Clone)]
 pub struct Stopping(pub CancellationToken);
 
-/// Closes the connection of a call when it is cancelled, whatever is still to be sent; carried by every request.
+/// The connection of a call, which its answer can cut off; carried by every request.
 #[derive(Debug, Clone)]
-pub struct HangUp(pub CancellationToken);
+pub struct HangUp {
+    /// Cancelled when the connection is to be closed, and when it is.
+    connection: CancellationToken,
+    /// Calls that were begun on the connection.
+    calls: Arc<AtomicU64>,
+    /// The number of this call among them.
+    call: u64,
+}
+
+impl HangUp {
+    /// Closes the connection and discards what is still to be sent, unless a later call has begun on it.
+    pub fn cut(&self) {
+        if !self.is_over() {
+            self.connection.cancel();
+        }
+    }
+
+    /// Whether the connection is closed, or serves a later call.
+    pub fn is_over(&self) -> bool {
+        self.connection.is_cancelled() || self.calls.load(Ordering::Acquire) != self.call
+    }
+}
 
 /// Said of a call that names no host in the way HTTP/1.1 wants it; carried by the request, and refused around the routes.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +131,10 @@ fn is_host(text: &str) -> bool {
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
     let is_name = |letter: u8| letter.is_ascii_alphanumeric() || b"-._~%".contains(&letter);
-    let is_port = |port: &str| port.parse::<u16>().is_ok() && port.bytes().all(|digit| digit.is_ascii_digit());
+    let is_port = |port: &str| {
+        let is_number = port.parse::<u16>().is_ok() && port.bytes().all(|digit| digit.is_ascii_digit());
+        port.is_empty() || is_number
+    };
     !host.is_empty() && host.bytes().all(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
@@ -233,13 +263,20 @@ impl Server {
         if let Err(error) = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES) {
             tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
         }
-        let hang_up = CancellationToken::new();
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)) {
+            tracing::debug!(%error, "TCP_USER_TIMEOUT could not be set");
+        }
+        let (hang_up, calls) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(Duration::from_millis(self.options.write_deadline_ms)));
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let server = self.clone();
             request.extensions_mut().insert(Stopping(self.shutdown.stop.clone()));
-            request.extensions_mut().insert(HangUp(hang_up.clone()));
+            request.extensions_mut().insert(HangUp {
+                connection: hang_up.clone(),
+                calls: calls.clone(),
+                call: calls.fetch_add(1, Ordering::AcqRel) + 1,
+            });
             if !names_one_host(&request) {
                 request.extensions_mut().insert(Misnamed);
             }
@@ -260,19 +297,22 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(self.options.head_deadline_ms))
             .max_buf_size(HEAD_BYTES_MAX);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        let mut connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let last_calls = async {
             self.shutdown.stop.cancelled().await;
             sleep(LAST_CALLS).await;
         };
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            // What is cut off must not go out beside it.
+            biased;
             () = hang_up.cancelled() => Ok(()),
+            ended = &mut connection => ended,
             () = last_calls => {
-                connection.as_mut().graceful_shutdown();
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
                 tokio::select! {
-                    ended = connection.as_mut() => ended,
+                    biased;
                     () = hang_up.cancelled() => Ok(()),
+                    ended = &mut connection => ended,
                     () = self.abort.cancelled() => Ok(()),
                 }
             }
@@ -281,6 +321,14 @@ impl Server {
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");
         }
+        if hang_up.is_cancelled() {
+            // The kernel would go on to send what it holds; with a linger time of zero it discards that.
+            let socket = connection.into_parts().io.into_inner();
+            if let Err(error) = socket.get_ref().set_zero_linger() {
+                tracing::debug!(%error, "what waits in a connection could not be discarded");
+            }
+        }
+        hang_up.cancel();
         drop(place);
     }
 }
@@ -301,6 +349,8 @@ mod tests {
             "[::1]:8080",
             "[2001:db8::1]",
             "pay_api",
+            // RFC 3986 allows a port without digits.
+            "localhost:",
         ] {
             assert!(is_host(good), "{good}");
         }

@@ -14,6 +14,7 @@ use crate::{
 };
 pub use bodies::*;
 use poem::Request;
+use std::collections::BTreeSet;
 pub use stream::Messages;
 
 /// The event log.
@@ -94,13 +95,14 @@ impl Events {
     ) -> Result<Messages, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let kinds = events.take(&mut checks);
-        let kinds = kinds.map(|text| text.as_str().split(',').map(str::to_owned).collect());
+        let kinds = kinds.map(|text| text.as_str().split(',').map(str::to_owned).collect::<BTreeSet<_>>());
         let header = request.header("last-event-id").filter(|text| !text.is_empty());
         let resumed = header.and_then(|text| checks.take("Last-Event-ID", UlidText::parse(text)));
         let after = after.take(&mut checks).or(resumed);
         checks.finish()?;
         let after = after.map(|text| text.id());
-        Ok(stream::open(&ctx, &caller, kinds.unwrap_or_default(), after, request).await?)
+        let kinds = kinds.unwrap_or_default().into_iter().collect();
+        Ok(stream::open(&ctx, &caller, kinds, after, request).await?)
     }
 
     /// Read an event

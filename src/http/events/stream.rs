@@ -39,8 +39,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(250);
 /// Pause after which a stream without events says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Pause after which the credential of a stream is looked up again. Once it is not good, nothing more is told, and after as
-/// long the connection is closed with what waits in it for a reader who takes little.
+/// Pause after which the credential of a stream is looked up again. Once it is not good, the connection is closed, and what
+/// waits in it is discarded.
 const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
 
 /// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
@@ -115,24 +115,18 @@ impl Open {
     }
 }
 
-/// Looks the credential of a stream up until it is not good any more, and then ends the stream, whether its reader takes
-/// something or not.
-async fn watch(ctx: Ctx, caller: PlatformCaller, stop: CancellationToken, hang_up: Option<HangUp>) {
+/// Looks the credential of a stream up until it is no longer good.
+async fn wait_for_revocation(ctx: Ctx, caller: PlatformCaller) {
     loop {
         tokio::time::sleep(LOOKUP_PAUSE).await;
         match identify::is_still_admitted(&ctx, &caller).await {
             Ok(true) => {}
-            Ok(false) => break,
+            Ok(false) => return,
             Err(error) => {
                 tracing::warn!(%error, "the credential of a stream could not be looked up");
-                break;
+                return;
             }
         }
-    }
-    stop.cancel();
-    tokio::time::sleep(LOOKUP_PAUSE).await;
-    if let Some(HangUp(connection)) = hang_up {
-        connection.cancel();
     }
 }
 
@@ -152,14 +146,17 @@ pub(super) async fn open(
     let stop = request.data::<Stopping>().map(|stopping| stopping.0.child_token());
     let stop = stop.unwrap_or_default();
     let ended = CancellationToken::new();
-    let watching = watch(
-        ctx.clone(),
-        caller.clone(),
-        stop.clone(),
-        request.data::<HangUp>().cloned(),
-    );
-    let watched = ended.clone();
-    tokio::spawn(async move { watched.run_until_cancelled(watching).await });
+    let revocation = wait_for_revocation(ctx.clone(), caller.clone());
+    let (watched, stopped, connection) = (ended.clone(), stop.clone(), request.data::<HangUp>().cloned());
+    tokio::spawn(async move {
+        if watched.run_until_cancelled(revocation).await.is_some() {
+            // Before the stream ends: an end in good order would send what waits in the connection.
+            if let Some(connection) = connection {
+                connection.cut();
+            }
+            stopped.cancel();
+        }
+    });
     let open = Open {
         follower,
         waiting: VecDeque::new(),

@@ -66,6 +66,9 @@ const PIECE_BYTES: usize = 32 * 1024;
 /// whoever takes a little at a time is seen to take it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// Pause after which the credential of an export that is written is looked up again.
+const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
+
 /// Who has exports open on this instance: rendering them takes the time of other calls.
 static EXPORTS: Places = Places::new(16, "Too many exports are running; try again later");
 
@@ -221,20 +224,22 @@ impl Open {
     /// Writes everything, and says why when it does not.
     async fn run(mut self, first: Vec<FoundPayment>) {
         match self.write(first).await {
-            Ok(()) | Err(Cut::Gone) => {}
+            Ok(()) => {
+                drop((self.pieces, self._place));
+                if let Some(connection) = self.hang_up {
+                    watch_rest(self.walk, &connection).await;
+                }
+            }
+            Err(Cut::Gone) => {}
             Err(Cut::Stalled) => {
                 tracing::info!("an export was given up: its reader took nothing for {PATIENCE:?}");
                 // What waits in the connection would keep it for longer.
-                if let Some(HangUp(connection)) = &self.hang_up {
-                    connection.cancel();
-                }
+                self.hang_up.iter().for_each(HangUp::cut);
             }
             Err(Cut::Failed(FlowError::Refused(refusal))) => {
                 tracing::info!(%refusal, "an export ends early");
                 // What waits in the connection is not for somebody whose credential ended.
-                if let Some(HangUp(connection)) = &self.hang_up {
-                    connection.cancel();
-                }
+                self.hang_up.iter().for_each(HangUp::cut);
             }
             Err(Cut::Failed(error)) => tracing::warn!(%error, "an export ends early"),
             Err(Cut::Unwritable(error)) => tracing::error!(%error, "a payment cannot be exported"),
@@ -275,6 +280,18 @@ impl Open {
         match timeout(PATIENCE, self.pieces.send(piece)).await {
             Ok(sent) => sent.map_err(|_| Cut::Gone),
             Err(_) => Err(Cut::Stalled),
+        }
+    }
+}
+
+/// Looks the credential of an export up while its last part may still wait in the connection, and cuts that off when the
+/// credential ends.
+async fn watch_rest(mut walk: Walk, connection: &HangUp) {
+    while !connection.is_over() {
+        tokio::time::sleep(LOOKUP_PAUSE).await;
+        if let Err(FlowError::Refused(refusal)) = walk.require_admitted().await {
+            tracing::info!(%refusal, "the rest of an export is discarded");
+            return connection.cut();
         }
     }
 }
