@@ -9,9 +9,9 @@ use std::{
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-/// The part of all places that is kept free for platforms which have none: as of deliveries, a platform that has a place
-/// gets another one only if it then has at most seven times what stays free.
-const KEPT_DIVISOR: u64 = 8;
+/// How many times the free places a platform may have, as with deliveries: a platform that has a place gets another one
+/// only while places stay free for platforms that have none.
+const FREE_MULTIPLE: u64 = 7;
 
 /// When a place may be free again.
 const RETRY_AFTER_S: u32 = 10;
@@ -36,8 +36,8 @@ impl Places {
         }
     }
 
-    /// Takes one more, when `admit` lets the platform have so many. Errors: what `admit` says; all are taken but those that
-    /// are kept for others (429).
+    /// Takes one more, when `admit` lets the platform have so many. Errors: what `admit` says; too few would
+    /// stay free for others (429).
     pub fn take(
         &'static self,
         platform: &PlatformId,
@@ -46,8 +46,9 @@ impl Places {
         let mut taken = self.taken();
         let own = taken.get(platform).copied().unwrap_or_default() + 1;
         admit(own)?;
-        let kept = if own == 1 { 0 } else { self.all / KEPT_DIVISOR };
-        if taken.values().sum::<u64>() + kept >= self.all {
+        let free = self.all.saturating_sub(taken.values().sum::<u64>());
+        let stays_free = free.saturating_sub(1);
+        if free == 0 || (own > 1 && own > FREE_MULTIPLE * stays_free) {
             return Err(Refusal::new(RefusalKind::TooMany, self.full).after(RETRY_AFTER_S));
         }
         taken.insert(platform.clone(), own);
