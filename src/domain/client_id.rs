@@ -401,15 +401,23 @@ fn merge<T: Clone>(change: &Option<Option<T>>, stays: impl FnOnce() -> Option<T>
 pub fn normalise_origin(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
     let fits = is_bare(text, &url) && matches!(url.scheme(), "http" | "https") && text.len() <= ORIGIN_LENGTH_MAX;
-    fits.then(|| url.origin().ascii_serialization())
+    let origin = url.origin().ascii_serialization();
+    let bare = text.strip_suffix('/').unwrap_or(text);
+    let with_port = url.port_or_known_default().map(|port| format!("{origin}:{port}"));
+    // Browsers write it in this one form: a host in another form is none of theirs.
+    let is_written_so =
+        bare.eq_ignore_ascii_case(&origin) || with_port.is_some_and(|with_port| bare.eq_ignore_ascii_case(&with_port));
+    (fits && is_written_so).then_some(origin)
 }
 
-/// Whether an address says scheme, host and port alone, in so many words: the parser also reads `https:shop.example`, and
-/// leaves out blanks and an empty user name.
+/// Whether an address says scheme, host and port alone, in so many words: the parser also reads `https:shop.example` and
+/// `https://shop.example/a/..`, decodes `%2E`, and leaves out blanks and an empty user name.
 fn is_bare(text: &str, url: &url::Url) -> bool {
-    let host = text.split_once("://").map(|(_, host)| host);
-    let is_left_out = |letter: char| matches!(letter, '\\' | '@') || letter.is_whitespace() || letter.is_control();
-    host.is_some_and(|host| !host.starts_with('/') && !text.contains(is_left_out))
+    let host = text
+        .split_once("://")
+        .map(|(_, host)| host.strip_suffix('/').unwrap_or(host));
+    let is_left_out = |letter: char| letter.is_whitespace() || letter.is_control();
+    host.is_some_and(|host| !host.contains(['\\', '@', '%', '/']) && !text.contains(is_left_out))
         && matches!(url.path(), "" | "/")
         && url.query().is_none()
         && url.fragment().is_none()
@@ -444,6 +452,10 @@ mod tests {
             ("https:\\\\shop.example.com", None),
             (" https://shop.example.com", None),
             ("https://@shop.example.com", None),
+            ("https://shop%2Eexample.com", None),
+            ("https://shop.example.com/a/..", None),
+            ("https://shop.example.com/.", None),
+            ("https://shop.example.com//", None),
             (
                 "https://пример.испытание",
                 Some("https://xn--e1afmkfd.xn--80akhbyknj4f"),
@@ -467,6 +479,10 @@ mod tests {
             ("https:/shop.example.com", None),
             ("https:\\\\shop.example.com", None),
             ("https:// shop.example.com", None),
+            ("https://shop%2Eexample.com", None),
+            ("https://shop.example.com/a/..", None),
+            ("http://0x7f.1:3333", None),
+            ("http://127.1:3333", None),
             ("https://shop\t.example.com", None),
             ("<script>", None),
             ("file://", None),

@@ -345,7 +345,12 @@ impl UrlPolicy {
         }
         let url = url::Url::parse(text)
             .map_err(|_| "must be an absolute https URL, for example https://example.com/hooks".to_owned())?;
-        if !url.username().is_empty() || url.password().is_some() {
+        // The parser leaves an empty user name out.
+        let authority = text
+            .split("://")
+            .nth(1)
+            .and_then(|rest| rest.split(['/', '?', '#']).next());
+        if !url.username().is_empty() || url.password().is_some() || authority.is_some_and(|text| text.contains('@')) {
             return Err("must not contain a user name or password".to_owned());
         }
         let host = url.host().ok_or_else(|| "must name a host".to_owned())?;
@@ -447,7 +452,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // All of 2001::/23 is set apart for protocols: benchmarks, keys in place of addresses, tunnels.
         || (a == 0x2001 && (b == 0xdb8 || b < 0x200))
         || (a == 0x3fff && b < 0x1000)
-        || (a == 0x100 && address.segments()[1..4] == [0, 0, 0])
+        // Packets to discard, and addresses that stand for none.
+        || (a == 0x100 && matches!(address.segments()[1..4], [0, 0, 0 | 1]))
         || (a == 0x64 && b == 0xff9b)
         || a == 0x5f00
         || a == 0;

@@ -21,6 +21,9 @@ const OPENING: &str = "securePaymentToken";
 const REQUESTS: &str = "requestIds";
 const SOLE_REQUEST: &str = "requestId";
 
+/// That a payer who was not admitted paid all the same, which is what `payerAccess` says; absent otherwise.
+const PAID: &str = "paid";
+
 /// The customer, who is absent where nobody was named.
 const CUSTOMER: &str = "customerInfo";
 
@@ -37,6 +40,7 @@ pub fn without_persons(body: &str) -> serde_json::Result<String> {
     if members.contains_key(REQUESTS) {
         members.shift_remove(SOLE_REQUEST);
     }
+    members.shift_remove(PAID);
     for (name, member) in &mut members {
         if name == OPENING || PERSONAL.contains(&name.as_str()) {
             *member = Value::Null;
@@ -50,4 +54,19 @@ pub fn without_persons(body: &str) -> serde_json::Result<String> {
         members.entry(CUSTOMER).or_insert(Value::Null);
     }
     serde_json::to_string(&members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_a_rejected_payer_paid_is_not_told() {
+        let body = r#"{"event":"secure_payment.access_rejected","attemptedPayerWalletAddress":"0x1","paid":true}"#;
+        let bare = without_persons(body).unwrap();
+        assert_eq!(
+            bare,
+            r#"{"event":"secure_payment.access_rejected","attemptedPayerWalletAddress":null}"#
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! How often a credential may call.
 
 use crate::support::{Answer, TestApp, app::PAGE, lines::Lines, session::sign_in, wallet::TestWallet};
+use poem::http::HeaderValue;
 use prs::{
     domain::{ids::PlatformId, quota::Tier},
     flows,
@@ -389,6 +390,17 @@ async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
         assert_eq!(guess(of(again, 0)).await, 429, "{again}: the same caller");
         assert_eq!(guess(of(written, 1)).await, 401, "{written}: another one");
     }
+    // Behind a line that cannot be read, nobody knows who wrote the one before it.
+    let unreadable = HeaderValue::from_bytes(b"\xff, 203.0.113.98").unwrap();
+    for _ in 0..11 {
+        let call = client.get(format!("http://{address}/v2/currencies"));
+        let call = call
+            .header("x-api-key", "sk_guess")
+            .header("x-forwarded-for", "203.0.113.99")
+            .header("x-forwarded-for", unreadable.clone());
+        call.send().await.unwrap();
+    }
+    assert_eq!(guess("203.0.113.99".to_owned()).await, 401, "it was named by others");
 }
 
 #[tokio::test]

@@ -46,8 +46,8 @@ impl Addresses {
             .headers()
             .get_all(FORWARDED_FOR)
             .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
+            // A line that cannot be read is an entry that cannot: what stands before it does not count.
+            .flat_map(|value| value.to_str().unwrap_or_default().split(','));
         // The nearest proxy wrote the last entry; further ones count only as far as the chain is trusted.
         for said in forwarded.collect::<Vec<_>>().into_iter().rev() {
             if !self.trusts(address) {
