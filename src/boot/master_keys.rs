@@ -179,19 +179,27 @@ fn read(path: &Path) -> anyhow::Result<Secret> {
         })?;
         tracing::warn!(path = %shown, "others could read the master key; its permissions are set to 0600 now");
     }
-    Ok(Secret::new(text.trim()))
+    key(&format!("the master key in {shown}"), text.trim().to_owned())
+}
+
+fn write_key(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(OWNER_ALONE)
+        .open(path)?;
+    writeln!(file, "{text}")?;
+    file.sync_all()
 }
 
 fn make(path: &Path, ids: &dyn Ids) -> anyhow::Result<Secret> {
     let text = hex::encode(random::<32>(ids));
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(OWNER_ALONE)
-        .open(path);
-    let mut file = file.with_context(|| format!("no master key is set and {} could not be written", path.display()))?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
+    let unwritten = || format!("no master key is set and {} could not be written", path.display());
+    // It gets its name once it is whole, and never takes the place of another one.
+    let unfinished = path.with_extension(format!("key.{}", std::process::id()));
+    let written = write_key(&unfinished, &text).and_then(|()| fs::hard_link(&unfinished, path));
+    let _ = fs::remove_file(&unfinished);
+    written.with_context(unwritten)?;
     tracing::info!(path = %path.display(), "made a master key beside the database; keep a copy apart from the backups of the database");
     Ok(Secret::new(text))
 }

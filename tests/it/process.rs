@@ -174,6 +174,15 @@ fn the_file_of_a_master_key_is_its_owners_alone_and_is_never_made_anew() {
     assert!(told.status.success());
     let mode = std::fs::metadata(&key).expect("there").permissions().mode() & 0o777;
     assert_eq!(mode, 0o600, "{}", String::from_utf8_lossy(&told.stderr));
+    for damaged in ["", "zz"] {
+        std::fs::write(&key, damaged).expect("written");
+        let refused = run(&create);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && told.contains("must be 64 hexadecimal digits"),
+            "{told}"
+        );
+    }
     std::fs::remove_file(&key).expect("removed");
     let refused = run(&create);
     let told = String::from_utf8_lossy(&refused.stderr);
