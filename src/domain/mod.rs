@@ -24,6 +24,7 @@ pub mod fees;
 pub mod guesses;
 pub mod handed_out;
 pub mod ids;
+pub mod instant;
 pub mod interop_address;
 pub mod ledger;
 pub mod name;

@@ -276,7 +276,7 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub fee_shortfall: Option<String>,
-    /// Of a link with a list or a screening whether who paid might have: `ok`, `list` or `screening` for what the payer fails, `unknown` before the payer is screened. The money is credited in any case. Null for an endpoint that is not approved. An addition of this service.
+    /// Of a link with a list or a screening: `ok`, or which of them the payer fails; `unknown` while the payer is not screened, or where the chain does not show who paid. The money is credited in any case. Null for an endpoint that is not approved. An addition of this service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PayerAccess>", extend("examples" = ["ok"]))]
     pub payer_access: Option<&'static str>,

@@ -6,13 +6,14 @@ use crate::domain::{
     amount::Amount,
     currency::{Currency, FIAT_CHAIN_DECIMALS},
     ids::ScheduleId,
+    instant::parse_instant,
     ledger::Ending,
     network::Network,
     pair::Pair,
     payment::PaymentKind,
     wire_text::wire_text,
 };
-use chrono::{DateTime, NaiveDate};
+use chrono::NaiveDate;
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +143,7 @@ wire_text! {
 /// Source: decisions D47.
 pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
     let utc = || {
-        let time = DateTime::parse_from_rfc3339(text).ok()?;
+        let time = parse_instant(text)?;
         let is_utc = text.ends_with('Z') || text.ends_with("+00:00");
         is_utc.then(|| time.date_naive())
     };

@@ -5,6 +5,7 @@ use super::{
         address::Address,
         fees::FeeLeg,
         ids::ScheduleId,
+        instant::parse_instant,
         network::{Family, Network},
         permit::Permit,
         refusal::{Checks, Refusal},
@@ -38,7 +39,7 @@ pub fn first_payment(text: &str) -> Result<DateTime<Utc>, &'static str> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
     let begin = day.map(|day| day.and_time(NaiveTime::MIN).and_utc());
     begin
-        .or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()))
+        .or_else(|| parse_instant(text))
         .ok_or("must be a day, for example 2030-01-01, or a time with Z or an offset from UTC")
 }
 
@@ -231,7 +232,13 @@ mod tests {
         ] {
             assert_eq!(at(time), Ok(1_893_492_000), "{time}");
         }
-        for wrong in ["2030-01-01T10:00:00", "2030-13-01", "tomorrow", ""] {
+        for wrong in [
+            "2030-01-01T10:00:00",
+            "2030-01-01T10:00:60Z",
+            "2030-13-01",
+            "tomorrow",
+            "",
+        ] {
             assert!(at(wrong).is_err(), "{wrong}");
         }
     }

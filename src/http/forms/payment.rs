@@ -238,8 +238,8 @@ pub struct Payment {
     /// Only of a payment that left the chain after it was credited: it does not count any more. An addition of this
     /// service
     pub reversal: Option<Reversal>,
-    /// Only of a link with a list or a screening: what its payer fails, `unknown` before the payer is screened. It is
-    /// credited in any case. An addition of this service
+    /// Only of a link with a list or a screening: `ok`, or which of them its payer fails; `unknown` while the payer is not
+    /// screened, or where the chain does not show who paid. It is credited in any case. An addition of this service
     pub payer_access: Option<PayerAccess>,
     /// The request that it settles; absent inside that request
     pub request: Option<PaymentRequestSummary>,
