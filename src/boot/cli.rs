@@ -210,7 +210,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 fn export(what: &Export) -> anyhow::Result<()> {
     match what {
-        Export::Openapi { document, out } => write(out.as_deref(), &documents::text(*document)),
+        Export::Openapi { document, out } => write(out.as_deref(), &documents::described_text(*document)),
         Export::Settings { out } => write(out.as_deref(), &markdown()),
         Export::Events { out } => {
             fs::create_dir_all(out).with_context(|| out.display().to_string())?;

@@ -199,7 +199,7 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Everything that is served, wrapped in what holds for every call.
 pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'static, Response> {
-    let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::text);
+    let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::committed_text);
     let mut parsed: Vec<Value> = documents
         .iter()
         .filter_map(|text| serde_json::from_str(text).ok())

@@ -44,10 +44,10 @@ const SCALAR_POLICY: &str = policy!("'self' 'unsafe-inline'");
 /// Adds `/docs/` and the documents, which are served byte for byte as they were given.
 pub fn routes(app: Route, documents: Vec<Document>, liberties: Liberties) -> Route {
     let chooser: Vec<(&'static str, &'static str)> = documents.iter().map(|(title, path, _)| (*title, *path)).collect();
-    let listed = Listed::of(&documents);
+    let shown = documents.clone();
     let overview = page(POLICY, move || {
         let overview = Overview {
-            listed: &listed,
+            listed: &Listed::of(&shown),
             liberties,
         };
         overview.written()
@@ -97,7 +97,7 @@ fn page(policy: &'static str, write: impl Fn() -> String + Send + Sync + 'static
     })
 }
 
-fn document(text: String) -> impl Endpoint<Output = Response> {
+fn document(text: &'static str) -> impl Endpoint<Output = Response> {
     let file = Arc::new(File::new(JSON, text));
     make(move |request: Request| {
         let file = file.clone();

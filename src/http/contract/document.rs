@@ -19,13 +19,13 @@ use std::collections::BTreeSet;
 /// Keywords whose schemas are lists.
 const COMPOSITIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// The platform document, as it is committed and served.
+/// The platform document, as the code describes it.
 pub fn v2() -> String {
     let service = OpenApiService::new(Described(apis::platform()), PLATFORM.title, PLATFORM.version);
     pretty(&complete(&service.spec(), &PLATFORM))
 }
 
-/// The authentication document, as it is committed and served.
+/// The authentication document, as the code describes it.
 pub fn auth() -> String {
     let service = OpenApiService::new(Described(apis::auth()), AUTH.title, AUTH.version);
     pretty(&complete(&service.spec(), &AUTH))

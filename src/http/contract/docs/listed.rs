@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Title in the chooser, path and text of a document.
-pub type Document = (&'static str, &'static str, String);
+pub type Document = (&'static str, &'static str, &'static str);
 
 /// Methods that are operations: what makes something comes first.
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
