@@ -41,10 +41,12 @@ pub fn sealer() -> Arc<dyn Sealer> {
     Arc::new(EnvelopeSealer::new(keys, Secret::new("look-ups")))
 }
 
-/// Runs a test on a migrated database.
+/// Runs a test on a database, whose schema is made where it has none.
 pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
     let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer());
-    db.migrate_up().await.unwrap();
+    if !db.is_schema_complete().await.unwrap_or(false) {
+        db.migrate_up().await.unwrap();
+    }
     test(&db).await;
     db.close().await.unwrap();
 }
@@ -55,13 +57,13 @@ macro_rules! on_both {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                crate::store::run(crate::support::database::TestDatabase::sqlite(), super::$name).await;
+                crate::store::run(crate::support::database::TestDatabase::migrated_sqlite().await, super::$name).await;
             })+
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                crate::store::run(crate::support::database::TestDatabase::postgres().await, super::$name).await;
+                crate::store::run(crate::support::database::TestDatabase::migrated_postgres().await, super::$name).await;
             })+
         }
     };
