@@ -33,13 +33,7 @@ enum Verb {
     /// Rules of this repository that no compiler checks
     Tidy,
     /// All tests, on SQLite and on PostgreSQL; or those with one of the names in their path
-    Test {
-        /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
-        names: Vec<String>,
-        /// Also look how PostgreSQL executes their statements, as `cargo xtask plans` does
-        #[arg(long)]
-        plans: bool,
-    },
+    Test(test::Options),
     /// How PostgreSQL executes every statement of the tests, or of those that are named, in a database of a million payments
     Plans {
         /// Parts of test paths, such as `payments`
@@ -101,7 +95,7 @@ fn run(verb: &Verb) -> Outcome {
         Verb::Schema(SchemaVerb::Generate) => schema::generate(),
         Verb::Schema(SchemaVerb::Check) => schema::check(),
         Verb::Tidy => tidy::run(),
-        Verb::Test { names, plans } => test::run(names, *plans),
+        Verb::Test(options) => test::run(options),
         Verb::Plans { names } => test::plans(names),
         Verb::Check(options) => check::run(options),
         Verb::Bench(options) => bench::run(options),

@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::postgres::Postgres;
@@ -19,14 +20,42 @@ use super::{findings, plans, reached};
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
 
-/// Which half of the tests a run of cargo takes.
+/// The variable that has tests search all of their databases for leaked secrets.
+const SEARCH_ALL: &str = "PRS_TEST_LEAKS";
+
+/// Which part of the tests a run of cargo takes.
 #[derive(Clone, Copy)]
 enum Half {
     /// Unit tests and all packages that need no database of ours.
     Units,
-    /// The integration suite of the service.
-    Integration,
+    /// The integration suite of the service, as it runs on SQLite.
+    OnSqlite,
+    /// The integration suite of the service without what no database can change.
+    OnPostgres,
 }
+
+/// Modules of the integration suite whose answers no database can change: forms of input, documents, pages, limits and
+/// commands. They run on SQLite alone.
+const WITHOUT_DATABASE: [&str; 18] = [
+    "bad_input",
+    "browser",
+    "conversion_math",
+    "currencies",
+    "dev_room",
+    "docs_page",
+    "documents",
+    "guides",
+    "health",
+    "links_input",
+    "log_lines",
+    "off_ramp_input",
+    "origins",
+    "payers_input",
+    "process",
+    "rate_limits",
+    "strict_clients",
+    "vectors",
+];
 
 /// The test binary of the way of the money; its name selects all of it.
 const MONEY: &str = "money";
@@ -48,17 +77,30 @@ struct Tally {
 /// The name of what is measured instead of tested: it is run alone, on a quiet machine, and never without being named.
 const ABUSE: &str = "abuse";
 
-/// Runs all tests, or those whose path contains one of `names`, and judges the plans of their statements when `with_plans`.
-pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
-    let asked = names;
+/// Which tests run, and what is looked at beside them.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
+    names: Vec<String>,
+    /// Also look how PostgreSQL executes their statements, as `cargo xtask plans` does
+    #[arg(long)]
+    plans: bool,
+    /// Search the database of every test for leaked secrets, not only of those that hold more than an API key
+    #[arg(long)]
+    leaks: bool,
+}
+
+/// Runs all tests, or those whose path contains one of the names.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let (asked, with_plans) = (options.names.as_slice(), options.plans);
     if asked.iter().any(|name| name == ABUSE) {
         if asked.len() > 1 {
             return Err(anyhow!("`cargo xtask test {ABUSE}` measures, so it runs alone").into());
         }
         return abuse();
     }
-    let is_money = names.iter().any(|name| name == MONEY);
-    let mut names = names.to_vec();
+    let is_money = asked.iter().any(|name| name == MONEY);
+    let mut names = asked.to_vec();
     if is_money {
         names.extend(findings::tests().map(str::to_owned));
     }
@@ -81,22 +123,19 @@ pub(crate) fn run(names: &[String], with_plans: bool) -> Outcome {
     let url = postgres.as_ref().map(Postgres::url);
     let server: Vec<(&str, &str)> = url.iter().map(|url| ("PRS_TEST_POSTGRES_URL", url.as_str())).collect();
     let answers = reached::folder()?;
-    let noted = (
-        reached::VARIABLE,
-        answers.to_str().context("the target directory is no text")?,
-    );
-    let units = tally(nextest, Half::Units, names, &[server.as_slice(), &[noted]].concat())?;
-    let sqlite = tally(
-        nextest,
-        Half::Integration,
-        names,
-        &[("PRS_TEST_DATABASE", "sqlite"), noted],
-    )?;
+    let answers_text = answers.to_str().context("the target directory is no text")?;
+    let mut noted = vec![(reached::VARIABLE, answers_text)];
+    if options.leaks {
+        noted.push((SEARCH_ALL, "1"));
+    }
+    let units = tally(nextest, Half::Units, names, &[server.as_slice(), &noted].concat())?;
+    let on_sqlite = [&[("PRS_TEST_DATABASE", "sqlite")], noted.as_slice()].concat();
+    let sqlite = tally(nextest, Half::OnSqlite, names, &on_sqlite)?;
     let on_postgres = server
         .first()
         .map(|server| {
-            let settings = [("PRS_TEST_DATABASE", "postgres"), *server, noted];
-            tally(nextest, Half::Integration, names, &settings)
+            let settings = [&[("PRS_TEST_DATABASE", "postgres"), *server], noted.as_slice()].concat();
+            tally(nextest, Half::OnPostgres, names, &settings)
         })
         .transpose()?;
 
@@ -152,7 +191,7 @@ pub(crate) fn plans(names: &[String]) -> Outcome {
     let server = ("PRS_TEST_POSTGRES_URL", url.as_str());
     let units = tally(nextest, Half::Units, names, &[server])?;
     let settings = [("PRS_TEST_DATABASE", "postgres"), server];
-    let stored = tally(nextest, Half::Integration, names, &settings)?;
+    let stored = tally(nextest, Half::OnPostgres, names, &settings)?;
     let succeeded = units.succeeded && stored.succeeded;
     let judged = plans::judge(&postgres, succeeded && names.is_empty());
     if !succeeded {
@@ -240,7 +279,8 @@ fn filter(half: Half, names: &[String], members: &[String]) -> String {
     let stored = format!("binary_id(={SERVICE}::it) | (binary_id(={SERVICE}::{MONEY}) & test(/^findings::/))");
     let half = match half {
         Half::Units => format!("not ({stored})"),
-        Half::Integration => stored,
+        Half::OnSqlite => stored,
+        Half::OnPostgres => format!("({stored}) - test(/^({})::/)", WITHOUT_DATABASE.join("|")),
     };
     if names.is_empty() {
         return half;
@@ -274,7 +314,7 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
     let money = ["--package", SERVICE, "--test", MONEY];
     match half {
         Half::Units if is_money => commands.push(base(&money, &[])),
-        Half::Integration if is_money || names.is_empty() => commands.push(base(&money, &[&"findings::".to_owned()])),
+        Half::OnSqlite | Half::OnPostgres if is_money || names.is_empty() => commands.push(base(&money, &[&"findings::".to_owned()])),
         _ => {}
     }
     match half {
@@ -294,10 +334,10 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
                 ));
             }
         }
-        Half::Integration if names.is_empty() || !filters.is_empty() => {
+        Half::OnSqlite | Half::OnPostgres if names.is_empty() || !filters.is_empty() => {
             commands.push(base(&["--package", SERVICE, "--test", "it"], &filters));
         }
-        Half::Integration => {}
+        Half::OnSqlite | Half::OnPostgres => {}
     }
     commands
 }
@@ -365,7 +405,7 @@ mod tests {
 
     #[test]
     fn without_nextest_every_test_binary_is_started() {
-        let halves = [Half::Units, Half::Integration].map(|half| plain_commands(half, &[], &[]));
+        let halves = [Half::Units, Half::OnSqlite].map(|half| plain_commands(half, &[], &[]));
         let started: Vec<String> = halves.iter().flatten().map(command::shown).collect();
         let mut count = 0;
         for entry in fs::read_dir(workspace::root().join("tests")).expect("the tests") {
@@ -381,6 +421,15 @@ mod tests {
     }
 
     #[test]
+    fn every_module_that_runs_on_one_database_is_there() {
+        let suite = workspace::root().join("tests/it");
+        for module in WITHOUT_DATABASE {
+            let is_there = suite.join(format!("{module}.rs")).exists() || suite.join(module).is_dir();
+            assert!(is_there, "{module}");
+        }
+    }
+
+    #[test]
     fn names_narrow_either_half() {
         let (names, members) = (["access".to_owned(), "devnet".to_owned()], ["devnet".to_owned()]);
         assert_eq!(
@@ -389,10 +438,12 @@ mod tests {
              test(/^findings::/)))) & (test(~access) | test(~devnet) | package(=devnet))"
         );
         assert_eq!(
-            filter(Half::Integration, &[], &members),
+            filter(Half::OnSqlite, &[], &members),
             "binary_id(=payment-request-service::it) | (binary_id(=payment-request-service::money) & \
              test(/^findings::/))"
         );
+        let on_postgres = filter(Half::OnPostgres, &[], &members);
+        assert!(on_postgres.contains("- test(/^(bad_input|browser|"), "{on_postgres}");
         let money = filter(Half::Units, &["money".to_owned()], &members);
         assert!(
             money.ends_with("& (test(~money) | binary_id(=payment-request-service::money))"),
