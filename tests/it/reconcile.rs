@@ -344,8 +344,10 @@ async fn a_request_that_cannot_be_read_is_named_and_keeps_no_other_payment_waiti
     app.pay(&other, "").await;
     app.settle().await;
     assert_eq!(app.read_request(&other).await["status"], "paid");
-    let waiting = "SELECT COUNT(*) AS count FROM chain_quarantine WHERE reason = 'unreadable' AND state = 'open'";
-    assert_eq!(count(&app, waiting).await, 1);
+    let waiting = format!(
+        "SELECT COUNT(*) AS count FROM chain_quarantine WHERE state = 'open' AND detail LIKE '%{broken} cannot be read%'"
+    );
+    assert_eq!(count(&app, &waiting).await, 1);
 }
 
 #[tokio::test]

@@ -314,7 +314,9 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
     let money = ["--package", SERVICE, "--test", MONEY];
     match half {
         Half::Units if is_money => commands.push(base(&money, &[])),
-        Half::OnSqlite | Half::OnPostgres if is_money || names.is_empty() => commands.push(base(&money, &[&"findings::".to_owned()])),
+        Half::OnSqlite | Half::OnPostgres if is_money || names.is_empty() => {
+            commands.push(base(&money, &[&"findings::".to_owned()]))
+        }
         _ => {}
     }
     match half {

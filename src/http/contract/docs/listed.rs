@@ -172,9 +172,9 @@ mod tests {
             "webhooks": { "paid": { "post": { "summary": "It is paid" } } },
         });
         let documents: [Document; 3] = [
-            ("First", "/1.json", first.to_string()),
-            ("Second", "/2.json", second.to_string()),
-            ("Broken", "/3.json", "{".to_owned()),
+            ("First", "/1.json", first.to_string().leak()),
+            ("Second", "/2.json", second.to_string().leak()),
+            ("Broken", "/3.json", "{"),
         ];
         let listed = Listed::of(&documents);
         let names: Vec<&str> = listed.groups.iter().map(|group| group.name.as_str()).collect();
