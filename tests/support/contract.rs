@@ -4,13 +4,7 @@
 
 use ::contract::validation::{json_schema, unlike_ours};
 use serde_json::Value;
-use std::{
-    collections::BTreeSet,
-    fs::OpenOptions,
-    io::Write,
-    path::Path,
-    sync::{Mutex, OnceLock, PoisonError},
-};
+use std::sync::OnceLock;
 
 pub use ::contract::validation::resolved;
 
@@ -50,26 +44,6 @@ fn operation(method: &str, path: &str) -> Option<(&'static Value, &'static Value
     // A path without parameters is meant before one with them.
     let (_, item, document) = found.min_by_key(|(template, ..)| template.matches('{').count())?;
     Some((item.get(method.to_lowercase())?, document))
-}
-
-/// Notes that an operation was answered with a status, in a file of this process below the folder that
-/// `PRS_TEST_REACHED` names: `cargo xtask test` lists the documented ones that nobody reached.
-pub fn note(method: &str, path: &str, status: u16) {
-    static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let Some(folder) = std::env::var_os("PRS_TEST_REACHED") else {
-        return;
-    };
-    let Some((operation, _)) = operation(method, path) else {
-        return;
-    };
-    let line = format!("{} {status}\n", operation["operationId"].as_str().expect("an id"));
-    // Other tests of this process wait, so that their lines do not meet.
-    let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if noted.insert(line.clone()) {
-        let file = Path::new(&folder).join(std::process::id().to_string());
-        let file = OpenOptions::new().create(true).append(true).open(file);
-        file.expect("a file").write_all(line.as_bytes()).expect("written");
-    }
 }
 
 /// What is wrong with an answer.

@@ -4,7 +4,6 @@ mod document;
 mod events;
 mod judge;
 mod plan;
-mod proxy;
 mod refusals;
 mod report;
 mod target;
@@ -25,19 +24,9 @@ use xtask::service::hooks::Hooks;
 
 use crate::document::Documents;
 use crate::plan::{BEGIN, Credential, DESTINATIONS, END, LEFT, LINKS, PARTNERS, PEOPLE, Values};
-use crate::proxy::{Break, Fault};
 use crate::report::{Report, Verdict};
 use crate::target::{Deployment, Target, require_test_chain};
 use crate::walk::{STOPPED, Walk};
-
-/// What is broken to prove that it is noticed: one operation for each kind of fault.
-const BROKEN: [(&str, Fault); 5] = [
-    ("getRequest", Fault::Member("hasBeenPaid")),
-    ("searchPayments", Fault::Added("unheardOf")),
-    ("createClientId", Fault::Status(200)),
-    ("listWebhooks", Fault::Header("x-request-id")),
-    ("getClientId", Fault::Refusal("message")),
-];
 
 /// The only checks that may be left out of `prs dev`: nobody but the off-ramp partner signs a callback.
 const LEFT_OUT_OF_DEV: [(&str, &str); 1] = [("receiveOffRampNews", "200")];
@@ -94,9 +83,6 @@ struct Options {
     /// Write the report as JUnit XML too
     #[arg(long)]
     junit: Option<PathBuf>,
-    /// Examine the deployment again through a proxy that breaks one operation, and see that it alone is named
-    #[arg(long)]
-    prove: bool,
 }
 
 fn main() -> ExitCode {
@@ -136,9 +122,6 @@ fn run(options: &Options) -> Outcome {
     if matches!(target, Target::Dev(_)) && report.left_out() != LEFT_OUT_OF_DEV {
         let error = anyhow!("`prs dev` offers everything, and left out was {:?}", report.left_out());
         return Err(Failure::StepFailed(error));
-    }
-    if options.prove {
-        prove(&deployment)?;
     }
     Ok(())
 }
@@ -243,47 +226,6 @@ fn learn_currency(walk: &mut Walk<'_>) {
         };
     }
     walk.values.extend(learnt);
-}
-
-/// Breaks one operation after the other and sees that exactly this one is named.
-fn prove(deployment: &Deployment<'_>) -> Outcome {
-    for (id, fault) in BROKEN {
-        let walk = Walk::new(deployment, Values::new());
-        let Ok(operation) = walk.operation(id) else {
-            return Err(anyhow!("the documents have no {id}").into());
-        };
-        let broken = Break {
-            method: operation.method.to_uppercase(),
-            path: operation.path.to_owned(),
-            fault,
-        };
-        let url = proxy::start(operation.base_url, broken)?;
-        let mut values = deployment.values.clone();
-        values.remove("receiver");
-        let behind = |own: &str| match own == operation.base_url {
-            true => url.clone(),
-            false => own.to_owned(),
-        };
-        let broken = Deployment {
-            documents: deployment.documents,
-            url: behind(&deployment.url),
-            auth_url: behind(&deployment.auth_url),
-            rpc_url: deployment.rpc_url.clone(),
-            values,
-        };
-        let report = examine(&broken, None)?;
-        if command::interrupted() {
-            return Err(anyhow!("interrupted").into());
-        }
-        let failed = report.failed();
-        if failed != [id] {
-            print!("{}", report.text());
-            let error = anyhow!("{id} was broken ({fault:?}), and named was {failed:?}");
-            return Err(Failure::StepFailed(error));
-        }
-        println!("broken {id} ({fault:?}): named, and nothing else");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod document;
 pub mod exceptions;
 mod meaning;
 pub mod published;
-pub mod reached;
 pub mod rules;
 pub mod score;
 pub mod turned;

@@ -1,10 +1,7 @@
-//! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test money` also
-//! lists what was once found on the way of the money, with its tests; `cargo xtask test payer` runs those of payers and their
-//! bank accounts; `cargo xtask test abuse` measures instead.
-//! After all tests it lists the documented answers that none of them was sent.
+//! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test payer` runs
+//! those of payers and their bank accounts; `cargo xtask test abuse` measures instead.
 //! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -13,9 +10,9 @@ use clap::Args;
 
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::postgres::Postgres;
-use xtask::machine::{command, failure, packages, workspace};
+use xtask::machine::{command, packages, workspace};
 
-use super::{findings, plans, reached};
+use super::plans;
 
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
@@ -70,8 +67,6 @@ const PAYER_TESTS: [&str; 4] = ["off_ramp", "payer", "bank_rules", "guide_to_ban
 struct Tally {
     passed: usize,
     succeeded: bool,
-    /// Every test that ran, by its path, and whether it passed.
-    tests: BTreeMap<String, bool>,
 }
 
 /// The name of what is measured instead of tested: it is run alone, on a quiet machine, and never without being named.
@@ -99,11 +94,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }
         return abuse();
     }
-    let is_money = asked.iter().any(|name| name == MONEY);
     let mut names = asked.to_vec();
-    if is_money {
-        names.extend(findings::tests().map(str::to_owned));
-    }
     if names.iter().any(|name| name == PAYER) {
         names.retain(|name| name != PAYER);
         names.extend(PAYER_TESTS.map(str::to_owned));
@@ -122,19 +113,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
     let url = postgres.as_ref().map(Postgres::url);
     let server: Vec<(&str, &str)> = url.iter().map(|url| ("PRS_TEST_POSTGRES_URL", url.as_str())).collect();
-    let answers = reached::folder()?;
-    let answers_text = answers.to_str().context("the target directory is no text")?;
-    let mut noted = vec![(reached::VARIABLE, answers_text)];
-    if options.leaks {
-        noted.push((SEARCH_ALL, "1"));
-    }
-    let units = tally(nextest, Half::Units, names, &[server.as_slice(), &noted].concat())?;
-    let on_sqlite = [&[("PRS_TEST_DATABASE", "sqlite")], noted.as_slice()].concat();
+    let search_all: &[(&str, &str)] = if options.leaks { &[(SEARCH_ALL, "1")] } else { &[] };
+    let units = tally(nextest, Half::Units, names, &[server.as_slice(), search_all].concat())?;
+    let on_sqlite = [&[("PRS_TEST_DATABASE", "sqlite")], search_all].concat();
     let sqlite = tally(nextest, Half::OnSqlite, names, &on_sqlite)?;
     let on_postgres = server
         .first()
         .map(|server| {
-            let settings = [&[("PRS_TEST_DATABASE", "postgres"), *server], noted.as_slice()].concat();
+            let settings = [&[("PRS_TEST_DATABASE", "postgres"), *server], search_all].concat();
             tally(nextest, Half::OnPostgres, names, &settings)
         })
         .transpose()?;
@@ -143,18 +129,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut succeeded = units.succeeded && sqlite.succeeded;
     println!("units: {} tests passed", units.passed);
     println!("sqlite: {} tests passed", sqlite.passed);
-    let mut runs = vec![("once", &units.tests), ("sqlite", &sqlite.tests)];
     match &on_postgres {
         Some(tally) => {
             println!("postgres: {} tests passed", tally.passed);
             total += tally.passed;
             succeeded &= tally.succeeded;
-            runs.push(("postgres", &tally.tests));
         }
         None => println!("postgres: not run, PostgreSQL is missing"),
-    }
-    if is_money {
-        succeeded &= findings::print(&runs);
     }
     let judged = match &postgres {
         // Tests that failed leave statements out: what was recorded is judged all the same.
@@ -173,13 +154,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if total == 0 {
         return Err(anyhow!("no test has one of these in its path: {}", asked.join(", ")).into());
     }
-    // A part of the tests reaches a part of the answers.
-    let answered = if asked.is_empty() {
-        reached::judge(&answers)
-    } else {
-        Ok(())
-    };
-    failure::worst([judged, answered])
+    judged
 }
 
 /// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
@@ -250,14 +225,10 @@ fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)])
     let mut sum = Tally {
         passed: 0,
         succeeded: true,
-        tests: BTreeMap::new(),
     };
     for mut cargo in commands {
         cargo.envs(settings.iter().copied());
-        let watch = |line: &str| {
-            sum.passed += passed_in(line).unwrap_or(0);
-            sum.tests.extend(ended_in(line));
-        };
+        let watch = |line: &str| sum.passed += passed_in(line).unwrap_or(0);
         let succeeded =
             command::run_watched(&mut cargo, watch).with_context(|| format!("`{}`", command::shown(&cargo)))?;
         sum.succeeded &= succeeded;
@@ -344,23 +315,6 @@ fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Comma
     commands
 }
 
-/// The test that a line of nextest or of libtest tells the end of, and whether it passed.
-fn ended_in(line: &str) -> Option<(String, bool)> {
-    let line = line.trim();
-    let (path, passed) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
-        Some((path, end)) => (path, end == "ok"),
-        None => {
-            let passed = match line.split_whitespace().next()? {
-                "PASS" => true,
-                "FAIL" | "TIMEOUT" | "SIGABRT" => false,
-                _ => return None,
-            };
-            (line.rsplit(' ').next()?, passed)
-        }
-    };
-    Some((path.to_owned(), passed))
-}
-
 /// The number of passed tests in a summary line of nextest or of libtest.
 fn passed_in(line: &str) -> Option<usize> {
     let line = line.trim();
@@ -390,19 +344,6 @@ mod tests {
             Some(5)
         );
         assert_eq!(passed_in("        PASS [   0.010s] service::it all 7 passed"), None);
-    }
-
-    #[test]
-    fn tests_are_known_by_their_path_for_both_runners() {
-        let ended = |line: &str| ended_in(line).expect("a test");
-        assert_eq!(
-            ended("        PASS [   0.010s] (3/7) payment-request-service::money findings::crowd::few"),
-            ("findings::crowd::few".to_owned(), true)
-        );
-        assert!(!ended("  FAIL [   0.010s] (3/7) payment-request-service::money findings::crowd::few").1);
-        assert_eq!(ended("test findings::crowd::few ... ok").0, "findings::crowd::few");
-        assert!(!ended("test findings::crowd::few ... FAILED").1);
-        assert_eq!(ended_in("   Compiling xtask v0.1.0"), None);
     }
 
     #[test]
