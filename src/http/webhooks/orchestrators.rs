@@ -181,6 +181,7 @@ impl Orchestrators {
     ///
     /// When: a receiver is back
     /// Needs: the id of an endpoint
+    /// Next: `POST /v2/orchestrators/webhooks/test` shows whether it answers
     /// Events: what happens from now on; what it missed is not sent again
     /// 200: The endpoint, which receives events again
     /// 404: Webhook not found
