@@ -1,4 +1,4 @@
-//! What payers live through, one after another on one chain.
+//! What payers live through, in a few tests of many scenarios, each test on a chain of its own.
 
 use crate::{bent, brand, hostile, many, screens, stage::Stage, unclear, wallet::Wallet};
 use serde_json::{Value, json};
@@ -26,30 +26,42 @@ pub fn holds(holds: bool, what: impl Into<String>) -> Told {
     if holds { Ok(()) } else { Err(what.into()) }
 }
 
-/// A scenario for each name, in this order.
+/// How each scenario of a test ended: its name, its milliseconds, and what went wrong.
+type Played = Vec<(&'static str, u128, Told)>;
+
+/// A test that plays a scenario for each name, in this order, on a stage of its own: tests are played side by side.
 macro_rules! scenarios {
-    ($($name:path),* $(,)?) => {
-        async fn play(stage: &mut Stage, only: Option<&str>) -> Vec<(&'static str, u128, Told)> {
-            let mut told = Vec::new();
-            $(
-                if only.is_none_or(|only| stringify!($name).replace(' ', "").contains(only)) {
-                    stage.wallet = Wallet::new(&stage.accounts[2]);
-                    stage.look = "";
-                    stage.origin = None;
-                    stage.dress(1100, 900, false).await;
-                    let begun = Instant::now();
-                    let end = $name(stage).await;
-                    let line = end.as_ref().map_or_else(|error| format!("FAIL {error}"), |()| "pass".to_owned());
-                    println!("{:<28} {:>6} ms  {line}", stringify!($name), begun.elapsed().as_millis());
-                    told.push((stringify!($name), begun.elapsed().as_millis(), end));
-                }
-            )*
-            told
+    ($test:ident: $($name:path),* $(,)?) => {
+        #[tokio::test]
+        async fn $test() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut stage = Stage::set(folder.path()).await;
+            stage.bring_wallet().await;
+            let only = std::env::var("PRS_TEST_PAGE").ok();
+            let playing = AssertUnwindSafe(async {
+                let mut played = Played::new();
+                $(
+                    if only.as_deref().is_none_or(|only| stringify!($name).replace(' ', "").contains(only)) {
+                        stage.wallet = Wallet::new(&stage.accounts[2]);
+                        stage.look = "";
+                        stage.origin = None;
+                        stage.dress(1100, 900, false).await;
+                        let begun = Instant::now();
+                        let end = $name(&mut stage).await;
+                        note(&mut played, stringify!($name), begun, end);
+                    }
+                )*
+                played
+            });
+            let played = futures_util::FutureExt::catch_unwind(playing).await;
+            stage.browser.end().await;
+            judge(&stage, &played.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
     };
 }
 
 scenarios![
+    payers_pay_and_follow_their_payment:
     one_by_one,
     together,
     upgrade_declined,
@@ -83,6 +95,10 @@ scenarios![
     partly_paid,
     hidden_until_approved,
     withdrawn,
+];
+
+scenarios![
+    pages_show_every_state_brand_and_hostile_text:
     screens::held,
     screens::troubles,
     screens::looks,
@@ -94,15 +110,26 @@ scenarios![
     hostile::wallets,
     hostile::escaping_off,
     unclear::refusals,
-    unclear::sent,
-    unclear::not_sent,
     unclear::prompt_left_open,
     unclear::moved,
     unclear::permission_kept,
     unclear::permissions,
+];
+
+scenarios![
+    no_second_payment_is_offered_after_one_was_sent:
+    unclear::sent,
     unclear::together,
     unclear::elsewhere,
     unclear::foreign_redirect,
+    unclear::locked_after_sending,
+    unclear::mined_for_something_else,
+    unclear::another_account,
+];
+
+scenarios![
+    another_try_is_offered_where_none_was_sent:
+    unclear::not_sent,
     unclear::refused_later,
     unclear::refused_in_the_first_tab,
     unclear::another_network,
@@ -110,29 +137,28 @@ scenarios![
     unclear::locked,
     unclear::hash_of_nothing,
     unclear::calls_of_nothing,
-    unclear::locked_after_sending,
-    unclear::mined_for_something_else,
-    unclear::another_account,
     unclear::flood,
     unclear::paid_meanwhile,
     unclear::two_clicks,
 ];
 
-#[tokio::test]
-async fn payers_come_through_every_scenario() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut stage = Stage::set(folder.path()).await;
-    stage.bring_wallet().await;
-    let only = std::env::var("PRS_TEST_PAGE").ok();
-    let told = AssertUnwindSafe(play(&mut stage, only.as_deref()));
-    let told = futures_util::FutureExt::catch_unwind(told).await;
-    stage.browser.end().await;
-    let told = told.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let failed: BTreeMap<_, _> = told
+/// Notes and tells how a scenario ended.
+fn note(played: &mut Played, name: &'static str, begun: Instant, end: Told) {
+    let line = end
+        .as_ref()
+        .map_or_else(|error| format!("FAIL {error}"), |()| "pass".to_owned());
+    let took_ms = begun.elapsed().as_millis();
+    println!("{name:<28} {took_ms:>6} ms  {line}");
+    played.push((name, took_ms, end));
+}
+
+/// Fails where a scenario did, or where axe-core found something.
+fn judge(stage: &Stage, played: &[(&str, u128, Told)]) {
+    let failed: BTreeMap<_, _> = played
         .iter()
         .filter_map(|(name, _, end)| Some((*name, end.as_ref().err()?)))
         .collect();
-    println!("{} of {} scenarios passed", told.len() - failed.len(), told.len());
+    println!("{} of {} scenarios passed", played.len() - failed.len(), played.len());
     println!(
         "{} screens judged, {} violations",
         stage.judged.len(),
