@@ -1,6 +1,6 @@
 //! What the log tells, and what it keeps to itself.
 
-use crate::support::{TestApp, events::tell, lines::Lines, receiver::Receiver};
+use crate::support::{TestApp, app::settings, database::TestDatabase, events::tell, lines::Lines, receiver::Receiver};
 
 #[tokio::test]
 async fn probes_leave_no_line() {
@@ -48,12 +48,15 @@ async fn a_payment_is_told_when_it_is_seen_and_when_it_is_confirmed() {
 
 #[tokio::test]
 async fn a_start_tells_what_it_applied_to_the_schema() {
+    let database = TestDatabase::sqlite();
+    let mut settings = settings();
+    settings.database.url = database.url.clone();
+    settings.secrets.master_key = Some("5e".repeat(32));
     let (lines, _listening) = Lines::listen();
-    let app = TestApp::start().await;
+    prs::boot::open_database(&settings).await.expect("opened");
     assert!(
         lines.text().contains("the schema of the database is up to date"),
         "{}",
         lines.text()
     );
-    drop(app);
 }
