@@ -296,19 +296,3 @@ async fn a_period_that_was_planned_meanwhile_is_not_put_off() {
     assert_eq!(due_on("2026-02-08T23:59:59Z").await.len(), 0, "what is due is put off");
     assert_eq!(due_on("2026-02-09T00:00:00Z").await.len(), 1);
 }
-
-#[tokio::test]
-async fn what_an_earlier_version_stored_goes_on_with_its_next_period() {
-    let app = TestApp::start().await;
-    let id = app.create_request(&recurring("DAILY")).await;
-    let writer = app.ctx.db.writer();
-    let as_migrated = "UPDATE requests SET next_period = 0, next_period_at = created_at";
-    writer.execute_unprepared(as_migrated).await.expect("written");
-    app.advance_ms(10 * DAY_MS);
-    repeat(&app).await;
-    assert_eq!(total(&app).await, 1, "those that went by stay without a request");
-    app.advance_ms(DAY_MS);
-    repeat(&app).await;
-    assert_eq!(days(&app, &id).await, ["2026-02-11"]);
-    assert_eq!(periods(&app).await, [11]);
-}

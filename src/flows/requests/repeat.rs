@@ -76,12 +76,6 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         }
         let recurrence = parent.terms.recurrence.as_ref();
         let recurrence = recurrence.ok_or_else(|| Fault(anyhow!("request {} has no recurrence", parent.id)))?;
-        if period == 0 {
-            // It was made before periods were counted: those that went by without a request stay without one.
-            store::repeats::plan(&tx, &parent, recurrence.next_after(0, now)).await?;
-            tx.commit().await?;
-            return Ok(false);
-        }
         let request = parent.repeated(&FreshRequest { now, ..fresh(ctx) });
         match store::repeats::insert(&tx, &parent, period, &request).await {
             // Another request of the payee has the same reference: draw a new salt.
