@@ -18,7 +18,6 @@ mod quarantine;
 mod recovery;
 mod requests;
 mod samples;
-mod schedules;
 mod silence;
 
 use crate::support::database::TestDatabase;

@@ -29,7 +29,6 @@ on_both! {
     the_next_due_time_is_known
     a_claim_passes_a_backlog_that_nobody_can_send
     the_log_shows_every_try_over_replays
-    deliveries_keep_their_state_and_tries_when_the_schema_moves
 }
 
 async fn an_event_is_told_once(db: &Db) {
@@ -433,50 +432,4 @@ async fn the_log_shows_every_try_over_replays(db: &Db) {
         .collect();
     let expected = [(1, 500), (2, 200), (1, 204), (1, 500), (2, 202)];
     assert_eq!(tries, expected.map(|(number, status)| (number, Some(status))));
-}
-
-async fn deliveries_keep_their_state_and_tries_when_the_schema_moves(db: &Db) {
-    let endpoints = [
-        with_endpoint(db, 1).await,
-        with_endpoint(db, 2).await,
-        with_endpoint(db, 3).await,
-        with_endpoint(db, 4).await,
-    ];
-    let all: Vec<_> = endpoints.iter().collect();
-    let (event, held) = (publish(db, 1, &all).await, publish(db, 2, &all[..1]).await);
-    let verdicts = [AfterTry::Delivered, AfterTry::RetryAt(at(90)), AfterTry::Exhausted];
-    let claimed = claim(db, 0, "one").await;
-    let of_event = claimed.into_iter().filter(|one| one.event == event);
-    let tries: Vec<_> = of_event
-        .zip(verdicts)
-        .map(|(delivery, after)| {
-            let id = format!("try of {}", delivery.endpoint);
-            (
-                delivery,
-                outcome(if after == AfterTry::Delivered { 200 } else { 500 }, 4),
-                after,
-                id,
-            )
-        })
-        .collect();
-    assert_eq!(finish(db, &tries).await.len(), 3);
-    assert_eq!(super::samples::cancel(db, "a", &endpoints[3].id, 5).await, 1);
-    let before = (deliveries(db, &event).await, deliveries(db, &held).await);
-    let states: Vec<_> = before.0.iter().map(|record| record.state).collect();
-    use DeliveryState::{Cancelled, Delivered, Failed, Queued};
-    assert_eq!(states, [Delivered, Queued, Failed, Cancelled]);
-
-    let steps = db.migrate_status().await.unwrap();
-    let queued = steps.iter().position(|step| step.name.ends_with("queue_deliveries"));
-    db.migrate_down(u32::try_from(steps.len() - queued.unwrap()).unwrap())
-        .await
-        .unwrap();
-    db.migrate_up().await.unwrap();
-    assert_eq!((deliveries(db, &event).await, deliveries(db, &held).await), before);
-    assert!(claim(db, 14, "early").await.is_empty(), "the lease holds");
-    let again = claim(db, 90, "late").await;
-    let found: Vec<_> = again.iter().map(|one| (&one.event, one.retry_count)).collect();
-    assert_eq!(found, [(&held, 0), (&event, 1)]);
-    let failed = store::recovery::failed(db.reader()).await.unwrap();
-    assert_eq!(failed, (1, 0));
 }

@@ -9,16 +9,14 @@ use prs::{
         amount::Percent,
         client_id::{ClientId, ClientStatus},
         client_limits::ClientLimits,
-        ids::{ClientRowId, KeyId, OrchestratorId, Owner},
+        ids::{ClientRowId, KeyId, Owner},
     },
     store::{self, Db, keys::Key},
 };
-use sea_orm::{ConnectionTrait, Statement};
 
 on_both! {
     keys_and_client_ids_are_found_by_their_credentials
     lists_hold_everything_good_and_the_last_revoked_ones
-    keys_of_both_owners_survive_the_way_down_and_up
 }
 
 fn key(number: i64) -> Key {
@@ -155,43 +153,4 @@ async fn lists_hold_everything_good_and_the_last_revoked_ones(db: &Db) {
         clients.into_iter().map(|client| client.row.0).collect::<Vec<_>>(),
         of_clients
     );
-}
-
-async fn keys_of_both_owners_survive_the_way_down_and_up(db: &Db) {
-    let owners = [
-        Owner::from(&platform("a")),
-        Owner::from(&OrchestratorId("partner".into())),
-    ];
-    let keys = owners.map(|owner| Key {
-        id: KeyId(format!("key of {}", owner.as_str())),
-        hash: format!("hash of {}", owner.as_str()),
-        hint: "hint".into(),
-        label: Some("Shop".into()),
-        created_at: at(1),
-        revoked_at: Some(at(9)),
-        last_used_at: Some(at(5)),
-        owner,
-    });
-    for key in &keys {
-        store::keys::insert(db.writer(), key).await.unwrap();
-    }
-    let steps = db.migrate_status().await.unwrap();
-    let joined = steps.iter().position(|step| step.name.ends_with("join_keys")).unwrap();
-    db.migrate_down(u32::try_from(steps.len() - joined).unwrap())
-        .await
-        .unwrap();
-    for (table, column) in [("api_keys", "platform_id"), ("orchestrator_keys", "orchestrator_id")] {
-        let count = format!("SELECT {column} FROM {table}");
-        let statement = Statement::from_string(db.writer().get_database_backend(), count);
-        assert_eq!(db.writer().query_all_raw(statement).await.unwrap().len(), 1, "{table}");
-    }
-    db.migrate_up().await.unwrap();
-    for key in &keys {
-        assert_eq!(
-            store::keys::list(db.reader(), &key.owner, at(1_000)).await.unwrap(),
-            std::slice::from_ref(key)
-        );
-        let found = store::keys::find_active_by_hash(db.reader(), &key.hash, at(8)).await;
-        assert_eq!(found.unwrap().as_ref(), Some(key));
-    }
 }

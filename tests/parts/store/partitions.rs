@@ -2,7 +2,7 @@
 
 use super::{
     on_both, run,
-    samples::{at, claim, deliveries, finish, outcome, platform, publish, scope, with_endpoint},
+    samples::{at, platform, scope},
 };
 use crate::support::database::TestDatabase;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,7 +10,6 @@ use prs::{
     domain::{
         ids::{EventId, first_at},
         partitions::{Month, Partition},
-        webhook::AfterTry,
     },
     store::{
         Db, StoreError,
@@ -22,7 +21,7 @@ use prs::{
 use sea_orm::{ConnectionTrait, Statement};
 
 on_both! {
-    rows_stay_what_they_are_when_tables_are_divided_and_united
+    the_first_partition_reaches_beyond_a_week
     a_fact_is_told_once_however_many_months_lie_between
     a_month_takes_what_was_written_before_it_was_made
     a_change_of_partitions_waits_for_nobody_for_long
@@ -82,35 +81,7 @@ async fn add(db: &Db, month: Month) -> Result<(), StoreError> {
     tx.commit().await
 }
 
-async fn rows_stay_what_they_are_when_tables_are_divided_and_united(db: &Db) {
-    let endpoint = with_endpoint(db, 1).await;
-    for number in 1..=3 {
-        publish(db, number, &[&endpoint]).await;
-    }
-    let old = now(db).await - TimeDelta::days(90);
-    assert!(tell(db, &event(first_at(old), "old")).await);
-    let claimed = claim(db, 0, "claim").await.into_iter().zip(1..);
-    let tries: Vec<_> = claimed
-        .map(|(held, number)| (held, outcome(500, number), AfterTry::Exhausted, format!("try-{number}")))
-        .collect();
-    assert_eq!(finish(db, &tries).await.len(), 3);
-    let log = async || {
-        let events = told(db).await;
-        let mut tried = Vec::new();
-        for event in &events {
-            tried.push(deliveries(db, &event.id).await);
-        }
-        (events, tried)
-    };
-    let before = log().await;
-    assert_eq!(before.0.len(), 4);
-    let states = db.migrate_status().await.unwrap();
-    let divided = states.iter().position(|state| state.name.ends_with("divide_tries"));
-    let steps = u32::try_from(states.len() - divided.unwrap()).unwrap();
-    db.migrate_down(steps).await.unwrap();
-    db.migrate_up().await.unwrap();
-    assert_eq!(log().await, before);
-    assert!(!tell(db, &event(first_at(old), "old")).await, "it is told already");
+async fn the_first_partition_reaches_beyond_a_week(db: &Db) {
     if db.is_postgres() {
         let [all] = months(db).await.try_into().unwrap();
         assert_eq!(all.from, None);
