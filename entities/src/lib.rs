@@ -17,8 +17,6 @@ pub mod delivery_queue;
 pub mod destination_nonces;
 pub mod event_keys;
 pub mod events;
-pub mod former_payment_parties;
-pub mod former_payments;
 pub mod handed_out;
 pub mod idempotency_keys;
 pub mod invites;

@@ -1,7 +1,7 @@
 //! Connections, transactions and migrations of both databases.
 
 use super::{
-    Moving, StoreError, driver_error, reach, schema,
+    StoreError, driver_error, reach, schema,
     sealed::Sealing,
     session::{Doubts, Session, is_missing_function, is_missing_table, is_read_only},
     sqlite_files::{self, Durability},
@@ -25,7 +25,7 @@ use std::{
     str::FromStr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -81,7 +81,6 @@ pub struct Db {
     reader: Connection,
     writer: Connection,
     clock: Arc<ServerClock>,
-    is_moved: Arc<AtomicBool>,
     /// Held while the write-ahead log is emptied.
     emptying: Arc<tokio::sync::Mutex<()>>,
 }
@@ -135,10 +134,8 @@ impl Db {
                     return Err(StoreError::Unavailable(anyhow::anyhow!(cause)));
                 }
             };
-            let is_moved = Arc::new(AtomicBool::default());
             let reader = Connection {
                 live,
-                is_moved: is_moved.clone(),
                 doubts,
                 deadline: Some(ANSWER_TIMEOUT),
                 is_refused_while_hanging: false,
@@ -154,7 +151,6 @@ impl Db {
                 reader,
                 writer,
                 clock: Arc::default(),
-                is_moved,
                 emptying: Arc::default(),
             };
             db.ask_time().await?;
@@ -172,10 +168,8 @@ impl Db {
         let writer = Database::connect(sqlite_options(url, Access::Write, durability)).await?;
         let reader = Database::connect(sqlite_options(url, Access::Read, durability)).await?;
         // SQLite is a file of this machine: it has a deadline for its lock, and no network that could be silent.
-        let is_moved = Arc::new(AtomicBool::default());
         let unlimited = |live| Connection {
             live,
-            is_moved: is_moved.clone(),
             doubts: Arc::default(),
             deadline: None,
             is_refused_while_hanging: false,
@@ -187,7 +181,6 @@ impl Db {
             reader: unlimited(reader),
             writer: unlimited(writer),
             clock: Arc::default(),
-            is_moved,
             emptying: Arc::default(),
         })
     }
@@ -197,7 +190,6 @@ impl Db {
     pub fn answering_within(&self, limit: Duration) -> Self {
         let limited = |connection: &Connection| Connection {
             live: connection.live.clone(),
-            is_moved: self.is_moved.clone(),
             doubts: connection.doubts.clone(),
             deadline: self.is_postgres().then_some(limit),
             is_refused_while_hanging: connection.is_refused_while_hanging,
@@ -209,7 +201,6 @@ impl Db {
             reader: limited(&self.reader),
             writer: limited(&self.writer),
             clock: self.clock.clone(),
-            is_moved: self.is_moved.clone(),
             emptying: self.emptying.clone(),
         }
     }
@@ -269,28 +260,9 @@ impl Db {
             true => "BEGIN",
             false => "BEGIN IMMEDIATE",
         };
-        self.begin_on(&self.writer, name, statement).await
-    }
-
-    /// Begins a transaction whose statements all read the database as it is when the first of them does. It writes nothing.
-    pub async fn begin_snapshot(&self, name: &'static str) -> Result<Tx, StoreError> {
-        // A transaction of SQLite reads one state in any case.
-        let statement = match self.is_postgres() {
-            true => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            false => "BEGIN DEFERRED",
-        };
-        self.begin_on(&self.reader, name, statement).await
-    }
-
-    async fn begin_on(
-        &self,
-        connection: &Connection,
-        name: &'static str,
-        statement: &'static str,
-    ) -> Result<Tx, StoreError> {
         let started = Instant::now();
         let begun = async {
-            let mut session = connection.session().await?;
+            let mut session = self.writer.session().await?;
             session.begin(statement).await?;
             Ok(session)
         };
@@ -299,13 +271,12 @@ impl Db {
         crate::fail_at(name, "begun");
         Ok(Tx {
             session: session.into(),
-            backend: connection.get_database_backend(),
+            backend: self.writer.get_database_backend(),
             name,
             started,
             statements: AtomicU32::new(0),
-            deadline: connection.deadline,
-            sealer: connection.sealer.clone(),
-            is_moved: self.is_moved.clone(),
+            deadline: self.writer.deadline,
+            sealer: self.writer.sealer.clone(),
         })
     }
 
@@ -407,8 +378,6 @@ impl Db {
             .set_application_name("prs migrate")
             .record_stmt_in_spans(false);
         let connection = Database::connect(options).await?;
-        // Taken back and forth, which tests do in one process, rows may have to be moved again.
-        self.is_moved.store(false, Ordering::Relaxed);
         let result = self.migrate_alone(&connection, direction).await;
         connection.close().await?;
         result
@@ -548,7 +517,6 @@ pub struct Connection {
     is_refused_while_hanging: bool,
     /// `None` before the master keys are known.
     sealer: Option<Arc<dyn Sealer>>,
-    is_moved: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -568,16 +536,6 @@ impl Connection {
             return Err(DbErr::Conn(RuntimeErr::Internal(cause)));
         }
         Session::acquire(&self.live, &self.doubts).await
-    }
-}
-
-impl Moving for Connection {
-    fn is_moved(&self) -> bool {
-        self.is_moved.load(Ordering::Relaxed)
-    }
-
-    fn note_moved(&self) {
-        self.is_moved.store(true, Ordering::Relaxed);
     }
 }
 
@@ -703,7 +661,7 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
                 .busy_timeout(BUSY_TIMEOUT)
                 .foreign_keys(true)
                 .pragma("temp_store", "memory")
-                // What is overwritten or deleted leaves no trace in the file: rows that are sealed afterwards were clear.
+                // What is overwritten or deleted leaves no trace in the file: a key that is gone stays gone.
                 .pragma("secure_delete", "true")
                 .pragma("mmap_size", "134217728");
             match access {
@@ -779,15 +737,6 @@ pub struct Tx {
     statements: AtomicU32,
     deadline: Option<Duration>,
     sealer: Option<Arc<dyn Sealer>>,
-    is_moved: Arc<AtomicBool>,
-}
-
-impl Moving for Tx {
-    fn is_moved(&self) -> bool {
-        self.is_moved.load(Ordering::Relaxed)
-    }
-
-    fn note_moved(&self) {}
 }
 
 impl Sealing for Tx {

@@ -24,7 +24,6 @@ pub mod key_material;
 pub mod keys;
 pub mod leaders;
 pub mod live_schedules;
-mod moving;
 pub mod observations;
 pub mod off_ramp_bindings;
 pub mod off_ramp_orders;
@@ -69,7 +68,6 @@ use crate::domain::{
     ids::{ClientRowId, OwnerId, PlatformId},
 };
 pub use db::{Db, MigrationState, Tx};
-pub use moving::Moving;
 use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
 pub use sealed::Sealing;
 pub use sqlite_files::Durability;

@@ -51,7 +51,7 @@ fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
             transactions: serde_json::from_str(&transactions)
                 .map_err(|_| columns::broken("asked_transactions", &transactions))?,
         }),
-        // Of an order of before, how much was asked for is not known.
+        // Nothing was asked for yet.
         _ => None,
     };
     Ok(FiatOrder {

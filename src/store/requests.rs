@@ -21,14 +21,14 @@ use crate::{
 use alloy::primitives::{Address as EvmAddress, B256};
 use chrono::{DateTime, Utc};
 use entities::{
-    former_payments, payments,
+    payments,
     requests::{ActiveModel, Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, JsonValue, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select,
     sea_query::{
-        Alias, Expr, ExprTrait, Func, IntoIden, LockType, Query, SelectStatement, SimpleExpr, TableRef, UnionType,
+        Expr, ExprTrait, Func, IntoIden, LockType, Query, SelectStatement, SimpleExpr, TableRef, UnionType,
         UpdateStatement, ValueTuple,
     },
 };
@@ -515,22 +515,28 @@ pub async fn accounts_of_nothing(
                 .add(Column::PaymentCount.ne(0))
                 .add(Column::Credited.ne("0")),
         )
-        .filter(Expr::exists(counting(payments::Entity)).not())
-        .filter(Expr::exists(counting(former_payments::Entity)).not())
+        .filter(Expr::exists(counting_payments()).not())
         .all(conn)
         .await?;
     readable(conn, rows)
 }
 
-/// Payments of a row of requests that count, in one of their tables.
-fn counting<E: EntityTrait>(table: E) -> SelectStatement {
-    let of_table = |column: payments::Column| Expr::col((table, Alias::new(column.as_str())));
+/// Payments of a row of requests that count.
+fn counting_payments() -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
-        .from(table)
-        .and_where(of_table(payments::Column::PlatformId).eq(Expr::col((Entity, Column::PlatformId))))
-        .and_where(of_table(payments::Column::RequestId).eq(Expr::col((Entity, Column::RequestId))))
-        .and_where(of_table(payments::Column::ReversedAt).is_null())
+        .from(payments::Entity)
+        .and_where(
+            payments::Column::PlatformId
+                .into_expr()
+                .eq(Expr::col((Entity, Column::PlatformId))),
+        )
+        .and_where(
+            payments::Column::RequestId
+                .into_expr()
+                .eq(Expr::col((Entity, Column::RequestId))),
+        )
+        .and_where(payments::Column::ReversedAt.is_null())
         .to_owned()
 }
 

@@ -10,7 +10,6 @@ mod follow_payers;
 mod keep_partitions;
 pub mod lead_chains;
 mod mend_deliveries;
-mod move_payments;
 mod obstacles;
 mod pace;
 mod read_rates;
@@ -69,7 +68,6 @@ pub fn start(
     tasks.spawn(keep_partitions::run(ctx.clone(), stop.clone()));
     tasks.spawn(repeat_requests::run(ctx.clone(), stop.clone()));
     tasks.spawn(screen_payers::run(ctx.clone(), stop.clone()));
-    tasks.spawn(move_payments::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_payers::run(ctx.clone(), stop.clone()));
     tasks.spawn(follow_off_ramp::run(ctx.clone(), stop.clone()));
     tasks.spawn(read_rates::run(ctx.clone(), stop.clone()));

@@ -11,7 +11,6 @@ mod handed_out;
 pub mod lead;
 mod lines;
 mod links;
-pub mod move_stored;
 pub mod obstacles;
 pub(in crate::flows) mod payer_access;
 pub mod quarantine;

@@ -59,7 +59,7 @@ pub async fn run(
     };
     let begin = checks.finish_with(begin)?;
     let window = Window { begin, limit };
-    let found = store::payments::search(&ctx.db, &scope, &filter, &window).await?;
+    let found = store::payments::search(ctx.db.reader(), &scope, &filter, &window).await?;
     let mut payments = found.rows;
     let last = payments
         .last()

@@ -35,7 +35,7 @@ pub(super) struct Facets<'a> {
 impl Facets<'_> {
     /// The key of the group: of the platform, or of one of its client IDs. Nobody has to be asked for it: it is a hash, and
     /// of two groups that share one by chance the search still tells the platforms apart. What is hidden has the complement
-    /// of the key that it would have otherwise, which a migration can write.
+    /// of the key that it would have otherwise.
     pub(super) fn key(&self, client: Option<&str>) -> i64 {
         let mut hash = Sha256::new();
         let client = client.unwrap_or(WHOLE);

@@ -1,26 +1,21 @@
 //! Payments of blocks, transactions, requests and recurring payments.
 
-use super::{
-    former::{self, Form, Wanted},
-    record::{PaymentRecord, from_row},
-};
+use super::record::{PaymentRecord, from_row};
 use crate::{
     domain::{
         ids::{PlatformId, ScheduleId},
         network::Network,
         request::Request,
     },
-    store::{Moving, StoreError, columns},
+    store::{StoreError, columns},
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
-use entities::{former_payments, payments, payments::Column};
+use entities::{payments, payments::Column};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, IdenStatic, Order, QueryFilter, QueryOrder, QuerySelect,
-    Select,
-    sea_query::{Alias, Expr, ExprTrait, Func},
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+    sea_query::{Expr, ExprTrait, Func},
 };
-use std::{cmp::Reverse, collections::BTreeSet};
 
 /// A row that cannot be read.
 #[derive(Debug)]
@@ -38,77 +33,58 @@ pub struct Unreadable {
 /// Payments, and the rows beside them that cannot be read.
 pub type Readable = (Vec<PaymentRecord>, Vec<Unreadable>);
 
-/// A column of either table.
-fn of(column: Column) -> Expr {
-    Expr::col(Alias::new(column.as_str()))
-}
-
 /// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the
 /// comparison with the chain.
-pub async fn in_blocks(conn: &impl Moving, network: Network, from: u64, to: u64) -> Result<Readable, StoreError> {
+pub async fn in_blocks(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    from: u64,
+    to: u64,
+) -> Result<Readable, StoreError> {
     let from: i64 = columns::number("block_number", from)?;
     let to = i64::try_from(to).unwrap_or(i64::MAX);
-    let within = Condition::all()
-        .add(of(Column::Network).eq(network.id()))
-        .add(of(Column::BlockNumber).between(from, to));
-    let mut rows = former::read_both(conn, |_| within.clone().into()).await?;
+    let mut rows = payments::Entity::find()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .all(conn)
+        .await?;
     rows.sort_by_key(|row| (row.block_number, row.log_index));
     Ok(readable(rows))
 }
 
 /// Heights and hashes of blocks with payments that count, from one height to another, both included, the newest first.
 pub async fn blocks(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     network: Network,
     (from, to): (u64, u64),
     limit: u64,
 ) -> Result<Vec<(u64, B256)>, StoreError> {
     let from: i64 = columns::number("block_number", from)?;
     let to: i64 = columns::number("block_number", to)?;
-    let within = Condition::all()
-        .add(of(Column::Network).eq(network.id()))
-        .add(of(Column::BlockNumber).between(from, to))
-        .add(of(Column::ReversedAt).is_null());
-    let mut found: BTreeSet<(Reverse<u64>, B256)> = BTreeSet::new();
-    if former::is_left(conn).await? {
-        let texts: Vec<(i64, String)> = blocks_of::<former_payments::Entity>(within.clone(), limit)
-            .into_tuple()
-            .all(conn)
-            .await?;
-        for (number, hash) in texts {
-            let number = columns::number("block_number", number)?;
-            found.insert((Reverse(number), columns::hash("block_hash", &hash)?));
-        }
-    }
-    let bytes: Vec<(i64, Vec<u8>)> = blocks_of::<payments::Entity>(within, limit)
+    let found: Vec<(i64, Vec<u8>)> = payments::Entity::find()
+        .select_only()
+        .column(Column::BlockNumber)
+        .column(Column::BlockHash)
+        .distinct()
+        .filter(Column::Network.eq(network.id()))
+        .filter(Column::BlockNumber.between(from, to))
+        .filter(Column::ReversedAt.is_null())
+        .order_by_desc(Column::BlockNumber)
+        .order_by_asc(Column::BlockHash)
+        .limit(limit)
         .into_tuple()
         .all(conn)
         .await?;
-    for (number, hash) in bytes {
+    let blocks = found.into_iter().map(|(number, hash)| {
         let number = columns::number("block_number", number)?;
-        found.insert((Reverse(number), columns::hash_of("block_hash", &hash)?));
-    }
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let newest = found.into_iter().take(limit);
-    Ok(newest.map(|(Reverse(number), hash)| (number, hash)).collect())
-}
-
-/// Heights and hashes of blocks of one table, the newest first.
-fn blocks_of<E: EntityTrait>(within: Condition, limit: u64) -> Select<E> {
-    E::find()
-        .select_only()
-        .expr(of(Column::BlockNumber))
-        .expr(of(Column::BlockHash))
-        .distinct()
-        .filter(within)
-        .order_by_desc(of(Column::BlockNumber))
-        .order_by_asc(of(Column::BlockHash))
-        .limit(limit)
+        Ok((number, columns::hash_of("block_hash", &hash)?))
+    });
+    blocks.collect()
 }
 
 /// Payments of transactions, in the order of their positions.
 pub async fn of_transactions(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Vec<PaymentRecord>, StoreError> {
@@ -117,7 +93,7 @@ pub async fn of_transactions(
 
 /// The same, where a row that cannot be read stops no other.
 pub async fn readable_of_transactions(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Readable, StoreError> {
@@ -125,19 +101,17 @@ pub async fn readable_of_transactions(
 }
 
 async fn rows_of_transactions(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     network: Network,
     tx_hashes: &[B256],
 ) -> Result<Vec<payments::Model>, StoreError> {
     let mut found = Vec::new();
     for tx_hashes in tx_hashes.chunks(columns::ROWS_MAX) {
-        let wanted = |form: Form| {
-            Condition::all()
-                .add(of(Column::Network).eq(network.id()))
-                .add(of(Column::TxHash).is_in(tx_hashes.iter().map(|hash| form.hash(hash))))
-                .into()
-        };
-        let mut rows = former::read_both(conn, wanted).await?;
+        let mut rows = payments::Entity::find()
+            .filter(Column::Network.eq(network.id()))
+            .filter(Column::TxHash.is_in(tx_hashes.iter().map(|hash| hash.to_vec())))
+            .all(conn)
+            .await?;
         rows.sort_by_key(|row| row.position);
         found.extend(rows);
     }
@@ -145,38 +119,29 @@ async fn rows_of_transactions(
 }
 
 /// Payments of a request that count, oldest first.
-pub async fn list_of_request(conn: &impl Moving, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
-    let counting = counting(request);
-    let rows = former::read_both(conn, |_| counting.clone().into()).await?;
-    oldest_first(rows)
+pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
+    oldest_first(counting(request).all(conn).await?)
 }
 
 /// The largest payments of a recurring payment that count, at most `limit`, oldest first: of equal ones the newest.
 pub async fn largest_of_schedule(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     platform: &PlatformId,
     schedule: &ScheduleId,
     limit: u64,
 ) -> Result<Vec<PaymentRecord>, StoreError> {
-    let of_schedule = Condition::all()
-        .add(of(Column::PlatformId).eq(platform.as_str()))
-        .add(of(Column::ScheduleId).eq(schedule.as_str()))
-        .add(of(Column::ReversedAt).is_null());
-    let wanted = |_| Wanted {
-        condition: of_schedule.clone(),
-        order: by_size(),
-        limit: Some(limit),
-    };
-    let rows = former::read_both(conn, wanted).await?;
-    oldest_first(largest(rows, None, limit))
+    let of_schedule = payments::Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::ScheduleId.eq(schedule.as_str()))
+        .filter(Column::ReversedAt.is_null());
+    oldest_first(by_size(of_schedule).limit(limit).all(conn).await?)
 }
 
 /// Where a list of payments by time goes on: after the one that was paid then and has this id.
 pub type PaidBefore = (DateTime<Utc>, String);
 
 /// Payments of known payers since a time for which it is unknown whether the payer was admitted, the newest first, and where
-/// the list goes on; `None` at its end. None of them was recorded before there were links. One that cannot be read is
-/// left out.
+/// the list goes on; `None` at its end. One that cannot be read is left out.
 pub async fn of_unknown_access(
     conn: &impl ConnectionTrait,
     since: DateTime<Utc>,
@@ -207,15 +172,12 @@ pub async fn of_unknown_access(
 
 /// A payment of a request that counts, in one of these transactions.
 pub async fn find_in_transactions(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     request: &Request,
     tx_hashes: &[B256],
 ) -> Result<Option<PaymentRecord>, StoreError> {
-    let wanted = |form: Form| {
-        let hashes = tx_hashes.iter().map(|hash| form.hash(hash));
-        counting(request).add(of(Column::TxHash).is_in(hashes)).into()
-    };
-    let rows = former::read_both(conn, wanted).await?;
+    let hashes = tx_hashes.iter().map(|hash| hash.to_vec());
+    let rows = counting(request).filter(Column::TxHash.is_in(hashes)).all(conn).await?;
     let first = rows.into_iter().min_by(|one, other| one.id.cmp(&other.id));
     first.map(from_row).transpose()
 }
@@ -223,51 +185,30 @@ pub async fn find_in_transactions(
 /// The largest payments of a request that count, at most `limit`, oldest first: of equal ones the newest. The one that
 /// completed it is among them.
 pub async fn largest_of_request(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     request: &Request,
     limit: u64,
 ) -> Result<Vec<PaymentRecord>, StoreError> {
     let completing = request.ledger.tx_hash.unwrap_or_default();
-    let wanted = |form: Form| {
-        let is_completing = Expr::case(of(Column::TxHash).eq(form.hash(&completing)), 0).finally(1);
-        let mut order = vec![(Expr::Case(Box::new(is_completing)), Order::Asc)];
-        order.extend(by_size());
-        Wanted {
-            condition: counting(request),
-            order,
-            limit: Some(limit),
-        }
-    };
-    let rows = former::read_both(conn, wanted).await?;
-    oldest_first(largest(rows, Some(&completing), limit))
+    let is_completing = Expr::case(Column::TxHash.eq(completing.to_vec()), 0).finally(1);
+    let completing_first = counting(request).order_by_asc(Expr::Case(Box::new(is_completing)));
+    oldest_first(by_size(completing_first).limit(limit).all(conn).await?)
 }
 
 /// Payments of a request that count.
-fn counting(request: &Request) -> Condition {
-    Condition::all()
-        .add(of(Column::PlatformId).eq(request.origin.platform.as_str()))
-        .add(of(Column::RequestId).eq(request.id.as_str()))
-        .add(of(Column::ReversedAt).is_null())
+fn counting(request: &Request) -> Select<payments::Entity> {
+    payments::Entity::find()
+        .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
+        .filter(Column::RequestId.eq(request.id.as_str()))
+        .filter(Column::ReversedAt.is_null())
 }
 
 /// The largest first, and of equal ones the newest.
-fn by_size() -> Vec<(Expr, Order)> {
-    vec![
-        (Func::char_length(of(Column::Credited)).into(), Order::Desc),
-        (of(Column::Credited), Order::Desc),
-        (of(Column::Id), Order::Desc),
-    ]
-}
-
-/// The same of rows that come from two tables.
-fn largest(mut rows: Vec<payments::Model>, completing: Option<&B256>, limit: u64) -> Vec<payments::Model> {
-    let is_other = |row: &payments::Model| completing.is_some_and(|hash| row.tx_hash != hash.as_slice());
-    rows.sort_by(|one, other| {
-        let size = |row: &payments::Model| (row.credited.len(), row.credited.clone(), row.id.clone());
-        (is_other(one), Reverse(size(one))).cmp(&(is_other(other), Reverse(size(other))))
-    });
-    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    rows
+fn by_size(payments: Select<payments::Entity>) -> Select<payments::Entity> {
+    payments
+        .order_by_desc(Expr::from(Func::char_length(Expr::col(Column::Credited))))
+        .order_by_desc(Column::Credited)
+        .order_by_desc(Column::Id)
 }
 
 /// Sorted here: asked for an order, SQLite would walk more than the rows that are meant.

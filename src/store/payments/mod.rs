@@ -1,8 +1,6 @@
 //! Settled payments: appended once, searched often; one that leaves the chain stays and is marked.
 
 mod filter;
-mod former;
-mod former_search;
 mod groups;
 mod lists;
 mod record;
@@ -10,7 +8,6 @@ mod search;
 mod write;
 
 pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
-pub use former::{MovedSome, move_some};
 pub use lists::{
     PaidBefore, Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule,
     list_of_request, of_transactions, of_unknown_access, readable_of_transactions,

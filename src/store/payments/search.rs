@@ -9,14 +9,13 @@
 
 use super::{
     filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window},
-    former, former_search, groups,
+    groups,
     record::{from_row, summary},
 };
 use crate::{
-    domain::{address::Address, ids::PaymentId, search::PaymentPosition},
-    store::{Db, Moving, Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
+    domain::{address::Address, search::PaymentPosition},
+    store::{Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
 };
-use chrono::{DateTime, Utc};
 use entities::{
     payment_parties, payment_parties::Column as Party, payments, payments::Column, requests as request_rows,
 };
@@ -25,7 +24,6 @@ use sea_orm::{
     QueryOrder, QueryResult, QuerySelect, RelationTrait, Select,
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement, UnionType},
 };
-use std::collections::{BTreeSet, HashMap};
 
 /// Names of the two columns that say where a payment stands.
 const PAID_AT: &str = "paid_at";
@@ -33,42 +31,22 @@ const ID: &str = "id";
 
 /// Searches the payments that a scope may see, newest first, and counts them.
 pub async fn search(
-    db: &Db,
+    conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
     window: &Window,
-) -> Result<PaymentPage, StoreError> {
-    if !former::is_left(db.reader()).await? {
-        return page(db.reader(), scope, filter, (window, false)).await;
-    }
-    // Read one after the other, the counts of both tables would have what is moved in between twice.
-    let moment = db.begin_snapshot("search_payments").await?;
-    let found = page(&moment, scope, filter, (window, true)).await?;
-    moment.commit().await?;
-    Ok(found)
-}
-
-async fn page(
-    conn: &(impl Sealing + Moving),
-    scope: &Scope,
-    filter: &PaymentFilter,
-    (window, is_left): (&Window, bool),
 ) -> Result<PaymentPage, StoreError> {
     let one_more = Window {
         limit: window.limit + 1,
         ..window.clone()
     };
-    let (way, mut rows) = find(conn, scope, filter, (&one_more, is_left)).await?;
+    let (way, mut rows) = find(conn, scope, filter, &one_more).await?;
     let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     let total = match (&window.begin, has_more) {
         (Begin::Row(offset), false) if !rows.is_empty() || *offset == 0 => {
             let seen: u64 = columns::number("payments", rows.len())?;
             known_total(&way, offset + seen)
-        }
-        _ if is_left => {
-            let before = former_search::count(conn, scope, filter).await?;
-            Ord::min(before + count(conn, &way).await?, TOTAL_MAX)
         }
         _ => count(conn, &way).await?,
     };
@@ -79,71 +57,27 @@ async fn page(
 /// Reads a part of the payments that a scope may see and that match, newest first, without counting them. Read on from
 /// the last one, it finds every match once that was there from the beginning, however many arrive meanwhile.
 pub async fn read(
-    conn: &(impl Sealing + Moving),
+    conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
     window: &Window,
 ) -> Result<Vec<FoundPayment>, StoreError> {
-    let is_left = former::is_left(conn).await?;
-    Ok(find(conn, scope, filter, (window, is_left)).await?.1)
+    Ok(find(conn, scope, filter, window).await?.1)
 }
 
-/// A part of the matches, and the way that led to them. Rows of before are looked for first: what is moved in between is
-/// found on both ways then.
+/// A part of the matches, and the way that led to them.
 async fn find(
-    conn: &(impl Sealing + Moving),
+    conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
-    (window, is_left): (&Window, bool),
+    window: &Window,
 ) -> Result<(Way, Vec<FoundPayment>), StoreError> {
-    if !is_left {
-        let way = way(conn, scope, filter).await?;
-        let rows = match rows_of(&way, window) {
-            Some(rows) => load(conn, rows).await?,
-            None => Vec::new(),
-        };
-        return Ok((way, rows));
-    }
-    let (skipped, all) = match &window.begin {
-        Begin::Row(offset) => {
-            let limit = offset + window.limit;
-            let begin = Begin::Row(0);
-            (*offset, Window { begin, limit })
-        }
-        Begin::After(_) => (0, window.clone()),
-    };
-    let before = former_search::positions(conn, scope, filter, &all).await?;
     let way = way(conn, scope, filter).await?;
-    let mut positions: BTreeSet<_> = before.into_iter().collect();
-    if let Some(page) = way.page(&all) {
-        for row in conn.query_all(&page).await? {
-            let paid_at: DateTime<Utc> = row.try_get("", PAID_AT)?;
-            let id = PaymentId(row.try_get("", ID)?);
-            positions.insert(PaymentPosition { paid_at, id });
-        }
-    }
-    let number = |rows| usize::try_from(rows).unwrap_or(usize::MAX);
-    let page = positions
-        .into_iter()
-        .rev()
-        .skip(number(skipped))
-        .take(number(window.limit));
-    let ids: Vec<String> = page.map(|position| position.id.0).collect();
-    Ok((way, load_both(conn, scope, &ids).await?))
-}
-
-/// Loads payments wherever they are, in this order.
-async fn load_both(conn: &impl Sealing, scope: &Scope, ids: &[String]) -> Result<Vec<FoundPayment>, StoreError> {
-    let mut found: HashMap<String, FoundPayment> = HashMap::new();
-    for ids in ids.chunks(columns::ROWS_MAX) {
-        let before = former_search::load(conn, scope, ids).await?;
-        let named = with_requests()
-            .filter(Column::PlatformId.eq(scope.platform.as_str()))
-            .filter(Column::Id.is_in(ids));
-        let now = load(conn, named).await?;
-        found.extend(before.into_iter().chain(now).map(|row| (row.0.id.0.clone(), row)));
-    }
-    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
+    let rows = match rows_of(&way, window) {
+        Some(rows) => load(conn, rows).await?,
+        None => Vec::new(),
+    };
+    Ok((way, rows))
 }
 
 /// A wallet with so few payments is read whole beside a merchant reference.
@@ -478,8 +412,8 @@ async fn load(conn: &impl Sealing, found: Select<payments::Entity>) -> Result<Ve
     rows.collect()
 }
 
-/// The rows of a part of the matches in the table of now. Of ranges the ids are found first, in the
-/// order of an index, and only their rows are loaded.
+/// The rows of a part of the matches. Of ranges the ids are found first, in the order of an index, and only their rows are
+/// loaded.
 fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
     if let Way::Few(condition) = way {
         let found = with_requests().filter(condition.clone()).limit(window.limit);
@@ -503,7 +437,7 @@ fn known_total(way: &Way, matches: u64) -> u64 {
     }
 }
 
-/// Number of matches in the table of now: as it is kept, or counted up to [`TOTAL_MAX`].
+/// Number of matches: as it is kept, or counted up to [`TOTAL_MAX`].
 async fn count(conn: &impl ConnectionTrait, way: &Way) -> Result<u64, StoreError> {
     match way {
         Way::Ranges { total: Some(total), .. } => Ok(*total),
@@ -520,13 +454,14 @@ mod tests {
     use crate::{
         domain::{
             address::Address,
-            ids::{ClientRowId, PlatformId},
+            ids::{ClientRowId, PaymentId, PlatformId},
             payment::PaymentKind,
             reference::PaymentReference,
         },
-        store::plans,
+        store::{Db, plans},
     };
     use alloy::primitives::{Address as EvmAddress, B256};
+    use chrono::DateTime;
     use sea_orm::{QueryTrait, sea_query::SqliteQueryBuilder};
 
     /// Steps of SQLite's plan for a part of a search.

@@ -1,7 +1,7 @@
 //! Recording payments, and changing what was recorded.
 
 use super::{
-    former, groups,
+    groups,
     record::{PaymentRecord, SettledPayment, from_row, to_row},
 };
 use crate::{
@@ -9,24 +9,24 @@ use crate::{
         ids::{PaymentId, PlatformId},
         payment::{Observation, PayerAccess, ReversalReason},
     },
-    store::{Moving, StoreError, columns},
+    store::{StoreError, columns},
 };
 use chrono::{DateTime, Utc};
-use entities::{
-    former_payments::Column as Former, payment_parties, payment_parties::Column as Party, payments, payments::Column,
-};
+use entities::{payment_parties, payment_parties::Column as Party, payments, payments::Column};
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
-    sea_query::{Expr, ExprTrait, IntoCondition, OnConflict},
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    sea_query::{Expr, OnConflict},
 };
 use std::collections::HashSet;
 
 /// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
 ///
 /// Credit a request only for a payment whose id is returned, in the same transaction.
-pub async fn insert_new(conn: &impl Moving, payments: &[SettledPayment<'_>]) -> Result<HashSet<PaymentId>, StoreError> {
+pub async fn insert_new(
+    conn: &impl ConnectionTrait,
+    payments: &[SettledPayment<'_>],
+) -> Result<HashSet<PaymentId>, StoreError> {
     let rows = payments.iter().map(to_row).collect::<Result<Vec<_>, _>>()?;
-    take_recorded(conn, payments).await?;
     let mut fresh = Vec::with_capacity(rows.len());
     for rows in rows.chunks(columns::ROWS_MAX) {
         let mut insertion =
@@ -53,34 +53,11 @@ pub async fn insert_new(conn: &impl Moving, payments: &[SettledPayment<'_>]) -> 
     Ok(fresh.into_iter().map(|row| PaymentId(row.id)).collect())
 }
 
-/// Moves the rows of before that record the events of payments, so that none of these is recorded a second time.
-async fn take_recorded(conn: &impl Moving, payments: &[SettledPayment<'_>]) -> Result<(), StoreError> {
-    for payments in payments.chunks(columns::ROWS_MAX) {
-        let mut recorded = Condition::any();
-        for payment in payments {
-            let observed = &payment.settled.observed;
-            let event = Former::Network
-                .eq(observed.network.id())
-                .and(Former::TxHash.eq(columns::hash_text(&observed.tx_hash)));
-            recorded = recorded.add(event);
-        }
-        former::take(conn, recorded).await?;
-    }
-    Ok(())
-}
-
-/// Moves the rows of before with these ids.
-async fn take_ids(conn: &impl Moving, ids: &[PaymentId]) -> Result<(), StoreError> {
-    let named = Former::Id.is_in(ids.iter().map(PaymentId::as_str));
-    former::take(conn, named.into_condition()).await
-}
-
 /// Puts a payment where the receipt of its transaction shows it.
-pub async fn place(conn: &impl Moving, id: &PaymentId, observed: &Observation) -> Result<(), StoreError> {
+pub async fn place(conn: &impl ConnectionTrait, id: &PaymentId, observed: &Observation) -> Result<(), StoreError> {
     let position: i32 = columns::number("position", observed.position)?;
     let block_number: i64 = columns::number("block_number", observed.block_number)?;
     let log_index: i64 = columns::number("log_index", observed.log_index)?;
-    take_ids(conn, std::slice::from_ref(id)).await?;
     payments::Entity::update_many()
         .col_expr(Column::Position, Expr::value(position))
         .col_expr(Column::CountsPayments, Expr::value(false))
@@ -95,12 +72,11 @@ pub async fn place(conn: &impl Moving, id: &PaymentId, observed: &Observation) -
 
 /// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
 pub async fn reverse(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     id: &PaymentId,
     reason: ReversalReason,
     now: DateTime<Utc>,
 ) -> Result<Option<PaymentRecord>, StoreError> {
-    take_ids(conn, std::slice::from_ref(id)).await?;
     let result = payments::Entity::update_many()
         .col_expr(Column::ReversedAt, Expr::value(now))
         .col_expr(Column::ReversalReason, Expr::value(reason.wire()))
@@ -119,9 +95,8 @@ pub async fn reverse(
 }
 
 /// Notes whether payments were told, or that what was told of them was taken back.
-pub async fn set_told(conn: &impl Moving, ids: &[PaymentId], is_told: bool) -> Result<(), StoreError> {
+pub async fn set_told(conn: &impl ConnectionTrait, ids: &[PaymentId], is_told: bool) -> Result<(), StoreError> {
     for ids in ids.chunks(columns::ROWS_MAX) {
-        take_ids(conn, ids).await?;
         payments::Entity::update_many()
             .col_expr(Column::IsTold, Expr::value(is_told))
             .filter(Column::Id.is_in(ids.iter().map(PaymentId::as_str)))
@@ -152,25 +127,27 @@ pub async fn set_access(
 /// nothing when it is not marked. It keeps its id, and what was told of it. Needs a transaction.
 ///
 /// Credit a request again only after this returned the payment in the same transaction.
-pub async fn reinstate(conn: &impl Moving, payment: &SettledPayment<'_>) -> Result<Option<PaymentRecord>, StoreError> {
+pub async fn reinstate(
+    conn: &impl ConnectionTrait,
+    payment: &SettledPayment<'_>,
+) -> Result<Option<PaymentRecord>, StoreError> {
     overwrite(conn, payment, Column::ReversedAt.is_not_null()).await
 }
 
 /// Writes what the chain proves now of a payment that counts: the same money, somewhere else. It keeps its id, and what
 /// was told of it. Needs a transaction.
-pub async fn relocate(conn: &impl Moving, payment: &SettledPayment<'_>) -> Result<(), StoreError> {
+pub async fn relocate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<(), StoreError> {
     overwrite(conn, payment, Column::ReversedAt.is_null()).await?;
     Ok(())
 }
 
 /// Replaces the facts of the row in this state, and its parties; returns it as it is then.
 async fn overwrite(
-    conn: &impl Moving,
+    conn: &impl ConnectionTrait,
     payment: &SettledPayment<'_>,
     state: Expr,
 ) -> Result<Option<PaymentRecord>, StoreError> {
     let fresh = to_row(payment)?;
-    take_recorded(conn, std::slice::from_ref(payment)).await?;
     let stored = payments::Entity::find()
         .filter(Column::Network.eq(fresh.network.as_str()))
         .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
@@ -196,7 +173,7 @@ async fn overwrite(
 
 /// Marks the payments of some requests of a platform, by their public ids, as hidden. Needs a transaction.
 ///
-/// None of them was recorded before there were links. What is recorded after the requests were marked is marked already.
+/// What is recorded after the requests were marked is marked already.
 pub(in crate::store) async fn hide(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,

@@ -1,4 +1,4 @@
-//! Searches against a plain filter in memory, for rows of now, for those of the version before, and while these are moved.
+//! Searches against a plain filter in memory.
 
 use super::{
     on_both,
@@ -12,7 +12,7 @@ use prs::{
         fees::Fees,
         ids::{ClientRowId, PaymentId, SecurePaymentId, SecurePaymentToken},
         network::Network,
-        payment::{Observation, PaymentKind, ProvenTransfer, ReversalReason, Settled},
+        payment::{Observation, PaymentKind, ProvenTransfer, Settled},
         reference::PaymentReference,
         request::Request,
         search::PaymentPosition,
@@ -26,21 +26,14 @@ use prs::{
         payments::{Begin, PaymentFilter, PaymentRecord, SettledPayment, Window},
     },
 };
-use sea_orm::{ConnectionTrait, Statement};
 use std::collections::HashSet;
 
 on_both! {
     a_thousand_random_searches_find_what_a_plain_filter_finds
     every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds
-    searches_and_totals_are_the_same_before_and_after_payments_are_moved_and_meanwhile
-    a_payment_of_before_that_cannot_be_read_stops_no_other
-    a_total_counts_once_what_is_moved_at_that_moment
-    a_total_stops_at_the_cap_until_all_payments_are_moved
     a_walk_finds_once_what_was_there_while_others_arrive
-    a_payment_of_the_version_before_is_recorded_once_and_can_be_changed
     counts_follow_a_payment_to_other_wallets
     what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown
-    the_migration_that_marks_what_is_hidden_finds_what_links_hid_before
 }
 
 const CURRENCIES: [&str; 4] = ["FAU-sepolia", "USD", "EUR", "USDC-sepolia"];
@@ -159,7 +152,7 @@ async fn compare(
 ) {
     let matches: Vec<&PaymentRecord> = all.iter().filter(|payment| is_found(payment, scope, filter)).collect();
     let begin = Begin::Row(offset);
-    let found = store::payments::search(db, scope, filter, &Window { begin, limit })
+    let found = store::payments::search(db.reader(), scope, filter, &Window { begin, limit })
         .await
         .unwrap();
     let text = format!("{scope:?} {filter:?} from {offset}, {limit} rows");
@@ -359,123 +352,6 @@ async fn every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds(
     }
 }
 
-/// Makes all payments those of the version before.
-async fn take_back(db: &Db) {
-    let states = db.migrate_status().await.unwrap();
-    let searched = states.iter().position(|state| state.name.ends_with("search_payments"));
-    let steps = u32::try_from(states.len() - searched.unwrap()).unwrap();
-    db.migrate_down(steps).await.unwrap();
-    db.migrate_up().await.unwrap();
-}
-
-async fn move_batch(db: &Db, limit: u64) -> bool {
-    let tx = db.begin("move").await.unwrap();
-    let moved = store::payments::move_some(&tx, None, limit).await.unwrap();
-    tx.commit().await.unwrap();
-    moved.has_more
-}
-
-async fn a_payment_of_before_that_cannot_be_read_stops_no_other(db: &Db) {
-    fill(db, 0..12).await;
-    let all = everything(db).await;
-    take_back(db).await;
-    let odd = &all[5];
-    let with_payee = |payee: &str| format!("UPDATE former_payments SET payee = '{payee}' WHERE id = '{}'", odd.id);
-    db.writer().execute_unprepared(&with_payee("0x12")).await.unwrap();
-    let pass = async |limit: u64| {
-        let (mut seen, mut unreadable) = (Vec::new(), Vec::new());
-        loop {
-            let tx = db.begin("move").await.unwrap();
-            let after = seen.last().map(String::as_str);
-            let moved = store::payments::move_some(&tx, after, limit).await.unwrap();
-            tx.commit().await.unwrap();
-            unreadable.extend(moved.unreadable.into_iter().map(|(id, _)| id));
-            match moved.last {
-                Some(last) => seen.push(last),
-                None => return (seen, unreadable),
-            }
-        }
-    };
-    let id = odd.id.0.clone();
-    assert_eq!(pass(5).await.1, std::slice::from_ref(&id), "it is told once");
-    assert_eq!(pass(1).await, (vec![id.clone()], vec![id.clone()]), "no other is left");
-    let payee = odd.payee.to_string();
-    db.writer().execute_unprepared(&with_payee(&payee)).await.unwrap();
-    assert_eq!(
-        pass(1).await,
-        (vec![id], Vec::new()),
-        "once it is mended it is moved too"
-    );
-    assert_eq!(everything(db).await, all);
-}
-
-async fn searches_and_totals_are_the_same_before_and_after_payments_are_moved_and_meanwhile(db: &Db) {
-    fill(db, 0..80).await;
-    let all = everything(db).await;
-    take_back(db).await;
-    assert_eq!(everything(db).await, all, "taken back and forth, no payment changes");
-    compare_random(db, 150, 80).await;
-    for _ in 0..3 {
-        assert!(move_batch(db, 15).await);
-        assert_eq!(everything(db).await, all);
-        compare_random(db, 100, 80).await;
-    }
-    fill(db, 80..90).await;
-    compare_random(db, 100, 90).await;
-    while move_batch(db, 15).await {}
-    compare_random(db, 200, 90).await;
-    assert!(!move_batch(db, 15).await, "nothing is left");
-}
-
-async fn a_total_counts_once_what_is_moved_at_that_moment(db: &Db) {
-    fill(db, 0..80).await;
-    let all = everything(db).await;
-    take_back(db).await;
-    let of_wallet = PaymentFilter {
-        wallet: Some(wallet(21)),
-        ..PaymentFilter::default()
-    };
-    let of_kind = PaymentFilter {
-        kind: Some(PaymentKind::Direct),
-        ..PaymentFilter::default()
-    };
-    let dated = PaymentFilter {
-        to: Some(at(30)),
-        ..of_kind.clone()
-    };
-    let mover = tokio::spawn({
-        let db = db.clone();
-        async move { while move_batch(&db, 1).await {} }
-    });
-    while !mover.is_finished() {
-        for filter in [&of_wallet, &of_kind, &dated] {
-            // There is more than this page, so that both tables are counted.
-            compare(db, &all, (&scope("a"), filter), (0, 1)).await;
-        }
-    }
-    mover.await.unwrap();
-}
-
-async fn a_total_stops_at_the_cap_until_all_payments_are_moved(db: &Db) {
-    fill(db, 0..12).await;
-    take_back(db).await;
-    assert!(move_batch(db, 6).await);
-    for counts in ["payment_groups", "payment_wallets"] {
-        let more = format!("UPDATE {counts} SET payments = payments + 12000");
-        db.writer().execute_unprepared(&more).await.unwrap();
-    }
-    let of_kind = PaymentFilter {
-        kind: Some(PaymentKind::Direct),
-        ..PaymentFilter::default()
-    };
-    let page = Window {
-        begin: Begin::Row(0),
-        limit: 1,
-    };
-    let found = store::payments::search(db, &scope("a"), &of_kind, &page).await;
-    assert_eq!(found.unwrap().total, store::TOTAL_MAX);
-}
-
 async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
     let mut runner = TestRunner::deterministic();
     let arrivals = vec(0..4_u64, 40);
@@ -492,7 +368,7 @@ async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
             .collect();
         let (mut walked, mut begin, mut arrivals) = (Vec::new(), Begin::Row(0), arrivals.into_iter());
         loop {
-            let found = store::payments::search(db, &scope("a"), &filter, &Window { begin, limit }).await;
+            let found = store::payments::search(db.reader(), &scope("a"), &filter, &Window { begin, limit }).await;
             let found = found.unwrap();
             walked.extend(found.rows.into_iter().map(|(payment, _)| payment));
             if !found.has_more {
@@ -518,38 +394,6 @@ async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
             .collect();
         assert_eq!(walked_before, there, "all that was there: {filter:?}");
     }
-}
-
-async fn a_payment_of_the_version_before_is_recorded_once_and_can_be_changed(db: &Db) {
-    fill(db, 0..12).await;
-    let before = everything(db).await;
-    take_back(db).await;
-    for number in 0..3 {
-        assert!(
-            !record(db, &kept_request(number), &settled(number)).await,
-            "it is recorded"
-        );
-    }
-    assert_eq!(everything(db).await, before);
-    let id = before.iter().find(|payment| payment.position == 7).unwrap().id.clone();
-    let tx = db.begin("change").await.unwrap();
-    store::payments::set_told(&tx, std::slice::from_ref(&id), true)
-        .await
-        .unwrap();
-    let reversed = store::payments::reverse(&tx, &id, ReversalReason::NotOnChain, at(90))
-        .await
-        .unwrap();
-    assert!(reversed.unwrap().is_told);
-    tx.commit().await.unwrap();
-    let changed = everything(db).await;
-    assert_eq!(changed.len(), before.len());
-    assert_eq!(changed.iter().filter(|payment| payment.reversal.is_some()).count(), 1);
-    // What a transaction moved comes back when it is undone, and is still found then.
-    let tx = db.begin("undone").await.unwrap();
-    while store::payments::move_some(&tx, None, 100).await.unwrap().has_more {}
-    drop(tx);
-    assert_eq!(everything(db).await, changed);
-    compare_random(db, 50, 12).await;
 }
 
 /// Has wallet 50 have paid the first payment instead of who did.
@@ -689,58 +533,7 @@ async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_
             ..PaymentFilter::default()
         };
         let begin = Begin::Row(0);
-        let found = store::payments::search(db, &scope("a"), &filter, &Window { begin, limit: 5 }).await;
+        let found = store::payments::search(db.reader(), &scope("a"), &filter, &Window { begin, limit: 5 }).await;
         assert_eq!(found.unwrap().total, total);
     }
-}
-
-/// What is kept of payments to search them, as text, in one order.
-async fn kept(db: &Db) -> Vec<String> {
-    let mut kept = Vec::new();
-    for (columns, table) in [
-        ("id || is_hidden || request_id", "requests"),
-        (
-            "id || is_hidden || group_key || coalesce(client_group_key, 0)",
-            "payments",
-        ),
-        ("payment_id || is_payee || group_key", "payment_parties"),
-        ("group_key || ' ' || is_hidden || payments", "payment_groups"),
-        (
-            "group_key || ' ' || client_row || is_payee || payments",
-            "payment_wallets",
-        ),
-    ] {
-        let counted = match table.ends_with("groups") || table.ends_with("wallets") {
-            true => "payments > 0",
-            false => "TRUE",
-        };
-        let sql = format!("SELECT {columns} AS row FROM {table} WHERE {counted} ORDER BY 1");
-        let rows = Statement::from_string(db.reader().get_database_backend(), sql);
-        for row in db.reader().query_all_raw(rows).await.unwrap() {
-            kept.push(row.try_get::<String>("", "row").unwrap());
-        }
-    }
-    kept
-}
-
-async fn the_migration_that_marks_what_is_hidden_finds_what_links_hid_before(db: &Db) {
-    fill(db, 0..80).await;
-    let unmarked = kept(db).await;
-    hide_some(db).await;
-    let marked = kept(db).await;
-    assert_ne!(marked, unmarked);
-    let states = db.migrate_status().await.unwrap();
-    let marking = states.iter().position(|state| state.name.ends_with("mark_hidden"));
-    let steps = u32::try_from(states.len() - marking.unwrap()).unwrap();
-    db.migrate_down(steps).await.unwrap();
-    db.migrate_up().await.unwrap();
-    assert_eq!(kept(db).await, marked);
-    // Without the links nothing is hidden, so that what was moved back is as it was.
-    db.migrate_down(steps).await.unwrap();
-    db.writer()
-        .execute_unprepared("DELETE FROM secure_payments")
-        .await
-        .unwrap();
-    db.migrate_up().await.unwrap();
-    assert_eq!(kept(db).await, unmarked);
 }

@@ -88,7 +88,7 @@ pub(super) const PLANS: &[Excuse] = &[
         "reads the origins of all pages, which is remembered",
     ),
     (
-        &["FROM \"payments\" WHERE \"network\" = $ AND (\"block_number\" BETWEEN"],
+        &["FROM \"payments\" WHERE \"payments\".\"network\" = $ AND (\"payments\".\"block_number\" BETWEEN"],
         "reads the blocks that are asked for; of all that there are, all of its payments",
     ),
     (
@@ -118,7 +118,6 @@ const CHAIN: &str = "follows a network, whoever is paid there";
 const CREDENTIAL: &str = "finds out who calls";
 const EXPIRY: &str = "removes what is kept no longer";
 const LINK: &str = "opens a secure payment by its token, whoever made it";
-const MOVE: &str = "moves what the version before wrote, whoever was paid";
 const OPEN: &str = "asks the partner for what is open, whoever waits";
 const PARTNER: &str = "the partner knows its own ids alone, whoever registered";
 const SCREENED: &str = "screens who paid, whoever was paid";
@@ -185,9 +184,6 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["\"wallets\".\"address\" = $"], CREDENTIAL),
     (&["\"chain_quarantine\""], CHAIN),
     (&["\"payments\".\"network\" = $"], CHAIN),
-    (&["FROM \"payments\" WHERE \"network\" = $"], CHAIN),
-    (&["\"former_payments\""], MOVE),
-    (&["DELETE FROM \"former_payment_parties\""], MOVE),
     (&["UPDATE \"payments\" SET"], CHAIN),
     (&["FROM \"payments\" WHERE \"payments\".\"id\" = $"], CHAIN),
     (&["\"relay_transactions\".\"network\" = $"], CHAIN),
