@@ -197,61 +197,6 @@ CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
 CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
 partitions events by RANGE (id)
-column former_payment_parties.platform_id text not null
-column former_payment_parties.wallet text not null
-column former_payment_parties.paid_at timestamp with time zone not null
-column former_payment_parties.payment_id text not null
-constraint former_payment_parties.former_payment_parties_pkey PRIMARY KEY (platform_id, wallet, paid_at, payment_id)
-CREATE UNIQUE INDEX former_payment_parties_pkey ON public.former_payment_parties USING btree (platform_id, wallet, paid_at, payment_id)
-column former_payments.id text not null
-column former_payments.platform_id text not null
-column former_payments.client_row text
-column former_payments.request_row text not null
-column former_payments.request_id text not null
-column former_payments.network text not null
-column former_payments.tx_hash text not null
-column former_payments.position integer not null
-column former_payments.block_number bigint not null
-column former_payments.block_hash text not null
-column former_payments.log_index bigint not null
-column former_payments.proxy text not null
-column former_payments.token text
-column former_payments.payee text not null
-column former_payments.payer text
-column former_payments.payer_eoa text
-column former_payments.units text not null
-column former_payments.event_units text not null
-column former_payments.fee_units text not null
-column former_payments.fee_address text
-column former_payments.credited text not null
-column former_payments.kind text not null
-column former_payments.invoice_currency text not null
-column former_payments.payment_currency text not null
-column former_payments.merchant_reference text
-column former_payments.reference text not null
-column former_payments.paid_at timestamp with time zone not null
-column former_payments.created_at timestamp with time zone not null
-column former_payments.counts_payments boolean not null default false
-column former_payments.fee_shortfall text
-column former_payments.reversed_at timestamp with time zone
-column former_payments.reversal_reason text
-column former_payments.is_told boolean not null default false
-column former_payments.schedule_id text
-column former_payments.rate text
-column former_payments.rate_provider text
-column former_payments.further_fees text
-column former_payments.is_quoted boolean not null default false
-constraint former_payments.former_payments_pkey PRIMARY KEY (id)
-constraint former_payments.former_payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
-CREATE UNIQUE INDEX former_payments_pkey ON public.former_payments USING btree (id)
-CREATE INDEX payments_block_idx ON public.former_payments USING btree (network, block_number)
-CREATE UNIQUE INDEX payments_identity_key ON public.former_payments USING btree (network, tx_hash, "position", counts_payments)
-CREATE INDEX payments_merchant_reference_idx ON public.former_payments USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
-CREATE INDEX payments_paid_idx ON public.former_payments USING btree (platform_id, paid_at DESC, id DESC)
-CREATE INDEX payments_reference_idx ON public.former_payments USING btree (platform_id, reference)
-CREATE INDEX payments_request_id_idx ON public.former_payments USING btree (platform_id, request_id)
-CREATE INDEX payments_schedule_idx ON public.former_payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
-CREATE INDEX payments_tx_hash_idx ON public.former_payments USING btree (platform_id, tx_hash)
 column handed_out.platform_id text not null
 column handed_out.request_row text not null
 column handed_out.content_hash text not null

@@ -1,9 +1,25 @@
 //! Payers with their bank accounts, and the keys under which all that names them is sealed.
 
+use crate::tables::{create, drop_tables, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
+
+/// They are dropped from the last to the first.
+const TABLES: [&str; 4] = ["payers", "payer_keys", "payer_registrations", "bank_accounts"];
+
+const INDEXES: [&str; 9] = [
+    r#"CREATE UNIQUE INDEX "payers_client_user_key" ON "payers" ("platform_id", "client_user_hash")"#,
+    r#"CREATE UNIQUE INDEX "payers_partner_key" ON "payers" ("partner_hash")"#,
+    r#"CREATE INDEX "payers_ask_idx" ON "payers" ("ask_at")"#,
+    r#"CREATE INDEX "payer_registrations_ask_idx" ON "payer_registrations" ("ask_at")"#,
+    r#"CREATE UNIQUE INDEX "bank_accounts_detail_key" ON "bank_accounts" ("payment_detail_id")"#,
+    r#"CREATE UNIQUE INDEX "bank_accounts_partner_key" ON "bank_accounts" ("partner_hash")"#,
+    r#"CREATE UNIQUE INDEX "bank_accounts_content_key" ON "bank_accounts" ("content_hash")"#,
+    r#"CREATE INDEX "bank_accounts_payer_idx" ON "bank_accounts" ("payer_id", "id")"#,
+    r#"CREATE INDEX "bank_accounts_ask_idx" ON "bank_accounts" ("ask_at")"#,
+];
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
@@ -12,17 +28,16 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(payers()).await?;
-        manager.create_table(payer_keys()).await?;
-        manager.create_table(bank_accounts()).await?;
-        for index in indexes() {
-            manager.create_index(index).await?;
-        }
-        Ok(())
+        create(
+            manager,
+            [payers(), payer_keys(), payer_registrations(), bank_accounts()],
+            &INDEXES,
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        crate::tables::drop_tables(manager, &["payers", "payer_keys", "bank_accounts"]).await
+        drop_tables(manager, &TABLES).await
     }
 }
 
@@ -44,16 +59,32 @@ fn payers() -> TableCreateStatement {
         .col(timestamp_with_time_zone_null("ask_at"))
         .col(timestamp_with_time_zone_null("erasing_at"))
         .col(timestamp_with_time_zone_null("erased_at"))
+        .col(timestamp_with_time_zone_null("in_flight_until"))
+        .col(timestamp_with_time_zone_null("erasure_wanted_at"))
         .to_owned()
 }
 
-/// Apart from the payers, so that what a rotation rewrites is small and erasure removes a row.
+/// They stand apart from the payers, so that what a rotation rewrites is small and erasure removes a row.
 fn payer_keys() -> TableCreateStatement {
     Table::create()
         .table("payer_keys")
         .col(text("payer_id").primary_key())
         .col(text("platform_id"))
         .col(text("data_key"))
+        .to_owned()
+}
+
+/// First registrations that the partner may have taken: they are noted before it is asked, so that whoever was registered
+/// by one that nobody heard of can be erased.
+fn payer_registrations() -> TableCreateStatement {
+    Table::create()
+        .table("payer_registrations")
+        .col(text("partner_key"))
+        .col(text("platform_id"))
+        .col(timestamp_with_time_zone("in_flight_until"))
+        .col(timestamp_with_time_zone_null("erasing_at"))
+        .col(timestamp_with_time_zone_null("ask_at"))
+        .primary_key(&mut key("payer_registrations_pkey", "partner_key"))
         .to_owned()
 }
 
@@ -75,33 +106,4 @@ fn bank_accounts() -> TableCreateStatement {
         .col(timestamp_with_time_zone("changed_at"))
         .col(timestamp_with_time_zone_null("ask_at"))
         .to_owned()
-}
-
-fn indexes() -> Vec<IndexCreateStatement> {
-    let unique = |name: &str, table: &'static str, columns: &[&'static str]| {
-        let mut index = Index::create();
-        index.name(name).table(table).unique();
-        for column in columns {
-            index.col(*column);
-        }
-        index.to_owned()
-    };
-    let plain = |name: &str, table: &'static str, columns: &[&'static str]| {
-        let mut index = Index::create();
-        index.name(name).table(table);
-        for column in columns {
-            index.col(*column);
-        }
-        index.to_owned()
-    };
-    vec![
-        unique("payers_client_user_key", "payers", &["platform_id", "client_user_hash"]),
-        unique("payers_partner_key", "payers", &["partner_hash"]),
-        plain("payers_ask_idx", "payers", &["ask_at"]),
-        unique("bank_accounts_detail_key", "bank_accounts", &["payment_detail_id"]),
-        unique("bank_accounts_partner_key", "bank_accounts", &["partner_hash"]),
-        unique("bank_accounts_content_key", "bank_accounts", &["content_hash"]),
-        plain("bank_accounts_payer_idx", "bank_accounts", &["payer_id", "id"]),
-        plain("bank_accounts_ask_idx", "bank_accounts", &["ask_at"]),
-    ]
 }

@@ -1,11 +1,24 @@
-//! Recurring payments, what executes them, and which requests and payments are theirs.
+//! Recurring payments and what executes them.
 
+use crate::tables::{create, drop_tables, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
+/// They are dropped from the last to the first.
 const TABLES: [&str; 4] = ["schedules", "schedule_executions", "relay_transactions", "relay_bids"];
+
+const INDEXES: [&str; 7] = [
+    r#"CREATE INDEX "schedules_wake_idx" ON "schedules" ("network", "wake_at")"#,
+    r#"CREATE INDEX "schedules_payer_idx" ON "schedules" ("payer", "token", "contract", "status")"#,
+    r#"CREATE INDEX "schedules_live_idx" ON "schedules" ("platform_id", "status", "client_row")"#,
+    r#"CREATE INDEX "schedules_status_idx" ON "schedules" ("status", "created_at")"#,
+    r#"CREATE INDEX "schedules_next_payment_idx" ON "schedules"
+        ("network", "status", "failures", ("first_payment_s" + ("executed" * "period_s")))"#,
+    r#"CREATE INDEX "relay_transactions_state_idx" ON "relay_transactions" ("network", "relayer", "state", "nonce")"#,
+    r#"CREATE INDEX "relay_transactions_payment_idx" ON "relay_transactions" ("schedule_id", "number")"#,
+];
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
@@ -14,48 +27,16 @@ impl MigrationTrait for Migration {
     }
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        manager.create_table(schedules()).await?;
-        manager.create_table(executions()).await?;
-        manager.create_table(transactions()).await?;
-        manager.create_table(bids()).await?;
-        for (table, name, columns) in [
-            ("schedules", "schedules_wake_idx", &["network", "wake_at"][..]),
-            ("schedules", "schedules_payer_idx", &["payer", "token", "contract"]),
-            (
-                "relay_transactions",
-                "relay_transactions_state_idx",
-                &["network", "relayer", "state", "nonce"],
-            ),
-        ] {
-            let mut index = Index::create().name(name).table(table).to_owned();
-            for column in columns {
-                index.col(*column);
-            }
-            manager.create_index(index).await?;
-        }
-        for table in ["requests", "payments"] {
-            let column = text_null("schedule_id");
-            let added = Table::alter().table(table).add_column(column).to_owned();
-            manager.alter_table(added).await?;
-        }
-        let of_schedule = Index::create()
-            .name("payments_schedule_idx")
-            .table("payments")
-            .col("platform_id")
-            .col("schedule_id")
-            .cond_where(Expr::col("schedule_id").is_not_null())
-            .to_owned();
-        manager.create_index(of_schedule).await
+        create(
+            manager,
+            [schedules(), schedule_executions(), relay_transactions(), relay_bids()],
+            &INDEXES,
+        )
+        .await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let of_schedule = Index::drop().name("payments_schedule_idx").table("payments").to_owned();
-        manager.drop_index(of_schedule).await?;
-        for table in ["payments", "requests"] {
-            let removed = Table::alter().table(table).drop_column("schedule_id").to_owned();
-            manager.alter_table(removed).await?;
-        }
-        crate::tables::drop_tables(manager, &TABLES).await
+        drop_tables(manager, &TABLES).await
     }
 }
 
@@ -90,10 +71,12 @@ fn schedules() -> TableCreateStatement {
         .col(timestamp_with_time_zone_null("last_paid_at"))
         .col(big_integer("version"))
         .col(timestamp_with_time_zone("created_at"))
+        .col(text("asked_amount").default(""))
+        .col(text("asked_currency").default(""))
         .to_owned()
 }
 
-fn executions() -> TableCreateStatement {
+fn schedule_executions() -> TableCreateStatement {
     Table::create()
         .table("schedule_executions")
         .col(text("schedule_id"))
@@ -103,16 +86,12 @@ fn executions() -> TableCreateStatement {
         .col(text("request_id"))
         .col(integer("failures"))
         .col(timestamp_with_time_zone("created_at"))
-        .primary_key(
-            Index::create()
-                .name("schedule_executions_pkey")
-                .col("schedule_id")
-                .col("number"),
-        )
+        .primary_key(&mut key("schedule_executions_pkey", "schedule_id, number"))
         .to_owned()
 }
 
-fn transactions() -> TableCreateStatement {
+/// What the relayer signed for the payments of schedules.
+fn relay_transactions() -> TableCreateStatement {
     Table::create()
         .table("relay_transactions")
         .col(text("network"))
@@ -126,17 +105,12 @@ fn transactions() -> TableCreateStatement {
         .col(big_integer("gas_limit"))
         .col(text("state"))
         .col(timestamp_with_time_zone("created_at"))
-        .primary_key(
-            Index::create()
-                .name("relay_transactions_pkey")
-                .col("network")
-                .col("relayer")
-                .col("nonce"),
-        )
+        .primary_key(&mut key("relay_transactions_pkey", "network, relayer, nonce"))
         .to_owned()
 }
 
-fn bids() -> TableCreateStatement {
+/// The signed forms of a transaction, each at one price.
+fn relay_bids() -> TableCreateStatement {
     Table::create()
         .table("relay_bids")
         .col(text("network"))
@@ -148,13 +122,6 @@ fn bids() -> TableCreateStatement {
         .col(text("tx_hash"))
         .col(text("raw"))
         .col(timestamp_with_time_zone("signed_at"))
-        .primary_key(
-            Index::create()
-                .name("relay_bids_pkey")
-                .col("network")
-                .col("relayer")
-                .col("nonce")
-                .col("bid"),
-        )
+        .primary_key(&mut key("relay_bids_pkey", "network, relayer, nonce, bid"))
         .to_owned()
 }
