@@ -435,7 +435,6 @@ column payments.request_id text not null
 column payments.network text not null
 column payments.tx_hash bytea not null
 column payments.position integer not null
-column payments.counts_payments boolean not null default false
 column payments.block_number bigint not null
 column payments.block_hash bytea not null
 column payments.log_index bigint not null
@@ -480,7 +479,7 @@ CREATE INDEX payments_by_reference ON public.payments USING btree (platform_id, 
 CREATE INDEX payments_by_request ON public.payments USING btree (platform_id, request_id)
 CREATE INDEX payments_by_schedule ON public.payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
 CREATE INDEX payments_by_unknown_access ON public.payments USING btree (paid_at) WHERE (payer_access = 'unknown'::text)
-CREATE UNIQUE INDEX payments_event_key ON public.payments USING btree (tx_hash, network, "position", counts_payments)
+CREATE UNIQUE INDEX payments_event_key ON public.payments USING btree (tx_hash, network, "position")
 CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
 column platforms.id text not null
 column platforms.name text not null

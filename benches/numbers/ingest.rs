@@ -320,7 +320,7 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
         for inserted in committed.chunks(ROWS_PER_INSERT) {
             let mut insert = QueryBuilder::<Postgres>::new(
                 "INSERT INTO payments (id, platform_id, request_row, request_id, network, tx_hash, position, \
-                 counts_payments, block_number, block_hash, log_index, proxy, payee, units, event_units, fee_units, \
+                 block_number, block_hash, log_index, proxy, payee, units, event_units, fee_units, \
                  credited, kind, invoice_currency, payment_currency, reference, paid_at, created_at, is_told, group_key) ",
             );
             insert.push_values(inserted, |mut values, row| {
@@ -332,7 +332,6 @@ async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
                     .push_bind(Network::Sepolia.id())
                     .push_bind(&row.tx_hash)
                     .push_bind(row.position)
-                    .push_bind(false)
                     .push_bind(row.block_number)
                     .push_bind(&row.block_hash)
                     .push_bind(i64::from(row.position))

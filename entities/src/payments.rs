@@ -23,8 +23,6 @@ pub struct Model {
     pub tx_hash: Vec<u8>,
     /// Position among all events of the transaction.
     pub position: i32,
-    /// Whether the position counts payments alone, as it did once; until the receipt is met again.
-    pub counts_payments: bool,
     /// Height of the block.
     pub block_number: i64,
     /// Hash of the block, 32 bytes.

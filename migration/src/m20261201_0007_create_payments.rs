@@ -14,7 +14,7 @@ const TABLES: [&str; 4] = ["payments", "payment_parties", "payment_groups", "pay
 const INDEXES: [&str; 10] = [
     // The log index changes when a reorganisation includes a transaction again, the position does not. Beginning with the
     // transaction, it serves the search for one too.
-    r#"CREATE UNIQUE INDEX "payments_event_key" ON "payments" ("tx_hash", "network", "position", "counts_payments")"#,
+    r#"CREATE UNIQUE INDEX "payments_event_key" ON "payments" ("tx_hash", "network", "position")"#,
     r#"CREATE INDEX "payments_by_reference" ON "payments" ("platform_id", "reference")"#,
     r#"CREATE INDEX "payments_by_request" ON "payments" ("platform_id", "request_id")"#,
     r#"CREATE INDEX "payments_by_merchant_reference" ON "payments"
@@ -64,7 +64,6 @@ fn payments() -> TableCreateStatement {
         .col(text("network"))
         .col(blob("tx_hash"))
         .col(integer("position"))
-        .col(boolean("counts_payments").default(false))
         .col(big_integer("block_number"))
         .col(blob("block_hash"))
         .col(big_integer("log_index"))

@@ -21,8 +21,6 @@ wire_text! {
         Unprovable = "unprovable",
         /// The event names a known request, and the money did not move.
         NothingMoved = "nothing_moved",
-        /// Its request was credited for its transaction before, by a row that fits no event of it.
-        BesideOldRow = "beside_old_row",
         /// It was converted along another path than is fixed for its request.
         PathNotHandedOut = "path_not_handed_out",
         /// It accepted rates of another age than is fixed for its request.
@@ -88,9 +86,6 @@ impl QuarantineState {
             (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
             (_, Verdict::Accept | Verdict::Retry) if reason == OddReason::PaidOut => {
                 Err("its order was opened before its money left the chain; settle it with the partner, then reject it")
-            }
-            (_, Verdict::Accept) if reason == OddReason::BesideOldRow => {
-                Err("its request has a payment of this transaction; compare them with prs reconcile, or reject it")
             }
             (_, Verdict::Accept) if reason == OddReason::RateMissing => {
                 Err("nothing says how much it settles; name the rate of its time: prs admin rates accept")

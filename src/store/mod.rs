@@ -105,7 +105,7 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 7] = [
     (
         PAYMENT_IDENTITY,
         &["payments_event_key"],
-        &["payments.tx_hash, payments.network, payments.position, payments.counts_payments"],
+        &["payments.tx_hash, payments.network, payments.position"],
     ),
     (
         ENDPOINT_URL,

@@ -27,7 +27,6 @@ mod client_limits;
 mod clock_jumps;
 mod contract_wallets;
 mod conversion_math;
-mod counted_payments;
 mod create_once;
 mod currencies;
 mod destinations;

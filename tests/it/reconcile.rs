@@ -450,7 +450,7 @@ async fn blocks_that_are_read_again_credit_what_is_missing_and_nothing_twice() {
         .expect_err("a block that is not settled");
 }
 
-/// A version before kept the time of a block that a reorganisation had dropped.
+/// The recorded time is that of a block that a reorganisation dropped.
 #[tokio::test]
 async fn a_time_that_is_wrong_is_mended_without_a_reversal() {
     let (app, receiver, paid) = start().await;

@@ -172,7 +172,7 @@ impl Event {
         match self {
             Self::PaymentReceived(facts) => {
                 let observed = &facts.payment.observed;
-                // Keys of before end in a bare number, which counted something else.
+                // The sign tells the position from the number of reversals behind it.
                 let place = format!(
                     "{kind}:{}:{}:@{}",
                     observed.network, observed.tx_hash, observed.position

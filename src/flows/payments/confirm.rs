@@ -13,10 +13,10 @@ use crate::{
     ctx::Ctx,
     domain::{
         event::{AccessRejected, Event, PaymentReceived},
-        ids::{PaymentId, QuarantineId, RequestRowId},
+        ids::{PaymentId, QuarantineId},
         ledger::{Credit, Ledger},
-        oddity::{Concerned, OddReason, Oddity},
-        payment::{BlockRef, Finality, Observation, PayerAccess, Settled, TxProof},
+        oddity::OddReason,
+        payment::{BlockRef, Finality, PayerAccess, Settled},
         request::Request,
     },
     flows::{FlowError, FlowResult, off_ramp, publish_all},
@@ -229,7 +229,6 @@ pub(super) async fn write(
         read_to,
         requests,
         matches,
-        proofs,
         mut odd,
         unproven,
         ..
@@ -242,23 +241,20 @@ pub(super) async fn write(
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
-    let placed = place_counted(tx, chain, &proofs).await?;
     let mut credited = Vec::new();
     let departed = matches.iter().filter(|payment| payment.departure.is_some());
     let departed: Vec<B256> = departed.map(|payment| payment.settled.observed.tx_hash).collect();
     let accepted = store::quarantine::accepted(tx, network, &departed).await?;
+    // What is recorded was credited before, and stays.
+    let (recorded, _) = store::payments::readable_of_transactions(tx, network, &departed).await?;
+    let recorded: HashSet<_> = recorded.iter().map(PaymentRecord::place).collect();
     for payment in matches {
         let observed = &payment.settled.observed;
         let place = (observed.tx_hash, observed.position);
-        let request = &requests[payment.request_row];
         match payment.departure {
-            // What was credited before it could be compared stays.
             // Without a rate nothing says how much it settles, whatever was decided before.
             Some(departure) if departure.reason == OddReason::RateMissing => odd.push(departure),
-            Some(departure) if !accepted.contains(&place) && !placed.recorded.contains(&place) => odd.push(departure),
-            _ if !placed.counting.contains(&place) && placed.unplaced.contains(&(place.0, request.row.clone())) => {
-                odd.push(beside_old_row(observed, request));
-            }
+            Some(departure) if !accepted.contains(&place) && !recorded.contains(&place) => odd.push(departure),
             _ => credited.push((payment.settled, payment.request_row)),
         }
     }
@@ -367,7 +363,7 @@ async fn before(tx: &Tx, request: &Request, fresh: &HashSet<(B256, u32)>) -> Flo
         return Ok(request.ledger.clone());
     }
     let mut recorded = store::payments::list_of_request(tx, request).await?;
-    recorded.retain(|payment| !fresh.contains(&(payment.tx_hash, payment.position)));
+    recorded.retain(|payment| !fresh.contains(&payment.place()));
     Ok(reverse::recounted(request, &recorded))
 }
 
@@ -394,10 +390,7 @@ async fn reinstate(
         .collect();
     // A row that cannot be read is named by the comparison with the chain, and keeps no other payment waiting.
     let (stored, _) = store::payments::readable_of_transactions(tx, chain.network(), &tx_hashes).await?;
-    let placed = stored.iter().filter(|payment| !payment.counts_payments);
-    let stored: HashMap<(B256, u32), &PaymentRecord> = placed
-        .map(|payment| ((payment.tx_hash, payment.position), payment))
-        .collect();
+    let stored: HashMap<_, _> = stored.iter().map(|payment| (payment.place(), payment)).collect();
     let mut counted = Vec::with_capacity(payments.len());
     for payment in payments {
         let observed = &payment.settled.observed;
@@ -425,74 +418,4 @@ async fn reinstate(
         });
     }
     Ok(counted)
-}
-
-/// Which payments of some transactions are recorded.
-struct Placed {
-    /// Places of all of them, those that were reversed too.
-    recorded: HashSet<(B256, u32)>,
-    /// Places of those that count.
-    counting: HashSet<(B256, u32)>,
-    /// Transactions and requests of those that count and fit no event.
-    unplaced: HashSet<(B256, RequestRowId)>,
-}
-
-/// Payments that were recorded when positions counted payments alone get the position that the receipt shows: in the
-/// order of their transaction, each to an event of its own that no other row records.
-async fn place_counted(tx: &Tx, chain: &dyn Chain, proofs: &[TxProof]) -> FlowResult<Placed> {
-    let tx_hashes: Vec<B256> = proofs.iter().map(|proof| proof.tx_hash).collect();
-    let (recorded, _) = store::payments::readable_of_transactions(tx, chain.network(), &tx_hashes).await?;
-    let (counted, known): (Vec<_>, Vec<_>) = recorded.into_iter().partition(|payment| payment.counts_payments);
-    let mut placed = Placed {
-        recorded: HashSet::new(),
-        counting: HashSet::new(),
-        unplaced: HashSet::new(),
-    };
-    for payment in known {
-        placed.record((payment.tx_hash, payment.position), &payment);
-    }
-    let by_hash: HashMap<B256, &TxProof> = proofs.iter().map(|proof| (proof.tx_hash, proof)).collect();
-    for payment in counted {
-        let observations = by_hash.get(&payment.tx_hash).map(|proof| proof.observations.iter());
-        let is_free = |observed: &&Observation| !placed.recorded.contains(&(observed.tx_hash, observed.position));
-        let event = observations
-            .into_iter()
-            .flatten()
-            .find(|observed| facts::is_of(&payment, observed) && is_free(observed));
-        if let Some(observed) = event {
-            store::payments::place(tx, &payment.id, observed).await?;
-            placed.record((observed.tx_hash, observed.position), &payment);
-        } else if payment.reversal.is_none() {
-            placed.unplaced.insert((payment.tx_hash, payment.request));
-        }
-    }
-    Ok(placed)
-}
-
-impl Placed {
-    fn record(&mut self, place: (B256, u32), payment: &PaymentRecord) {
-        self.recorded.insert(place);
-        if payment.reversal.is_none() {
-            self.counting.insert(place);
-        }
-    }
-}
-
-/// A payment of a transaction for which its request was credited already, by a row of before that fits none of its events:
-/// to credit it too would count the money twice.
-fn beside_old_row(observed: &Observation, request: &Request) -> Oddity {
-    let (network, number) = (observed.network, observed.block_number);
-    Oddity {
-        network,
-        block_number: number,
-        tx_hash: Some(observed.tx_hash),
-        position: Some(observed.position),
-        reason: OddReason::BesideOldRow,
-        detail: format!(
-            "request {} has a payment of this transaction that an earlier version recorded and that no event of it fits; \
-             compare them: prs reconcile --network {network} --from {number} --to {number}",
-            request.id
-        ),
-        concerned: Some(Concerned::of(request)),
-    }
 }

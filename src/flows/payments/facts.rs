@@ -1,27 +1,9 @@
 //! What a recorded payment and the chain say about the same money.
 
 use crate::{
-    domain::{
-        payment::{Observation, Settled},
-        request::Request,
-    },
+    domain::{payment::Settled, request::Request},
     store::payments::PaymentRecord,
 };
-
-/// Whether a row records an event. A row that counts payments of its transaction is known by everything but its place,
-/// which is not known yet.
-///
-/// Source: ADR-0013.
-pub(super) fn is_of(payment: &PaymentRecord, observed: &Observation) -> bool {
-    observed.network == payment.network
-        && observed.tx_hash == payment.tx_hash
-        && (payment.counts_payments || observed.position == payment.position)
-        && observed.reference_topic == payment.reference.topic()
-        && observed.proxy == payment.proxy
-        && observed.token == payment.token
-        && observed.payee == payment.payee
-        && observed.units == payment.event_units
-}
 
 /// Something that a recorded payment and the chain may tell differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

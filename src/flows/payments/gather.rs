@@ -16,7 +16,7 @@ use crate::{
         ids::RequestRowId,
         oddity::{Concerned, OddReason, Oddity, Stake},
         off_ramp::Deposit,
-        payment::{Hint, Movements, Observation, Settled, SettledBlock, TxProof, prove},
+        payment::{Hint, Movements, Observation, Settled, SettledBlock, prove},
         request::{Request, terms::Exchange},
     },
     flows::FlowResult,
@@ -48,8 +48,8 @@ pub(super) struct Gathered {
     /// The addresses that were handed out for those that bank accounts get.
     deposits: HashMap<RequestRowId, Vec<Deposit>>,
     pub(super) matches: Vec<Match>,
-    /// Transactions that hold a payment of a known request.
-    pub(super) proofs: Vec<TxProof>,
+    /// Blocks that hold a payment of a known request.
+    paid_in: BTreeSet<u64>,
     pub(super) odd: Vec<Oddity>,
     /// Blocks that no answer proves now: they are tried again beside the others.
     pub(super) unproven: Vec<u64>,
@@ -72,14 +72,11 @@ impl Gathered {
                 ..Match::clone(found)
             })
         });
-        let matches: Vec<Match> = placed.collect();
-        let hashes: HashSet<B256> = matches.iter().map(|found| found.settled.observed.tx_hash).collect();
-        let proofs = self.proofs.iter().filter(|proof| hashes.contains(&proof.tx_hash));
         Ok(Self {
             read_to: self.read_to,
-            proofs: proofs.cloned().collect(),
-            matches,
+            matches: placed.collect(),
             requests,
+            paid_in: BTreeSet::new(),
             handed_out: Vec::new(),
             deposits: HashMap::new(),
             odd: Vec::new(),
@@ -125,7 +122,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
         handed_out,
         deposits,
         matches: Vec::new(),
-        proofs: Vec::new(),
+        paid_in: BTreeSet::new(),
         odd,
         unproven: part.failed.iter().map(|(number, _)| *number).collect(),
         unreadable,
@@ -152,9 +149,7 @@ pub(super) async fn read_more(
     gathered: &mut Gathered,
     mut numbers: BTreeSet<u64>,
 ) -> FlowResult<()> {
-    for proof in &gathered.proofs {
-        numbers.remove(&proof.block_number);
-    }
+    numbers.retain(|number| !gathered.paid_in.contains(number));
     let (blocks, failed) = settled_blocks(chain, numbers).await?;
     gathered.unproven.extend(failed.into_iter().map(|(number, _)| number));
     let known: HashSet<B256> = gathered
@@ -331,7 +326,6 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                     concerned: None,
                 }));
         }
-        let mut is_ours = false;
         let (calls, movements) = (ConversionCalls::read(proof, kind_of), Movements::of(proof));
         let mut legs = FeeLegs::default();
         let concerns_us = |observed: &Observation| by_topic.contains_key(&observed.reference_topic);
@@ -351,7 +345,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                 if !request.matches(observed, deposits, &ctx.catalogue) {
                     continue;
                 }
-                is_ours = true;
+                gathered.paid_in.insert(proof.block_number);
                 match prove(observed, &movements, is_intermediary) {
                     Ok(mut proven) => {
                         // Only the key of an account signs a schedule, and the relayer that sent it is nobody's wallet.
@@ -407,9 +401,6 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
                     }),
                 }
             }
-        }
-        if is_ours {
-            gathered.proofs.push(proof.clone());
         }
     }
 }

@@ -68,14 +68,10 @@ impl Known {
         let tx_hashes: BTreeSet<B256> = unrated.iter().map(|payment| payment.settled.observed.tx_hash).collect();
         let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
         let (recorded, _) = store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
-        let counting = recorded
-            .into_iter()
-            .filter(|payment| payment.reversal.is_none() && !payment.counts_payments);
+        let counting = recorded.into_iter().filter(|payment| payment.reversal.is_none());
         Ok(Self {
             quotes: store::quotes::of_requests(ctx.db.reader(), &paid).await?,
-            recorded: counting
-                .map(|payment| ((payment.tx_hash, payment.position), payment))
-                .collect(),
+            recorded: counting.map(|payment| (payment.place(), payment)).collect(),
         })
     }
 

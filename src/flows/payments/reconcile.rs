@@ -233,8 +233,6 @@ async fn compare(
     let unread_requests: BTreeSet<&str> = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
     // What cannot be compared is named below, and is not taken back.
     credited.retain(|payment| payment.reversal.is_none() && !unread_requests.contains(payment.request_id.as_str()));
-    // A row whose place is not known yet takes none that another row has.
-    credited.sort_by_key(|payment| payment.counts_payments);
     let mut unread: BTreeMap<&str, &Unreadable> = BTreeMap::new();
     unread.extend(unreadable.iter().map(|row| (row.id.as_str(), row)));
     let mut known: BTreeSet<(B256, u32)> = unread.values().filter_map(|row| row.place).collect();
@@ -247,14 +245,9 @@ async fn compare(
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut uncompared = Vec::new();
     for payment in credited {
-        let found_on_chain = match payment.counts_payments {
-            false => on_chain.get_key_value(&(payment.tx_hash, payment.position)),
-            true => on_chain
-                .iter()
-                .find(|(key, found)| !known.contains(key) && facts::is_of(payment, &found.settled.observed)),
-        };
-        let differences = found_on_chain.map(|(key, found)| {
-            known.insert(*key);
+        let found_on_chain = on_chain.get(&payment.place()).copied();
+        let differences = found_on_chain.map(|found| {
+            known.insert(payment.place());
             facts::differences(payment, &found.settled, &gathered.requests[found.request_row])
         });
         if found_on_chain.is_none() && !followed.contains(&payment.proxy) {
@@ -290,7 +283,7 @@ async fn compare(
                 unmended: None,
             },
             wrong: is_wrong.then_some(payment),
-            proven: found_on_chain.map(|(_, found)| *found),
+            proven: found_on_chain,
         });
     }
     let is_missing = |(key, found): &(&(B256, u32), &&Match)| {

@@ -15,4 +15,4 @@ pub use lists::{
 pub use record::{PaymentRecord, RequestSummary, Reversal, SettledPayment};
 pub use search::{read, search};
 pub(in crate::store) use write::hide;
-pub use write::{insert_new, place, reinstate, relocate, reverse, set_access, set_told};
+pub use write::{insert_new, reinstate, relocate, reverse, set_access, set_told};

@@ -52,8 +52,6 @@ pub struct PaymentRecord {
     pub tx_hash: B256,
     /// Position among all events of the transaction.
     pub position: u32,
-    /// Whether the position counts payments alone, as it did once.
-    pub counts_payments: bool,
     /// Height of the block.
     pub block_number: u64,
     /// Hash of the block.
@@ -113,6 +111,11 @@ pub struct PaymentRecord {
 }
 
 impl PaymentRecord {
+    /// Its transaction, and its position among all events of that.
+    pub fn place(&self) -> (B256, u32) {
+        (self.tx_hash, self.position)
+    }
+
     /// The payment without whose wallet paid and what was found about it. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
@@ -178,7 +181,6 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         network: observed.network.id().to_owned(),
         tx_hash: observed.tx_hash.to_vec(),
         position: columns::number("position", observed.position)?,
-        counts_payments: false,
         block_number: columns::number("block_number", observed.block_number)?,
         block_hash: observed.block_hash.to_vec(),
         log_index: columns::number("log_index", observed.log_index)?,
@@ -266,7 +268,6 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
         network: columns::network(&row.network)?,
         tx_hash: columns::hash_of("tx_hash", &row.tx_hash)?,
         position: columns::number("position", row.position)?,
-        counts_payments: row.counts_payments,
         block_number: columns::number("block_number", row.block_number)?,
         block_hash: columns::hash_of("block_hash", &row.block_hash)?,
         log_index: columns::number("log_index", row.log_index)?,

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     domain::{
         ids::{PaymentId, PlatformId},
-        payment::{Observation, PayerAccess, ReversalReason},
+        payment::{PayerAccess, ReversalReason},
     },
     store::{StoreError, columns},
 };
@@ -33,14 +33,9 @@ pub async fn insert_new(
             payments::Entity::insert_many(rows.iter().cloned().map(payments::ActiveModel::from)).into_query();
         insertion
             .on_conflict(
-                OnConflict::columns([
-                    Column::TxHash,
-                    Column::Network,
-                    Column::Position,
-                    Column::CountsPayments,
-                ])
-                .do_nothing()
-                .to_owned(),
+                OnConflict::columns([Column::TxHash, Column::Network, Column::Position])
+                    .do_nothing()
+                    .to_owned(),
             )
             .returning_col(Column::Id);
         let mut new_ids = HashSet::new();
@@ -51,23 +46,6 @@ pub async fn insert_new(
     }
     groups::enter(conn, &fresh).await?;
     Ok(fresh.into_iter().map(|row| PaymentId(row.id)).collect())
-}
-
-/// Puts a payment where the receipt of its transaction shows it.
-pub async fn place(conn: &impl ConnectionTrait, id: &PaymentId, observed: &Observation) -> Result<(), StoreError> {
-    let position: i32 = columns::number("position", observed.position)?;
-    let block_number: i64 = columns::number("block_number", observed.block_number)?;
-    let log_index: i64 = columns::number("log_index", observed.log_index)?;
-    payments::Entity::update_many()
-        .col_expr(Column::Position, Expr::value(position))
-        .col_expr(Column::CountsPayments, Expr::value(false))
-        .col_expr(Column::BlockNumber, Expr::value(block_number))
-        .col_expr(Column::BlockHash, Expr::value(observed.block_hash.to_vec()))
-        .col_expr(Column::LogIndex, Expr::value(log_index))
-        .filter(Column::Id.eq(id.0.as_str()))
-        .exec(conn)
-        .await?;
-    Ok(())
 }
 
 /// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
@@ -152,7 +130,6 @@ async fn overwrite(
         .filter(Column::Network.eq(fresh.network.as_str()))
         .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
         .filter(Column::Position.eq(fresh.position))
-        .filter(Column::CountsPayments.eq(false))
         .filter(state)
         // Its parties and counts change before it does.
         .lock_exclusive()

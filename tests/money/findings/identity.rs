@@ -7,7 +7,6 @@ use prs::{
     domain::network::Network,
     store::{self, backlogs::BacklogReason},
 };
-use sea_orm::ConnectionTrait;
 use std::sync::Arc;
 
 /// One transaction with a native payment before two token payments, so that what is watched decides how many payments
@@ -77,32 +76,4 @@ async fn watching_one_more_contract_moves_no_payment() {
             "the payment is the same: {payment:?} in {after:?}"
         );
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn payments_that_were_counted_are_placed_and_credited_once() {
-    let chain = chain().await;
-    let mut bench = start_without_native(&chain).await;
-    let (paid, tokens) = pay_mixed(&mut bench, &chain).await;
-    bench.settle().await;
-    let placed = bench.credited().await;
-    assert_eq!(placed.len(), tokens);
-    // As a version wrote them that counted the payments which it watched.
-    let db = bench.app.ctx.db.writer();
-    for (number, payment) in placed.iter().enumerate() {
-        let sql = format!(
-            "UPDATE payments SET counts_payments = TRUE, position = {number} WHERE id = '{}'",
-            payment.id.0
-        );
-        db.execute_unprepared(&sql).await.expect("an old row");
-    }
-    let bench = bench.restarted().await;
-    read_again(&bench, &paid).await;
-    assert_eq!(
-        bench.credited().await,
-        placed,
-        "each is where its receipt shows it, once"
-    );
-    read_again(&bench, &paid).await;
-    assert_eq!(bench.credited().await, placed);
 }
