@@ -437,7 +437,9 @@ impl Db {
 
     /// Every migration, oldest first. Changes nothing, not even in an empty database.
     pub async fn migrate_status(&self) -> Result<Vec<MigrationState>, StoreError> {
-        let migrations = Migrator::get_migration_with_status_read_only(&self.unhurried()).await?;
+        let migrations = Migrator::get_migration_with_status_read_only(&self.unhurried())
+            .await
+            .map_err(named)?;
         Ok(migrations
             .iter()
             .map(|migration| MigrationState {
@@ -498,10 +500,24 @@ enum Direction {
 impl Direction {
     async fn run<'c>(self, connection: impl IntoDatabaseExecutor<'c>) -> Result<(), StoreError> {
         match self {
-            Self::Up => Migrator::up(connection, None).await?,
-            Self::Down(steps) => Migrator::down(connection, Some(steps)).await?,
+            Self::Up => Migrator::up(connection, None).await,
+            Self::Down(steps) => Migrator::down(connection, Some(steps)).await,
         }
-        Ok(())
+        .map_err(named)
+    }
+}
+
+/// What the library says of each migration that a database has and this program does not.
+const UNKNOWN_MIGRATION: &str = "this migration has been applied but its file is missing";
+
+/// Says in one sentence that another version made the database, where the library lists all migrations.
+fn named(error: DbErr) -> StoreError {
+    match error {
+        DbErr::Custom(text) if text.contains(UNKNOWN_MIGRATION) => StoreError::Broken(anyhow::anyhow!(
+            "another version of this program made the database: it has migrations that this one does not know; run that \
+             version, or begin with an empty database"
+        )),
+        other => other.into(),
     }
 }
 

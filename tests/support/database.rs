@@ -54,7 +54,7 @@ impl TestDatabase {
 
     /// A database on the server with the whole schema: a copy of the template.
     pub async fn migrated_postgres() -> Self {
-        let server = test_server();
+        let server = postgres_server();
         let template = postgres_template(&server).await;
         Self::on_server(server, &format!(" TEMPLATE {template}")).await
     }
@@ -70,7 +70,7 @@ impl TestDatabase {
     /// server.
     #[allow(dead_code, reason = "not every binary that shares this begins with none")]
     pub async fn postgres() -> Self {
-        Self::on_server(test_server(), "").await
+        Self::on_server(postgres_server(), "").await
     }
 
     async fn on_server(server: String, options: &str) -> Self {
@@ -106,7 +106,7 @@ fn fresh_name() -> String {
 }
 
 /// The server that tests on PostgreSQL use.
-fn test_server() -> String {
+fn postgres_server() -> String {
     std::env::var("PRS_TEST_POSTGRES_URL").unwrap_or_else(|_| {
         panic!("PRS_TEST_POSTGRES_URL names no PostgreSQL server: run `cargo xtask test`, which starts one")
     })

@@ -15,6 +15,22 @@ on_both! {
     migrations_can_be_undone_and_applied_again
     two_processes_can_migrate_at_once
     concurrent_writers_do_not_fail_as_busy
+    a_database_of_another_version_is_named_in_one_sentence
+}
+
+async fn a_database_of_another_version_is_named_in_one_sentence(db: &Db) {
+    let unknown = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m20200101_0001_other', 1)";
+    db.writer().execute_unprepared(unknown).await.unwrap();
+    let said = [
+        db.migrate_up().await.unwrap_err().to_string(),
+        db.migrate_status().await.unwrap_err().to_string(),
+    ];
+    for sentence in said {
+        assert!(
+            sentence.contains("another version of this program made the database") && !sentence.contains("m20200101"),
+            "{sentence}"
+        );
+    }
 }
 
 async fn migrations_can_be_undone_and_applied_again(db: &Db) {
