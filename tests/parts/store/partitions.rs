@@ -154,6 +154,10 @@ async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
             !partitions::begin_change(&other).await.unwrap(),
             "one changes at a time"
         );
+        // Dropped, they would be taken back a moment later, and hold the lock until then.
+        for tx in [one, other] {
+            tx.commit().await.unwrap();
+        }
     }
     reading.commit().await.unwrap();
     if db.is_postgres() {
