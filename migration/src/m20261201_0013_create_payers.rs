@@ -74,8 +74,8 @@ fn payer_keys() -> TableCreateStatement {
         .to_owned()
 }
 
-/// First registrations that the partner may have taken: they are noted before it is asked, so that whoever was registered
-/// by one that nobody heard of can be erased.
+/// First registrations that the partner may have stored. The service notes each before it asks the partner, so that it can
+/// have a payer erased whose registration got no response.
 fn payer_registrations() -> TableCreateStatement {
     Table::create()
         .table("payer_registrations")

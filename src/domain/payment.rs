@@ -254,7 +254,7 @@ impl<'a> Movements<'a> {
         let mut events: Vec<u64> = proof.observations.iter().map(|observed| observed.log_index).collect();
         events.sort_unstable();
         let mut funding = HashMap::new();
-        // Anybody can move nothing from an account of others.
+        // A token allows transfers of zero units without the consent of the sender.
         for transfer in proof.transfers.iter().filter(|transfer| !transfer.units.is_zero()) {
             let TokenTransfer {
                 token, from, to, units, ..

@@ -251,7 +251,7 @@ pub struct UnreadableLink {
     pub id: String,
     /// Rows of the requests that it pays.
     pub requests: Vec<RequestRowId>,
-    /// What is wrong with it or with one of its items.
+    /// Why its row, or the row of one of its items, cannot be read.
     pub error: StoreError,
 }
 

@@ -346,7 +346,7 @@ async fn compare(
         report.count(&found.difference);
         tell(&found.difference);
     }
-    // What was mended is told in any case.
+    // The error comes after the loop, so that the caller hears of each difference that was mended.
     set_aside?;
     Ok(unproven.into_iter().collect())
 }
