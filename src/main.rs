@@ -9,8 +9,8 @@ use std::process::ExitCode;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    // Reads which points to end at from `FAILPOINTS`.
-    #[cfg(feature = "failpoints")]
+    // A debug build reads from `FAILPOINTS` at which points it ends.
+    #[cfg(debug_assertions)]
     let _scenario = fail::FailScenario::setup();
     prs::boot::cli::run(prs::boot::cli::Cli::parse())
 }

@@ -77,7 +77,7 @@ fn main() -> ExitCode {
 /// Plays the faults, prints what they cost, and fails when that is anything.
 fn run(options: &Options) -> Outcome {
     packages::ensure_chain_node()?;
-    let prs = workspace::build_prs_with(&["failpoints"])?;
+    let prs = workspace::build_prs()?;
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     let evidence = workspace::target_directory()?.join("xtask/crash");
     fs::create_dir_all(&evidence)?;

@@ -280,7 +280,9 @@ impl Drop for Postgres {
 /// Whether the file system in memory has room for a cluster; machines without one, and small containers, use the disk.
 fn has_room_in_memory() -> bool {
     let free = command::capture(Command::new("df").args(["--output=avail", "--block-size=1", MEMORY]));
-    let free = free.ok().and_then(|table| String::from_utf8_lossy(&table).lines().nth(1)?.trim().parse().ok());
+    let free = free
+        .ok()
+        .and_then(|table| String::from_utf8_lossy(&table).lines().nth(1)?.trim().parse().ok());
     free.is_some_and(|free: u64| free >= MEMORY_MIN)
 }
 

@@ -60,24 +60,16 @@ fn metadata() -> Result<Value> {
 
 /// Builds `prs` and returns where cargo put it.
 pub fn build_prs() -> Result<PathBuf> {
-    build_prs_with(&[])
-}
-
-/// Builds `prs` with features that a normal build has not.
-pub fn build_prs_with(features: &[&str]) -> Result<PathBuf> {
-    build("prs", features)
+    build("prs")
 }
 
 /// Builds a program of the workspace and returns where cargo put it.
-pub fn build(program: &str, features: &[&str]) -> Result<PathBuf> {
+pub fn build(program: &str) -> Result<PathBuf> {
     eprintln!("building {program}; the first time takes minutes, and cargo says what it is at");
     let mut build = cargo();
     build.args(["build", "--workspace", "--bin", program]);
     // With a test among the targets, dependencies have the features that tests give them: theirs are not built once more.
     build.args(["--test", SMALL_TEST]);
-    if !features.is_empty() {
-        build.arg("--features").arg(features.join(","));
-    }
     build
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());

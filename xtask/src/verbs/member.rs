@@ -19,7 +19,7 @@ pub(crate) struct Options {
 /// Runs the program of a package in place of this process, so that signals and the exit code are its own.
 pub(crate) fn run(package: &str, options: &Options) -> Outcome {
     // What belongs to the same selection as the service shares its dependencies; `cargo run --package` builds them once more.
-    let mut program = Command::new(workspace::build(package, &[])?);
+    let mut program = Command::new(workspace::build(package)?);
     program.current_dir(workspace::root()).args(&options.arguments);
     Err(program.exec().into())
 }
