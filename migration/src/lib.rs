@@ -27,20 +27,20 @@ pub struct Migrator;
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
         vec![
-            Box::new(m20261201_0001_create_platforms::Migration),
-            Box::new(m20261201_0002_create_accounts::Migration),
-            Box::new(m20261201_0003_create_key_material::Migration),
-            Box::new(m20261201_0004_create_destinations::Migration),
-            Box::new(m20261201_0005_create_requests::Migration),
-            Box::new(m20261201_0006_create_rates::Migration),
-            Box::new(m20261201_0007_create_payments::Migration),
-            Box::new(m20261201_0008_create_chains::Migration),
-            Box::new(m20261201_0009_create_schedules::Migration),
+            Box::new(m20261201_0001_create_platforms::MIGRATION),
+            Box::new(m20261201_0002_create_accounts::MIGRATION),
+            Box::new(m20261201_0003_create_key_material::MIGRATION),
+            Box::new(m20261201_0004_create_destinations::MIGRATION),
+            Box::new(m20261201_0005_create_requests::MIGRATION),
+            Box::new(m20261201_0006_create_rates::MIGRATION),
+            Box::new(m20261201_0007_create_payments::MIGRATION),
+            Box::new(m20261201_0008_create_chains::MIGRATION),
+            Box::new(m20261201_0009_create_schedules::MIGRATION),
             Box::new(m20261201_0010_create_events::Migration),
             Box::new(m20261201_0011_create_webhooks::Migration),
-            Box::new(m20261201_0012_create_secure_payments::Migration),
-            Box::new(m20261201_0013_create_payers::Migration),
-            Box::new(m20261201_0014_create_off_ramp::Migration),
+            Box::new(m20261201_0012_create_secure_payments::MIGRATION),
+            Box::new(m20261201_0013_create_payers::MIGRATION),
+            Box::new(m20261201_0014_create_off_ramp::MIGRATION),
         ]
     }
 }

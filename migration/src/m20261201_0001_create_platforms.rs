@@ -1,20 +1,13 @@
 //! Tenants and orchestrators, their credentials, their tiers of rate limits, and the answers kept for idempotency keys.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 6] = [
-    "platforms",
-    "orchestrators",
-    "keys",
-    "client_ids",
-    "rate_tiers",
-    "idempotency_keys",
-];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[platforms, orchestrators, keys, client_ids, rate_tiers, idempotency_keys],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 5] = [
     r#"CREATE UNIQUE INDEX "keys_hash_key" ON "keys" ("hash")"#,
@@ -23,33 +16,6 @@ const INDEXES: [&str; 5] = [
     r#"CREATE INDEX "client_ids_platform_idx" ON "client_ids" ("platform_id")"#,
     r#"CREATE INDEX "idempotency_keys_created_idx" ON "idempotency_keys" ("created_at")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [
-                platforms(),
-                orchestrators(),
-                keys(),
-                client_ids(),
-                rate_tiers(),
-                idempotency_keys(),
-            ],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn platforms() -> TableCreateStatement {
     Table::create()

@@ -1,21 +1,14 @@
 //! People who sign in: wallets and e-mail accounts with their platforms, the permissions to open one, challenges that
 //! wallets sign, sessions, and devices that are known.
 
-use crate::tables::{create, drop_tables};
+use crate::tables::Creation;
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 6] = [
-    "accounts",
-    "wallets",
-    "invites",
-    "wallet_challenges",
-    "sessions",
-    "known_devices",
-];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[accounts, wallets, invites, wallet_challenges, sessions, known_devices],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 14] = [
     r#"CREATE UNIQUE INDEX "accounts_platform_key" ON "accounts" ("platform_id")"#,
@@ -33,33 +26,6 @@ const INDEXES: [&str; 14] = [
     r#"CREATE INDEX "known_devices_account_idx" ON "known_devices" ("account_id", "last_used_at")"#,
     r#"CREATE INDEX "known_devices_used_idx" ON "known_devices" ("last_used_at")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [
-                accounts(),
-                wallets(),
-                invites(),
-                wallet_challenges(),
-                sessions(),
-                known_devices(),
-            ],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn accounts() -> TableCreateStatement {
     Table::create()

@@ -1,13 +1,13 @@
 //! Payee destinations, and the data that wallets sign about them.
 
-use crate::tables::{create, drop_tables};
+use crate::tables::Creation;
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 2] = ["payee_destinations", "destination_nonces"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[payee_destinations, destination_nonces],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 4] = [
     r#"CREATE UNIQUE INDEX "payee_destinations_key" ON "payee_destinations"
@@ -18,21 +18,6 @@ const INDEXES: [&str; 4] = [
     r#"CREATE INDEX "payee_destinations_wallet_idx" ON "payee_destinations" ("wallet")"#,
     r#"CREATE INDEX "destination_nonces_expires_idx" ON "destination_nonces" ("expires_at")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(manager, [payee_destinations(), destination_nonces()], &INDEXES).await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn payee_destinations() -> TableCreateStatement {
     Table::create()

@@ -1,13 +1,13 @@
 //! Requests, and what was handed out for them beyond their price terms.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 2] = ["requests", "handed_out"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[requests, handed_out],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 12] = [
     r#"CREATE UNIQUE INDEX "requests_request_id_key" ON "requests" ("request_id")"#,
@@ -36,21 +36,6 @@ const INDEXES: [&str; 12] = [
         ("platform_id", "public_client", "link_until", "created_at", "status")
         WHERE status IN ('pending', 'partially_paid')"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(manager, [requests(), handed_out()], &INDEXES).await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn requests() -> TableCreateStatement {
     Table::create()

@@ -1,13 +1,13 @@
 //! Readings of the feeds of rates, and quotes that were handed out.
 
-use crate::tables::{create, drop_tables};
+use crate::tables::Creation;
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 2] = ["rates", "quotes"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[rates, quotes],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 5] = [
     r#"CREATE UNIQUE INDEX "rates_key" ON "rates" ("symbol", "invoice", "read_at")"#,
@@ -17,21 +17,6 @@ const INDEXES: [&str; 5] = [
     r#"CREATE INDEX "quotes_request" ON "quotes" ("platform_id", "request_row")"#,
     r#"CREATE INDEX "quotes_ends_at" ON "quotes" ("ends_at")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(manager, [rates(), quotes()], &INDEXES).await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn rates() -> TableCreateStatement {
     Table::create()

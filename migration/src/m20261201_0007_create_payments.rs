@@ -1,13 +1,13 @@
 //! Settled payments, and what they are found and counted by. Source: ADR-0020.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 4] = ["payments", "payment_parties", "payment_groups", "payment_wallets"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[payments, payment_parties, payment_groups, payment_wallets],
+    indexes: &INDEXES,
+};
 
 /// Every index costs write rate, so each of them serves a search of its own. Those with a time end in the order of a
 /// page, read backwards.
@@ -32,26 +32,6 @@ const INDEXES: [&str; 10] = [
     r#"CREATE INDEX "payments_by_block" ON "payments" ("network", "block_number")"#,
     r#"CREATE INDEX "payments_by_unknown_access" ON "payments" ("paid_at") WHERE "payer_access" = ('unknown')"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [payments(), payment_parties(), payment_groups(), payment_wallets()],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn payments() -> TableCreateStatement {
     Table::create()

@@ -1,20 +1,20 @@
 //! What was seen on each chain, how far it has been read and by whom, and what is odd.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 6] = [
-    "chain_cursors",
-    "chain_blocks",
-    "chain_leaders",
-    "chain_backlogs",
-    "observations",
-    "chain_quarantine",
-];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[
+        chain_cursors,
+        chain_blocks,
+        chain_leaders,
+        chain_backlogs,
+        observations,
+        chain_quarantine,
+    ],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 7] = [
     // It makes the term a part of a key: a commit that shares the key waits for a change of the term and for nothing
@@ -28,33 +28,6 @@ const INDEXES: [&str; 7] = [
     r#"CREATE INDEX "chain_quarantine_state_idx" ON "chain_quarantine" ("state", "settled_at")"#,
     r#"CREATE INDEX "chain_quarantine_request_idx" ON "chain_quarantine" ("platform_id", "request_row")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [
-                chain_cursors(),
-                chain_blocks(),
-                chain_leaders(),
-                chain_backlogs(),
-                observations(),
-                chain_quarantine(),
-            ],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn chain_cursors() -> TableCreateStatement {
     Table::create()

@@ -1,13 +1,13 @@
 //! Recurring payments and what executes them.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 4] = ["schedules", "schedule_executions", "relay_transactions", "relay_bids"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[schedules, schedule_executions, relay_transactions, relay_bids],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 7] = [
     r#"CREATE INDEX "schedules_wake_idx" ON "schedules" ("network", "wake_at")"#,
@@ -19,26 +19,6 @@ const INDEXES: [&str; 7] = [
     r#"CREATE INDEX "relay_transactions_state_idx" ON "relay_transactions" ("network", "relayer", "state", "nonce")"#,
     r#"CREATE INDEX "relay_transactions_payment_idx" ON "relay_transactions" ("schedule_id", "number")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [schedules(), schedule_executions(), relay_transactions(), relay_bids()],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn schedules() -> TableCreateStatement {
     Table::create()

@@ -10,7 +10,7 @@ use sea_orm_migration::{prelude::*, schema::*};
 pub(crate) struct Migration;
 
 /// They are dropped from the last to the first.
-const TABLES: [&str; 2] = ["events", "event_keys"];
+const TABLES: [fn() -> TableCreateStatement; 2] = [events, event_keys];
 
 const INDEXES: [&str; 6] = [
     r#"CREATE INDEX "events_platform_idx" ON "events" ("owner_id", "id")"#,
@@ -32,7 +32,7 @@ impl MigrationTrait for Migration {
 
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         create_divided(manager, "events", events(), "").await?;
-        create(manager, [event_keys()], &INDEXES).await
+        create(manager, &[event_keys], &INDEXES).await
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {

@@ -10,7 +10,7 @@ use sea_orm_migration::{prelude::*, schema::*, sea_orm::DbBackend};
 pub(crate) struct Migration;
 
 /// They are dropped from the last to the first.
-const TABLES: [&str; 4] = ["webhook_endpoints", "deliveries", "delivery_attempts", "delivery_queue"];
+const TABLES: [fn() -> TableCreateStatement; 4] = [webhook_endpoints, deliveries, delivery_attempts, delivery_queue];
 
 /// None of those of deliveries holds what a success changes, so that PostgreSQL writes it beside the row and no index is
 /// touched.
@@ -66,7 +66,7 @@ impl MigrationTrait for Migration {
         };
         create_divided(manager, "deliveries", logged, STORED).await?;
         create_divided(manager, "delivery_attempts", delivery_attempts(), "").await?;
-        create(manager, [webhook_endpoints(), delivery_queue()], &INDEXES).await?;
+        create(manager, &[webhook_endpoints, delivery_queue], &INDEXES).await?;
         let run = async |sql: &str| manager.get_connection().execute_unprepared(sql).await;
         run(of_event).await?;
         if manager.get_database_backend() == DbBackend::Postgres {

@@ -1,22 +1,22 @@
 //! Secure payments, the requests that they pay, what payers say to have sent, which wallets were told to be refused, which
 //! accounts own the wallets that pay, and what providers found about them.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 7] = [
-    "secure_payments",
-    "secure_payment_items",
-    "secure_payment_intents",
-    "secure_payment_refusals",
-    "secure_payment_owners",
-    "screening_questions",
-    "screenings",
-];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[
+        secure_payments,
+        secure_payment_items,
+        secure_payment_intents,
+        secure_payment_refusals,
+        secure_payment_owners,
+        screening_questions,
+        screenings,
+    ],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 4] = [
     r#"CREATE UNIQUE INDEX "secure_payments_token_key" ON "secure_payments" ("token")"#,
@@ -25,34 +25,6 @@ const INDEXES: [&str; 4] = [
     r#"CREATE UNIQUE INDEX "secure_payment_intents_key" ON "secure_payment_intents"
         ("secure_payment_id", "tx_hash")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [
-                secure_payments(),
-                secure_payment_items(),
-                secure_payment_intents(),
-                secure_payment_refusals(),
-                secure_payment_owners(),
-                screening_questions(),
-                screenings(),
-            ],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn secure_payments() -> TableCreateStatement {
     Table::create()

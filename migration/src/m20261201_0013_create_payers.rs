@@ -1,13 +1,13 @@
 //! Payers with their bank accounts, and the keys under which all that names them is sealed.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 4] = ["payers", "payer_keys", "payer_registrations", "bank_accounts"];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[payers, payer_keys, payer_registrations, bank_accounts],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 9] = [
     r#"CREATE UNIQUE INDEX "payers_client_user_key" ON "payers" ("platform_id", "client_user_hash")"#,
@@ -20,26 +20,6 @@ const INDEXES: [&str; 9] = [
     r#"CREATE INDEX "bank_accounts_payer_idx" ON "bank_accounts" ("payer_id", "id")"#,
     r#"CREATE INDEX "bank_accounts_ask_idx" ON "bank_accounts" ("ask_at")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [payers(), payer_keys(), payer_registrations(), bank_accounts()],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn payers() -> TableCreateStatement {
     Table::create()

@@ -1,19 +1,14 @@
 //! Quotes of the off-ramp partner that were handed out, with their addresses; to which bank account a request is paid out;
 //! and orders by which payments reach bank accounts.
 
-use crate::tables::{create, drop_tables, key};
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
-#[derive(DeriveMigrationName)]
-pub(crate) struct Migration;
-
-/// They are dropped from the last to the first.
-const TABLES: [&str; 4] = [
-    "off_ramp_quotes",
-    "off_ramp_addresses",
-    "off_ramp_bindings",
-    "off_ramp_orders",
-];
+pub(crate) const MIGRATION: Creation = Creation {
+    path: module_path!(),
+    tables: &[off_ramp_quotes, off_ramp_addresses, off_ramp_bindings, off_ramp_orders],
+    indexes: &INDEXES,
+};
 
 const INDEXES: [&str; 8] = [
     r#"CREATE INDEX "off_ramp_quotes_request" ON "off_ramp_quotes" ("platform_id", "request_row")"#,
@@ -27,31 +22,6 @@ const INDEXES: [&str; 8] = [
     r#"CREATE INDEX "off_ramp_orders_due" ON "off_ramp_orders" ("next_at") WHERE next_at IS NOT NULL"#,
     r#"CREATE INDEX "off_ramp_orders_payer" ON "off_ramp_orders" ("platform_id", "payer_id")"#,
 ];
-
-#[async_trait::async_trait]
-impl MigrationTrait for Migration {
-    fn use_transaction(&self) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        create(
-            manager,
-            [
-                off_ramp_quotes(),
-                off_ramp_addresses(),
-                off_ramp_bindings(),
-                off_ramp_orders(),
-            ],
-            &INDEXES,
-        )
-        .await
-    }
-
-    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop_tables(manager, &TABLES).await
-    }
-}
 
 fn off_ramp_quotes() -> TableCreateStatement {
     Table::create()
