@@ -127,16 +127,16 @@ column deliveries.success_started_at timestamp with time zone
 column deliveries.success_ended_at timestamp with time zone
 column deliveries.success_status integer
 column deliveries.success_response text
-constraint deliveries.deliveries_pkey PRIMARY KEY (id)
+constraint deliveries.deliveries_pkey PRIMARY KEY (owner_id, id)
 CREATE INDEX deliveries_endpoint_idx ON public.deliveries USING btree (endpoint_id, id)
 CREATE INDEX deliveries_event_idx ON public.deliveries USING btree (event_id, endpoint_id)
 CREATE INDEX deliveries_missed_idx ON public.deliveries USING btree (owner_id, missed, id) WHERE (missed IS NOT NULL)
-CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (id)
-CREATE INDEX deliveries_platform_idx ON public.deliveries USING btree (owner_id, id)
+CREATE UNIQUE INDEX deliveries_pkey ON public.deliveries USING btree (owner_id, id)
 CREATE INDEX deliveries_recovery_endpoint_idx ON public.deliveries USING btree (endpoint_id, recover_from) WHERE ((missed = 'failed'::text) AND (NOT is_test) AND (recover_at IS NOT NULL))
 CREATE INDEX deliveries_recovery_idx ON public.deliveries USING btree (recover_at) WHERE ((missed = 'failed'::text) AND (NOT is_test))
 storage deliveries autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, fillfactor=45
 partitions deliveries by RANGE (id)
+column delivery_attempts.owner_id text not null
 column delivery_attempts.id text not null
 column delivery_attempts.delivery_id text not null
 column delivery_attempts.number integer not null
@@ -145,9 +145,8 @@ column delivery_attempts.ended_at timestamp with time zone not null
 column delivery_attempts.status integer
 column delivery_attempts.error text
 column delivery_attempts.response text
-constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (id)
-CREATE INDEX delivery_attempts_delivery_idx ON public.delivery_attempts USING btree (delivery_id)
-CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (id)
+constraint delivery_attempts.delivery_attempts_pkey PRIMARY KEY (owner_id, delivery_id, id)
+CREATE UNIQUE INDEX delivery_attempts_pkey ON public.delivery_attempts USING btree (owner_id, delivery_id, id)
 partitions delivery_attempts by RANGE (id)
 column delivery_queue.id text not null
 column delivery_queue.event_id text not null
@@ -176,11 +175,12 @@ column destination_nonces.used_at timestamp with time zone
 constraint destination_nonces.destination_nonces_pkey PRIMARY KEY (nonce)
 CREATE INDEX destination_nonces_expires_idx ON public.destination_nonces USING btree (expires_at)
 CREATE UNIQUE INDEX destination_nonces_pkey ON public.destination_nonces USING btree (nonce)
+column event_keys.owner_id text not null
 column event_keys.deduplication_key text not null
 column event_keys.event_id text not null
-constraint event_keys.event_keys_pkey PRIMARY KEY (deduplication_key)
+constraint event_keys.event_keys_pkey PRIMARY KEY (owner_id, deduplication_key)
 CREATE INDEX event_keys_event_idx ON public.event_keys USING btree (event_id)
-CREATE UNIQUE INDEX event_keys_pkey ON public.event_keys USING btree (deduplication_key)
+CREATE UNIQUE INDEX event_keys_pkey ON public.event_keys USING btree (owner_id, deduplication_key)
 column events.id text not null
 column events.owner_id text not null
 column events.client_row text
@@ -189,12 +189,11 @@ column events.deduplication_key text not null
 column events.request_id text
 column events.body text not null
 column events.created_at timestamp with time zone not null
-constraint events.events_pkey PRIMARY KEY (id)
+constraint events.events_pkey PRIMARY KEY (owner_id, id)
 CREATE INDEX events_kind_idx ON public.events USING btree (owner_id, kind, id)
 CREATE INDEX events_of_client_idx ON public.events USING btree (owner_id, client_row, id) WHERE (client_row IS NOT NULL)
 CREATE INDEX events_of_client_kind_idx ON public.events USING btree (owner_id, client_row, kind, id) WHERE (client_row IS NOT NULL)
-CREATE UNIQUE INDEX events_pkey ON public.events USING btree (id)
-CREATE INDEX events_platform_idx ON public.events USING btree (owner_id, id)
+CREATE UNIQUE INDEX events_pkey ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
 partitions events by RANGE (id)
 column handed_out.platform_id text not null

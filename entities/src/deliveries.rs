@@ -6,6 +6,9 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "deliveries")]
 pub struct Model {
+    /// Platform or orchestrator.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub owner_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
@@ -13,8 +16,6 @@ pub struct Model {
     pub event_id: String,
     /// Endpoint, which may be gone.
     pub endpoint_id: String,
-    /// Platform or orchestrator.
-    pub owner_id: String,
     /// State. No index holds it, so that a success changes nothing that an index holds.
     pub state: String,
     /// Number of retries that were scheduled until it was finished; the queue counts those of one that waits.

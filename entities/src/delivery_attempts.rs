@@ -6,11 +6,15 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "delivery_attempts")]
 pub struct Model {
+    /// Platform or orchestrator.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub owner_id: String,
+    /// Delivery.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub delivery_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Delivery.
-    pub delivery_id: String,
     /// Number of the try, from 1.
     pub number: i32,
     /// When it began.

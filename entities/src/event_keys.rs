@@ -6,6 +6,9 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "event_keys")]
 pub struct Model {
+    /// Platform or orchestrator.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub owner_id: String,
     /// The same fact has the same key.
     #[sea_orm(primary_key, auto_increment = false)]
     pub deduplication_key: String,

@@ -6,11 +6,12 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "events")]
 pub struct Model {
+    /// Platform or orchestrator.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub owner_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Platform or orchestrator.
-    pub owner_id: String,
     /// Client ID that the object belongs to.
     pub client_row: Option<String>,
     /// Name on the wire.

@@ -2,20 +2,20 @@
 
 pub use sea_orm_migration::{MigrationStatus, prelude::*};
 
-mod m20261201_0001_create_platforms;
-mod m20261201_0002_create_accounts;
-mod m20261201_0003_create_key_material;
-mod m20261201_0004_create_destinations;
-mod m20261201_0005_create_requests;
-mod m20261201_0006_create_rates;
-mod m20261201_0007_create_payments;
-mod m20261201_0008_create_chains;
-mod m20261201_0009_create_schedules;
-mod m20261201_0010_create_events;
-mod m20261201_0011_create_webhooks;
-mod m20261201_0012_create_secure_payments;
-mod m20261201_0013_create_payers;
-mod m20261201_0014_create_off_ramp;
+mod m20261202_0001_create_platforms;
+mod m20261202_0002_create_accounts;
+mod m20261202_0003_create_key_material;
+mod m20261202_0004_create_destinations;
+mod m20261202_0005_create_requests;
+mod m20261202_0006_create_rates;
+mod m20261202_0007_create_payments;
+mod m20261202_0008_create_chains;
+mod m20261202_0009_create_schedules;
+mod m20261202_0010_create_events;
+mod m20261202_0011_create_webhooks;
+mod m20261202_0012_create_secure_payments;
+mod m20261202_0013_create_payers;
+mod m20261202_0014_create_off_ramp;
 mod months;
 mod tables;
 
@@ -27,20 +27,20 @@ pub struct Migrator;
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
         vec![
-            Box::new(m20261201_0001_create_platforms::MIGRATION),
-            Box::new(m20261201_0002_create_accounts::MIGRATION),
-            Box::new(m20261201_0003_create_key_material::MIGRATION),
-            Box::new(m20261201_0004_create_destinations::MIGRATION),
-            Box::new(m20261201_0005_create_requests::MIGRATION),
-            Box::new(m20261201_0006_create_rates::MIGRATION),
-            Box::new(m20261201_0007_create_payments::MIGRATION),
-            Box::new(m20261201_0008_create_chains::MIGRATION),
-            Box::new(m20261201_0009_create_schedules::MIGRATION),
-            Box::new(m20261201_0010_create_events::Migration),
-            Box::new(m20261201_0011_create_webhooks::Migration),
-            Box::new(m20261201_0012_create_secure_payments::MIGRATION),
-            Box::new(m20261201_0013_create_payers::MIGRATION),
-            Box::new(m20261201_0014_create_off_ramp::MIGRATION),
+            Box::new(m20261202_0001_create_platforms::MIGRATION),
+            Box::new(m20261202_0002_create_accounts::MIGRATION),
+            Box::new(m20261202_0003_create_key_material::MIGRATION),
+            Box::new(m20261202_0004_create_destinations::MIGRATION),
+            Box::new(m20261202_0005_create_requests::MIGRATION),
+            Box::new(m20261202_0006_create_rates::MIGRATION),
+            Box::new(m20261202_0007_create_payments::MIGRATION),
+            Box::new(m20261202_0008_create_chains::MIGRATION),
+            Box::new(m20261202_0009_create_schedules::MIGRATION),
+            Box::new(m20261202_0010_create_events::Migration),
+            Box::new(m20261202_0011_create_webhooks::Migration),
+            Box::new(m20261202_0012_create_secure_payments::MIGRATION),
+            Box::new(m20261202_0013_create_payers::MIGRATION),
+            Box::new(m20261202_0014_create_off_ramp::MIGRATION),
         ]
     }
 }

@@ -79,16 +79,17 @@ pub async fn shift_rounds(
         true => Column::RecoverFrom.lte(before).and(Column::RecoverAt.gt(before)),
         false => Column::FinishedAt.gt(now),
     };
-    let rows: Vec<(String, Time, Time, Time)> = Entity::find()
+    let rows: Vec<(String, String, Time, Time, Time)> = Entity::find()
         .select_only()
-        .columns([Column::Id, Column::RecoverFrom, Column::RecoverAt, Column::FinishedAt])
+        .columns([Column::OwnerId, Column::Id])
+        .columns([Column::RecoverFrom, Column::RecoverAt, Column::FinishedAt])
         .filter(is_waiting())
         .filter(written_before)
         .into_tuple()
         .all(conn)
         .await?;
     let count = rows.len();
-    for (id, from, at, finished) in rows {
+    for (owner, id, from, at, finished) in rows {
         let moved = |time: Time| time.map(|time| time + by);
         let (from, finished) = match is_forward {
             true => (
@@ -101,6 +102,7 @@ pub async fn shift_rounds(
             .col_expr(Column::RecoverFrom, Expr::value(from))
             .col_expr(Column::RecoverAt, Expr::value(moved(at)))
             .col_expr(Column::FinishedAt, Expr::value(finished))
+            .filter(Column::OwnerId.eq(owner))
             .filter(Column::Id.eq(id))
             .exec(conn)
             .await?;

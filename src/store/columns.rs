@@ -17,10 +17,19 @@ use sea_orm::{
     sea_query::{Expr, Func, LockBehavior, LockType, Query},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Rows of one statement: well below the parameter limits of both databases for the widest table.
 pub(super) const ROWS_MAX: usize = 500;
+
+/// Rows by their owners, which is the order in which everybody takes the rows of several.
+pub(super) fn by_owner<O: Ord, T>(rows: impl IntoIterator<Item = (O, T)>) -> BTreeMap<O, Vec<T>> {
+    let mut owners: BTreeMap<O, Vec<T>> = BTreeMap::new();
+    for (owner, row) in rows {
+        owners.entry(owner).or_default().push(row);
+    }
+    owners
+}
 
 /// Deletes the oldest rows for which a condition holds, at most `limit`; returns how many. One for which it does not hold
 /// any more when it is its turn stays.

@@ -102,8 +102,8 @@ type Row = (deliveries::Model, Option<delivery_queue::Model>);
 /// Deliveries with their rows of the queue.
 fn with_queue() -> SelectTwo<deliveries::Entity, delivery_queue::Entity> {
     let queued = deliveries::Entity::belongs_to(delivery_queue::Entity)
-        .from(Delivery::Id)
-        .to(Queued::Id);
+        .from((Delivery::OwnerId, Delivery::Id))
+        .to((Queued::OwnerId, Queued::Id));
     deliveries::Entity::find()
         .join(JoinType::LeftJoin, queued.into())
         .select_also(delivery_queue::Entity)
@@ -162,7 +162,7 @@ pub async fn deliveries(
     filter: &DeliveryFilter,
 ) -> Result<Vec<LoggedDelivery>, StoreError> {
     let rows = page(platform, endpoints, filter).all(conn).await?;
-    with_kinds(conn, rows).await
+    with_kinds(conn, platform, rows).await
 }
 
 /// Finds a delivery, with its tries in the order in which they were made.
@@ -181,10 +181,11 @@ pub async fn find_delivery(
         return Ok(None);
     };
     let success = success(&row.0);
-    let Some(mut found) = with_kinds(conn, vec![row]).await?.pop() else {
+    let Some(mut found) = with_kinds(conn, platform, vec![row]).await?.pop() else {
         return Ok(None);
     };
     let mut tries = delivery_attempts::Entity::find()
+        .filter(delivery_attempts::Column::OwnerId.eq(platform.as_str()))
         .filter(delivery_attempts::Column::DeliveryId.eq(id.as_str()))
         .order_by_asc(delivery_attempts::Column::StartedAt)
         .order_by_asc(delivery_attempts::Column::Id)
@@ -218,8 +219,9 @@ pub async fn find_delivery(
 /// The try that a delivery holds, as a row of its own would.
 fn success(delivery: &deliveries::Model) -> Option<delivery_attempts::Model> {
     Some(delivery_attempts::Model {
-        id: delivery.id.clone(),
+        owner_id: delivery.owner_id.clone(),
         delivery_id: delivery.id.clone(),
+        id: delivery.id.clone(),
         number: delivery.success_number?,
         started_at: delivery.success_started_at?,
         ended_at: delivery.success_ended_at?,
@@ -241,7 +243,7 @@ pub async fn deliveries_of(
         .order_by_asc(Delivery::Id)
         .all(conn)
         .await?;
-    with_kinds(conn, rows).await
+    with_kinds(conn, platform, rows).await
 }
 
 fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition {
@@ -250,13 +252,18 @@ fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition
         .add_option(endpoints.map(|own| Delivery::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
 }
 
-async fn with_kinds(conn: &impl ConnectionTrait, rows: Vec<Row>) -> Result<Vec<LoggedDelivery>, StoreError> {
+async fn with_kinds(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    rows: Vec<Row>,
+) -> Result<Vec<LoggedDelivery>, StoreError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
     let kinds: Vec<(String, String)> = events::Entity::find()
         .select_only()
         .columns([Event::Id, Event::Kind])
+        .filter(Event::OwnerId.eq(platform.as_str()))
         .filter(Event::Id.is_in(rows.iter().map(|(row, _)| row.event_id.as_str())))
         .into_tuple()
         .all(conn)
@@ -389,7 +396,7 @@ mod tests {
             assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
             let span = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
             let steps = plans::steps(db, &grouped(&platform, None, span).into_query()).await;
-            let wanted = "INDEX deliveries_platform_idx (owner_id=? AND id>? AND id<?)";
+            let wanted = "INDEX sqlite_autoindex_deliveries_1 (owner_id=? AND id>? AND id<?)";
             assert!(steps.contains(wanted), "{steps}");
         })
         .await;

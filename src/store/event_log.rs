@@ -1,7 +1,7 @@
 //! The log of events: reading it, and forgetting what is old together with its deliveries.
 
 use super::{
-    Scope, Sealing, StoreError,
+    Scope, Sealing, StoreError, columns,
     payer_keys::{Keyring, Opened},
 };
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, event_keys, events};
+use event_keys::Column as Key;
 use events::Column as Event;
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
@@ -294,6 +295,7 @@ fn kept_deliveries(cutoff: DateTime<Utc>) -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
         .from(deliveries::Entity)
+        .and_where(Expr::col((deliveries::Entity, Delivery::OwnerId)).equals((events::Entity, Event::OwnerId)))
         .and_where(Expr::col((deliveries::Entity, Delivery::EventId)).equals((events::Entity, Event::Id)))
         .and_where(
             Expr::col((deliveries::Entity, Delivery::FinishedAt))
@@ -306,11 +308,28 @@ fn kept_deliveries(cutoff: DateTime<Utc>) -> SelectStatement {
         .to_owned()
 }
 
-fn forgettable(cutoff: DateTime<Utc>) -> Select<events::Entity> {
-    events::Entity::find()
+/// Events of before `cutoff` of which no delivery is kept.
+fn forgettable(cutoff: DateTime<Utc>) -> Condition {
+    Condition::all()
+        .add(Event::CreatedAt.lt(cutoff))
+        .add(Expr::exists(kept_deliveries(cutoff)).not())
+}
+
+/// Owners and ids of a batch of them that were drawn before `until`, by the keys of what they tell: these are in the order of
+/// the events of all owners.
+fn oldest(cutoff: DateTime<Utc>, until: DateTime<Utc>, limit: u64) -> Select<event_keys::Entity> {
+    let event = event_keys::Entity::belongs_to(events::Entity)
+        .from((Key::OwnerId, Key::EventId))
+        .to((Event::OwnerId, Event::Id));
+    event_keys::Entity::find()
         .select_only()
-        .column(Event::Id)
-        .filter(Expr::exists(kept_deliveries(cutoff)).not())
+        .columns([Key::OwnerId, Key::EventId])
+        .join(JoinType::InnerJoin, event.into())
+        // An event is drawn before it is created: the key leads to what is old, and says nothing more.
+        .filter(Key::EventId.lt(EventId::first_at(until).as_str()))
+        .filter(forgettable(cutoff))
+        .order_by_asc(Key::EventId)
+        .limit(limit)
 }
 
 /// Deletes events of before `cutoff` that were drawn before `until`, with their deliveries and tries, at most `limit`;
@@ -323,44 +342,66 @@ pub async fn forget(
     until: DateTime<Utc>,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let locked: Vec<String> = forgettable(cutoff)
-        // An event is drawn before it is created: the key leads to what is old, and says nothing more.
-        .filter(Event::Id.lt(EventId::first_at(until).as_str()))
-        .filter(Event::CreatedAt.lt(cutoff))
+    let chosen: Vec<(String, String)> = oldest(cutoff, until, limit).into_tuple().all(conn).await?;
+    let mut gone = 0;
+    for (owner, ids) in columns::by_owner(chosen) {
+        gone += forget_of(conn, &owner, ids, cutoff).await?;
+    }
+    Ok(gone)
+}
+
+/// Forgets those of some events of an owner that nobody holds and of which no delivery is kept.
+async fn forget_of(
+    conn: &impl ConnectionTrait,
+    owner: &str,
+    ids: Vec<String>,
+    cutoff: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    let these = |columns: &[Event], ids: Vec<String>| {
+        events::Entity::find()
+            .select_only()
+            .columns(columns.iter().copied())
+            .filter(Event::OwnerId.eq(owner))
+            .filter(Event::Id.is_in(ids))
+    };
+    let locked = these(&[Event::Id], ids)
         .order_by_asc(Event::Id)
-        .limit(limit)
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
         .into_tuple()
         .all(conn)
         .await?;
     // A delivery may have been written until the lock was had: nothing but this look keeps its event.
-    let ids: Vec<String> = match locked.is_empty() {
-        true => Vec::new(),
-        false => {
-            let free = forgettable(cutoff).filter(Event::Id.is_in(locked));
-            free.into_tuple().all(conn).await?
-        }
-    };
-    if ids.is_empty() {
-        return Ok(0);
-    }
-    let of_event = Delivery::EventId.is_in(ids.iter().map(String::as_str));
+    let free = these(&[Event::Id, Event::DeduplicationKey], locked).filter(forgettable(cutoff));
+    let free: Vec<(String, String)> = free.into_tuple().all(conn).await?;
+    let (ids, facts): (Vec<String>, Vec<String>) = free.into_iter().unzip();
+    let of_event = Condition::all()
+        .add(Delivery::OwnerId.eq(owner))
+        .add(Delivery::EventId.is_in(ids.iter().map(String::as_str)));
     let old = Query::select()
         .column(Delivery::Id)
         .from(deliveries::Entity)
-        .and_where(of_event.clone())
+        .cond_where(of_event.clone())
         .to_owned();
     delivery_attempts::Entity::delete_many()
+        .filter(delivery_attempts::Column::OwnerId.eq(owner))
         .filter(delivery_attempts::Column::DeliveryId.in_subquery(old))
         .exec(conn)
         .await?;
     deliveries::Entity::delete_many().filter(of_event).exec(conn).await?;
-    event_keys::Entity::delete_many()
-        .filter(event_keys::Column::EventId.is_in(ids.iter().map(String::as_str)))
+    delete_keys(conn, owner, facts).await?;
+    let gone = events::Entity::delete_many()
+        .filter(Event::OwnerId.eq(owner))
+        .filter(Event::Id.is_in(ids))
         .exec(conn)
         .await?;
-    let gone = events::Entity::delete_many()
-        .filter(Event::Id.is_in(ids))
+    Ok(gone.rows_affected)
+}
+
+/// Deletes the keys of facts of an owner; returns how many.
+async fn delete_keys(conn: &impl ConnectionTrait, owner: &str, facts: Vec<String>) -> Result<u64, StoreError> {
+    let gone = event_keys::Entity::delete_many()
+        .filter(Key::OwnerId.eq(owner))
+        .filter(Key::DeduplicationKey.is_in(facts))
         .exec(conn)
         .await?;
     Ok(gone.rows_affected)
@@ -371,26 +412,24 @@ pub async fn forget_keys(conn: &impl ConnectionTrait, before: DateTime<Utc>, lim
     let present = Query::select()
         .expr(Expr::val(1))
         .from(events::Entity)
-        .and_where(Expr::col((events::Entity, Event::Id)).equals((event_keys::Entity, event_keys::Column::EventId)))
+        .and_where(Expr::col((events::Entity, Event::OwnerId)).equals((event_keys::Entity, Key::OwnerId)))
+        .and_where(Expr::col((events::Entity, Event::Id)).equals((event_keys::Entity, Key::EventId)))
         .to_owned();
-    let left: Vec<String> = event_keys::Entity::find()
+    let left: Vec<(String, String)> = event_keys::Entity::find()
         .select_only()
-        .column(event_keys::Column::EventId)
-        .filter(event_keys::Column::EventId.lt(EventId::first_at(before).as_str()))
+        .columns([Key::OwnerId, Key::DeduplicationKey])
+        .filter(Key::EventId.lt(EventId::first_at(before).as_str()))
         .filter(Expr::exists(present).not())
-        .order_by_asc(event_keys::Column::EventId)
+        .order_by_asc(Key::EventId)
         .limit(limit)
         .into_tuple()
         .all(conn)
         .await?;
-    if left.is_empty() {
-        return Ok(0);
+    let mut gone = 0;
+    for (owner, facts) in columns::by_owner(left) {
+        gone += delete_keys(conn, &owner, facts).await?;
     }
-    let gone = event_keys::Entity::delete_many()
-        .filter(event_keys::Column::EventId.is_in(left))
-        .exec(conn)
-        .await?;
-    Ok(gone.rows_affected)
+    Ok(gone)
 }
 
 #[cfg(test)]
@@ -412,7 +451,7 @@ mod tests {
             let after = EventId("after".into());
             let kind = "payment.confirmed".to_owned();
             for (kind, wanted) in [
-                (None, "COVERING INDEX events_platform_idx (owner_id=? AND id>?)"),
+                (None, "COVERING INDEX sqlite_autoindex_events_1 (owner_id=? AND id>?)"),
                 (
                     Some(&kind),
                     "COVERING INDEX events_kind_idx (owner_id=? AND kind=? AND id>?)",
@@ -421,6 +460,23 @@ mod tests {
                 let steps = plans::steps(db, &ids(&scope(), Some(&after), kind, 100).into_query()).await;
                 assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
             }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_is_old_is_read_in_the_order_of_the_facts_of_all_owners() {
+        plans::with_database(async |db| {
+            let (cutoff, until) = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
+            let steps = plans::steps(db, &oldest(cutoff, until, 100).into_query()).await;
+            for wanted in [
+                "event_keys_event_idx (event_id<?)",
+                "events_1 (owner_id=? AND id=?)",
+                "deliveries_event_endpoint_key (owner_id=? AND event_id=?)",
+            ] {
+                assert!(steps.contains(wanted), "{wanted}:\n{steps}");
+            }
+            assert!(!steps.contains("B-TREE"), "{steps}");
         })
         .await;
     }
@@ -435,7 +491,7 @@ mod tests {
                 ..EventFilter::default()
             };
             let steps = plans::steps(db, &page(&scope(), &span).into_query()).await;
-            let wanted = "events_platform_idx (owner_id=? AND id>? AND id<?)";
+            let wanted = "sqlite_autoindex_events_1 (owner_id=? AND id>? AND id<?)";
             assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
         })
         .await;

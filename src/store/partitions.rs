@@ -146,28 +146,31 @@ pub async fn is_needed(
 ) -> Result<bool, StoreError> {
     match divided {
         Divided::Deliveries => {
-            let is_queued = has_before::<delivery_queue::Entity>(conn, Queued::Id, before, Expr::value(true)).await?;
-            Ok(is_queued || has_before::<deliveries::Entity>(conn, Column::Id, before, recovery::is_waiting()).await?)
+            let is_queued = has_before::<delivery_queue::Entity>(conn, Queued::Id, before, None).await?;
+            let rounds = (recovery::is_waiting(), Column::RecoverAt);
+            Ok(is_queued || has_before::<deliveries::Entity>(conn, Column::Id, before, Some(rounds)).await?)
         }
-        Divided::Tries => has_before::<deliveries::Entity>(conn, Column::Id, before, Expr::value(true)).await,
-        Divided::Events => has_before::<deliveries::Entity>(conn, Column::EventId, before, Expr::value(true)).await,
+        // A try is drawn after its delivery, and that after its event.
+        Divided::Tries | Divided::Events => has_before::<deliveries::Entity>(conn, Column::EventId, before, None).await,
     }
 }
 
-/// Whether there is a row of a kind whose id, or that of what it belongs to, was drawn before a time.
+/// Whether there is a row whose id, or that of what it belongs to, was drawn before a time, by an index of the ids or by a
+/// partial one: its condition and its column.
 async fn has_before<E: EntityTrait>(
     conn: &impl ConnectionTrait,
     id: E::Column,
     before: DateTime<Utc>,
-    which: Expr,
+    partial: Option<(Expr, E::Column)>,
 ) -> Result<bool, StoreError> {
+    let (condition, order) = partial.unwrap_or((Expr::value(true), id));
     // In an order, because that leads to the end of an index however many rows there are.
     let found: Option<String> = E::find()
         .select_only()
         .column(id)
         .filter(id.lt(ids::first_at(before)))
-        .filter(which)
-        .order_by_asc(id)
+        .filter(condition)
+        .order_by_asc(order)
         .limit(1)
         .into_tuple()
         .one(conn)

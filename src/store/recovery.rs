@@ -6,7 +6,7 @@
 
 use super::{StoreError, columns, queue};
 use crate::domain::{
-    ids::{DeliveryId, EndpointId},
+    ids::{DeliveryId, EndpointId, OwnerId},
     recovery::Recovery,
     webhook::DeliveryState,
 };
@@ -18,12 +18,16 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
     sea_query::{CaseStatement, Expr, ExprTrait, Query, SelectStatement},
 };
+use std::collections::BTreeMap;
+
+/// A delivery, behind its owner.
+pub type Owned = (OwnerId, DeliveryId);
 
 /// How far the rounds of a delivery are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rounds {
     /// The delivery.
-    pub id: DeliveryId,
+    pub of: Owned,
     /// Rounds that were begun.
     pub begun: u32,
     /// When the last of them was due.
@@ -36,50 +40,62 @@ pub(super) fn is_waiting() -> Expr {
 }
 
 /// How far the rounds of some deliveries are.
-pub async fn rounds(conn: &impl ConnectionTrait, ids: &[DeliveryId]) -> Result<Vec<Rounds>, StoreError> {
-    let rows: Vec<(String, i32, Option<DateTime<Utc>>)> = deliveries::Entity::find()
-        .select_only()
-        .columns([Column::Id, Column::RecoveryRounds, Column::RecoverAt])
-        .filter(Column::Id.is_in(ids.iter().map(DeliveryId::as_str)))
-        .into_tuple()
-        .all(conn)
-        .await?;
-    let read = |(id, begun, last)| {
-        Ok(Rounds {
-            id: DeliveryId(id),
-            begun: columns::number("recovery_rounds", begun)?,
-            last,
-        })
-    };
-    rows.into_iter().map(read).collect()
+pub async fn rounds(conn: &impl ConnectionTrait, of: &[Owned]) -> Result<Vec<Rounds>, StoreError> {
+    let mut rounds = Vec::new();
+    for (owner, ids) in by_owner(of) {
+        let rows: Vec<(String, i32, Option<DateTime<Utc>>)> = deliveries::Entity::find()
+            .select_only()
+            .columns([Column::Id, Column::RecoveryRounds, Column::RecoverAt])
+            .filter(Column::OwnerId.eq(owner.as_str()))
+            .filter(Column::Id.is_in(ids))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        for (id, begun, last) in rows {
+            rounds.push(Rounds {
+                of: (owner.clone(), DeliveryId(id)),
+                begun: columns::number("recovery_rounds", begun)?,
+                last,
+            });
+        }
+    }
+    Ok(rounds)
+}
+
+/// The ids of deliveries, by their owners.
+fn by_owner(of: &[Owned]) -> BTreeMap<&OwnerId, Vec<&str>> {
+    columns::by_owner(of.iter().map(|(owner, id)| (owner, id.as_str())))
 }
 
 /// Notes when the next round of failed deliveries comes; `None` when there is none any more.
-pub async fn plan(conn: &impl ConnectionTrait, planned: &[(DeliveryId, Option<Recovery>)]) -> Result<(), StoreError> {
-    for planned in planned.chunks(columns::ROWS_MAX) {
-        let (mut from, mut at) = (CaseStatement::new(), CaseStatement::new());
-        for (id, next) in planned {
-            from = from.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.from)));
-            at = at.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.at)));
+pub async fn plan(conn: &impl ConnectionTrait, planned: &[(Owned, Option<Recovery>)]) -> Result<(), StoreError> {
+    let planned = planned.iter().map(|((owner, id), next)| (owner, (id, next)));
+    for (owner, planned) in columns::by_owner(planned) {
+        for planned in planned.chunks(columns::ROWS_MAX) {
+            let (mut from, mut at) = (CaseStatement::new(), CaseStatement::new());
+            for (id, next) in planned {
+                from = from.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.from)));
+                at = at.case(Column::Id.eq(id.as_str()), Expr::value(next.map(|next| next.at)));
+            }
+            deliveries::Entity::update_many()
+                .col_expr(Column::RecoverFrom, from.into())
+                .col_expr(Column::RecoverAt, at.into())
+                .filter(Column::State.eq(DeliveryState::Failed.wire()))
+                .filter(Column::OwnerId.eq(owner.as_str()))
+                .filter(Column::Id.is_in(planned.iter().map(|(id, _)| id.as_str())))
+                .exec(conn)
+                .await?;
         }
-        deliveries::Entity::update_many()
-            .col_expr(Column::RecoverFrom, from.into())
-            .col_expr(Column::RecoverAt, at.into())
-            .filter(Column::State.eq(DeliveryState::Failed.wire()))
-            .filter(Column::Id.is_in(planned.iter().map(|(id, _)| id.as_str())))
-            .exec(conn)
-            .await?;
     }
     Ok(())
 }
 
 /// Deliveries to active endpoints whose next round is due, the longest due first.
-pub async fn due(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<DeliveryId>, StoreError> {
+pub async fn due(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<Owned>, StoreError> {
     let due = waiting(limit)
         .filter(Column::RecoverAt.lte(now))
         .filter(Expr::exists(active_endpoint()));
-    let ids: Vec<String> = due.order_by_asc(Column::RecoverAt).into_tuple().all(conn).await?;
-    Ok(ids.into_iter().map(DeliveryId).collect())
+    Ok(owned(due.order_by_asc(Column::RecoverAt).into_tuple().all(conn).await?))
 }
 
 /// Deliveries to an active endpoint that answers again whose next round may come, the longest waiting first.
@@ -88,13 +104,19 @@ pub async fn due_of_endpoint(
     endpoint: &EndpointId,
     now: DateTime<Utc>,
     limit: u64,
-) -> Result<Vec<DeliveryId>, StoreError> {
+) -> Result<Vec<Owned>, StoreError> {
     let due = waiting(limit)
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .filter(Column::RecoverFrom.lte(now))
         .filter(Expr::exists(active_endpoint()));
-    let ids: Vec<String> = due.order_by_asc(Column::RecoverFrom).into_tuple().all(conn).await?;
-    Ok(ids.into_iter().map(DeliveryId).collect())
+    Ok(owned(
+        due.order_by_asc(Column::RecoverFrom).into_tuple().all(conn).await?,
+    ))
+}
+
+fn owned(rows: Vec<(String, String)>) -> Vec<Owned> {
+    let owned = |(owner, id)| (OwnerId(owner), DeliveryId(id));
+    rows.into_iter().map(owned).collect()
 }
 
 /// The endpoint of the delivery of the outer query, unless it is off.
@@ -111,14 +133,14 @@ fn active_endpoint() -> SelectStatement {
 fn waiting(limit: u64) -> Select<deliveries::Entity> {
     deliveries::Entity::find()
         .select_only()
-        .column(Column::Id)
+        .columns([Column::OwnerId, Column::Id])
         .filter(is_waiting())
         .limit(limit)
 }
 
 /// Begins the next round of deliveries that wait for it: queued, due at once, marked as a replay. Needs a transaction.
-pub async fn begin(conn: &impl ConnectionTrait, ids: &[DeliveryId], now: DateTime<Utc>) -> Result<(), StoreError> {
-    for ids in ids.chunks(columns::ROWS_MAX) {
+pub async fn begin(conn: &impl ConnectionTrait, of: &[Owned], now: DateTime<Utc>) -> Result<(), StoreError> {
+    for (owner, ids) in by_owner(of) {
         let begun = deliveries::Entity::update_many()
             .col_expr(Column::State, Expr::value(DeliveryState::Queued.wire()))
             .col_expr(Column::Missed, Expr::value(None::<String>))
@@ -127,7 +149,8 @@ pub async fn begin(conn: &impl ConnectionTrait, ids: &[DeliveryId], now: DateTim
             .col_expr(Column::FinishedAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(Column::IsReplay, Expr::value(true))
             .filter(is_waiting())
-            .filter(Column::Id.is_in(ids.iter().map(DeliveryId::as_str)))
+            .filter(Column::OwnerId.eq(owner.as_str()))
+            .filter(Column::Id.is_in(ids))
             .exec_with_returning(conn)
             .await?;
         queue::enqueue(conn, begun.into_iter().map(|delivery| (delivery, now))).await?;

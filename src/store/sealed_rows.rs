@@ -117,7 +117,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::TextOrOfPayer,
         table: "events",
         column: "body",
-        key: &["id"],
+        key: &["owner_id", "id"],
         owner: "owner_id",
     },
     SealedColumn {
@@ -125,8 +125,8 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::TextOrOfPayer,
         table: "delivery_attempts",
         column: "response",
-        key: &["id"],
-        owner: "(SELECT owner_id FROM deliveries WHERE deliveries.id = delivery_id)",
+        key: &["owner_id", "delivery_id", "id"],
+        owner: "owner_id",
     },
     // The try that arrived stands in the row of its delivery, as if that was its own.
     SealedColumn {
@@ -134,7 +134,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::TextOrOfPayer,
         table: "deliveries",
         column: "success_response",
-        key: &["id"],
+        key: &["owner_id", "id"],
         owner: "owner_id",
     },
 ];

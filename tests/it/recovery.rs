@@ -364,7 +364,8 @@ async fn the_longest_backlog_takes_no_round_from_other_endpoints() {
         from: now,
         at: now + TimeDelta::hours(1),
     };
-    let planned: Vec<_> = waiting.into_iter().map(|id| (id, Some(round))).collect();
+    let owned = |id| ((&app.platform).into(), id);
+    let planned: Vec<_> = waiting.into_iter().map(|id| (owned(id), Some(round))).collect();
     recovery::plan(db, &planned).await.expect("rounds are planned");
 
     assert!(recover::run(&app.ctx).await.expect("rounds begin"), "much is left");

@@ -72,13 +72,14 @@ fn untold() {
 async fn nobody_heard(ctx: &Ctx, event: Option<Event>) -> FlowResult<bool> {
     let Some(event) = event else { return Ok(false) };
     let reader = ctx.db.reader();
-    let Some(id) = store::outbox::event_of_key(reader, &event.deduplication_key()).await? else {
-        return Ok(false);
-    };
     let Event::AccessRejected(facts) = &event else {
         return Ok(false);
     };
-    let states = store::outbox::states_of_event(reader, &OwnerId::from(&facts.platform), &id).await?;
+    let owner = OwnerId::from(&facts.platform);
+    let Some(id) = store::outbox::event_of_key(reader, &owner, &event.deduplication_key()).await? else {
+        return Ok(false);
+    };
+    let states = store::outbox::states_of_event(reader, &owner, &id).await?;
     Ok(!states.is_empty() && states.keys().all(|state| *state == DeliveryState::Failed))
 }
 

@@ -105,22 +105,25 @@ impl<'a> Verdicts<'a> {
         recorded: &HashSet<DeliveryId>,
         locked: Vec<Endpoint>,
     ) -> FlowResult<Vec<WebhookDisabled>> {
-        let ids: Vec<DeliveryId> = self.exhausted.iter().map(|tried| tried.delivery.id.clone()).collect();
-        if !ids.is_empty() {
-            let rounds = store::recovery::rounds(tx, &ids).await?;
+        let deliveries = self.exhausted.iter().map(|tried| &tried.delivery);
+        let deliveries: Vec<_> = deliveries
+            .map(|delivery| (delivery.owner.clone(), delivery.id.clone()))
+            .collect();
+        if !deliveries.is_empty() {
+            let rounds = store::recovery::rounds(tx, &deliveries).await?;
             let ended = |id: &DeliveryId| {
                 let tried = self.exhausted.iter().find(|tried| tried.delivery.id == *id);
                 tried.map(|tried| tried.outcome.ended_at)
             };
             let planned: Vec<_> = rounds
                 .into_iter()
-                .filter(|rounds| recorded.contains(&rounds.id))
+                .filter(|rounds| recorded.contains(&rounds.of.1))
                 .filter_map(|rounds| {
                     let next = ctx
                         .webhooks
                         .recovery
-                        .next(rounds.begun, rounds.last, ended(&rounds.id)?);
-                    Some((rounds.id, next))
+                        .next(rounds.begun, rounds.last, ended(&rounds.of.1)?);
+                    Some((rounds.of, next))
                 })
                 .collect();
             store::recovery::plan(tx, &planned).await?;

@@ -5,7 +5,7 @@ use crate::{
         ids::{EndpointId, EventId, OwnerId},
         webhook::DeliveryState,
     },
-    store::{StoreError, queue::ENDPOINTS, recovery::is_waiting},
+    store::{StoreError, columns, queue::ENDPOINTS, recovery::is_waiting},
 };
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column as Delivery, delivery_queue, delivery_queue::Column};
@@ -13,7 +13,6 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, Statement,
     sea_query::{Expr, LockBehavior, LockType},
 };
-use std::collections::BTreeMap;
 
 /// Cancels what of the queue a condition names; returns how many deliveries.
 pub(super) async fn cancel(conn: &impl ConnectionTrait, which: Expr, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -21,18 +20,16 @@ pub(super) async fn cancel(conn: &impl ConnectionTrait, which: Expr, now: DateTi
         .filter(which)
         .exec_with_returning(conn)
         .await?;
-    let mut by_count: BTreeMap<i32, Vec<String>> = BTreeMap::new();
-    for row in gone {
-        by_count.entry(row.retry_count).or_default().push(row.id);
-    }
+    let gone = gone.into_iter().map(|row| ((row.owner_id, row.retry_count), row.id));
     let mut cancelled = 0;
     let state = DeliveryState::Cancelled.wire();
-    for (retry_count, ids) in by_count {
+    for ((owner, retry_count), ids) in columns::by_owner(gone) {
         let result = deliveries::Entity::update_many()
             .col_expr(Delivery::State, Expr::value(state))
             .col_expr(Delivery::Missed, Expr::value(state))
             .col_expr(Delivery::RetryCount, Expr::value(retry_count))
             .col_expr(Delivery::FinishedAt, Expr::value(now))
+            .filter(Delivery::OwnerId.eq(owner))
             .filter(Delivery::Id.is_in(ids))
             .exec(conn)
             .await?;
@@ -81,6 +78,7 @@ pub async fn cancel_some_of_endpoint(
         deliveries::Entity::update_many()
             .col_expr(Delivery::RecoverAt, Expr::value(None::<DateTime<Utc>>))
             .filter(is_waiting())
+            .filter(Delivery::OwnerId.eq(owner.as_str()))
             .filter(Delivery::Id.is_in(failed))
             .exec(conn)
             .await?;

@@ -12,8 +12,8 @@
 //! kept in the row of the log, those that fail have rows of their own (ADR-0018).
 //!
 //! **What always holds.**
-//! - An event exists if and only if what caused it was committed. One fact is one event, by its deduplication key, which
-//!   is the primary key of a table beside the events; one event has one delivery for each endpoint: they are written
+//! - An event exists if and only if what caused it was committed. One fact is one event of its owner, by its deduplication
+//!   key, which is the primary key of a table beside the events; one event has one delivery for each endpoint: they are written
 //!   with it, or by a replay that holds it (ADR-0019).
 //! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too; to
 //!   an endpoint that nobody approved, the same bytes without what they say about persons.
@@ -153,6 +153,7 @@ async fn keys_of(conn: &impl Sealing, events: &[NewEvent]) -> Result<Keyring, St
 async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
     let rows = events.iter().map(|event| {
         event_keys::ActiveModel::from(event_keys::Model {
+            owner_id: event.owner.0.clone(),
             deduplication_key: event.deduplication_key.clone(),
             event_id: event.id.0.clone(),
         })
@@ -160,7 +161,7 @@ async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet
     let mut insertion = event_keys::Entity::insert_many(rows).into_query();
     insertion
         .on_conflict(
-            OnConflict::column(event_keys::Column::DeduplicationKey)
+            OnConflict::columns([event_keys::Column::OwnerId, event_keys::Column::DeduplicationKey])
                 .do_nothing()
                 .to_owned(),
         )
@@ -170,9 +171,15 @@ async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// The event that tells a fact, by its key.
-pub async fn event_of_key(conn: &impl ConnectionTrait, key: &str) -> Result<Option<EventId>, StoreError> {
-    let row = event_keys::Entity::find_by_id(key).one(conn).await?;
+/// The event that tells an owner a fact, by its key.
+pub async fn event_of_key(
+    conn: &impl ConnectionTrait,
+    owner: &OwnerId,
+    key: &str,
+) -> Result<Option<EventId>, StoreError> {
+    let row = event_keys::Entity::find_by_id((owner.0.clone(), key.to_owned()))
+        .one(conn)
+        .await?;
     Ok(row.map(|row| EventId(row.event_id)))
 }
 

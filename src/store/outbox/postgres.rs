@@ -84,7 +84,7 @@ claimed AS (\
   RETURNING id, event_id, owner_id, endpoint_id, retry_count, is_test, is_replay, next_at) \
 SELECT claimed.*, events.body, endpoint.url, endpoint.secret_sealed, endpoint.former_secrets, endpoint.is_active, \
   endpoint.failing_since IS NOT NULL AS is_failing, endpoint.header_prefix, endpoint.is_approved \
-FROM claimed JOIN events ON events.id = claimed.event_id \
+FROM claimed JOIN events ON events.owner_id = claimed.owner_id AND events.id = claimed.event_id \
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
 ORDER BY claimed.next_at, claimed.id";
 
@@ -102,14 +102,16 @@ WITH tried AS MATERIALIZED (SELECT * FROM jsonb_to_recordset($3) AS tried(\
   id text, token text, number int, started_at timestamptz, ended_at timestamptz, status int, response text)), \
 ended AS (\
   DELETE FROM delivery_queue USING tried \
-  WHERE delivery_queue.id = tried.id AND delivery_queue.lease_token = tried.token RETURNING tried.*) \
+  WHERE delivery_queue.id = tried.id AND delivery_queue.lease_token = tried.token \
+  RETURNING tried.*, delivery_queue.owner_id) \
 UPDATE deliveries SET state = $1, missed = $2, retry_count = ended.number - 1, finished_at = ended.ended_at";
 
 /// How the log keeps a try that arrived.
 const SUCCESS: &str = ", success_number = ended.number, success_started_at = ended.started_at, \
   success_ended_at = ended.ended_at, success_status = ended.status, success_response = ended.response";
 
-const OF_ENDED: &str = " FROM ended WHERE deliveries.id = ended.id RETURNING ended.id, ended.token";
+const OF_ENDED: &str = " FROM ended \
+  WHERE deliveries.owner_id = ended.owner_id AND deliveries.id = ended.id RETURNING ended.id, ended.token";
 
 /// Ends leases that are still held; the deliveries are tried again.
 const RETRY: &str = "\
@@ -123,9 +125,9 @@ RETURNING tried.id, tried.token";
 const TIDY: &str = "VACUUM (SKIP_LOCKED, TRUNCATE OFF) delivery_queue";
 
 const ADD_TRIES: &str = "\
-INSERT INTO delivery_attempts (id, delivery_id, number, started_at, ended_at, status, error, response) \
-SELECT id, delivery_id, number, started_at, ended_at, status, error, response FROM jsonb_to_recordset($1) \
-AS made(id text, delivery_id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
+INSERT INTO delivery_attempts (owner_id, delivery_id, id, number, started_at, ended_at, status, error, response) \
+SELECT owner_id, delivery_id, id, number, started_at, ended_at, status, error, response FROM jsonb_to_recordset($1) \
+AS made(owner_id text, delivery_id text, id text, number int, started_at timestamptz, ended_at timestamptz, status int, \
   error text, response text)";
 
 fn statement(sql: impl Into<String>, values: impl IntoIterator<Item = Value>) -> Statement {
@@ -246,8 +248,9 @@ pub(super) async fn add_tries(
         .into_iter()
         .map(|tried| {
             json!({
-                "id": tried.id,
+                "owner_id": tried.owner_id,
                 "delivery_id": tried.delivery_id,
+                "id": tried.id,
                 "number": tried.number,
                 "started_at": time(tried.started_at),
                 "ended_at": time(tried.ended_at),

@@ -99,8 +99,9 @@ pub(super) fn try_row(
         None => None,
     };
     Ok(delivery_attempts::Model {
-        id,
+        owner_id: delivery.owner.0.clone(),
         delivery_id: delivery.id.0.clone(),
+        id,
         number: columns::number("number", delivery.retry_count + 1)?,
         started_at: outcome.started_at,
         ended_at: outcome.ended_at,
@@ -156,8 +157,8 @@ pub(super) async fn load_claimed(
         .join(
             JoinType::InnerJoin,
             delivery_queue::Entity::belongs_to(events::Entity)
-                .from(Column::EventId)
-                .to(events::Column::Id)
+                .from((Column::OwnerId, Column::EventId))
+                .to((events::Column::OwnerId, events::Column::Id))
                 .into(),
         )
         .join(

@@ -116,7 +116,8 @@ const SUCCESS: &str = ", success_number = json_extract(tried.value, '$.number'),
   success_ended_at = json_extract(tried.value, '$.ended_at'), success_status = json_extract(tried.value, '$.status'), \
   success_response = json_extract(tried.value, '$.response')";
 
-const OF_TRIED: &str = " FROM json_each(?3) AS tried WHERE deliveries.id = json_extract(tried.value, '$.id')";
+const OF_TRIED: &str = " FROM json_each(?3) AS tried \
+  WHERE deliveries.owner_id = json_extract(tried.value, '$.owner') AND deliveries.id = json_extract(tried.value, '$.id')";
 
 /// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
 pub(super) async fn claim(
@@ -196,6 +197,7 @@ async fn end(
 ) -> Result<(), StoreError> {
     let tried = rows.iter().map(|row| {
         json!({
+            "owner": row.owner_id,
             "id": row.delivery_id,
             "number": row.number,
             "started_at": time(row.started_at),

@@ -5,8 +5,13 @@ use super::{
     samples::{at, cancel, claim, finish, holder, outcome, publish, with_endpoint},
 };
 use prs::{
-    domain::{ids::DeliveryId, recovery::Recovery, webhook::AfterTry},
-    store::{Db, endpoints, endpoints::Endpoint, outbox, recovery},
+    domain::{recovery::Recovery, webhook::AfterTry},
+    store::{
+        Db, endpoints,
+        endpoints::Endpoint,
+        outbox,
+        recovery::{self, Owned},
+    },
 };
 
 on_both! {
@@ -17,10 +22,10 @@ on_both! {
 }
 
 /// A delivery whose fourth try failed at second 4.
-async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> DeliveryId {
+async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> Owned {
     publish(db, number, &[endpoint]).await;
     let held = claim(db, 0, &format!("claim-{number}")).await.remove(0);
-    let id = held.id.clone();
+    let id = (held.owner.clone(), held.id.clone());
     finish(
         db,
         &[(held, outcome(500, 4), AfterTry::Exhausted, format!("try-{number}"))],
@@ -29,7 +34,7 @@ async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> DeliveryId {
     id
 }
 
-async fn plan(db: &Db, id: &DeliveryId, from: i64, until: i64) {
+async fn plan(db: &Db, id: &Owned, from: i64, until: i64) {
     let next = Recovery {
         from: at(from),
         at: at(until),
@@ -52,7 +57,7 @@ async fn a_round_is_planned_and_begins_at_its_time(db: &Db) {
     assert!(due(64).await.is_empty(), "it is queued");
     assert_eq!(recovery::queued(db.reader()).await.unwrap(), (1, Some(at(64))));
     let again = claim(db, 64, "again").await.remove(0);
-    assert_eq!((&again.id, again.retry_count, again.is_replay), (&id, 0, true));
+    assert_eq!((&again.id, again.retry_count, again.is_replay), (&id.1, 0, true));
     finish(db, &[(again, outcome(500, 70), AfterTry::Exhausted, "again".into())]).await;
     let rounds = recovery::rounds(db.reader(), std::slice::from_ref(&id)).await.unwrap();
     assert_eq!((rounds[0].begun, rounds[0].last), (1, Some(at(64))));

@@ -2,7 +2,7 @@
 
 use crate::{
     months::create_divided,
-    tables::{create, drop_tables},
+    tables::{create, drop_tables, key},
 };
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -12,8 +12,7 @@ pub(crate) struct Migration;
 /// They are dropped from the last to the first.
 const TABLES: [fn() -> TableCreateStatement; 2] = [events, event_keys];
 
-const INDEXES: [&str; 6] = [
-    r#"CREATE INDEX "events_platform_idx" ON "events" ("owner_id", "id")"#,
+const INDEXES: [&str; 5] = [
     r#"CREATE INDEX "events_kind_idx" ON "events" ("owner_id", "kind", "id")"#,
     r#"CREATE INDEX "events_request_idx" ON "events" ("request_id", "id")"#,
     // By the client ID alone, PostgreSQL cannot tell that its events are few of the owner's.
@@ -21,6 +20,7 @@ const INDEXES: [&str; 6] = [
         WHERE client_row IS NOT NULL"#,
     r#"CREATE INDEX "events_of_client_kind_idx" ON "events" ("owner_id", "client_row", "kind", "id")
         WHERE client_row IS NOT NULL"#,
+    // It leads to what is old, of all owners.
     r#"CREATE INDEX "event_keys_event_idx" ON "event_keys" ("event_id")"#,
 ];
 
@@ -43,7 +43,7 @@ impl MigrationTrait for Migration {
 fn events() -> TableCreateStatement {
     Table::create()
         .table("events")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("owner_id"))
         .col(text_null("client_row"))
         .col(text("kind"))
@@ -51,6 +51,7 @@ fn events() -> TableCreateStatement {
         .col(text_null("request_id"))
         .col(text("body"))
         .col(timestamp_with_time_zone("created_at"))
+        .primary_key(&mut key("events_pkey", "owner_id, id"))
         .to_owned()
 }
 
@@ -58,7 +59,9 @@ fn events() -> TableCreateStatement {
 fn event_keys() -> TableCreateStatement {
     Table::create()
         .table("event_keys")
-        .col(text("deduplication_key").primary_key())
+        .col(text("owner_id"))
+        .col(text("deduplication_key"))
         .col(text("event_id"))
+        .primary_key(&mut key("event_keys_pkey", "owner_id, deduplication_key"))
         .to_owned()
 }

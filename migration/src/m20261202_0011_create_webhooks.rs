@@ -2,7 +2,7 @@
 
 use crate::{
     months::create_divided,
-    tables::{create, drop_tables},
+    tables::{create, drop_tables, key},
 };
 use sea_orm_migration::{prelude::*, schema::*, sea_orm::DbBackend};
 
@@ -14,21 +14,19 @@ const TABLES: [fn() -> TableCreateStatement; 4] = [webhook_endpoints, deliveries
 
 /// None of those of deliveries holds what a success changes, so that PostgreSQL writes it beside the row and no index is
 /// touched.
-const INDEXES: [&str; 11] = [
+const INDEXES: [&str; 9] = [
     r#"CREATE UNIQUE INDEX "webhook_endpoints_client_url_key" ON "webhook_endpoints"
         ("owner_id", "client_row", "url")"#,
     // Nulls are distinct in the index by client ID, so receivers of the whole platform need their own.
     r#"CREATE UNIQUE INDEX "webhook_endpoints_platform_url_key" ON "webhook_endpoints" ("owner_id", "url")
         WHERE "client_row" IS NULL"#,
     r#"CREATE INDEX "webhook_endpoints_recovering_idx" ON "webhook_endpoints" ("id") WHERE is_recovering"#,
-    r#"CREATE INDEX "deliveries_platform_idx" ON "deliveries" ("owner_id", "id")"#,
     r#"CREATE INDEX "deliveries_endpoint_idx" ON "deliveries" ("endpoint_id", "id")"#,
     r#"CREATE INDEX "deliveries_missed_idx" ON "deliveries" ("owner_id", "missed", "id") WHERE missed IS NOT NULL"#,
     r#"CREATE INDEX "deliveries_recovery_idx" ON "deliveries" ("recover_at")
         WHERE missed = 'failed' AND NOT is_test"#,
     r#"CREATE INDEX "deliveries_recovery_endpoint_idx" ON "deliveries" ("endpoint_id", "recover_from")
         WHERE missed = 'failed' AND NOT is_test AND recover_at IS NOT NULL"#,
-    r#"CREATE INDEX "delivery_attempts_delivery_idx" ON "delivery_attempts" ("delivery_id")"#,
     r#"CREATE INDEX "delivery_queue_due_idx" ON "delivery_queue" ("next_at")"#,
     r#"CREATE INDEX "delivery_queue_endpoint_idx" ON "delivery_queue" ("owner_id", "endpoint_id", "next_at")"#,
 ];
@@ -42,10 +40,11 @@ const STORED: &str =
 const QUEUED: &str = "ALTER TABLE delivery_queue SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.02, \
     autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)";
 
-/// An event has one delivery for each endpoint. On PostgreSQL no index says so: its id would have to hold the month.
+/// An event has one delivery for each endpoint. On PostgreSQL no index says so: its id would have to hold the month. That one
+/// leads to the events of all owners, of which a month is dropped.
 const OF_EVENT: &str = r#"CREATE INDEX "deliveries_event_idx" ON "deliveries" ("event_id", "endpoint_id")"#;
 const ONE_OF_EVENT: &str =
-    r#"CREATE UNIQUE INDEX "deliveries_event_endpoint_key" ON "deliveries" ("event_id", "endpoint_id")"#;
+    r#"CREATE UNIQUE INDEX "deliveries_event_endpoint_key" ON "deliveries" ("owner_id", "event_id", "endpoint_id")"#;
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
@@ -60,7 +59,11 @@ impl MigrationTrait for Migration {
             _ => {
                 // On PostgreSQL it would keep a month of events from being dropped. There is none to the endpoint: its
                 // deliveries stay when it is deleted.
-                logged.foreign_key(ForeignKey::create().from("deliveries", "event_id").to("events", "id"));
+                logged.foreign_key(
+                    ForeignKey::create()
+                        .from("deliveries", ("owner_id", "event_id"))
+                        .to("events", ("owner_id", "id")),
+                );
                 ONE_OF_EVENT
             }
         };
@@ -102,7 +105,7 @@ fn webhook_endpoints() -> TableCreateStatement {
 fn deliveries() -> TableCreateStatement {
     Table::create()
         .table("deliveries")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("event_id"))
         .col(text("endpoint_id"))
         .col(text("owner_id"))
@@ -121,6 +124,7 @@ fn deliveries() -> TableCreateStatement {
         .col(timestamp_with_time_zone_null("success_ended_at"))
         .col(integer_null("success_status"))
         .col(text_null("success_response"))
+        .primary_key(&mut key("deliveries_pkey", "owner_id, id"))
         .to_owned()
 }
 
@@ -128,7 +132,8 @@ fn deliveries() -> TableCreateStatement {
 fn delivery_attempts() -> TableCreateStatement {
     Table::create()
         .table("delivery_attempts")
-        .col(text("id").primary_key())
+        .col(text("owner_id"))
+        .col(text("id"))
         .col(text("delivery_id"))
         .col(integer("number"))
         .col(timestamp_with_time_zone("started_at"))
@@ -136,6 +141,7 @@ fn delivery_attempts() -> TableCreateStatement {
         .col(integer_null("status"))
         .col(text_null("error"))
         .col(text_null("response"))
+        .primary_key(&mut key("delivery_attempts_pkey", "owner_id, delivery_id, id"))
         .to_owned()
 }
 
