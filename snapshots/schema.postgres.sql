@@ -467,8 +467,8 @@ column payments.group_key bigint not null
 column payments.client_group_key bigint
 column payments.is_hidden boolean not null default false
 column payments.payer_access text
-constraint payments.payments_pkey PRIMARY KEY (id)
-constraint payments.payments_request_fkey FOREIGN KEY (request_row) REFERENCES requests(id)
+constraint payments.payments_pkey PRIMARY KEY (platform_id, id)
+constraint payments.payments_request_fkey FOREIGN KEY (platform_id, request_row) REFERENCES requests(platform_id, id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
 CREATE INDEX payments_by_client_group ON public.payments USING btree (platform_id, client_group_key, paid_at, id) WHERE (client_group_key IS NOT NULL)
 CREATE INDEX payments_by_client_reference ON public.payments USING btree (platform_id, merchant_reference, client_group_key, paid_at, id) WHERE ((merchant_reference IS NOT NULL) AND (client_group_key IS NOT NULL))
@@ -479,7 +479,7 @@ CREATE INDEX payments_by_request ON public.payments USING btree (platform_id, re
 CREATE INDEX payments_by_schedule ON public.payments USING btree (platform_id, schedule_id) WHERE (schedule_id IS NOT NULL)
 CREATE INDEX payments_by_unknown_access ON public.payments USING btree (paid_at) WHERE (payer_access = 'unknown'::text)
 CREATE UNIQUE INDEX payments_event_key ON public.payments USING btree (tx_hash, network, "position")
-CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (id)
+CREATE UNIQUE INDEX payments_pkey ON public.payments USING btree (platform_id, id)
 column platforms.id text not null
 column platforms.name text not null
 column platforms.created_at timestamp with time zone not null
@@ -590,15 +590,15 @@ column requests.is_hidden boolean not null default false
 column requests.price jsonb
 column requests.link_until timestamp with time zone
 column requests.public_client text not null default ''::text
-constraint requests.requests_pkey PRIMARY KEY (id)
+constraint requests.requests_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX requests_awaited_idx ON public.requests USING btree (platform_id, public_client, link_until, created_at, status) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
 CREATE INDEX requests_merchant_reference_idx ON public.requests USING btree (platform_id, merchant_reference) WHERE (merchant_reference IS NOT NULL)
 CREATE INDEX requests_next_period_idx ON public.requests USING btree (next_period_at) WHERE (next_period_at IS NOT NULL)
 CREATE INDEX requests_open_idx ON public.requests USING btree (network, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_payee_idx ON public.requests USING btree (platform_id, payee, created_at, id)
-CREATE UNIQUE INDEX requests_period_key ON public.requests USING btree (parent_row, period) WHERE (parent_row IS NOT NULL)
-CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (id)
+CREATE UNIQUE INDEX requests_period_key ON public.requests USING btree (platform_id, parent_row, period) WHERE (parent_row IS NOT NULL)
+CREATE UNIQUE INDEX requests_pkey ON public.requests USING btree (platform_id, id)
 CREATE UNIQUE INDEX requests_reference_key ON public.requests USING btree (network, reference, payee)
 CREATE UNIQUE INDEX requests_request_id_key ON public.requests USING btree (request_id)
 CREATE INDEX requests_shown_idx ON public.requests USING btree (platform_id, client_row, created_at, id) WHERE ((client_row IS NOT NULL) AND (NOT is_hidden))

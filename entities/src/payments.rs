@@ -6,11 +6,12 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "payments")]
 pub struct Model {
+    /// Tenant of the request.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant of the request.
-    pub platform_id: String,
     /// Client ID of the request.
     pub client_row: Option<String>,
     /// Row of the request.
@@ -98,8 +99,8 @@ pub enum Relation {
     /// The request that the payment settles.
     #[sea_orm(
         belongs_to = "super::requests::Entity",
-        from = "Column::RequestRow",
-        to = "super::requests::Column::Id"
+        from = "(Column::PlatformId, Column::RequestRow)",
+        to = "(super::requests::Column::PlatformId, super::requests::Column::Id)"
     )]
     Request,
 }

@@ -23,7 +23,7 @@ const INDEXES: [&str; 12] = [
     r#"CREATE INDEX "requests_open_idx" ON "requests" ("network", "created_at")
         WHERE "status" IN ('pending', 'partially_paid')"#,
     r#"CREATE INDEX "requests_next_period_idx" ON "requests" ("next_period_at") WHERE next_period_at IS NOT NULL"#,
-    r#"CREATE UNIQUE INDEX "requests_period_key" ON "requests" ("parent_row", "period")
+    r#"CREATE UNIQUE INDEX "requests_period_key" ON "requests" ("platform_id", "parent_row", "period")
         WHERE parent_row IS NOT NULL"#,
     // Lists of a public client ID are read off these two.
     r#"CREATE INDEX "requests_shown_idx" ON "requests" ("platform_id", "client_row", "created_at", "id")
@@ -40,7 +40,7 @@ const INDEXES: [&str; 12] = [
 fn requests() -> TableCreateStatement {
     Table::create()
         .table("requests")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("platform_id"))
         .col(text_null("client_row"))
         .col(text_null("client_id"))
@@ -87,6 +87,7 @@ fn requests() -> TableCreateStatement {
         .col(json_binary_null("price"))
         .col(timestamp_with_time_zone_null("link_until"))
         .col(text("public_client").default(""))
+        .primary_key(&mut key("requests_pkey", "platform_id, id"))
         .to_owned()
 }
 

@@ -36,7 +36,7 @@ const INDEXES: [&str; 10] = [
 fn payments() -> TableCreateStatement {
     Table::create()
         .table("payments")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("platform_id"))
         .col(text_null("client_row"))
         .col(text("request_row"))
@@ -77,11 +77,12 @@ fn payments() -> TableCreateStatement {
         .col(big_integer_null("client_group_key"))
         .col(boolean("is_hidden").default(false))
         .col(text_null("payer_access"))
+        .primary_key(&mut key("payments_pkey", "platform_id, id"))
         .foreign_key(
             ForeignKey::create()
                 .name("payments_request_fkey")
-                .from("payments", "request_row")
-                .to("requests", "id"),
+                .from("payments", ("platform_id", "request_row"))
+                .to("requests", ("platform_id", "id")),
         )
         .to_owned()
 }

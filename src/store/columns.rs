@@ -4,7 +4,7 @@ use super::StoreError;
 use crate::domain::{
     address::{Address, AddressError},
     amount::Percent,
-    ids::RequestRowId,
+    ids::{PlatformId, RequestRowId},
     network::Network,
     reference::PaymentReference,
     request::Request,
@@ -125,6 +125,18 @@ pub(super) fn is_among(
             .from_function(Func::cust("json_each").arg(list.to_string()), "listed"),
     };
     column.in_subquery(listed)
+}
+
+/// Requests by their platforms, a part of one platform after the other: the order in which everybody locks them.
+pub(super) fn in_parts<'r>(requests: &[&'r Request]) -> Vec<(&'r PlatformId, Vec<&'r Request>)> {
+    let of_platform = requests.iter().map(|request| (&request.origin.platform, *request));
+    let platforms = by_owner(of_platform).into_iter();
+    let parts = platforms.flat_map(|(platform, mut requests)| {
+        requests.sort_by(|one, other| one.row.cmp(&other.row));
+        let parts = requests.chunks(ROWS_MAX).map(|part| (platform, part.to_vec()));
+        parts.collect::<Vec<_>>()
+    });
+    parts.collect()
 }
 
 /// The rows of requests of few platforms, in a table that names tenant and request.

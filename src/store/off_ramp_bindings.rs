@@ -127,6 +127,7 @@ fn is_unsettled(excess: Excess) -> Condition {
     let unsettled = Query::select()
         .expr(Expr::val(1))
         .from(requests::Entity)
+        .and_where(of_request(Paid::PlatformId).eq(of_binding(Column::PlatformId)))
         .and_where(of_request(Paid::Id).eq(of_binding(Column::RequestRow)))
         .and_where(of_request(Paid::PaymentCount).gt(Expr::from(closed)))
         .and_where_option((excess == Excess::LeftOut).then(|| Expr::expr(of_binding(Column::ClosedPayments)).is_null()))
@@ -168,6 +169,7 @@ pub async fn is_awaited(
     let references = Query::select()
         .column(Paid::ReferenceTopic)
         .from(requests::Entity)
+        .and_where(Paid::PlatformId.eq(platform.as_str()))
         .and_where(Paid::Id.in_subquery(bound()))
         .take();
     let seen = any("observations")
@@ -228,10 +230,10 @@ async fn is_anything(conn: &impl ConnectionTrait, statement: &SelectStatement) -
 }
 
 /// Rows of requests with money that no order paid out or will, the oldest first.
-pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<RequestRowId>, StoreError> {
-    let rows: Vec<String> = Entity::find()
+pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(PlatformId, RequestRowId)>, StoreError> {
+    let rows: Vec<(String, String)> = Entity::find()
         .select_only()
-        .column(Column::RequestRow)
+        .columns([Column::PlatformId, Column::RequestRow])
         .filter(is_unsettled(Excess::Counts))
         .order_by_asc(Column::CreatedAt)
         .order_by_asc(Column::RequestRow)
@@ -239,7 +241,8 @@ pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<Re
         .into_tuple()
         .all(conn)
         .await?;
-    Ok(rows.into_iter().map(RequestRowId).collect())
+    let owned = |(platform, row)| (PlatformId(platform), RequestRowId(row));
+    Ok(rows.into_iter().map(owned).collect())
 }
 
 /// Notes that the operator settled by other ways what a request has got, and why.

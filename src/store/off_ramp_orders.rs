@@ -199,8 +199,8 @@ pub async fn list(
         .await?;
     let mut listed = Vec::with_capacity(rows.len());
     for row in rows {
-        let request_id: Option<String> = requests::Entity::find_by_id(row.request_row.as_str())
-            .filter(requests::Column::PlatformId.eq(row.platform_id.as_str()))
+        let key = (row.platform_id.clone(), row.request_row.clone());
+        let request_id: Option<String> = requests::Entity::find_by_id(key)
             .select_only()
             .column(requests::Column::RequestId)
             .into_tuple()

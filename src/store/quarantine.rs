@@ -19,7 +19,7 @@ use entities::{
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    sea_query::{Expr, ExprTrait, Func, NullOrdering, OnConflict},
+    sea_query::{Expr, ExprTrait, Func, NullOrdering, OnConflict, Query},
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -190,12 +190,16 @@ impl QuarantineFilter {
 }
 
 fn in_currencies((invoice, payments): &(String, Vec<String>)) -> Expr {
-    let rows = requests::Entity::find()
-        .select_only()
-        .column(requests::Column::Id)
-        .filter(requests::Column::InvoiceCurrency.eq(invoice.as_str()))
-        .filter(requests::Column::PaymentCurrency.is_in(payments.iter().map(String::as_str)));
-    Column::RequestRow.in_subquery(rows.into_query())
+    let of_request = |column: requests::Column| Expr::col((requests::Entity, column));
+    let concerned = Query::select()
+        .expr(Expr::val(1))
+        .from(requests::Entity)
+        .and_where(of_request(requests::Column::PlatformId).equals((Entity, Column::PlatformId)))
+        .and_where(of_request(requests::Column::Id).equals((Entity, Column::RequestRow)))
+        .and_where(of_request(requests::Column::InvoiceCurrency).eq(invoice.as_str()))
+        .and_where(of_request(requests::Column::PaymentCurrency).is_in(payments.iter().map(String::as_str)))
+        .to_owned();
+    Expr::exists(concerned)
 }
 
 /// Length of the digits, by which numbers without leading zeros are compared first.

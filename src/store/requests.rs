@@ -33,7 +33,7 @@ use sea_orm::{
     },
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// New requests in one statement: a row has dozens of values, and a statement of SQLite takes 32,766.
 const INSERTED_TOGETHER: usize = 100;
@@ -419,18 +419,22 @@ pub async fn of_any_platform(conn: &impl Sealing, request_id: &str) -> Result<Op
     row.map(|row| from_row(conn, row)).transpose()
 }
 
-/// Reads requests of any platform by their rows: for the operator.
-pub async fn of_rows(conn: &impl Sealing, rows: &BTreeSet<&str>) -> Result<HashMap<RequestRowId, Request>, StoreError> {
-    let wanted: Vec<&str> = rows.iter().copied().collect();
+/// Reads requests by their platforms and rows.
+pub async fn of_rows<'r>(
+    conn: &impl Sealing,
+    rows: impl IntoIterator<Item = (&'r PlatformId, &'r RequestRowId)>,
+) -> Result<HashMap<RequestRowId, Request>, StoreError> {
+    let rows = rows.into_iter().map(|(platform, row)| (platform, row.as_str()));
     let mut found = HashMap::new();
-    for rows in wanted.chunks(columns::ROWS_MAX) {
-        for row in Entity::find()
-            .filter(Column::Id.is_in(rows.iter().copied()))
-            .all(conn)
-            .await?
-        {
-            let request = from_row(conn, row)?;
-            found.insert(request.row.clone(), request);
+    for (platform, rows) in columns::by_owner(rows) {
+        for rows in rows.chunks(columns::ROWS_MAX) {
+            let rows = Entity::find()
+                .filter(Column::PlatformId.eq(platform.as_str()))
+                .filter(Column::Id.is_in(rows.iter().copied()));
+            for row in rows.all(conn).await? {
+                let request = from_row(conn, row)?;
+                found.insert(request.row.clone(), request);
+            }
         }
     }
     Ok(found)
@@ -750,13 +754,11 @@ pub async fn lock(conn: &impl ConnectionTrait, request: &Request) -> Result<(), 
 /// Keeps others from changing requests until the transaction ends. Whoever locks several takes them in the same order, so
 /// that no two wait for each other.
 pub async fn lock_all(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
-    let mut requests = requests.to_vec();
-    requests.sort_by(|one, other| one.row.cmp(&other.row));
-    for requests in requests.chunks(columns::ROWS_MAX) {
+    for (platform, requests) in columns::in_parts(requests) {
         Entity::find()
             .select_only()
             .column(Column::Id)
-            .filter(these(conn, requests))
+            .filter(these(conn, platform, &requests))
             .order_by_asc(Column::Id)
             .lock(LockType::NoKeyUpdate)
             .into_tuple::<String>()
@@ -766,19 +768,22 @@ pub async fn lock_all(conn: &impl ConnectionTrait, requests: &[&Request]) -> Res
     Ok(())
 }
 
-/// The rows of requests.
-fn these(conn: &impl ConnectionTrait, requests: &[&Request]) -> Condition {
-    columns::among_requests(conn, (Column::PlatformId, Column::Id), requests)
+/// The rows of requests of a platform.
+fn these(conn: &impl ConnectionTrait, platform: &PlatformId, requests: &[&Request]) -> Condition {
+    let rows = requests.iter().map(|request| request.row.0.clone());
+    Condition::all()
+        .add(Column::PlatformId.eq(platform.as_str()))
+        .add(columns::is_among(conn, Column::Id, rows))
 }
 
 /// Notes that calldata was issued and the payments are awaited; a request that is paid or cancelled awaits nothing.
 /// Several have to be locked before.
 pub async fn set_listening(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
     let closed = [RequestStatus::Paid, RequestStatus::Cancelled].map(RequestStatus::wire);
-    for requests in requests.chunks(columns::ROWS_MAX) {
+    for (platform, requests) in columns::in_parts(requests) {
         Entity::update_many()
             .col_expr(Column::IsListening, Expr::value(true))
-            .filter(these(conn, requests))
+            .filter(these(conn, platform, &requests))
             .filter(Column::IsListening.eq(false))
             .filter(Column::Status.is_not_in(closed))
             .exec(conn)
@@ -847,6 +852,7 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
         (before.ending == Ending::BankOrdered).into(),
         (after.ending == Ending::BankOrdered).into(),
         request.is_hidden.into(),
+        request.origin.platform.as_str().into(),
     ]))
 }
 
@@ -872,6 +878,7 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
         .value(Column::Reversals, given("column14"))
         .value(Column::IsOrdered, given("column16"))
         .value(Column::UpdatedAt, now)
+        .and_where(stored(Column::PlatformId).eq(given("column18")))
         .and_where(stored(Column::Id).eq(given("column1")))
         .and_where(stored(Column::Status).eq(given("column2")))
         .and_where(stored(Column::Credited).eq(given("column3")))

@@ -93,7 +93,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::Json,
         table: "requests",
         column: "customer",
-        key: &["id"],
+        key: &["platform_id", "id"],
         owner: "platform_id",
     },
     SealedColumn {

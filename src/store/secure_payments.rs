@@ -331,6 +331,7 @@ pub async fn lock_requests(
     let rows = secure_payment_items::Entity::find()
         .select_only()
         .column(Part::RequestRow)
+        .filter(Part::PlatformId.eq(scope.platform.as_str()))
         .filter(Part::SecurePaymentId.in_subquery(links.into_query()));
     request_rows::Entity::find()
         .select_only()

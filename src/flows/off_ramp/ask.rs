@@ -111,7 +111,7 @@ async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("intend_order").await?;
-    let request = locked_request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.platform, &order.request).await?;
     let ledger = request.ledger.ordered().ok_or_else(|| changed(order))?;
     let payments = store::payments::list_of_request(&tx, &request).await?;
     let asked = FiatOrder {
@@ -132,7 +132,7 @@ async fn intended(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
 /// amount and under the same key, by which the partner finds the order if it has it.
 async fn named_anew(ctx: &Ctx, order: &FiatOrder) -> FlowResult<FiatOrder> {
     let tx = ctx.db.begin("name_payments_anew").await?;
-    let request = locked_request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.platform, &order.request).await?;
     let payments = store::payments::list_of_request(&tx, &request).await?;
     let asked = order.asked.as_ref().filter(|asked| !asked.is_there(brought(&payments)));
     let again = asked.and_then(|asked| asked.brought_by(&payments, |payment| (payment.tx_hash, payment.units)));
@@ -167,7 +167,7 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
         ..later(order, error, now)
     };
     let tx = ctx.db.begin("unsend_order").await?;
-    let request = locked_request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.platform, &order.request).await?;
     let payments = store::payments::list_of_request(&tx, &request).await?;
     let before = Request {
         ledger: request.ledger.unordered(),
@@ -187,7 +187,7 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
 /// What the partner is asked: as much as had arrived when it was asked first, under the quote whose address brought the
 /// last of it. The inner error is why it is not asked.
 async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Result<OrderQuestion, &'static str>> {
-    let request = request_of(ctx.db.reader(), &order.request).await?;
+    let request = request_of(ctx.db.reader(), &order.platform, &order.request).await?;
     let asked = order.asked.as_ref();
     let asked = asked.ok_or_else(|| Fault(anyhow!("for what order {} was asked is not there", order.id)))?;
     let payments = store::payments::list_of_request(ctx.db.reader(), &request).await?;

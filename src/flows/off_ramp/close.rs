@@ -28,7 +28,7 @@ pub async fn run(ctx: &Ctx, request_id: &str, note: &str) -> FlowResult<Request>
     let found = found.ok_or_else(|| Refusal::not_found(format!("there is no request {request_id}")))?;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("close_off_ramp").await?;
-    let request = locked_request_of(&tx, &found.row).await?;
+    let request = locked_request_of(&tx, &found.origin.platform, &found.row).await?;
     if store::off_ramp_bindings::of_request(&tx, &request).await?.is_none() {
         return Err(Refusal::conflict(format!("request {request_id} was never to be paid to a bank account")).into());
     }

@@ -51,9 +51,9 @@ pub struct Unsettled {
 pub async fn unsettled(ctx: &Ctx) -> FlowResult<Vec<Unsettled>> {
     let reader = ctx.db.reader();
     let mut found = Vec::new();
-    for row in store::off_ramp_bindings::unsettled(reader, LISTED_MAX).await? {
-        let request = request_of(reader, &row).await?;
-        let order = store::off_ramp_orders::of_request(reader, &request.origin.platform, &row).await?;
+    for (platform, row) in store::off_ramp_bindings::unsettled(reader, LISTED_MAX).await? {
+        let request = request_of(reader, &platform, &row).await?;
+        let order = store::off_ramp_orders::of_request(reader, &platform, &row).await?;
         let payments = store::payments::list_of_request(reader, &request).await?;
         let asked = order.as_ref().and_then(|order| order.asked.as_ref());
         let asked = asked.map(|asked| amount(ctx, &request, asked.units)).transpose()?;

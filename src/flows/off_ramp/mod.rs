@@ -10,7 +10,7 @@ pub mod pay;
 use crate::{
     ctx::Ctx,
     domain::{
-        ids::RequestRowId,
+        ids::{PlatformId, RequestRowId},
         refusal::{Refusal, RefusalKind},
         request::Request,
     },
@@ -20,7 +20,6 @@ use crate::{
 };
 use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
-use std::collections::BTreeSet;
 
 /// The partner who pays bank accounts. Errors: there is none any more (502).
 fn partner(ctx: &Ctx) -> Result<&dyn OffRamp, Refusal> {
@@ -61,15 +60,15 @@ fn brought(payments: &[PaymentRecord]) -> impl Iterator<Item = (B256, U256)> {
 
 /// The request of an order, which nobody else changes until the transaction ends. Whoever writes both locks it before the order,
 /// so that no two wait for each other.
-async fn locked_request_of(tx: &Tx, row: &RequestRowId) -> FlowResult<Request> {
-    let found = request_of(tx, row).await?;
+async fn locked_request_of(tx: &Tx, platform: &PlatformId, row: &RequestRowId) -> FlowResult<Request> {
+    let found = request_of(tx, platform, row).await?;
     store::requests::lock(tx, &found).await?;
-    request_of(tx, row).await
+    request_of(tx, platform, row).await
 }
 
 /// The request of an order.
-async fn request_of(conn: &impl Sealing, row: &RequestRowId) -> FlowResult<Request> {
-    let found = store::requests::of_rows(conn, &BTreeSet::from([row.as_str()])).await?;
+async fn request_of(conn: &impl Sealing, platform: &PlatformId, row: &RequestRowId) -> FlowResult<Request> {
+    let found = store::requests::of_rows(conn, [(platform, row)]).await?;
     let found = found.into_values().next();
     Ok(found.ok_or_else(|| Fault(anyhow!("request {row} of an order is not there")))?)
 }

@@ -52,7 +52,7 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("take_order_news").await?;
-    let request = locked_request_of(&tx, &order.request).await?;
+    let request = locked_request_of(&tx, &order.platform, &order.request).await?;
     if news.key.0 != order_key(&order.platform, &request.id) {
         disbelieved(
             "order",
@@ -202,7 +202,8 @@ impl Told<'_> {
         };
         let quotes = store::off_ramp_quotes::of_request(tx, &self.request).await?;
         let quote = quotes.iter().find(|quote| quote.id == self.order.quote);
-        store::payments::set_told(tx, std::slice::from_ref(&payment.id), true).await?;
+        let told = (payment.platform.clone(), payment.id.clone());
+        store::payments::set_told(tx, &[told], true).await?;
         let event = Event::PaymentReceived(Box::new(PaymentReceived {
             off_ramp_status: self.order.state.told(),
             off_ramp_fee: quote.map(|quote| quote.terms.fee),

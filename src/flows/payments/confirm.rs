@@ -309,7 +309,7 @@ pub(super) async fn write(
             is_quoted: settled.is_quoted,
         });
         if let Some(settlement) = told {
-            told_ids.push(counted.id);
+            told_ids.push((request.origin.platform.clone(), counted.id));
             let request = Request {
                 ledger: ledger.clone(),
                 ..request.clone()

@@ -103,8 +103,10 @@ fn units(ctx: &Ctx, amount: &Amount, request: &Request) -> Result<U256, Refusal>
 /// The requests that these concern, by their rows.
 pub async fn concerned(ctx: &Ctx, quarantined: &[Quarantined]) -> FlowResult<HashMap<RequestRowId, Request>> {
     let concerned = quarantined.iter().filter_map(|one| one.oddity.concerned.as_ref());
-    let rows: BTreeSet<&str> = concerned.map(|concerned| concerned.request.as_str()).collect();
-    Ok(store::requests::of_rows(ctx.db.reader(), &rows).await?)
+    let rows: BTreeSet<_> = concerned
+        .map(|concerned| (&concerned.platform, &concerned.request))
+        .collect();
+    Ok(store::requests::of_rows(ctx.db.reader(), rows).await?)
 }
 
 /// Leaves alone everything that is looked for and that nobody has decided, in one transaction; returns how many.

@@ -52,7 +52,7 @@ async fn one(
     reason: ReversalReason,
     now: DateTime<Utc>,
 ) -> FlowResult<Option<(Reversed, Vec<Event>)>> {
-    let Some(payment) = store::payments::reverse(tx, &payment.id, reason, now).await? else {
+    let Some(payment) = store::payments::reverse(tx, &payment.platform, &payment.id, reason, now).await? else {
         return Ok(None);
     };
     let Some((request, remaining)) = counted(tx, &payment.platform, &payment.request_id).await? else {
@@ -96,9 +96,9 @@ async fn one(
         let twins = event.twins(ctx.webhooks.scoped_variants);
         events.push(event);
         events.extend(twins);
-        told_ids.push(left.id.clone());
+        told_ids.push((left.platform.clone(), left.id.clone()));
     }
-    store::payments::set_told(tx, &[payment.id], false).await?;
+    store::payments::set_told(tx, &[(payment.platform, payment.id)], false).await?;
     store::payments::set_told(tx, &told_ids, true).await?;
     Ok(Some((line, events)))
 }

@@ -7,7 +7,6 @@ use crate::{
     flows::FlowResult,
     store::{self, payments::PaymentRecord},
 };
-use std::collections::BTreeSet;
 
 /// Most payments of a schedule that are shown: anybody may pay dust for one of its requests.
 const SHOWN_MAX: u64 = 10_000;
@@ -28,8 +27,10 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowRes
     let schedule = find(ctx, caller, id).await?;
     let conn = ctx.db.reader();
     let executions = store::schedules::executions(conn, &schedule).await?;
-    let rows: BTreeSet<&str> = executions.iter().map(|execution| execution.request.as_str()).collect();
-    let mut found = store::requests::of_rows(conn, &rows).await?;
+    let rows = executions
+        .iter()
+        .map(|execution| (&caller.platform, &execution.request));
+    let mut found = store::requests::of_rows(conn, rows).await?;
     let requests = executions
         .iter()
         .filter_map(|execution| found.remove(&execution.request));

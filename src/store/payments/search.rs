@@ -13,7 +13,7 @@ use super::{
     record::{from_row, summary},
 };
 use crate::{
-    domain::{address::Address, search::PaymentPosition},
+    domain::{address::Address, ids::PlatformId, search::PaymentPosition},
     store::{Scope, Sealing, StoreError, TOTAL_MAX, columns, requests},
 };
 use entities::{
@@ -73,7 +73,7 @@ async fn find(
     window: &Window,
 ) -> Result<(Way, Vec<FoundPayment>), StoreError> {
     let way = way(conn, scope, filter).await?;
-    let rows = match rows_of(&way, window) {
+    let rows = match rows_of(&scope.platform, &way, window) {
         Some(rows) => load(conn, rows).await?,
         None => Vec::new(),
     };
@@ -414,7 +414,7 @@ async fn load(conn: &impl Sealing, found: Select<payments::Entity>) -> Result<Ve
 
 /// The rows of a part of the matches. Of ranges the ids are found first, in the order of an index, and only their rows are
 /// loaded.
-fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
+fn rows_of(platform: &PlatformId, way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
     if let Way::Few(condition) = way {
         let found = with_requests().filter(condition.clone()).limit(window.limit);
         return Some(match &window.begin {
@@ -426,7 +426,8 @@ fn rows_of(way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
         .column(Alias::new(ID))
         .from_subquery(way.page(window)?, "page")
         .to_owned();
-    Some(with_requests().filter(Column::Id.in_subquery(ids)))
+    let of_platform = with_requests().filter(Column::PlatformId.eq(platform.as_str()));
+    Some(of_platform.filter(Column::Id.in_subquery(ids)))
 }
 
 /// The total that is told when so many matches are known: above the largest count only where a kept count says it.
@@ -454,7 +455,7 @@ mod tests {
     use crate::{
         domain::{
             address::Address,
-            ids::{ClientRowId, PaymentId, PlatformId},
+            ids::{ClientRowId, PaymentId},
             payment::PaymentKind,
             reference::PaymentReference,
         },
@@ -471,7 +472,7 @@ mod tests {
             client: client.map(|client| ClientRowId(client.into())),
         };
         let way = way(db.reader(), &scope, filter).await.unwrap();
-        let rows = rows_of(&way, &Window { begin, limit: 21 }).unwrap();
+        let rows = rows_of(&scope.platform, &way, &Window { begin, limit: 21 }).unwrap();
         plans::steps(db, &rows.into_query()).await
     }
 

@@ -15,9 +15,12 @@ use chrono::{DateTime, Utc};
 use entities::{payment_parties, payment_parties::Column as Party, payments, payments::Column};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
-    sea_query::{Expr, OnConflict},
+    sea_query::{Expr, ExprTrait, IntoIden, OnConflict, Query, TableRef, ValueTuple},
 };
 use std::collections::HashSet;
+
+/// Name of the values of an update.
+const GIVEN: &str = "given";
 
 /// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
 ///
@@ -51,6 +54,7 @@ pub async fn insert_new(
 /// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
 pub async fn reverse(
     conn: &impl ConnectionTrait,
+    platform: &PlatformId,
     id: &PaymentId,
     reason: ReversalReason,
     now: DateTime<Utc>,
@@ -58,6 +62,7 @@ pub async fn reverse(
     let result = payments::Entity::update_many()
         .col_expr(Column::ReversedAt, Expr::value(now))
         .col_expr(Column::ReversalReason, Expr::value(reason.wire()))
+        .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()))
         .filter(Column::ReversedAt.is_null())
         .exec(conn)
@@ -66,20 +71,34 @@ pub async fn reverse(
         return Ok(None);
     }
     let row = payments::Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()))
         .one(conn)
         .await?;
     row.map(from_row).transpose()
 }
 
-/// Notes whether payments were told, or that what was told of them was taken back.
-pub async fn set_told(conn: &impl ConnectionTrait, ids: &[PaymentId], is_told: bool) -> Result<(), StoreError> {
-    for ids in ids.chunks(columns::ROWS_MAX) {
-        payments::Entity::update_many()
-            .col_expr(Column::IsTold, Expr::value(is_told))
-            .filter(Column::Id.is_in(ids.iter().map(PaymentId::as_str)))
-            .exec(conn)
-            .await?;
+/// Notes whether payments were told, or that what was told of them was taken back, with one statement for a batch.
+pub async fn set_told(
+    conn: &impl ConnectionTrait,
+    of: &[(PlatformId, PaymentId)],
+    is_told: bool,
+) -> Result<(), StoreError> {
+    let given = |column: &'static str| Expr::col((GIVEN, column));
+    let stored = |column: Column| Expr::col((payments::Entity, column));
+    for of in of.chunks(columns::ROWS_MAX) {
+        let rows = of
+            .iter()
+            .map(|(platform, id)| ValueTuple::Two(platform.as_str().into(), id.as_str().into()));
+        // Both databases call the columns of values so.
+        let update = Query::update()
+            .table(payments::Entity)
+            .from(TableRef::ValuesList(rows.collect(), GIVEN.into_iden()))
+            .value(Column::IsTold, is_told)
+            .and_where(stored(Column::PlatformId).eq(given("column1")))
+            .and_where(stored(Column::Id).eq(given("column2")))
+            .to_owned();
+        conn.execute(&update).await?;
     }
     Ok(())
 }
@@ -127,6 +146,7 @@ async fn overwrite(
 ) -> Result<Option<PaymentRecord>, StoreError> {
     let fresh = to_row(payment)?;
     let stored = payments::Entity::find()
+        .filter(Column::PlatformId.eq(fresh.platform_id.as_str()))
         .filter(Column::Network.eq(fresh.network.as_str()))
         .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
         .filter(Column::Position.eq(fresh.position))
@@ -190,6 +210,7 @@ async fn rewrite(
     groups::count(conn, &[(stored, -1), (&again, 1)]).await?;
     payments::Entity::update_many()
         .set(payments::ActiveModel::from(again).reset_all())
+        .filter(Column::PlatformId.eq(stored.platform_id.as_str()))
         .filter(Column::Id.eq(stored.id.as_str()))
         .exec(conn)
         .await?;

@@ -98,7 +98,14 @@ async fn payments_of_unknown_access_are_listed_in_turns(db: &Db) {
     }
     let known = store::payments::list_of_request(db.reader(), &request).await.unwrap();
     let reversed = known.iter().find(|payment| payment.block_number == 4).unwrap();
-    let reversing = store::payments::reverse(db.writer(), &reversed.id, ReversalReason::Reorganised, at(9)).await;
+    let reversing = store::payments::reverse(
+        db.writer(),
+        &reversed.platform,
+        &reversed.id,
+        ReversalReason::Reorganised,
+        at(9),
+    )
+    .await;
     assert!(reversing.unwrap().is_some());
     let (mut before, mut turns) = (None, Vec::new());
     for _ in 0..4 {
@@ -215,7 +222,14 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     let counted = async || store::payments::list_of_request(db.reader(), &request).await.unwrap();
     let id = counted().await[0].id.clone();
     let reverse = async |now| {
-        let reversed = store::payments::reverse(db.writer(), &id, ReversalReason::Reorganised, at(now)).await;
+        let reversed = store::payments::reverse(
+            db.writer(),
+            &request.origin.platform,
+            &id,
+            ReversalReason::Reorganised,
+            at(now),
+        )
+        .await;
         reversed.unwrap()
     };
     let again = SettledPayment {
@@ -262,7 +276,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     assert_eq!(marks, [None, Some(mark)], "newest first, and the mark is shown");
     let repeated = store::payments::insert_new(db.writer(), std::slice::from_ref(&again)).await;
     assert!(repeated.unwrap().is_empty());
-    store::payments::set_told(db.writer(), std::slice::from_ref(&id), true)
+    store::payments::set_told(db.writer(), &[(request.origin.platform.clone(), id.clone())], true)
         .await
         .unwrap();
     let reinstated = reinstate().await.unwrap();
@@ -282,7 +296,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     );
     assert_eq!(numbers(db, &scope("a"), of_wallet(4)).await, [9]);
     assert!(reverse(70).await.unwrap().is_told);
-    store::payments::set_told(db.writer(), std::slice::from_ref(&id), false)
+    store::payments::set_told(db.writer(), &[(request.origin.platform.clone(), id.clone())], false)
         .await
         .unwrap();
     assert!(!reinstate().await.unwrap().is_told);
