@@ -495,9 +495,9 @@ column quotes.rate_provider text not null
 column quotes.quoted_at timestamp with time zone not null
 column quotes.ends_at timestamp with time zone not null
 column quotes.client_row text not null default ''::text
-constraint quotes.quotes_pkey PRIMARY KEY (id)
+constraint quotes.quotes_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX quotes_ends_at ON public.quotes USING btree (ends_at)
-CREATE UNIQUE INDEX quotes_pkey ON public.quotes USING btree (id)
+CREATE UNIQUE INDEX quotes_pkey ON public.quotes USING btree (platform_id, id)
 CREATE INDEX quotes_request ON public.quotes USING btree (platform_id, request_row)
 column rate_tiers.subject text not null
 column rate_tiers.tier text not null
@@ -611,8 +611,8 @@ column schedule_executions.request_row text not null
 column schedule_executions.request_id text not null
 column schedule_executions.failures integer not null
 column schedule_executions.created_at timestamp with time zone not null
-constraint schedule_executions.schedule_executions_pkey PRIMARY KEY (schedule_id, number)
-CREATE UNIQUE INDEX schedule_executions_pkey ON public.schedule_executions USING btree (schedule_id, number)
+constraint schedule_executions.schedule_executions_pkey PRIMARY KEY (platform_id, schedule_id, number)
+CREATE UNIQUE INDEX schedule_executions_pkey ON public.schedule_executions USING btree (platform_id, schedule_id, number)
 column schedules.id text not null
 column schedules.platform_id text not null
 column schedules.client_row text
@@ -643,11 +643,11 @@ column schedules.version bigint not null
 column schedules.created_at timestamp with time zone not null
 column schedules.asked_amount text not null default ''::text
 column schedules.asked_currency text not null default ''::text
-constraint schedules.schedules_pkey PRIMARY KEY (id)
+constraint schedules.schedules_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX schedules_live_idx ON public.schedules USING btree (platform_id, status, client_row)
 CREATE INDEX schedules_next_payment_idx ON public.schedules USING btree (network, status, failures, ((first_payment_s + (executed * period_s))))
 CREATE INDEX schedules_payer_idx ON public.schedules USING btree (payer, token, contract, status)
-CREATE UNIQUE INDEX schedules_pkey ON public.schedules USING btree (id)
+CREATE UNIQUE INDEX schedules_pkey ON public.schedules USING btree (platform_id, id)
 CREATE INDEX schedules_status_idx ON public.schedules USING btree (status, created_at)
 CREATE INDEX schedules_wake_idx ON public.schedules USING btree (network, wake_at)
 column screening_questions.platform_id text not null
@@ -676,9 +676,9 @@ column secure_payment_intents.tx_hash text not null
 column secure_payment_intents.payer text
 column secure_payment_intents.payer_eoa text
 column secure_payment_intents.created_at timestamp with time zone not null
-constraint secure_payment_intents.secure_payment_intents_pkey PRIMARY KEY (id)
-CREATE UNIQUE INDEX secure_payment_intents_key ON public.secure_payment_intents USING btree (secure_payment_id, tx_hash)
-CREATE UNIQUE INDEX secure_payment_intents_pkey ON public.secure_payment_intents USING btree (id)
+constraint secure_payment_intents.secure_payment_intents_pkey PRIMARY KEY (platform_id, id)
+CREATE UNIQUE INDEX secure_payment_intents_key ON public.secure_payment_intents USING btree (platform_id, secure_payment_id, tx_hash)
+CREATE UNIQUE INDEX secure_payment_intents_pkey ON public.secure_payment_intents USING btree (platform_id, id)
 column secure_payment_items.secure_payment_id text not null
 column secure_payment_items.position integer not null
 column secure_payment_items.platform_id text not null
@@ -690,8 +690,8 @@ column secure_payment_items.is_own_fee boolean not null
 column secure_payment_items.protocol_basis_points integer
 column secure_payment_items.protocol_address text
 column secure_payment_items.protocol_cap text
-constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (secure_payment_id, "position")
-CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (secure_payment_id, "position")
+constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (platform_id, secure_payment_id, "position")
+CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (platform_id, secure_payment_id, "position")
 CREATE INDEX secure_payment_items_request_idx ON public.secure_payment_items USING btree (platform_id, request_row)
 column secure_payment_owners.platform_id text not null
 column secure_payment_owners.secure_payment_id text not null
@@ -705,8 +705,8 @@ column secure_payment_refusals.wallet text not null
 column secure_payment_refusals.platform_id text not null
 column secure_payment_refusals.occasions bigint not null
 column secure_payment_refusals.told_at timestamp with time zone not null
-constraint secure_payment_refusals.secure_payment_refusals_pkey PRIMARY KEY (secure_payment_id, wallet)
-CREATE UNIQUE INDEX secure_payment_refusals_pkey ON public.secure_payment_refusals USING btree (secure_payment_id, wallet)
+constraint secure_payment_refusals.secure_payment_refusals_pkey PRIMARY KEY (platform_id, secure_payment_id, wallet)
+CREATE UNIQUE INDEX secure_payment_refusals_pkey ON public.secure_payment_refusals USING btree (platform_id, secure_payment_id, wallet)
 column secure_payments.id text not null
 column secure_payments.token text not null
 column secure_payments.platform_id text not null
@@ -735,9 +735,9 @@ column secure_payments.created_at timestamp with time zone not null
 column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 column secure_payments.attempts jsonb
-constraint secure_payments.secure_payments_pkey PRIMARY KEY (id)
+constraint secure_payments.secure_payments_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
-CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (id)
+CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (platform_id, id)
 CREATE UNIQUE INDEX secure_payments_token_key ON public.secure_payments USING btree (token)
 column sessions.id text not null
 column sessions.token_hash text not null

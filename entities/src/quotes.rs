@@ -6,11 +6,12 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "quotes")]
 pub struct Model {
+    /// Tenant of the request.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// Hash of the columns from the tenant to the time of the quote and of who asked, 64 hexadecimal digits.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant of the request.
-    pub platform_id: String,
     /// Row of the request.
     pub request_row: String,
     /// How much of the request it settles.

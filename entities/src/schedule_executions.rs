@@ -6,14 +6,15 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule_executions")]
 pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// The recurring payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub schedule_id: String,
     /// Which payment, from 1.
     #[sea_orm(primary_key, auto_increment = false)]
     pub number: i32,
-    /// Tenant.
-    pub platform_id: String,
     /// Row of the request.
     pub request_row: String,
     /// Public id of the request.

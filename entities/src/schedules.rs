@@ -6,11 +6,12 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedules")]
 pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// Public id.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Tenant.
-    pub platform_id: String,
     /// Row of the client ID that created it.
     pub client_row: Option<String>,
     /// Public text of that client ID.

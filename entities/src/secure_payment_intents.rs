@@ -6,13 +6,14 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "secure_payment_intents")]
 pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     /// The secure payment.
     pub secure_payment_id: String,
-    /// Tenant.
-    pub platform_id: String,
     /// Hash of the transaction, 64 hexadecimal digits.
     pub tx_hash: String,
     /// Canonical address of the account that pays.

@@ -6,14 +6,15 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "secure_payment_items")]
 pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// The secure payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub secure_payment_id: String,
     /// Position, from 0.
     #[sea_orm(primary_key, auto_increment = false)]
     pub position: i32,
-    /// Tenant.
-    pub platform_id: String,
     /// Row of the request.
     pub request_row: String,
     /// Public id of the request.

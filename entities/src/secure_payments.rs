@@ -6,13 +6,14 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "secure_payments")]
 pub struct Model {
+    /// Tenant.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub platform_id: String,
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     /// What payers have of it.
     pub token: String,
-    /// Tenant.
-    pub platform_id: String,
     /// Row of the client ID that created it.
     pub client_row: Option<String>,
     /// Public text of that client ID.

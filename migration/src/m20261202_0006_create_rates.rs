@@ -1,6 +1,6 @@
 //! Readings of the feeds of rates, and quotes that were handed out.
 
-use crate::tables::Creation;
+use crate::tables::{Creation, key};
 use sea_orm_migration::{prelude::*, schema::*};
 
 pub(crate) const MIGRATION: Creation = Creation {
@@ -36,7 +36,7 @@ fn rates() -> TableCreateStatement {
 fn quotes() -> TableCreateStatement {
     Table::create()
         .table("quotes")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("platform_id"))
         .col(text("request_row"))
         .col(text("settlement_units"))
@@ -46,5 +46,6 @@ fn quotes() -> TableCreateStatement {
         .col(timestamp_with_time_zone("quoted_at"))
         .col(timestamp_with_time_zone("ends_at"))
         .col(text("client_row").default(""))
+        .primary_key(&mut key("quotes_pkey", "platform_id, id"))
         .to_owned()
 }

@@ -23,7 +23,7 @@ const INDEXES: [&str; 7] = [
 fn schedules() -> TableCreateStatement {
     Table::create()
         .table("schedules")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("platform_id"))
         .col(text_null("client_row"))
         .col(text_null("client_id"))
@@ -53,6 +53,7 @@ fn schedules() -> TableCreateStatement {
         .col(timestamp_with_time_zone("created_at"))
         .col(text("asked_amount").default(""))
         .col(text("asked_currency").default(""))
+        .primary_key(&mut key("schedules_pkey", "platform_id, id"))
         .to_owned()
 }
 
@@ -66,7 +67,7 @@ fn schedule_executions() -> TableCreateStatement {
         .col(text("request_id"))
         .col(integer("failures"))
         .col(timestamp_with_time_zone("created_at"))
-        .primary_key(&mut key("schedule_executions_pkey", "schedule_id, number"))
+        .primary_key(&mut key("schedule_executions_pkey", "platform_id, schedule_id, number"))
         .to_owned()
 }
 

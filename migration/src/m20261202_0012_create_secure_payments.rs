@@ -23,13 +23,13 @@ const INDEXES: [&str; 4] = [
     r#"CREATE INDEX "secure_payments_expiry_idx" ON "secure_payments" ("status", "expires_at")"#,
     r#"CREATE INDEX "secure_payment_items_request_idx" ON "secure_payment_items" ("platform_id", "request_row")"#,
     r#"CREATE UNIQUE INDEX "secure_payment_intents_key" ON "secure_payment_intents"
-        ("secure_payment_id", "tx_hash")"#,
+        ("platform_id", "secure_payment_id", "tx_hash")"#,
 ];
 
 fn secure_payments() -> TableCreateStatement {
     Table::create()
         .table("secure_payments")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("token"))
         .col(text("platform_id"))
         .col(text_null("client_row"))
@@ -57,6 +57,7 @@ fn secure_payments() -> TableCreateStatement {
         .col(timestamp_with_time_zone("expires_at"))
         .col(timestamp_with_time_zone_null("completed_at"))
         .col(json_binary_null("attempts"))
+        .primary_key(&mut key("secure_payments_pkey", "platform_id, id"))
         .to_owned()
 }
 
@@ -74,20 +75,24 @@ fn secure_payment_items() -> TableCreateStatement {
         .col(integer_null("protocol_basis_points"))
         .col(text_null("protocol_address"))
         .col(text_null("protocol_cap"))
-        .primary_key(&mut key("secure_payment_items_pkey", "secure_payment_id, position"))
+        .primary_key(&mut key(
+            "secure_payment_items_pkey",
+            "platform_id, secure_payment_id, position",
+        ))
         .to_owned()
 }
 
 fn secure_payment_intents() -> TableCreateStatement {
     Table::create()
         .table("secure_payment_intents")
-        .col(text("id").primary_key())
+        .col(text("id"))
         .col(text("secure_payment_id"))
         .col(text("platform_id"))
         .col(text("tx_hash"))
         .col(text_null("payer"))
         .col(text_null("payer_eoa"))
         .col(timestamp_with_time_zone("created_at"))
+        .primary_key(&mut key("secure_payment_intents_pkey", "platform_id, id"))
         .to_owned()
 }
 
@@ -99,7 +104,10 @@ fn secure_payment_refusals() -> TableCreateStatement {
         .col(text("platform_id"))
         .col(big_integer("occasions"))
         .col(timestamp_with_time_zone("told_at"))
-        .primary_key(&mut key("secure_payment_refusals_pkey", "secure_payment_id, wallet"))
+        .primary_key(&mut key(
+            "secure_payment_refusals_pkey",
+            "platform_id, secure_payment_id, wallet",
+        ))
         .to_owned()
 }
 

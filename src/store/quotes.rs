@@ -11,7 +11,7 @@ use alloy::primitives::keccak256;
 use chrono::{DateTime, Utc};
 use entities::quotes::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Expr, ExprTrait, IntoIden, OnConflict, Query, TableRef, UpdateStatement, ValueTuple},
 };
 use std::collections::{HashMap, HashSet};
@@ -127,7 +127,11 @@ pub async fn insert(
             .map(|(request, quote)| ActiveModel::from(to_row(request, asker, quote)));
         // The same promise of the same moment is kept already.
         Entity::insert_many(rows)
-            .on_conflict(OnConflict::column(Column::Id).do_nothing().to_owned())
+            .on_conflict(
+                OnConflict::columns([Column::PlatformId, Column::Id])
+                    .do_nothing()
+                    .to_owned(),
+            )
             .exec_without_returning(conn)
             .await?;
     }
@@ -162,6 +166,24 @@ pub async fn of_requests(
 
 /// Forgets quotes that ended before a moment, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let condition = Condition::all().add(Column::EndsAt.lt(before));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::EndsAt), condition, limit).await
+    let ended = Column::EndsAt.lt(before);
+    let oldest: Vec<(String, String)> = Entity::find()
+        .select_only()
+        .columns([Column::PlatformId, Column::Id])
+        .filter(ended.clone())
+        .order_by_asc(Column::EndsAt)
+        .limit(limit)
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let mut gone = 0;
+    for (platform, ids) in columns::by_owner(oldest) {
+        let forgetting = Entity::delete_many()
+            .filter(Column::PlatformId.eq(platform))
+            .filter(columns::is_among(conn, Column::Id, ids))
+            // One that was prolonged meanwhile stays.
+            .filter(ended.clone());
+        gone += forgetting.exec(conn).await?.rows_affected;
+    }
+    Ok(gone)
 }

@@ -140,10 +140,7 @@ pub async fn find(
     platform: &PlatformId,
     id: &ScheduleId,
 ) -> Result<Option<Schedule>, StoreError> {
-    let row = Entity::find_by_id(id.as_str())
-        .filter(Column::PlatformId.eq(platform.as_str()))
-        .one(conn)
-        .await?;
+    let row = Entity::find_by_id((platform.0.clone(), id.0.clone())).one(conn).await?;
     row.map(from_row).transpose()
 }
 
@@ -225,6 +222,9 @@ fn in_flight() -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
         .from(relay_transactions::Entity)
+        .and_where(
+            Expr::col((relay_transactions::Entity, Transaction::PlatformId)).equals((Entity, Column::PlatformId)),
+        )
         .and_where(Expr::col((relay_transactions::Entity, Transaction::ScheduleId)).equals((Entity, Column::Id)))
         .and_where(Expr::col((relay_transactions::Entity, Transaction::State)).eq(RelayState::Pending.wire()))
         .to_owned()
@@ -297,10 +297,12 @@ pub async fn find_execution(
     schedule: &Schedule,
     number: u8,
 ) -> Result<Option<Execution>, StoreError> {
-    let row = Executions::find_by_id((schedule.id.0.clone(), i32::from(number)))
-        .filter(ExecutionColumn::PlatformId.eq(schedule.origin.platform.as_str()))
-        .one(conn)
-        .await?;
+    let key = (
+        schedule.origin.platform.0.clone(),
+        schedule.id.0.clone(),
+        i32::from(number),
+    );
+    let row = Executions::find_by_id(key).one(conn).await?;
     row.map(execution).transpose()
 }
 

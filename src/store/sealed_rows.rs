@@ -101,7 +101,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::Text,
         table: "secure_payments",
         column: "payer_identifier",
-        key: &["id"],
+        key: &["platform_id", "id"],
         owner: "platform_id",
     },
     SealedColumn {
@@ -109,7 +109,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
         form: Form::Text,
         table: "secure_payments",
         column: "recipient_identifier",
-        key: &["id"],
+        key: &["platform_id", "id"],
         owner: "platform_id",
     },
     SealedColumn {

@@ -271,7 +271,9 @@ async fn readable_with_items(
 ) -> Result<(Vec<SecurePayment>, Vec<UnreadableLink>), StoreError> {
     let mut items: HashMap<String, Vec<secure_payment_items::Model>> = HashMap::new();
     for some in rows.chunks(columns::ROWS_MAX) {
+        let owners: BTreeSet<&str> = some.iter().map(|row| row.platform_id.as_str()).collect();
         let parts = secure_payment_items::Entity::find()
+            .filter(Part::PlatformId.is_in(owners))
             .filter(Part::SecurePaymentId.is_in(some.iter().map(|row| row.id.as_str())))
             .order_by_asc(Part::SecurePaymentId)
             .order_by_asc(Part::Position)
@@ -370,7 +372,7 @@ pub async fn of_request(
 ) -> Result<Option<SecurePayment>, StoreError> {
     let row = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(Column::Id.in_subquery(paying(conn, &[request])))
+        .filter(of_any(paying(conn, &[request])))
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id)
         .limit(1)
@@ -386,7 +388,7 @@ pub async fn newest_of_requests(
 ) -> Result<(HashMap<RequestRowId, SecurePayment>, Vec<UnreadableLink>), StoreError> {
     let mut rows = Vec::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
-        let some = Entity::find().filter(Column::Id.in_subquery(paying(conn, requests)));
+        let some = Entity::find().filter(of_any(paying(conn, requests)));
         rows.extend(some.all(conn).await?);
     }
     rows.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
@@ -446,11 +448,16 @@ pub async fn note_owner(
     Ok(())
 }
 
-/// The ids of what pays requests.
+/// That a secure payment is one of those whose platforms and ids are selected.
+fn of_any(selected: SelectStatement) -> Expr {
+    Expr::tuple([Column::PlatformId, Column::Id].map(Expr::col)).in_subquery(selected)
+}
+
+/// Platforms and ids of what pays requests.
 fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
     secure_payment_items::Entity::find()
         .select_only()
-        .column(Part::SecurePaymentId)
+        .columns([Part::PlatformId, Part::SecurePaymentId])
         .filter(columns::among_requests(
             conn,
             (Part::PlatformId, Part::RequestRow),
@@ -459,8 +466,8 @@ fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement
         .into_query()
 }
 
-/// The secure payments that pay requests, kept from others until the transaction ends. Whoever changes requests too locks
-/// those before.
+/// The secure payments that pay requests, kept from others until the transaction ends. The requests are locked before, so
+/// that none of a platform without any gets one meanwhile.
 ///
 /// A combination that was committed while this waited made another one; so it is read again until it stays. Those that
 /// cannot be read stand beside the others.
@@ -468,12 +475,24 @@ pub async fn lock_of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
 ) -> Result<(Vec<SecurePayment>, Vec<UnreadableLink>), StoreError> {
-    let mut locked = Vec::new();
+    let mut linked = BTreeSet::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
+        for row in conn.query_all(&paying(conn, requests)).await? {
+            linked.insert(PlatformId(row.try_get("", "platform_id")?));
+        }
+    }
+    let requests: Vec<&Request> = requests
+        .iter()
+        .copied()
+        .filter(|request| linked.contains(&request.origin.platform))
+        .collect();
+    let mut locked = Vec::new();
+    for (platform, requests) in columns::in_parts(&requests) {
         let mut known = 0;
         loop {
             let rows = Entity::find()
-                .filter(Column::Id.in_subquery(paying(conn, requests)))
+                .filter(Column::PlatformId.eq(platform.as_str()))
+                .filter(of_any(paying(conn, &requests)))
                 .order_by_asc(Column::Id)
                 .lock(LockType::NoKeyUpdate)
                 .all(conn)
@@ -496,22 +515,24 @@ pub async fn unpaid(
     payments: &[SecurePayment],
 ) -> Result<HashSet<RequestRowId>, StoreError> {
     use request_rows::Column as Request;
-    let owners: BTreeSet<&str> = payments
-        .iter()
-        .map(|payment| payment.origin.platform.as_str())
-        .collect();
-    let items = payments.iter().flat_map(|payment| &payment.items);
-    let rows: Vec<String> = items.map(|item| item.request.0.clone()).collect();
-    let unpaid: Vec<String> = request_rows::Entity::find()
-        .select_only()
-        .column(Request::Id)
-        .filter(Request::PlatformId.is_in(owners))
-        .filter(columns::is_among(conn, Request::Id, rows))
-        .filter(Request::Status.ne(RequestStatus::Paid.wire()))
-        .into_tuple()
-        .all(conn)
-        .await?;
-    Ok(unpaid.into_iter().map(RequestRowId).collect())
+    let items = payments.iter().flat_map(|payment| {
+        let rows = payment.items.iter().map(|item| item.request.0.clone());
+        rows.map(|row| (&payment.origin.platform, row))
+    });
+    let mut unpaid = HashSet::new();
+    for (platform, rows) in columns::by_owner(items) {
+        let rows: Vec<String> = request_rows::Entity::find()
+            .select_only()
+            .column(Request::Id)
+            .filter(Request::PlatformId.eq(platform.as_str()))
+            .filter(columns::is_among(conn, Request::Id, rows))
+            .filter(Request::Status.ne(RequestStatus::Paid.wire()))
+            .into_tuple()
+            .all(conn)
+            .await?;
+        unpaid.extend(rows.into_iter().map(RequestRowId));
+    }
+    Ok(unpaid)
 }
 
 /// Writes the state of a secure payment that is locked.
@@ -555,32 +576,46 @@ pub async fn set_attempts(
 /// Ends what nobody paid in time, of any platform, the oldest first; returns how many. What somebody else works with at this
 /// moment is left for the next time: others lock several of them in an order of their own.
 pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    let is_over = || {
-        Condition::all()
-            .add(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
-            .add(Column::ExpiresAt.lt(now))
-    };
-    let oldest: Vec<String> = Entity::find()
+    let oldest: Vec<(String, String)> = Entity::find()
         .select_only()
-        .column(Column::Id)
-        .filter(is_over())
+        .columns([Column::PlatformId, Column::Id])
+        .filter(Column::Status.eq(SecurePaymentStatus::Pending.wire()))
+        .filter(Column::ExpiresAt.lt(now))
         .order_by_asc(Column::ExpiresAt)
         .limit(limit)
-        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
         .into_tuple()
         .all(conn)
         .await?;
-    let result = Entity::update_many()
-        .col_expr(Column::Status, Expr::value(SecurePaymentStatus::Expired.wire()))
-        .filter(columns::is_among(conn, Column::Id, oldest))
-        .filter(is_over())
-        .exec(conn)
-        .await?;
-    Ok(result.rows_affected)
+    let is_changed = || {
+        Condition::any()
+            .add(Column::Status.ne(SecurePaymentStatus::Pending.wire()))
+            .add(Column::ExpiresAt.gte(now))
+    };
+    let mut ended = 0;
+    for (platform, ids) in columns::by_owner(oldest) {
+        let free: Vec<String> = Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(Column::PlatformId.eq(platform.as_str()))
+            .filter(columns::is_among(conn, Column::Id, ids))
+            // State and end are asked about so that SQLite finds them by their ids.
+            .filter(is_changed().not())
+            .order_by_asc(Column::Id)
+            .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+            .into_tuple()
+            .all(conn)
+            .await?;
+        let ending = Entity::update_many()
+            .col_expr(Column::Status, Expr::value(SecurePaymentStatus::Expired.wire()))
+            .filter(Column::PlatformId.eq(platform))
+            .filter(columns::is_among(conn, Column::Id, free));
+        ended += ending.exec(conn).await?.rows_affected;
+    }
+    Ok(ended)
 }
 
-/// When a secure payment ended, and its id.
-pub type Ended = (DateTime<Utc>, String);
+/// When a secure payment ended, its id and its platform.
+pub type Ended = (DateTime<Utc>, String, String);
 
 /// Secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, from the
 /// one that follows `last`. It reads all those between them for which something did.
@@ -595,22 +630,15 @@ pub async fn forgettable(
 
 /// Forgets those of some secure payments that ended before a time and for which nothing ever arrived, with all that was kept
 /// for them but their requests and what was handed out for these. What somebody else works with is left for the next time.
-pub async fn forget(
-    conn: &impl ConnectionTrait,
-    before: DateTime<Utc>,
-    chosen: impl IntoIterator<Item = String>,
-) -> Result<(), StoreError> {
-    let over: Vec<(String, String)> = among(before, chosen)
-        .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
-        .into_tuple()
-        .all(conn)
-        .await?;
-    let mut by_owner: HashMap<String, Vec<String>> = HashMap::new();
-    for (platform, id) in over {
-        by_owner.entry(platform).or_default().push(id);
-    }
-    for (platform, ids) in by_owner {
+pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, chosen: Vec<Ended>) -> Result<(), StoreError> {
+    let chosen = chosen.into_iter().map(|(_, id, platform)| (platform, id));
+    for (platform, ids) in columns::by_owner(chosen) {
         let owner = platform.as_str();
+        let ids: Vec<String> = among(before, owner, ids)
+            .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
+            .into_tuple()
+            .all(conn)
+            .await?;
         for table in [
             delete::<secure_payment_items::Entity>(owner, (Part::PlatformId, Part::SecurePaymentId), &ids),
             delete::<secure_payment_intents::Entity>(owner, (Said::PlatformId, Said::SecurePaymentId), &ids),
@@ -626,14 +654,14 @@ pub async fn forget(
     Ok(())
 }
 
-/// Ends and ids of a page of those that can be forgotten.
+/// Ends, ids and platforms of a page of those that can be forgotten.
 fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm::Select<Entity> {
-    let after = last.map(|(ended_at, id)| {
+    let after = last.map(|(ended_at, id, _)| {
         let chosen_before = Column::ExpiresAt.eq(*ended_at).and(Column::Id.lte(id.as_str()));
         Column::ExpiresAt.gte(*ended_at).and(chosen_before.not())
     });
     untouched()
-        .columns([Column::ExpiresAt, Column::Id])
+        .columns([Column::ExpiresAt, Column::Id, Column::PlatformId])
         .filter(Column::Status.eq(SecurePaymentStatus::Expired.wire()))
         .filter(Column::ExpiresAt.lt(before))
         .filter(Condition::all().add_option(after))
@@ -642,16 +670,18 @@ fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm
         .limit(limit)
 }
 
-/// Owners and ids of those of some that can be forgotten. State and end are asked about so that SQLite finds them by their
+/// Ids of those of some of a platform that can be forgotten. State and end are asked about so that SQLite finds them by their
 /// ids, and not by the index of all that ended.
-fn among(before: DateTime<Utc>, chosen: impl IntoIterator<Item = String>) -> sea_orm::Select<Entity> {
+fn among(before: DateTime<Utc>, platform: &str, chosen: Vec<String>) -> sea_orm::Select<Entity> {
     let is_kept = Condition::any()
         .add(Column::Status.ne(SecurePaymentStatus::Expired.wire()))
         .add(Column::ExpiresAt.gte(before));
     untouched()
-        .columns([Column::PlatformId, Column::Id])
+        .column(Column::Id)
+        .filter(Column::PlatformId.eq(platform))
         .filter(Column::Id.is_in(chosen))
         .filter(is_kept.not())
+        .order_by_asc(Column::Id)
 }
 
 /// Those for which nothing ever arrived.
@@ -669,6 +699,7 @@ fn untouched() -> sea_orm::Select<Entity> {
                 .add(of_request(Request::PlatformId).equals((secure_payment_items::Entity, Part::PlatformId)))
                 .add(of_request(Request::Id).equals((secure_payment_items::Entity, Part::RequestRow))),
         )
+        .and_where(of_item(Part::PlatformId).equals((Entity, Column::PlatformId)))
         .and_where(of_item(Part::SecurePaymentId).equals((Entity, Column::Id)))
         .cond_where(
             Condition::any()
@@ -703,11 +734,10 @@ pub async fn tokens_of(
             ))
             .order_by_asc(Part::SecurePaymentId);
         let parts = parts.all(conn).await?;
-        let ids: BTreeSet<String> = parts.iter().map(|part| part.secure_payment_id.clone()).collect();
         let named: Vec<(String, String)> = Entity::find()
             .select_only()
             .columns([Column::Id, Column::Token])
-            .filter(columns::is_among(conn, Column::Id, ids))
+            .filter(of_any(paying(conn, requests)))
             .into_tuple()
             .all(conn)
             .await?;
@@ -828,7 +858,7 @@ pub async fn note_told(
         occasions: columns::number("occasions", occasion)?,
         told_at: now,
     };
-    let known = OnConflict::columns([Refused::SecurePaymentId, Refused::Wallet])
+    let known = OnConflict::columns([Refused::PlatformId, Refused::SecurePaymentId, Refused::Wallet])
         .update_columns([Refused::Occasions, Refused::ToldAt])
         .to_owned();
     secure_payment_refusals::Entity::insert(secure_payment_refusals::ActiveModel::from(row))
@@ -852,16 +882,19 @@ mod tests {
                 plan.contains("USING INDEX secure_payments_token_key (token=?)"),
                 "{plan}"
             );
-            let last = (DateTime::UNIX_EPOCH, "id".to_owned());
+            let last = (DateTime::UNIX_EPOCH, "id".to_owned(), "platform".to_owned());
             for (last, range) in [(None, "expires_at<?"), (Some(&last), "expires_at>? AND expires_at<?")] {
                 let plan = steps(db, &following(DateTime::UNIX_EPOCH, last, 20).into_query()).await;
                 let index = format!("secure_payments_expiry_idx (status=? AND {range})");
                 assert!(plan.contains(&index) && !plan.contains("SCAN"), "{plan}");
                 assert!(!plan.contains("TEMP B-TREE FOR ORDER BY"), "{plan}");
             }
-            let chosen = ["one", "two"].map(str::to_owned);
-            let plan = steps(db, &among(DateTime::UNIX_EPOCH, chosen).into_query()).await;
-            assert!(plan.contains("sqlite_autoindex_secure_payments_1 (id=?)"), "{plan}");
+            let chosen = ["one", "two"].map(str::to_owned).to_vec();
+            let plan = steps(db, &among(DateTime::UNIX_EPOCH, "platform", chosen).into_query()).await;
+            assert!(
+                plan.contains("sqlite_autoindex_secure_payments_1 (platform_id=? AND id=?)"),
+                "{plan}"
+            );
         })
         .await;
     }

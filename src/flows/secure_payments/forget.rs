@@ -22,7 +22,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
             return Ok(false);
         }
         let tx = ctx.db.begin("forget_secure_payments").await?;
-        store::secure_payments::forget(&tx, before, chosen.into_iter().map(|(_, id)| id)).await?;
+        store::secure_payments::forget(&tx, before, chosen).await?;
         tx.commit().await?;
     }
     Ok(true)
