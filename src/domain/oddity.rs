@@ -5,6 +5,7 @@ use super::{
     ids::{PlatformId, RequestRowId},
     ledger::SettlementUnits,
     network::Network,
+    payment::Observation,
     request::Request,
     wire_text::wire_text,
 };
@@ -13,7 +14,7 @@ use alloy::primitives::{B256, U256};
 wire_text! {
     /// Why something was set aside. Source: ADR-0012.
     pub enum OddReason {
-        /// An event of a watched contract is not what the contract would ever emit.
+        /// An event of a watched contract is not what the contract would ever emit, or nothing says which request it pays.
         Unreadable = "unreadable",
         /// A node told of an event that the proven block does not hold.
         NotInBlock = "not_in_block",
@@ -166,6 +167,24 @@ pub struct Oddity {
 }
 
 impl Oddity {
+    /// That several requests fit a transfer: nothing says which of them it pays, so that it is credited to none of them. `None`
+    /// when no more than one does.
+    ///
+    /// Source: ADR-0025.
+    pub fn of_several(observed: &Observation, fitting: &[&Request]) -> Option<Self> {
+        let ids: Vec<&str> = fitting.iter().map(|request| request.id.as_str()).collect();
+        (ids.len() > 1).then(|| Self {
+            network: observed.network,
+            block_number: observed.block_number,
+            tx_hash: Some(observed.tx_hash),
+            position: Some(observed.position),
+            reason: OddReason::Unreadable,
+            detail: format!("nothing says which request it pays: it fits {}", ids.join(" and ")),
+            // It is shown to no tenant: which of them it concerns is what nobody knows.
+            concerned: None,
+        })
+    }
+
     /// The money that moved, when any is proven to have.
     pub fn stake(&self) -> Option<&Stake> {
         self.concerned.as_ref()?.stake.as_ref()

@@ -26,6 +26,7 @@ use prs::{
     },
     store::{self, Scope},
 };
+use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 /// Sets a payment of a request aside; returns the id of the row.
@@ -231,6 +232,57 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
         .await
         .expect("a count");
     assert!(open.is_empty());
+}
+
+#[tokio::test]
+async fn a_transfer_that_fits_the_requests_of_two_platforms_is_credited_to_neither() {
+    let app = TestApp::on_chain().await;
+    let paid = app.create_request(&fau("5")).await;
+    let (key, _) = app.other_tenant().await;
+    let other = app.create_request_as(("x-api-key", &key), &fau("5")).await;
+    // In a database that is divided by owner nothing else keeps two platforms apart.
+    let alike = format!(
+        "DROP INDEX requests_reference_key; \
+         UPDATE requests SET (salt, reference, reference_topic) = \
+           (SELECT one.salt, one.reference, one.reference_topic FROM requests AS one WHERE one.request_id = '{paid}') \
+           WHERE request_id = '{other}'"
+    );
+    let db = app.ctx.db.writer();
+    db.execute_unprepared(&alike).await.expect("two requests are alike");
+    app.pay(&paid, "").await;
+    app.settle().await;
+    let read_other = async || {
+        let call = app.get(&format!("/v2/request/{other}")).header("x-api-key", &key);
+        call.send().await.expect(200)
+    };
+    for read in [app.read_request(&paid).await, read_other().await] {
+        assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
+        assert!(
+            read.get("quarantinedPayments").is_none(),
+            "nobody is told of the other one"
+        );
+    }
+    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+        .await
+        .expect("a list");
+    let [row] = waiting.as_slice() else {
+        panic!("one transfer is odd once: {waiting:?}")
+    };
+    let detail = &row.oddity.detail;
+    assert!(detail.contains(&paid) && detail.contains(&other), "{detail}");
+    let accepted = quarantine::decide(&app.ctx, &row.id, Verdict::Accept, None).await;
+    accepted.expect_err("whose it would be is what nobody knows");
+    let apart = format!("UPDATE requests SET reference_topic = reference || salt WHERE request_id = '{other}'");
+    db.execute_unprepared(&apart)
+        .await
+        .expect("one of them is another one again");
+    quarantine::decide(&app.ctx, &row.id, Verdict::Retry, None)
+        .await
+        .expect("a retry");
+    app.settle().await;
+    assert_eq!(app.read_request(&paid).await["status"], "paid");
+    assert_eq!(read_other().await["status"], "pending");
+    assert_eq!(app.payments_of(&paid).await.len(), 1);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use crate::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
         cursors::{Cursor, Mark},
-        payments::{PaymentRecord, SettledPayment},
+        payments::SettledPayment,
     },
 };
 use alloy::primitives::B256;
@@ -247,14 +247,21 @@ pub(super) async fn write(
     let accepted = store::quarantine::accepted(tx, network, &departed).await?;
     // What is recorded was credited before, and stays.
     let (recorded, _) = store::payments::readable_of_transactions(tx, network, &departed).await?;
-    let recorded: HashSet<_> = recorded.iter().map(PaymentRecord::place).collect();
+    let recorded: HashSet<_> = recorded
+        .iter()
+        .map(|payment| (payment.place(), &payment.request))
+        .collect();
     for payment in matches {
         let observed = &payment.settled.observed;
         let place = (observed.tx_hash, observed.position);
+        let is_recorded = recorded.contains(&(place, &requests[payment.request_row].row));
+        let is_accepted = |reason: OddReason| reason.may_be_accepted() && accepted.contains(&place);
         match payment.departure {
             // Without a rate nothing says how much it settles, whatever was decided before.
             Some(departure) if departure.reason == OddReason::RateMissing => odd.push(departure),
-            Some(departure) if !accepted.contains(&place) && !recorded.contains(&place) => odd.push(departure),
+            // A transfer that several requests fit is odd once.
+            Some(departure) if !is_recorded && odd.contains(&departure) => {}
+            Some(departure) if !is_recorded && !is_accepted(departure.reason) => odd.push(departure),
             _ => credited.push((payment.settled, payment.request_row)),
         }
     }

@@ -130,6 +130,7 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
     judge(ctx, chain, part.blocks.values(), &mut gathered);
     rate(ctx, chain, &mut gathered).await?;
     weigh(ctx, chain, &mut gathered).await;
+    set_apart(&mut gathered);
     judge_payers(ctx, &mut gathered).await?;
     Ok(gathered)
 }
@@ -168,6 +169,7 @@ pub(super) async fn read_more(
     judge(ctx, chain, blocks.values(), gathered);
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
+    set_apart(gathered);
     judge_payers(ctx, gathered).await
 }
 
@@ -283,6 +285,29 @@ async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
         if let Some(concerned) = found.departure.as_mut().and_then(|odd| odd.concerned.as_mut()) {
             concerned.stake = Some(stake);
         }
+    }
+}
+
+/// Sets aside transfers that several requests fit. One without a rate is set aside for that.
+fn set_apart(gathered: &mut Gathered) {
+    let Gathered { matches, requests, .. } = gathered;
+    let place = |found: &Match| (found.settled.observed.tx_hash, found.settled.observed.position);
+    let mut fitting: HashMap<(B256, u32), Vec<&Request>> = HashMap::new();
+    for found in matches.iter() {
+        fitting
+            .entry(place(found))
+            .or_default()
+            .push(&requests[found.request_row]);
+    }
+    let is_rated = |found: &&mut Match| {
+        found
+            .departure
+            .as_ref()
+            .is_none_or(|odd| odd.reason != OddReason::RateMissing)
+    };
+    for found in matches.iter_mut().filter(is_rated) {
+        let of_several = Oddity::of_several(&found.settled.observed, &fitting[&place(found)]);
+        found.departure = of_several.or_else(|| found.departure.take());
     }
 }
 

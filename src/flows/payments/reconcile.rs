@@ -217,17 +217,26 @@ async fn compare(
     gather::read_more(ctx, chain, &mut gathered, blocks).await?;
     let unproven: BTreeSet<u64> = gathered.unproven.iter().copied().collect();
     recorded.retain(|payment| !unproven.contains(&payment.block_number));
-    let on_chain: BTreeMap<(B256, u32), &Match> = gathered
-        .matches
-        .iter()
-        .map(|found| (key(&found.settled), found))
-        .collect();
-    let tx_hashes: BTreeSet<B256> = on_chain.keys().map(|(tx_hash, _)| *tx_hash).collect();
+    let tx_hashes = gathered.matches.iter().map(|found| found.settled.observed.tx_hash);
+    let tx_hashes: BTreeSet<B256> = tx_hashes.collect();
     let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
     let accepted = store::quarantine::accepted(ctx.db.reader(), network, &tx_hashes).await?;
     // A payment that is recorded with another block would be missed by its height.
     let (elsewhere, further) = store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     unreadable.extend(further);
+    // Of several requests that fit a transfer, that one counts for which it is recorded.
+    let whose = recorded
+        .iter()
+        .chain(&elsewhere)
+        .map(|payment| (payment.place(), &payment.request));
+    let whose: HashSet<_> = whose.collect();
+    let mut on_chain: BTreeMap<(B256, u32), &Match> = BTreeMap::new();
+    for found in &gathered.matches {
+        let place = key(&found.settled);
+        if !on_chain.contains_key(&place) || whose.contains(&(place, &gathered.requests[found.request_row].row)) {
+            on_chain.insert(place, found);
+        }
+    }
     let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
     let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
     let unread_requests: BTreeSet<&str> = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
