@@ -12,7 +12,6 @@ const TYPES: &str = "the server cannot tell the types of its values; it finds it
 const FEW_OPEN: &str = "few orders are open beside those that are over; in this database most are";
 const OPERATOR: &str = "asked for by the operator alone, by hand";
 const PASSED: &str = "passes what is kept no longer but is still needed; whole months are dropped";
-const SEALED: &str = "once for each change of the key";
 
 /// Statements whose plans cost more than they may.
 pub(super) const PLANS: &[Excuse] = &[
@@ -38,27 +37,13 @@ pub(super) const PLANS: &[Excuse] = &[
         ],
         CLOCK,
     ),
-    (
-        &["FROM \"events\" WHERE (NOT EXISTS(SELECT $ FROM \"deliveries\""],
-        PASSED,
-    ),
+    (&["FROM \"event_keys\" INNER JOIN \"events\" ON"], PASSED),
     (
         &[
             "FROM \"event_keys\" WHERE \"event_keys\".\"event_id\" < $",
             "EXISTS(SELECT $ FROM \"events\"",
         ],
         PASSED,
-    ),
-    (
-        &["EXISTS (SELECT 1 FROM deliveries JOIN events", "AS place_owner"],
-        SEALED,
-    ),
-    (
-        &[
-            "EXISTS (SELECT 1 FROM events WHERE events.id = event_id",
-            "success_response",
-        ],
-        SEALED,
     ),
     (
         &[
@@ -185,7 +170,6 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["\"chain_quarantine\""], CHAIN),
     (&["\"payments\".\"network\" = $"], CHAIN),
     (&["UPDATE \"payments\" SET"], CHAIN),
-    (&["FROM \"payments\" WHERE \"payments\".\"id\" = $"], CHAIN),
     (&["\"relay_transactions\".\"network\" = $"], CHAIN),
     (&["\"requests\".\"network\" = $"], CHAIN),
     (&["UPDATE \"requests\" SET \"status\" = \"given\""], CHAIN),
@@ -210,7 +194,6 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     ),
     (&["FROM \"client_ids\" WHERE \"client_ids\".\"id\" IN ($)"], WORKER),
     (&["FROM \"deliveries\" WHERE (missed = 'failed'"], WORKER),
-    (&["FROM \"deliveries\" WHERE \"deliveries\".\"id\" IN ($)"], WORKER),
     (&["FROM \"deliveries\" WHERE missed = "], WORKER),
     (&["UPDATE \"deliveries\" SET"], WORKER),
     (&["UPDATE deliveries SET"], WORKER),
@@ -227,32 +210,21 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         &["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"lease_until\" > $"],
         WORKER,
     ),
-    (&["FROM \"events\" WHERE \"events\".\"id\" IN ($)"], WORKER),
     (&["FROM \"webhook_endpoints\" WHERE (is_recovering)"], WORKER),
     (
         &["FROM \"webhook_endpoints\" WHERE \"webhook_endpoints\".\"id\" IN ($)"],
         WORKER,
     ),
     (&["UPDATE \"webhook_endpoints\" SET"], WORKER),
-    (&["DELETE FROM \"deliveries\""], EXPIRY),
-    (&["DELETE FROM \"delivery_attempts\""], EXPIRY),
     (&["DELETE FROM \"destination_nonces\""], EXPIRY),
     (&["FROM \"deliveries\" WHERE \"deliveries\".\"event_id\" < $"], EXPIRY),
     (&["FROM \"deliveries\" WHERE \"deliveries\".\"id\" < $"], EXPIRY),
     (&["FROM \"delivery_queue\" WHERE \"delivery_queue\".\"id\" < $"], EXPIRY),
     (&["FROM \"event_keys\" WHERE \"event_keys\".\"event_id\" < $"], EXPIRY),
-    (
-        &["FROM \"events\" WHERE (NOT EXISTS(SELECT $ FROM \"deliveries\""],
-        EXPIRY,
-    ),
     (&["DELETE FROM \"idempotency_keys\""], EXPIRY),
     (&["DELETE FROM \"invites\""], EXPIRY),
-    (&["DELETE FROM \"quotes\""], EXPIRY),
+    (&["FROM \"quotes\" WHERE \"quotes\".\"ends_at\" < $"], EXPIRY),
     (&["DELETE FROM \"sessions\" WHERE \"sessions\".\"id\" IN"], EXPIRY),
-    (
-        &["UPDATE \"secure_payments\" SET \"status\" = $ WHERE \"secure_payments\".\"id\" IN (SELECT"],
-        EXPIRY,
-    ),
     (
         &[
             "FROM \"secure_payments\" WHERE \"secure_payments\".\"status\" = $ AND \"secure_payments\".\"expires_at\" < $",
@@ -268,21 +240,21 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         &["FROM \"secure_payments\" WHERE \"secure_payments\".\"token\" = $"],
         LINK,
     ),
-    (
-        &["FROM \"secure_payments\" WHERE \"secure_payments\".\"id\" IN ("],
-        LINK,
-    ),
-    (
-        &["FROM \"secure_payment_items\" WHERE \"secure_payment_items\".\"secure_payment_id\" IN ("],
-        LINK,
-    ),
-    (&["FROM \"requests\" WHERE \"requests\".\"id\" IN ($)"], LINK),
+    (&["FROM \"event_keys\" INNER JOIN \"events\" ON"], EXPIRY),
     (&["FROM pg_inherits"], "asks for the months of a table"),
     (&["AS place_owner"], SEAL),
     (&["AS TEXT) = $ AND ("], SEAL),
     (&["\"accounts\".\"email_hash\" IS NULL"], SEAL),
     (&["UPDATE \"accounts\" SET \"email_hash\""], SEAL),
 ];
+
+/// Statements that change rows of all owners, in tables whose key begins with the owner.
+pub(super) const ALL_OWNERS: &[Excuse] = &[(
+    &[
+        "UPDATE \"deliveries\" SET \"recover_from\" = $, \"recover_at\" = $, \"finished_at\" = $ WHERE (missed = 'failed'",
+    ],
+    CLOCK,
+)];
 
 /// Takes out the findings that are known; returns the excuses that nothing needs any more.
 pub(super) fn settle(excuses: &[Excuse], findings: &mut Vec<Finding>) -> Vec<Finding> {

@@ -9,6 +9,7 @@ mod excuses;
 mod explain;
 mod hot;
 mod judge;
+mod owners;
 mod record;
 mod tenants;
 
@@ -61,6 +62,9 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     let mut crossing = tenants::findings(&statements, &owned(server)?);
     unused.extend(excuses::settle(excuses::NO_PLATFORM, &mut crossing));
     findings.extend(crossing);
+    let mut unnamed = owners::findings(&statements, &keyed(server)?);
+    unused.extend(excuses::settle(excuses::ALL_OWNERS, &mut unnamed));
+    findings.extend(unnamed);
     // Which statements a run of tests makes depends on its moments too, so this stops nobody.
     for (shape, why) in unused.iter().filter(|_| is_whole) {
         println!("{why}:\n  {shape}\n");
@@ -69,7 +73,11 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
         eprintln!("{finding}:\n  {shape}\n");
     }
     if !findings.is_empty() {
-        return Err(anyhow!("{} statements cost too much in a large database", findings.len()).into());
+        return Err(anyhow!(
+            "{} statements cost too much in a large database, or are about rows of nobody in particular",
+            findings.len()
+        )
+        .into());
     }
     let seen = without_index(server, &statements)?;
     println!(
@@ -227,6 +235,21 @@ fn owned(server: &Postgres) -> Result<HashSet<String>> {
          WHERE table_schema = 'public' AND column_name IN ({columns})"
     );
     Ok(lines(server, &query)?.into_iter().collect())
+}
+
+/// The tables whose primary key begins with the owner, and the name of that column.
+fn keyed(server: &Postgres) -> Result<owners::Keyed> {
+    let columns = hot::OWNERS.map(|column| format!("'{column}'")).join(", ");
+    let query = format!(
+        "SELECT relname || '=' || attname FROM pg_index JOIN pg_class ON pg_class.oid = indrelid \
+         JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] \
+         WHERE indisprimary AND NOT relispartition AND relnamespace = 'public'::regnamespace AND attname IN ({columns})"
+    );
+    let lines = lines(server, &query)?;
+    let pairs = lines.iter().filter_map(|line| line.split_once('='));
+    Ok(pairs
+        .map(|(table, column)| (table.to_owned(), column.to_owned()))
+        .collect())
 }
 
 /// The most frequent value of each column that has one.
