@@ -2,6 +2,7 @@
 
 mod arrows;
 mod circles;
+mod migrations;
 mod paths;
 mod sources;
 
@@ -66,6 +67,7 @@ pub(crate) fn run() -> Outcome {
     found.append(&mut sources);
     found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
+    found.extend(migrations::violations(&root, &files)?);
     found.extend(changelog_violation(&root));
     found.extend(artifact_violations(&root)?);
     for violation in &found {
