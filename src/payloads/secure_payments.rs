@@ -4,7 +4,10 @@ use super::{
     forms::{foreign, timestamp},
     pattern, placeholders as sample,
 };
-use crate::domain::event::{AccessRejected, PayerStep, PayerStepKind};
+use crate::domain::{
+    event::{AccessRejected, PayerStep},
+    secure_payment::step::PayerStepKind,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -12,9 +12,9 @@ use crate::domain::{
     currency::{Catalogue, Currency, CurrencyKind},
     event::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
-        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PayerStepKind,
-        PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded,
-        PaymentReversed, RequestRecurring, ScreeningCompleted, WebhookDisabled,
+        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PaymentDetailStatus,
+        PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed,
+        RequestRecurring, ScreeningCompleted, WebhookDisabled,
     },
     ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
@@ -27,6 +27,7 @@ use crate::domain::{
         terms::{CustomerInfo, Terms},
     },
     screening::ScreeningStatus,
+    secure_payment::step::PayerStepKind,
 };
 use alloy::primitives::{B256, U256};
 use chrono::DateTime;

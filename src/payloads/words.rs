@@ -1,9 +1,10 @@
 //! Closed lists of the domain as named schemas.
 
 use crate::domain::{
-    event::{AgreementStatus, KycStatus, OffRampStatus, PayerStepKind, PaymentDetailStatus},
+    event::{AgreementStatus, KycStatus, OffRampStatus, PaymentDetailStatus},
     payment::{PayerAccess, ReversalReason},
     screening::ScreeningStatus,
+    secure_payment::step::PayerStepKind,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;

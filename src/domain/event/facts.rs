@@ -9,6 +9,7 @@ use crate::domain::{
     payment::{ReversalReason, Settled},
     request::Request,
     screening::ScreeningStatus,
+    secure_payment::step::PayerStepKind,
     wire_text::wire_text,
 };
 use alloy::primitives::U256;
@@ -293,18 +294,6 @@ pub struct PaymentDetailUpdated {
     pub raw: ForeignJson,
     /// When it changed.
     pub at: DateTime<Utc>,
-}
-
-wire_text! {
-    /// A step of a payer on the payment page. Source: interface §6.3.
-    pub enum PayerStepKind {
-        /// The wallet is connected.
-        WalletConnected = "wallet_connected",
-        /// The wallet was asked to sign.
-        PaymentSentToWallet = "payment_sent_to_wallet",
-        /// The wallet signed.
-        PaymentApprovedInWallet = "payment_approved_in_wallet",
-    }
 }
 
 /// Facts of `secure_payment.user_event`.

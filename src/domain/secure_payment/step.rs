@@ -1,6 +1,6 @@
 //! What a payment page reports of its visitor: a few known texts, and never the address of a wallet.
 
-use crate::domain::{address::Address, event::PayerStepKind, refusal::Refusal};
+use crate::domain::{address::Address, refusal::Refusal, wire_text::wire_text};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
@@ -28,6 +28,18 @@ pub const KNOWN: [&str; 6] = [
 
 /// How far ahead of this service the clock of a browser may be.
 const AHEAD_MAX: TimeDelta = TimeDelta::days(1);
+
+wire_text! {
+    /// A step of a payer on the payment page. Source: interface §6.3.
+    pub enum PayerStepKind {
+        /// The wallet is connected.
+        WalletConnected = "wallet_connected",
+        /// The wallet was asked to sign.
+        PaymentSentToWallet = "payment_sent_to_wallet",
+        /// The wallet signed.
+        PaymentApprovedInWallet = "payment_approved_in_wallet",
+    }
+}
 
 /// What a page reports.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         client_id::ClientId,
-        event::{Event, ForeignJson, PayerStep, PayerStepKind},
+        event::{Event, ForeignJson, PayerStep},
         refusal::{Refusal, RefusalKind},
         secure_payment::{
             SecurePaymentStatus, Unpayable,
-            step::{Counted, OF_ADDRESS_MAX, OF_PAYMENT_MAX, Report},
+            step::{Counted, OF_ADDRESS_MAX, OF_PAYMENT_MAX, PayerStepKind, Report},
         },
     },
     flows::{FlowResult, publish},

@@ -2,9 +2,8 @@
 
 use crate::{
     domain::{
-        event::PayerStepKind,
         refusal::{Checks, Refusal},
-        secure_payment::step::{KNOWN, Report},
+        secure_payment::step::{KNOWN, PayerStepKind, Report},
     },
     http::forms::{
         text::{LINE, Reads, text},
