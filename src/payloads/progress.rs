@@ -8,8 +8,9 @@ use super::{
 };
 use crate::domain::{
     currency::Catalogue,
-    event::{ChainTransaction, OffRampStatus, PaymentFailed, PaymentProcessing, PaymentRefunded, RequestRecurring},
+    event::{ChainTransaction, PaymentFailed, PaymentProcessing, PaymentRefunded, RequestRecurring},
     network::Network,
+    off_ramp::OffRampStatus,
 };
 use schemars::JsonSchema;
 use serde::Serialize;

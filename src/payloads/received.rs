@@ -12,8 +12,9 @@ use super::{
 use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
-    event::{ChainTransaction, OffRampStatus, PaymentReceived, PaymentReversed, Variant},
+    event::{ChainTransaction, PaymentReceived, PaymentReversed, Variant},
     ledger::Settlement,
+    off_ramp::OffRampStatus,
     payment::PayerAccess,
     rate::{RATE_DECIMALS, ratio},
     rates::RateProvider,

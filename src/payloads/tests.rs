@@ -12,13 +12,14 @@ use crate::domain::{
     currency::{Catalogue, Currency, CurrencyKind},
     event::{
         AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
-        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, OffRampStatus, PayerStep, PaymentDetailStatus,
-        PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed,
-        RequestRecurring, ScreeningCompleted, WebhookDisabled,
+        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, PayerStep, PaymentDetailStatus, PaymentDetailUpdated,
+        PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring,
+        ScreeningCompleted, WebhookDisabled,
     },
     ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
     network::Network,
+    off_ramp::OffRampStatus,
     payment::{Observation, ObservedConversion, PaymentKind, ProvenTransfer, ReversalReason, Settled},
     reference::PaymentReference,
     request::{

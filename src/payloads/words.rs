@@ -1,7 +1,8 @@
 //! Closed lists of the domain as named schemas.
 
 use crate::domain::{
-    event::{AgreementStatus, KycStatus, OffRampStatus, PaymentDetailStatus},
+    event::{AgreementStatus, KycStatus, PaymentDetailStatus},
+    off_ramp::OffRampStatus,
     payment::{PayerAccess, ReversalReason},
     screening::ScreeningStatus,
     secure_payment::step::PayerStepKind,

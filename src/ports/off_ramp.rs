@@ -6,8 +6,9 @@
 use crate::domain::{
     address::Address,
     amount::Amount,
-    event::{AgreementStatus, ForeignJson, KycStatus, OffRampStatus, PaymentDetailStatus},
+    event::{AgreementStatus, ForeignJson, KycStatus, PaymentDetailStatus},
     network::Network,
+    off_ramp::OffRampStatus,
     off_ramp_refusal::OffRampRefusal,
     off_ramp_sandbox::OffRampBehaviour,
     off_ramp_signature::CallbackText,

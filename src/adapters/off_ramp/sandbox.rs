@@ -5,9 +5,10 @@ use crate::{
     domain::{
         address::Address,
         amount::{Amount, format_units},
-        event::{AgreementStatus, KycStatus, OffRampStatus, PaymentDetailStatus},
+        event::{AgreementStatus, KycStatus, PaymentDetailStatus},
         ids::Secret,
         network::Network,
+        off_ramp::OffRampStatus,
         off_ramp_sandbox::{AccountEnding, FamilyName, OffRampBehaviour},
         off_ramp_signature::CallText,
     },

@@ -6,6 +6,7 @@ use crate::domain::{
     ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId},
     ledger::Settlement,
     network::{Family, Network},
+    off_ramp::OffRampStatus,
     payment::{ReversalReason, Settled},
     request::Request,
     screening::ScreeningStatus,
@@ -151,24 +152,6 @@ pub struct PaymentRefunded {
     pub tx_hash: Option<String>,
     /// When it went back.
     pub at: DateTime<Utc>,
-}
-
-wire_text! {
-    /// How far a payout to a bank account is. Source: interface §3; rules S.7.
-    pub enum OffRampStatus {
-        /// Begun.
-        Initiated = "initiated",
-        /// Waits for the provider.
-        PendingInternalAssessment = "pending_internal_assessment",
-        /// Being checked.
-        OngoingChecks = "ongoing_checks",
-        /// On its way to the bank.
-        SendingFiat = "sending_fiat",
-        /// Handed to the bank.
-        FiatSent = "fiat_sent",
-        /// Came back from the bank.
-        Bounced = "bounced",
-    }
 }
 
 /// Facts of `payment.processing`.

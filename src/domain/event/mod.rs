@@ -4,8 +4,8 @@ mod facts;
 
 pub use facts::{
     AccessRejected, AgreementStatus, ChainTransaction, ClientIdLinked, ComplianceUpdated, ForeignJson, KycStatus,
-    OffRampStatus, PayerStep, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing,
-    PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted, Variant, WebhookDisabled,
+    PayerStep, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived,
+    PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted, Variant, WebhookDisabled,
 };
 
 use super::{

@@ -6,6 +6,7 @@ mod quote;
 
 pub use deposit::{Deposit, is_offered};
 pub use order::{
-    AskedFor, FiatOrder, OrderState, OrderTrigger, PUT_OFF_MAX, SILENT_AFTER, Step, ask_again_after, open_again_after,
+    AskedFor, FiatOrder, OffRampStatus, OrderState, OrderTrigger, PUT_OFF_MAX, SILENT_AFTER, Step, ask_again_after,
+    open_again_after,
 };
 pub use quote::{CalledByPartner, FiatQuote, PaidOutTo, QuoteTerms, order_key, quote_key};

@@ -1,7 +1,6 @@
 //! How far the payout of a request is: every state, and what each piece of news makes of it.
 
 use crate::domain::{
-    event::OffRampStatus,
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     wire_text::wire_text,
 };
@@ -25,6 +24,24 @@ const OPENED_MAX: TimeDelta = TimeDelta::minutes(10);
 
 /// Age without news from which an order is something for the operator.
 pub const SILENT_AFTER: TimeDelta = TimeDelta::days(1);
+
+wire_text! {
+    /// How far a payout to a bank account is. Source: interface §3; rules S.7.
+    pub enum OffRampStatus {
+        /// Begun.
+        Initiated = "initiated",
+        /// Waits for the provider.
+        PendingInternalAssessment = "pending_internal_assessment",
+        /// Being checked.
+        OngoingChecks = "ongoing_checks",
+        /// On its way to the bank.
+        SendingFiat = "sending_fiat",
+        /// Handed to the bank.
+        FiatSent = "fiat_sent",
+        /// Came back from the bank.
+        Bounced = "bounced",
+    }
+}
 
 wire_text! {
     /// State of an order. Source: rules S.7.
