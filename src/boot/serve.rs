@@ -17,7 +17,6 @@ use crate::{
             apis,
             described::Described,
             docs::{self, Liberties},
-            routes::RouteTable,
         },
         dev,
         edge::{
@@ -30,6 +29,7 @@ use crate::{
         error::probed,
         gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
         hosted::{self, Kept, Page},
+        routes::RouteTable,
     },
     settings::Settings,
     store::{

@@ -7,7 +7,6 @@ use crate::{
     domain::refusal::{FieldError, Refusal, RefusalKind},
     flows::FlowError,
     http::{
-        contract::routes::{ALLOW_READS, RouteTable},
         edge::call_id::CallId,
         forms::{
             branding::Branding,
@@ -15,6 +14,7 @@ use crate::{
             reason::plain,
             wire::{RequestIdText, TxHash},
         },
+        routes::{ALLOW_READS, RouteTable},
     },
 };
 use poem::{

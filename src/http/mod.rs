@@ -10,6 +10,7 @@ mod files;
 pub mod forms;
 pub mod gate;
 mod operation;
+pub mod routes;
 
 pub mod accounts;
 pub mod api_keys;

@@ -1,4 +1,4 @@
-//! What is published: the documents, the paths in them, and the page that shows them.
+//! What is published: the documents, and the page that shows them.
 //!
 //! The framework prints what its types know. What it cannot say is added to its print, each thing in one place:
 //!
@@ -25,7 +25,6 @@ mod examples;
 mod guidance;
 mod members;
 mod parameters;
-pub mod routes;
 mod schemas;
 pub mod tags;
 pub mod webhooks_document;

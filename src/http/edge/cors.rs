@@ -3,7 +3,7 @@
 //! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
 //! merchant has no business with the session of a dashboard. Source: rules H.12.
 
-use crate::http::{contract::routes::RouteTable, error};
+use crate::http::{error, routes::RouteTable};
 use async_trait::async_trait;
 use poem::{
     Endpoint, EndpointExt, IntoResponse, Request, Response,

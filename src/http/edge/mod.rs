@@ -12,12 +12,12 @@ pub mod server;
 
 use crate::{
     http::{
-        contract::routes::RouteTable,
         error::{self, Call},
         gate::{
             address::{self, Addresses},
             rate_limits::{self, RateLimits},
         },
+        routes::RouteTable,
     },
     ports::ids::Ids,
 };

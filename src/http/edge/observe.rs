@@ -2,8 +2,8 @@
 
 use crate::{
     http::{
-        contract::routes::RouteTable,
         edge::call_id::{CALL_ID_HEADER, CallId},
+        routes::RouteTable,
     },
     ports::ids::Ids,
 };

@@ -20,7 +20,6 @@ use crate::{
         refusal::Refusal,
     },
     http::{
-        contract::routes::RouteTable,
         edge::{call_id::CallId, cors},
         error::{Problem, too_many, too_many_items},
         gate::{
@@ -28,6 +27,7 @@ use crate::{
             address::CallerAddress,
             scheme::Mark,
         },
+        routes::RouteTable,
     },
     ports::clock::Clock,
     settings::RateLimitSettings,
