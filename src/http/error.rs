@@ -7,7 +7,7 @@ use crate::{
     domain::refusal::{FieldError, Refusal, RefusalKind},
     flows::FlowError,
     http::{
-        edge::call_id::CallId,
+        call_id::CallId,
         forms::{
             branding::Branding,
             null::OrNull,

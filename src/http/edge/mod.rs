@@ -3,7 +3,6 @@
 //! [`wrap`] puts the routes of the service into it, [`server::serve`] puts them on sockets. From the outside in, a call
 //! passes [`observe`], [`cors`], the rate limits, the rendering of errors and [`limits`].
 
-pub mod call_id;
 pub mod cors;
 pub mod limits;
 pub mod observe;
@@ -12,6 +11,7 @@ pub mod server;
 
 use crate::{
     http::{
+        call_id::CallId,
         error::{self, Call},
         gate::{
             address::{self, Addresses},
@@ -21,7 +21,6 @@ use crate::{
     },
     ports::ids::Ids,
 };
-use call_id::CallId;
 use cors::AllowedOrigins;
 use futures_util::FutureExt;
 use limits::Limits;

@@ -2,7 +2,7 @@
 
 use crate::{
     http::{
-        edge::call_id::{CALL_ID_HEADER, CallId},
+        call_id::{CALL_ID_HEADER, CallId},
         routes::RouteTable,
     },
     ports::ids::Ids,

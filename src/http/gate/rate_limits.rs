@@ -20,7 +20,8 @@ use crate::{
         refusal::Refusal,
     },
     http::{
-        edge::{call_id::CallId, cors},
+        call_id::CallId,
+        edge::cors,
         error::{Problem, too_many, too_many_items},
         gate::{
             access::{self, Row},

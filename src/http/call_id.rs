@@ -20,7 +20,7 @@ impl CallId {
         &self.0
     }
 
-    pub(super) fn of(request: &Request, ids: &dyn Ids) -> Self {
+    pub(in crate::http) fn of(request: &Request, ids: &dyn Ids) -> Self {
         let sent = request.header(CALL_ID_HEADER).filter(|text| is_sane(text));
         Self(sent.map_or_else(|| ids.ulid().into(), Into::into))
     }
