@@ -127,7 +127,7 @@ impl Grant {
 }
 
 /// Headers that every answer carries unless it says otherwise.
-pub(in crate::http) fn harden(headers: &mut HeaderMap) {
+pub(super) fn harden(headers: &mut HeaderMap) {
     const FIXED: [(HeaderName, HeaderValue); 4] = [
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),

@@ -53,7 +53,7 @@ where
     let limited = limits::limited(routes, edge.limits);
     let rendered = rendered(limited, edge.routes.clone());
     let metered = rate_limits::metered(rendered, edge.rates, &edge.routes);
-    let addressed = address::addressed(metered, edge.addresses);
+    let addressed = address::addressed(hardened(metered), edge.addresses);
     let open = cors::cors(addressed, edge.origins, edge.routes.clone());
     observe::observed(named(open), edge.ids, edge.routes).boxed()
 }
@@ -69,6 +69,18 @@ where
         }
         let id = request.data::<CallId>();
         let mut response = error::no_host().respond(id.map(CallId::as_str));
+        cors::harden(response.headers_mut());
+        Ok(response)
+    })
+}
+
+/// Adds the headers that every answer carries unless it says otherwise.
+fn hardened<E>(endpoint: E) -> impl Endpoint<Output = Response>
+where
+    E: Endpoint<Output = Response> + 'static,
+{
+    endpoint.around(|endpoint, request| async move {
+        let mut response = endpoint.get_response(request).await;
         cors::harden(response.headers_mut());
         Ok(response)
     })
@@ -111,7 +123,6 @@ where
                 Err(panic) => error::panicked(panic.as_ref(), &call),
             };
             error::name_methods(&mut response, &call, &routes);
-            cors::harden(response.headers_mut());
             Ok(response.into_response())
         }
     })

@@ -21,7 +21,6 @@ use crate::{
     },
     http::{
         call_id::CallId,
-        edge::cors,
         error::{Problem, too_many, too_many_items},
         gate::{
             access::{self, Row},
@@ -570,9 +569,7 @@ where
             let mut response = match is_open.then(|| meter.admit_address(Purpose::SignIn)) {
                 Some(Err(problem)) => {
                     let id = request.data::<CallId>();
-                    let mut response = problem.respond(id.map(CallId::as_str));
-                    cors::harden(response.headers_mut());
-                    response
+                    problem.respond(id.map(CallId::as_str))
                 }
                 _ => {
                     request.set_data(meter.clone());
