@@ -12,6 +12,7 @@ pub mod forms;
 pub mod gate;
 mod operation;
 pub mod routes;
+pub mod tags;
 
 pub mod accounts;
 pub mod api_keys;

@@ -4,7 +4,6 @@ pub(in crate::http) use crate::{
     ctx::Ctx,
     domain::refusal::Checks,
     http::{
-        contract::tags::{AuthTag, PlatformTag},
         error::{Fail, s},
         forms::{
             body::{Body, Draft},
@@ -16,6 +15,7 @@ pub(in crate::http) use crate::{
             words::words,
         },
         gate::{access::*, extractor::Auth},
+        tags::{AuthTag, PlatformTag},
     },
 };
 pub(in crate::http) use poem::web::Data;

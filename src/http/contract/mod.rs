@@ -26,5 +26,4 @@ mod guidance;
 mod members;
 mod parameters;
 mod schemas;
-pub mod tags;
 pub mod webhooks_document;
