@@ -3,6 +3,7 @@
 //! A call passes [`edge`] (what holds for every socket), [`gate`] (who may) and [`forms`] (texts become values) before
 //! the operation of its noun runs one flow; [`contract`] publishes what the nouns declare.
 
+pub mod body;
 pub mod call_id;
 pub mod contract;
 pub mod edge;

@@ -4,12 +4,14 @@ pub(in crate::http) use crate::{
     ctx::Ctx,
     domain::refusal::Checks,
     http::{
+        body::{
+            Body, Draft,
+            idempotency::{Keyed, answer_once},
+            reply::{Accepted, Answered, Created, Reply, Success},
+        },
         error::{Fail, s},
         forms::{
-            body::{Body, Draft},
-            idempotency::{Keyed, answer_once},
             null::OrNull,
-            reply::{Accepted, Answered, Created, Reply, Success},
             text::{Reads, text},
             wire::*,
             words::words,

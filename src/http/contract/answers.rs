@@ -11,13 +11,13 @@
 use crate::{
     domain::refusal::FieldError,
     http::{
+        body::{self, idempotency::IDEMPOTENCY_KEY, reply::REPLAYED_HEADER},
         contract::{
             examples::example_of,
             members::members_mut,
             schemas::{LIST_ITEMS_MAX, component_name},
         },
         error::{Documented, TOO_MANY_HINT, documented},
-        forms::{body, idempotency::IDEMPOTENCY_KEY, reply::REPLAYED_HEADER},
         gate::{access, rate_limits::SHOWN_MAX, scheme::needs},
     },
 };

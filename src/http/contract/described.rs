@@ -1,8 +1,8 @@
 //! What the framework's own types can say of every operation, said once.
 
 use crate::http::{
+    body::idempotency::IDEMPOTENCY_KEY,
     error::{ErrorBody, implied},
-    forms::idempotency::IDEMPOTENCY_KEY,
 };
 use indexmap::IndexMap;
 use poem::{endpoint::BoxEndpoint, http::Method};

@@ -1,6 +1,7 @@
 //! The documents as they are committed and served: the framework's print, completed part by part.
 
 use crate::http::{
+    body::close,
     contract::{
         about::{self, AUTH, About, Link, PLATFORM},
         answers, apis,
@@ -10,7 +11,6 @@ use crate::http::{
         parameters, schemas,
     },
     error::documented,
-    forms::body::close,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};

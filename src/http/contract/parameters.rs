@@ -1,8 +1,8 @@
 //! Completes parameters.
 
 use crate::http::{
+    body::idempotency::IDEMPOTENCY_KEY,
     contract::{examples::example_of, schemas::take_example},
-    forms::idempotency::IDEMPOTENCY_KEY,
 };
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Brings the framework's schemas into the form that readers and generators agree on.
 
-use crate::http::forms::{body::unsigned, text::ANY};
+use crate::http::{body::unsigned, forms::text::ANY};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

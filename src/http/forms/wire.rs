@@ -2,7 +2,7 @@
 //! documented where it is used.
 //!
 //! Every form carries a hint: the sentence that a caller reads when a value does not fit. In the schema it travels in
-//! `title`, where [`super::body`] finds it; the published documents drop titles.
+//! `title`, where [`crate::http::body`] finds it; the published documents drop titles.
 
 use crate::{
     domain::{

@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{client_id::CallOrigin, refusal::Refusal},
-    http::{error::Problem, forms::body::is_json, gate::identify::Identify},
+    http::{body::is_json, error::Problem, gate::identify::Identify},
 };
 use poem::{
     Request,

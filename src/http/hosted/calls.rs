@@ -23,9 +23,9 @@ use crate::{
         user_event,
     },
     http::{
+        body::parse,
         error::{self, Problem},
         forms::{
-            body::parse,
             payer_step::PayerStepBody,
             text::{Reads, text},
             wire::{TxHash, WalletText},

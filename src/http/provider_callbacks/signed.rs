@@ -9,8 +9,8 @@ use crate::{
         refusal::Refusal,
     },
     http::{
+        body,
         error::{Problem, too_large, unauthorized},
-        forms::body,
         gate::rate_limits::Meter,
     },
     ports::off_ramp::News,

@@ -28,6 +28,7 @@ use prs::{
     },
     flows::{Fault, FlowError, FlowResult},
     http::{
+        body::{Body, reply::Created},
         contract::{
             about::About,
             described::Described,
@@ -36,11 +37,7 @@ use prs::{
         },
         edge::{Edge, cors::AllowedOrigins, limits::Limits, wrap},
         error::{Fail, Problem, s, unauthorized},
-        forms::{
-            body::Body,
-            reply::Created,
-            wire::{AmountText, Checked, Instant, LimitText, MerchantReference, TxHash, UlidText},
-        },
+        forms::wire::{AmountText, Checked, Instant, LimitText, MerchantReference, TxHash, UlidText},
         gate::{
             access::{KeyOnly, KeyOrClient},
             address::Addresses,
@@ -196,7 +193,7 @@ impl Makers {
         _caller: Auth<KeyOnly>,
         body: Body<NewThing>,
     ) -> Result<Created<Thing>, Fail<{ s::BAD_REQUEST }>> {
-        Ok(prs::http::forms::reply::Reply::new(Thing {
+        Ok(prs::http::body::reply::Reply::new(Thing {
             amount: body.0.amount,
             wrapping: body.0.wrapping,
             ..thing()

@@ -347,7 +347,7 @@ mod tests {
             "fn f(status: StatusCode) { StatusCode::from_u16(STATUS) }",
             "type Made<T> = Reply<{ done::CREATED }, T>;",
         ] {
-            assert!(status("src/http/forms/reply.rs", code).is_empty(), "{code}");
+            assert!(status("src/http/body/reply.rs", code).is_empty(), "{code}");
         }
     }
 

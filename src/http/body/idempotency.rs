@@ -5,7 +5,7 @@ use crate::{
         FlowError, FlowResult,
         idempotency::{Answer, Once, Repeatable},
     },
-    http::forms::{reply::Reply, text::text},
+    http::{body::reply::Reply, forms::text::text},
 };
 use poem::{Request, RequestBody};
 use poem_openapi::{

@@ -1,19 +1,19 @@
 //! Request bodies, checked against the documented schema of their type before anything else reads them: the document
 //! decides, every violation is named at once, and nothing that the caller sent is repeated.
 
+pub mod idempotency;
+pub mod json;
+mod overlong;
+pub mod reply;
+
 use crate::{
     domain::refusal::{FieldError, Refusal},
     http::{
         error::{FIELDS_MAX, Problem},
-        forms::{
-            json::{self, Flaw},
-            overlong,
-            reason::plain,
-            text::enforced,
-            wire::one_of,
-        },
+        forms::{reason::plain, text::enforced, wire::one_of},
     },
 };
+use json::Flaw;
 use jsonschema::{
     ValidationError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
@@ -558,10 +558,8 @@ fn with_example(sentence: &str, schema: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::wire::{AmountText, MerchantReference, PercentText},
-        *,
-    };
+    use super::*;
+    use crate::http::forms::wire::{AmountText, MerchantReference, PercentText};
     use poem_openapi::{Enum, Object, Union};
 
     #[derive(Debug, Enum)]
