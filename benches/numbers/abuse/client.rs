@@ -1,44 +1,12 @@
 //! A client at work: one process, one thread, a fixed rate.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::things::Thing;
-
-/// Whose client it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Manners {
-    /// Asks for little, and is measured.
-    Modest,
-    /// Asks for much, and gets what it gets.
-    Greedy,
-}
-
-/// What a client does, for how long, and with what.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Plan {
-    pub(super) thing: Thing,
-    pub(super) manners: Manners,
-    pub(super) service: SocketAddr,
-    pub(super) seconds: f64,
-    pub(super) api_key: String,
-    pub(super) client_id: String,
-    /// A client ID for pages of [`super::things::PAGE`].
-    pub(super) page_client_id: String,
-    /// A request of the client ID.
-    pub(super) request: String,
-    /// A wallet that could pay it.
-    pub(super) payer: String,
-    /// A contract that takes all gas that it can get.
-    pub(super) gas_burner: String,
-    pub(super) email: String,
-    pub(super) password: String,
-}
+use super::things::{Manners, Plan};
 
 /// Works as the plan says, and prints how long each act took, in microseconds.
 pub(crate) fn run(plan: &str) -> anyhow::Result<()> {

@@ -17,9 +17,8 @@ use clap::ValueEnum;
 use crate::REPEATS;
 use crate::report::{self, Goal, Machine, Row, in_ms, percentile};
 pub(crate) use client::run as run_client;
-use client::{Manners, Plan};
 use stage::Stage;
-use things::Thing;
+use things::{Manners, Plan, Thing};
 
 /// How much slower the slowest hundredth of the modest tenant may become.
 const GOAL_RATIO: f64 = 1.5;

@@ -11,8 +11,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::client::{Manners, Plan};
-use super::things::{Caller, PAGE, Thing, order};
+use super::things::{Caller, Manners, PAGE, Plan, Thing, order};
 use crate::database::BenchDatabase;
 use crate::service::{self, Running};
 

@@ -1,6 +1,6 @@
-//! What tenants share, and what a client does to it.
+//! What tenants share, whose client does what to it, and with what.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::client::{Manners, Plan};
 use crate::load;
 
 /// Where the modest client calls from.
@@ -24,6 +23,36 @@ pub(super) const PAGE: &str = "https://shop.example.com";
 
 /// As many items as one link may have.
 const ITEMS: usize = 200;
+
+/// Whose client it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Manners {
+    /// Asks for little, and is measured.
+    Modest,
+    /// Asks for much, and gets what it gets.
+    Greedy,
+}
+
+/// What a client does, for how long, and with what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) thing: Thing,
+    pub(super) manners: Manners,
+    pub(super) service: SocketAddr,
+    pub(super) seconds: f64,
+    pub(super) api_key: String,
+    pub(super) client_id: String,
+    /// A client ID for pages of [`PAGE`].
+    pub(super) page_client_id: String,
+    /// A request of the client ID.
+    pub(super) request: String,
+    /// A wallet that could pay it.
+    pub(super) payer: String,
+    /// A contract that takes all gas that it can get.
+    pub(super) gas_burner: String,
+    pub(super) email: String,
+    pub(super) password: String,
+}
 
 /// Something that all tenants share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
