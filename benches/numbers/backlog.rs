@@ -24,9 +24,8 @@ use prs::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::report::{Goal, Row};
+use crate::report::{Goal, REPEATS, Row, scaled};
 use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
 
 /// Blocks that are filled in.
 const BLOCKS: usize = 200_000;

@@ -13,8 +13,8 @@ use prs::{
 use tokio::{net::TcpListener, time::sleep};
 
 use crate::ingest::{catch_up, fill, request};
-use crate::report::{Goal, Row};
-use crate::{REPEATS, scaled, service};
+use crate::report::{Goal, REPEATS, Row, scaled};
+use crate::service;
 
 /// Payments, each in a block of its own.
 const PAYMENTS: usize = 1_000;

@@ -16,8 +16,7 @@ use prs::domain::{
     reference::PaymentReference,
 };
 
-use crate::REPEATS;
-use crate::report::{Goal, Row, in_ms, rate_per_s};
+use crate::report::{Goal, REPEATS, Row, in_ms, rate_per_s};
 
 /// What the JavaScript reference encodes in one second. Source: rules E.4 (rounded).
 const REFERENCE_PER_S: f64 = 5_800.0;

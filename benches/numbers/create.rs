@@ -4,9 +4,8 @@ use prs::settings::ChainSettings;
 
 use crate::database::BenchDatabase;
 use crate::load::{self, Load};
-use crate::report::{Goal, Row, in_ms, percentile, rate_per_s};
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, rate_per_s, scaled};
 use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
 
 /// Requests of one run.
 const REQUESTS: usize = 20_000;

@@ -3,9 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::report::{Goal, Row, in_ms};
+use crate::report::{Goal, REPEATS, Row, in_ms, scaled};
 use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
 
 /// Starts whose median counts, each with an empty folder, migrations included.
 const STARTS: usize = 10;

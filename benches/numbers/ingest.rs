@@ -39,8 +39,8 @@ use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
 use tokio_util::sync::CancellationToken;
 
 use crate::database::BenchDatabase;
-use crate::report::{Goal, Row, median, rate_per_s};
-use crate::{REPEATS, scaled, service};
+use crate::report::{Goal, REPEATS, Row, median, rate_per_s, scaled};
+use crate::service;
 
 /// Blocks of the chain, with one transaction each.
 const BLOCKS: usize = 10_000;

@@ -16,9 +16,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::report::{Goal, Row, in_ms, percentile};
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::{self, Running, Tenant};
-use crate::{REPEATS, scaled};
 
 /// Payments of one run.
 const PAYMENTS: usize = 20;

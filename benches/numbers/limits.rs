@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use crate::load;
-use crate::report::{Goal, Row, rate_per_s};
-use crate::scaled;
+use crate::report::{Goal, Row, rate_per_s, scaled};
 use crate::service::{self, Running};
 
 /// Calls of one run.

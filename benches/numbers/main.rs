@@ -23,20 +23,7 @@ mod payout;
 mod report;
 mod rpc;
 mod service;
-
-#[path = "../../tests/support"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::expect_used,
-    reason = "shared with the tests, which may fail with a panic"
-)]
-mod support {
-    pub mod browser;
-    pub mod dev;
-    pub mod program;
-}
+mod support;
 
 use std::process::ExitCode;
 
@@ -44,10 +31,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 
 use crate::payments::Filled;
-use crate::report::{Machine, Row};
-
-/// How often each number is measured; the median counts.
-const REPEATS: usize = 3;
+use crate::report::{Machine, Row, scaled};
 
 /// Payments that are searched and exported, and links that are read, unless another number is asked for.
 const ROWS: usize = 1_000_000;
@@ -216,11 +200,4 @@ fn fill<'f>(filled: &'f mut Option<Filled>, arguments: &Arguments) -> anyhow::Re
 
 fn rows(arguments: &Arguments) -> usize {
     arguments.rows.unwrap_or_else(|| scaled(ROWS, arguments.scale))
-}
-
-/// A part of the full amount of work, and at least one unit of it.
-fn scaled(full: usize, scale: f64) -> usize {
-    // Amounts of work are far below 2^52, so nothing is lost on the way.
-    let part = (full as f64 * scale).round() as usize;
-    part.max(1)
 }

@@ -8,9 +8,8 @@ use crate::create::{self, BODY};
 use crate::database::BenchDatabase;
 use crate::latency::Merchant;
 use crate::load;
-use crate::report::{Goal, Row, rate_per_s};
+use crate::report::{Goal, REPEATS, Row, rate_per_s, scaled};
 use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
 
 /// Calls of one run.
 const CALLS: usize = 5_000;

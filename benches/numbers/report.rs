@@ -2,6 +2,16 @@
 
 use std::time::Duration;
 
+/// How often each number is measured; the median counts.
+pub(crate) const REPEATS: usize = 3;
+
+/// A part of the full amount of work, and at least one unit of it.
+pub(crate) fn scaled(full: usize, scale: f64) -> usize {
+    // Amounts of work are far below 2^52, so nothing is lost on the way.
+    let part = (full as f64 * scale).round() as usize;
+    part.max(1)
+}
+
 /// How a number is compared with its goal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {

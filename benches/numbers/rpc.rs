@@ -30,8 +30,7 @@ use tokio::net::TcpListener;
 
 use crate::ingest;
 use crate::latency::Merchant;
-use crate::report::{Goal, Row};
-use crate::scaled;
+use crate::report::{Goal, Row, scaled};
 use crate::service::{self, Running};
 
 /// Minutes of a chain's time that are counted; a day is that many times more.

@@ -14,8 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
-use crate::REPEATS;
-use crate::report::{self, Goal, Machine, Row, in_ms, percentile};
+use crate::report::{self, Goal, Machine, REPEATS, Row, in_ms, percentile};
 pub(crate) use client::run as run_client;
 use stage::Stage;
 use things::{Manners, Plan, Thing};

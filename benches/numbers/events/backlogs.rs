@@ -2,11 +2,10 @@
 
 use prs::{domain::ids::PlatformId, flows};
 
+use super::bench::{Bench, at_most, one_by_one};
 use super::queue::Queue;
 use super::receiver::Receiver;
-use super::{Bench, at_most, one_by_one};
-use crate::report::{Row, in_ms, percentile};
-use crate::{REPEATS, scaled};
+use crate::report::{REPEATS, Row, in_ms, percentile, scaled};
 
 /// Deliveries of the other tenant that wait.
 const BACKLOG: usize = 100_000;

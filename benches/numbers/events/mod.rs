@@ -2,6 +2,7 @@
 
 mod backlogs;
 mod bare;
+mod bench;
 mod peers;
 mod queue;
 mod receiver;
@@ -11,25 +12,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use prs::{
-    boot,
-    ctx::Ctx,
-    domain::ids::PlatformId,
-    flows,
-    settings::Settings,
-    worker::deliver_webhooks::{self, Options},
-};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, rate_per_s, scaled};
 pub(crate) use bare::send as send_bare;
-
-use crate::database::BenchDatabase;
-use crate::report::{Goal, Row, in_ms, percentile, rate_per_s};
-use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
-use queue::Queue;
-use receiver::{Arrival, Receiver};
+use bench::{ARRIVAL_TIMEOUT, Bench, at_most, one_by_one};
+use receiver::Arrival;
 
 /// Events of one run of the fan-out.
 const FAN_OUT_EVENTS: usize = 20_000;
@@ -39,9 +26,6 @@ const FAN_OUT_RATIO: f64 = 0.7;
 
 /// Events of one run of the latency, one after the other.
 const LATENCY_EVENTS: usize = 300;
-
-/// Pause between two of them, so that the worker is idle when the next one comes.
-const LATENCY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Deliveries whose receiver refuses every try.
 const REFUSED_DELIVERIES: usize = 100;
@@ -66,98 +50,6 @@ const ENDLESS_DELIVERIES: usize = 32;
 
 /// How long the memory of the service is watched, with endless answers.
 const WATCHED: Duration = Duration::from_secs(12);
-
-/// What has not arrived by then never will.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// A service of our own: a tenant in a database that is empty otherwise, and somebody who receives.
-struct Bench {
-    database: BenchDatabase,
-    settings: Settings,
-    ctx: Ctx,
-    queue: Queue,
-    receiver: Receiver,
-    folder: tempfile::TempDir,
-}
-
-impl Bench {
-    async fn start() -> anyhow::Result<Self> {
-        Self::start_on(BenchDatabase::create().await?).await
-    }
-
-    /// The same on a database that waits for the disk.
-    async fn start_durable() -> anyhow::Result<Self> {
-        Self::start_on(BenchDatabase::create_durable().await?).await
-    }
-
-    async fn start_on(database: BenchDatabase) -> anyhow::Result<Self> {
-        let settings = service::settings(database.url.clone())?;
-        let ctx = boot::context(&settings, boot::open_database(&settings).await?)?;
-        let platform: PlatformId = flows::platforms::create::run(&ctx, "Bench").await?;
-        let queue = Queue::open(&database.url, ctx.clone(), platform).await?;
-        Ok(Self {
-            database,
-            settings,
-            ctx,
-            queue,
-            receiver: Receiver::start()?,
-            folder: tempfile::tempdir()?,
-        })
-    }
-
-    /// Queues events for one endpoint; answers when all are committed.
-    async fn backlog(&mut self, path: &str, count: usize) -> anyhow::Result<()> {
-        // A platform registers no URL twice.
-        let path = format!("{path}/{}", self.ctx.ids.ulid());
-        let endpoint = self.queue.endpoint(&self.receiver.url(&path)).await?;
-        self.queue.add(&vec![endpoint; count]).await?;
-        self.queue.analyze().await
-    }
-
-    /// The release service as a process of its own.
-    fn serve(&self) -> anyhow::Result<Running> {
-        Running::serve(&self.settings, "worker", self.folder.path())
-    }
-
-    /// A worker within this process, which can be told of a commit at once, as it is within the service.
-    fn work(&self) -> Working {
-        let stop = CancellationToken::new();
-        let sizes = Options {
-            concurrency: self.settings.webhooks.concurrency,
-            concurrency_per_endpoint: self.settings.webhooks.concurrency_per_endpoint,
-        };
-        let task = tokio::spawn(deliver_webhooks::run(self.ctx.clone(), sizes, stop.clone()));
-        Working { stop, task }
-    }
-
-    /// Waits on a thread that may block.
-    fn wait(&self, count: usize) -> anyhow::Result<Vec<Arrival>> {
-        tokio::task::block_in_place(|| self.receiver.wait(count, ARRIVAL_TIMEOUT))
-    }
-
-    async fn clear(&mut self) -> anyhow::Result<()> {
-        self.queue.clear().await?;
-        self.receiver.clear();
-        Ok(())
-    }
-
-    async fn end(self) -> anyhow::Result<()> {
-        self.ctx.db.close().await?;
-        self.database.remove().await
-    }
-}
-
-struct Working {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl Working {
-    async fn end(self) -> anyhow::Result<()> {
-        self.stop.cancel();
-        Ok(self.task.await?)
-    }
-}
 
 /// Measures everything about delivery.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
@@ -232,31 +124,6 @@ async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
         at_most("event p50", "ms", p50, 4.0),
         at_most("event p99", "ms", p99, 20.0),
     ])
-}
-
-/// The times from commit to arrival of events that are told one after the other.
-async fn one_by_one(bench: &mut Bench, endpoint: &String, events: usize) -> anyhow::Result<Vec<Duration>> {
-    bench.receiver.clear();
-    let mut times = Vec::with_capacity(events);
-    for number in 1..=events {
-        let (_, committed) = bench.queue.add(std::slice::from_ref(endpoint)).await?;
-        bench.ctx.due.notify_one();
-        let arrivals = bench.wait(number)?;
-        times.extend(arrivals.last().map(|last| last.at.saturating_duration_since(committed)));
-        tokio::time::sleep(LATENCY_PAUSE).await;
-    }
-    Ok(times)
-}
-
-fn at_most(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Row {
-    Row {
-        name,
-        unit,
-        ours,
-        baseline_name: "",
-        baseline: Vec::new(),
-        goal: Goal::AtMost(most),
-    }
 }
 
 /// How late the tries after the first one are; none may be early.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::{ARRIVAL_TIMEOUT, Bench, at_most, peers};
-use crate::REPEATS;
+use super::bench::{ARRIVAL_TIMEOUT, Bench, at_most};
+use super::peers;
 use crate::database::BenchDatabase;
-use crate::report::{Goal, Row, rate_per_s};
+use crate::report::{Goal, REPEATS, Row, rate_per_s};
 
 /// Share of the rate of another queue that we want to reach.
 const PEER_RATIO: f64 = 1.5;

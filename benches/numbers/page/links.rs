@@ -8,9 +8,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use crate::database::BenchDatabase;
 use crate::load;
-use crate::report::{Goal, Row, in_ms, percentile};
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::{self, Running};
-use crate::{REPEATS, scaled};
 
 /// Calls in a second.
 const RATE_PER_S: u32 = 500;

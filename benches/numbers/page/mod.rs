@@ -10,8 +10,7 @@ use tokio::time::sleep;
 
 pub(crate) use links::measure as measure_links;
 
-use crate::report::{Goal, Row, median};
-use crate::scaled;
+use crate::report::{Goal, Row, median, scaled};
 use crate::support::browser::Browser;
 use crate::support::dev::Dev;
 

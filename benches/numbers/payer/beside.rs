@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 
 use super::partner::{self, Signed};
-use super::{Stage, name};
+use super::stage::{Stage, name};
 use crate::create::BODY;
-use crate::report::{Goal, Row, in_ms, percentile};
+use crate::load;
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::Running;
-use crate::{REPEATS, load, scaled};
 
 /// `POST /v2/request` in a second.
 const RATE_PER_S: u32 = 100;

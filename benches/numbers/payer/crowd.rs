@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::{Stage, name};
-use crate::report::{Goal, Row, in_ms, percentile};
+use super::stage::{Stage, name};
+use crate::load;
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::Running;
-use crate::{REPEATS, load, scaled};
 
 /// Payers that are registered.
 const PAYERS: usize = 100_000;

@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::partner::{self, Signed};
-use super::{Stage, name};
-use crate::report::{Goal, Row, in_ms, percentile};
-use crate::{REPEATS, load, scaled};
+use super::stage::{Stage, name};
+use crate::load;
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 
 /// Callbacks in a second.
 const RATE_PER_S: u32 = 50;

@@ -8,9 +8,8 @@ use anyhow::{anyhow, ensure};
 
 use super::{ALL, Filled, mixed, psql};
 use crate::load;
-use crate::report::{Goal, Row, in_ms, percentile, rate_per_s};
+use crate::report::{Goal, REPEATS, Row, in_ms, percentile, rate_per_s, scaled};
 use crate::service::Running;
-use crate::{REPEATS, scaled};
 
 /// Searches of one run beside an export, one after the other.
 const SEARCHES: usize = 5_000;

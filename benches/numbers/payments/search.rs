@@ -6,8 +6,7 @@ use serde_json::Value;
 use super::recorded::{self, Statement};
 use super::{Filled, Sample, mixed, peer, psql};
 use crate::load;
-use crate::report::{Goal, Row, in_ms, median, percentile, rate_per_s};
-use crate::{REPEATS, scaled};
+use crate::report::{Goal, REPEATS, Row, in_ms, median, percentile, rate_per_s, scaled};
 
 /// Searches of one run.
 const SEARCHES: usize = 40_000;
