@@ -3,6 +3,7 @@
 mod document;
 mod events;
 mod judge;
+mod options;
 mod plan;
 mod refusals;
 mod report;
@@ -10,7 +11,6 @@ mod target;
 mod walk;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
@@ -23,6 +23,7 @@ use xtask::service::chain::Chain;
 use xtask::service::hooks::Hooks;
 
 use crate::document::Documents;
+use crate::options::Options;
 use crate::plan::{BEGIN, Credential, DESTINATIONS, END, LEFT, LINKS, PARTNERS, PEOPLE, Values};
 use crate::report::{Report, Verdict};
 use crate::target::{Deployment, Target, require_test_chain};
@@ -30,60 +31,6 @@ use crate::walk::{STOPPED, Walk};
 
 /// The only checks that may be left out of `prs dev`: nobody but the off-ramp partner signs a callback.
 const LEFT_OUT_OF_DEV: [(&str, &str); 1] = [("receiveOffRampNews", "200")];
-
-/// Holds the answers of a deployment against the documents, operation by operation.
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask conformance")]
-struct Options {
-    /// Address of the deployment; without it `prs dev` is started and examined
-    #[arg(long, requires = "api_key")]
-    url: Option<String>,
-    /// Address of its auth API, when that is another one
-    #[arg(long, requires = "url")]
-    auth_url: Option<String>,
-    /// A key of a platform that is there for tests
-    #[arg(long, requires = "url", env = "CONFORMANCE_API_KEY", hide_env_values = true)]
-    api_key: Option<String>,
-    /// A key of an orchestrator; without it its operations are only refused
-    #[arg(long, requires = "url", env = "CONFORMANCE_ORCHESTRATOR_KEY", hide_env_values = true)]
-    orchestrator_key: Option<String>,
-    /// A session of a person, where not everybody may register
-    #[arg(long, requires = "url", env = "CONFORMANCE_SESSION", hide_env_values = true)]
-    session: Option<String>,
-    /// A payee destination of the platform, for links
-    #[arg(long, requires = "url")]
-    destination_id: Option<String>,
-    /// Who is to be paid: an address of yours
-    #[arg(long, default_value = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8")]
-    payee: String,
-    /// Whose wallet the calldata is for; with `--rpc-url` an account that its node has unlocked
-    #[arg(long, default_value = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")]
-    payer: String,
-    /// In what is paid
-    #[arg(long, default_value = "FAU-sepolia")]
-    currency: String,
-    /// On which network
-    #[arg(long, default_value = "sepolia")]
-    network: String,
-    /// A node of a test chain that pays and signs; without it no payment is made, and its events are not looked at
-    #[arg(long, requires = "url")]
-    rpc_url: Option<String>,
-    /// Under which address the deployment reaches the receiver of this run; not needed on one machine
-    #[arg(long)]
-    receiver_url: Option<String>,
-    /// On which port of this machine the receiver listens
-    #[arg(long, default_value_t = 0)]
-    receiver_port: u16,
-    /// Examine `prs serve` on a PostgreSQL that is started for it, on the chain of a `prs dev`
-    #[arg(long, conflicts_with = "url")]
-    postgres: bool,
-    /// On which port `prs dev` is started
-    #[arg(long, conflicts_with = "url")]
-    port: Option<u16>,
-    /// Write the report as JUnit XML too
-    #[arg(long)]
-    junit: Option<PathBuf>,
-}
 
 fn main() -> ExitCode {
     failure::ended(run(&Options::parse()))

@@ -16,8 +16,8 @@ use xtask::service::client::{Call, Client};
 use xtask::service::dev::{Dev, StartOptions, scratch};
 use xtask::service::ready::Ready;
 
-use crate::Options;
 use crate::document::Documents;
+use crate::options::Options;
 use crate::plan::Values;
 
 /// The first start migrates an empty database.
