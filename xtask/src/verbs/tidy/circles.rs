@@ -1,7 +1,8 @@
-//! Circles of imports between the files of a crate.
+//! Circles of imports between the files of a crate, and between the folders and files that lie side by side in one.
 //!
 //! A file has an arrow to another one when it names something that is defined there, wherever that is re-exported; a
-//! `mod.rs` that only declares and re-exports its children has none to them. Tests do not count.
+//! `mod.rs` that only declares and re-exports its children has none to them. Tests do not count. A folder has the arrows
+//! of all files in it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -18,11 +19,25 @@ type Module = Vec<String>;
 /// Which file names which other one, with the place where it does so first.
 type Arrows = BTreeMap<Module, BTreeMap<Module, String>>;
 
-/// The circles among these files of one crate, whose text `read` gives; each as one line with the places to look at.
-pub(crate) fn circles(root: &Path, files: &[PathBuf], read: impl Fn(&Path) -> Result<String>) -> Result<Vec<String>> {
+/// The circles of one crate, each as one line with the places to look at.
+#[derive(Default)]
+pub(crate) struct Circles {
+    /// Among its files.
+    pub(crate) files: Vec<String>,
+    /// Among what lies side by side in a folder.
+    pub(crate) folders: Vec<String>,
+}
+
+/// The circles among these files of one crate, whose text `read` gives.
+pub(crate) fn circles(root: &Path, files: &[PathBuf], read: impl Fn(&Path) -> Result<String>) -> Result<Circles> {
+    let has_library = files.contains(&root.join("lib.rs"));
     let mut places: BTreeMap<Module, &Path> = files
         .iter()
         .filter_map(|file| Some((module_path(file, root)?, file.as_path())))
+        .map(|(module, file)| match module == ["main"] && !has_library {
+            true => (Module::new(), file),
+            false => (module, file),
+        })
         .collect();
     let modules: Modules = places.keys().cloned().collect();
     let mut readings = BTreeMap::new();
@@ -39,7 +54,14 @@ pub(crate) fn circles(root: &Path, files: &[PathBuf], read: impl Fn(&Path) -> Re
         .collect();
     places.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
     readings.retain(|module, _| places.contains_key(module));
-    Ok(of_arrows(&Files { places, readings }.arrows()))
+    let arrows = Files { places, readings }.arrows();
+    Ok(Circles {
+        files: groups(&arrows)
+            .iter()
+            .map(|group| told(&arrows, group, "files"))
+            .collect(),
+        folders: of_folders(root, &arrows),
+    })
 }
 
 struct Files<'a> {
@@ -54,42 +76,46 @@ impl Files<'_> {
             let place = self.places[module].display();
             let of_file = arrows.entry(module.clone()).or_default();
             for reference in &reading.references {
-                if let Some(target) = self.target(module, reading, reference) {
-                    let named = reference.segments.join("::");
+                for (target, named) in self.targets(module, reading, reference) {
                     of_file
                         .entry(target)
-                        .or_insert_with(|| format!("{place}:{} names crate::{named}", reference.line));
+                        .or_insert_with(|| format!("{place}:{} names crate::{}", reference.line, named.join("::")));
                 }
             }
         }
         arrows
     }
 
-    /// The other file that a path makes this one depend on.
-    fn target(&self, module: &Module, reading: &Reading, reference: &Reference) -> Option<Module> {
+    /// The other files that a path makes this one depend on, each with what is named of it.
+    fn targets(&self, module: &Module, reading: &Reading, reference: &Reference) -> Vec<(Module, Module)> {
         if !reference.inside || reference.in_test {
-            return None;
+            return Vec::new();
         }
-        let target = self.file_of(&reference.segments)?;
-        if target == *module {
-            return None;
-        }
-        let Some(name) = &reference.import else {
-            return Some(target);
+        let path = &reference.segments;
+        let named = match reference.import.as_deref() {
+            None => vec![path.clone()],
+            Some("*") => self.used_of(path, reading, REEXPORTS_MAX),
+            // The import of a module is no use of it; paths that begin with its name are read on their own.
+            Some(_) if self.readings.contains_key(path) => Vec::new(),
+            Some(name) if reference.is_public && !reading.words.contains(name) => Vec::new(),
+            Some(_) => vec![path.clone()],
         };
-        // The import of a module is no use of it; paths that begin with its name are read on their own.
-        if name != "*" && self.readings.contains_key(&reference.segments) {
-            return None;
-        }
-        let is_used = match name.as_str() {
-            "*" => self.readings[&target]
-                .items
-                .intersection(&reading.words)
-                .next()
-                .is_some(),
-            name => reading.words.contains(name),
+        let files = named.into_iter().filter_map(|path| Some((self.file_of(&path)?, path)));
+        files.filter(|(target, _)| target != module).collect()
+    }
+
+    /// What a file uses of all that a glob makes known to it.
+    fn used_of(&self, module: &Module, reading: &Reading, reexports_left: usize) -> Vec<Module> {
+        let Some(known) = self.readings.get(module).filter(|_| reexports_left > 0) else {
+            return Vec::new();
         };
-        (!reference.is_public || is_used).then_some(target)
+        let own = |name: &&String| !reading.items.contains(*name) && !reading.imports.contains_key(*name);
+        let names = known.items.iter().chain(known.imports.keys());
+        let used = names.filter(|name| reading.words.contains(*name)).filter(own);
+        let path = |name: &String| module.iter().chain([name]).cloned().collect();
+        let globs = known.references.iter().filter(|one| one.is_a_glob() && one.is_public);
+        let behind = globs.flat_map(|glob| self.used_of(&glob.segments, reading, reexports_left - 1));
+        used.map(path).chain(behind).collect()
     }
 
     /// The file that defines what a path names, behind re-exports.
@@ -119,10 +145,7 @@ impl Files<'_> {
 
     /// The path of an item that `use …::*` brings into a module.
     fn behind_a_glob(&self, reading: &Reading, name: &str) -> Option<Module> {
-        let globs = reading
-            .references
-            .iter()
-            .filter(|one| one.inside && one.import.as_deref() == Some("*"));
+        let globs = reading.references.iter().filter(|one| one.is_a_glob());
         let mut targets = globs.filter(|glob| {
             let target = self.readings.get(&glob.segments);
             target.is_some_and(|target| target.items.contains(name) || target.imports.contains_key(name))
@@ -132,27 +155,66 @@ impl Files<'_> {
     }
 }
 
-/// One line for each group of files that reach each other: the shortest way round.
-fn of_arrows(arrows: &Arrows) -> Vec<String> {
-    let mut left: BTreeSet<&Module> = arrows.keys().collect();
+/// The circles among what lies side by side in each folder; those of files alone are told as such.
+fn of_folders(root: &Path, arrows: &Arrows) -> Vec<String> {
+    let folders: BTreeSet<&[String]> = arrows
+        .keys()
+        .flat_map(|module| (0..module.len()).map(|length| &module[..length]))
+        .collect();
     let mut circles = Vec::new();
-    while let Some(first) = left.pop_first() {
-        let reached = distances(arrows, first);
-        let group: Vec<&Module> = arrows
-            .keys()
-            .filter(|other| {
-                *other == first || reached.contains_key(other) && distances(arrows, other).contains_key(first)
-            })
-            .collect();
-        for other in &group {
-            left.remove(other);
+    for folder in &folders {
+        // What the `mod.rs` of the folder defines stands beside what lies in it.
+        let room = |module: &Module| {
+            let length = module.len().min(folder.len() + 1);
+            module.starts_with(folder).then(|| module[..length].to_vec())
+        };
+        let mut rooms = Arrows::new();
+        for (module, targets) in arrows {
+            for (target, place) in targets {
+                if let (Some(from), Some(to)) = (room(module), room(target))
+                    && from != to
+                {
+                    let of_room = rooms.entry(from).or_default();
+                    of_room.entry(to).or_insert_with(|| place.clone());
+                }
+            }
         }
-        let ways = group.iter().filter_map(|start| way_round(arrows, start));
-        if let Some(way) = ways.min_by_key(Vec::len) {
-            circles.push(format!("circle of {} files: {}", group.len(), way.join(", ")));
+        let shown = folder.iter().fold(root.to_owned(), |path, name| path.join(name));
+        for circle in groups(&rooms) {
+            if circle
+                .iter()
+                .any(|room| folders.contains(room.as_slice()) && room.len() > folder.len())
+            {
+                circles.push(told(&rooms, &circle, &format!("rooms in {}", shown.display())));
+            }
         }
     }
     circles
+}
+
+/// The groups of modules that reach each other.
+fn groups(arrows: &Arrows) -> Vec<Vec<&Module>> {
+    let mut left: BTreeSet<&Module> = arrows.keys().collect();
+    let mut groups = Vec::new();
+    while let Some(first) = left.pop_first() {
+        let reached = distances(arrows, first);
+        if !reached.contains_key(first) {
+            continue;
+        }
+        let others = left.iter().filter(|other| reached.contains_key(*other));
+        let back = others.filter(|other| distances(arrows, other).contains_key(first));
+        let group: Vec<&Module> = [first].into_iter().chain(back.copied()).collect();
+        left.retain(|other| !group.contains(other));
+        groups.push(group);
+    }
+    groups
+}
+
+/// One line for a group: the shortest way round.
+fn told(arrows: &Arrows, group: &[&Module], what: &str) -> String {
+    let ways = group.iter().filter_map(|start| way_round(arrows, start));
+    let way = ways.min_by_key(Vec::len).unwrap_or_default();
+    format!("circle of {} {what}: {}", group.len(), way.join(", "))
 }
 
 /// The modules that can be reached from one, each with the module before it.
@@ -190,13 +252,17 @@ fn way_round(arrows: &Arrows, start: &Module) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<String> {
+    fn all(files: &[(&str, &str)]) -> Circles {
         let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
         let text = |path: &Path| {
             let file = files.iter().find(|(name, _)| Path::new(name) == path);
             Ok(file.map(|(_, text)| (*text).to_owned()).unwrap_or_default())
         };
         circles(Path::new("src"), &paths, text).unwrap()
+    }
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        all(files).files
     }
 
     #[test]
@@ -268,6 +334,73 @@ mod tests {
             found(&files),
             ["circle of 2 files: src/a/b.rs:1 names crate::c::C, src/c.rs:1 names crate::a::B"]
         );
+    }
+
+    #[test]
+    fn what_a_glob_of_re_exports_makes_known_is_where_it_is_defined() {
+        let through = ("src/all.rs", "pub use crate::{low::Low, other::*};");
+        let files = [
+            ("src/low.rs", "use crate::user::User; pub struct Low(User);"),
+            ("src/other.rs", "pub struct Other(crate::user::User);"),
+        ];
+        for (used, expected) in [("Low", 1), ("Other", 1), ("Nothing", 0)] {
+            let user = format!("use crate::all::*; pub struct User({used});");
+            let circle = found(&[through, files[0], files[1], ("src/user.rs", &user)]);
+            assert_eq!(circle.len(), expected, "{used}: {circle:?}");
+        }
+    }
+
+    #[test]
+    fn folders_that_name_each_other_are_a_circle_though_no_files_are() {
+        let files = [
+            ("src/http/mod.rs", "mod error; mod gate;"),
+            (
+                "src/http/error.rs",
+                "use super::gate::page::Page; pub struct Fail(Page);",
+            ),
+            ("src/http/gate/mod.rs", "pub mod page; pub mod limits;"),
+            ("src/http/gate/page.rs", "pub struct Page;"),
+            (
+                "src/http/gate/limits.rs",
+                "fn f() -> crate::http::error::Fail { todo() }",
+            ),
+        ];
+        let circles = all(&files);
+        assert_eq!(circles.files, Vec::<String>::new());
+        assert_eq!(
+            circles.folders,
+            [
+                "circle of 2 rooms in src/http: src/http/error.rs:1 names crate::http::gate::page::Page, \
+              src/http/gate/limits.rs:1 names crate::http::error::Fail"
+            ]
+        );
+        assert!(all(&files[..4]).folders.is_empty());
+    }
+
+    #[test]
+    fn a_parent_whose_items_a_folder_names_and_who_names_another_is_a_circle() {
+        let files = [
+            ("src/a/mod.rs", "pub mod b; pub struct Own; fn f() { b::d::g() }"),
+            ("src/a/b/mod.rs", "pub mod c; pub mod d;"),
+            ("src/a/b/c.rs", "pub struct C(super::super::Own);"),
+            ("src/a/b/d.rs", "pub fn g() {}"),
+        ];
+        let circles = all(&files);
+        assert_eq!(
+            (circles.files.len(), circles.folders.len()),
+            (0, 1),
+            "{:?}",
+            circles.folders
+        );
+    }
+
+    #[test]
+    fn a_circle_of_files_alone_is_told_once() {
+        let circles = all(&[
+            ("src/a/b.rs", "pub struct B(super::c::C);"),
+            ("src/a/c.rs", "pub struct C(super::b::B);"),
+        ]);
+        assert_eq!((circles.files.len(), circles.folders.len()), (1, 0));
     }
 
     #[test]

@@ -28,6 +28,13 @@ pub(crate) struct Reference {
     pub(crate) is_public: bool,
 }
 
+impl Reference {
+    /// Whether it makes known everything that stands in a module of the crate.
+    pub(crate) fn is_a_glob(&self) -> bool {
+        self.inside && self.import.as_deref() == Some("*")
+    }
+}
+
 /// What a file says about other modules.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
