@@ -1,4 +1,6 @@
-//! The local chain that `prs dev` and the tests share: the real `anvil` node with the published payment contracts,
+//! The local chain and the local off-ramp partner.
+//!
+//! The chain is the one that `prs dev` and the tests share: the real `anvil` node with the published payment contracts,
 //! test tokens and a few contracts of our own, all at the same addresses every time.
 //!
 //! ```no_run
@@ -15,6 +17,7 @@ mod bytecode;
 mod control;
 mod deployment;
 mod node;
+pub mod off_ramp;
 mod rpc;
 
 use std::time::Duration;

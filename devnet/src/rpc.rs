@@ -44,6 +44,20 @@ struct Refusal {
     attachment: Option<Value>,
 }
 
+/// A client of what listens on this machine, whose calls end after `timeout`.
+pub(crate) fn client(timeout: Duration) -> anyhow::Result<reqwest::Client> {
+    // The client insists on a provider even for plain HTTP. Somebody else may have installed one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(timeout)
+        // Loading the system's certificates takes longer than starting the node, and none is ever needed.
+        .tls_certs_only([])
+        .build()
+        .context("an HTTP client cannot be built")
+}
+
 /// A client of one node.
 pub(crate) struct Rpc {
     client: reqwest::Client,
@@ -52,17 +66,8 @@ pub(crate) struct Rpc {
 
 impl Rpc {
     pub(crate) fn new(url: &str) -> anyhow::Result<Self> {
-        // The client insists on a provider even for plain HTTP. Somebody else may have installed one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .timeout(CALL_TIMEOUT)
-            // Loading the system's certificates takes longer than starting the node, and none is ever needed.
-            .tls_certs_only([])
-            .build()
-            .context("the JSON-RPC client cannot be built")?;
         Ok(Self {
-            client,
+            client: client(CALL_TIMEOUT)?,
             url: url.to_owned(),
         })
     }

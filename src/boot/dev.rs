@@ -4,7 +4,7 @@ use super::{
     clock::MovableClock,
     context_with, database_clock, dev_database,
     examples::{self, Foretold},
-    log, off_ramp_sandbox, open_database,
+    log, open_database,
     process::Process,
     rate_feed,
     role::Role,
@@ -12,25 +12,15 @@ use super::{
     screening_sandbox, serve,
 };
 use crate::{
-    adapters::{
-        clock::SystemClock,
-        ids::SystemIds,
-        off_ramp::{
-            sandbox::{OffRampSandbox, SandboxKey},
-            teller::Teller,
-        },
-        rates::sandbox::RateSandbox,
-        screening::sandbox::ScreeningSandbox,
-    },
+    adapters::{clock::SystemClock, ids::SystemIds, rates::sandbox::RateSandbox, screening::sandbox::ScreeningSandbox},
     ctx::Ctx,
     domain::{
         address::Address,
         amount::Amount,
         caller::{Credential, Person, PlatformCaller},
         destination::Destination,
-        ids::{KeyId, OrchestratorId, PlatformId, Secret, SessionId},
+        ids::{KeyId, OrchestratorId, PlatformId, SessionId},
         network::Network,
-        off_ramp_sandbox::outcomes,
         secure_payment::{
             About, Names,
             access::AskedPolicy,
@@ -60,7 +50,10 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use clap::Args;
-use devnet::{BlockTime, Devnet, Options, RELAYER_INDEX};
+use devnet::{
+    BlockTime, Devnet, Options, RELAYER_INDEX,
+    off_ramp::{self, Now, OffRampSandbox, SandboxKey, Teller},
+};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
@@ -248,9 +241,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     ] {
         *key = Some("sandbox".to_owned());
     }
-    let bank = off_ramp_sandbox::bind()
-        .await
-        .context("sandbox of the off-ramp partner")?;
+    let bank = off_ramp::bind().await.context("sandbox of the off-ramp partner")?;
     let drawn = SystemIds::new(Arc::new(SystemClock));
     settings.partners.offramp = OffRampSource::Sandbox;
     settings.offramp.url = Some(bank.url());
@@ -266,7 +257,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     rate_feed::serve(feed, sandbox.clone());
     let screening = Arc::new(ScreeningSandbox::default());
     screens.serve(screening.clone());
-    let off_ramp = serve_off_ramp(&settings, bank, clock.clone())?;
+    let partner = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
     // The chain of an earlier run is gone with its process; a database that was kept has read another one.
@@ -289,7 +280,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
-        off_ramp,
+        off_ramp: partner,
         wallet,
         lent: Lent {
             api_key: seeded.api_key.clone(),
@@ -318,7 +309,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
         "orchestratorId": seeded.orchestrator.id.as_str(),
         "orchestratorKey": seeded.orchestrator.key.reveal(),
         "sessionToken": session.reveal(),
-        "offRampOutcomes": outcomes().into_iter().collect::<BTreeMap<_, _>>(),
+        "offRampOutcomes": off_ramp::outcomes().into_iter().collect::<BTreeMap<_, _>>(),
         "chain": chain.summary("sepolia"),
     });
     let is_json = arguments.json;
@@ -348,7 +339,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
                 "Local chain       {}",
                 line["chain"]["rpcUrl"].as_str().unwrap_or_default()
             );
-            for (what, outcome) in outcomes() {
+            for (what, outcome) in off_ramp::outcomes() {
                 println!("Payer, {what:<21} {outcome}");
             }
             println!("Stop with Ctrl-C.");
@@ -365,20 +356,21 @@ fn drawn_secret(ids: &dyn Ids) -> String {
 /// was kept has seen smaller ones alone.
 fn serve_off_ramp(
     settings: &Settings,
-    bank: off_ramp_sandbox::Bound,
+    bank: off_ramp::Bound,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<OffRampSandbox>> {
     let access = settings.offramp.access()?;
     let key = SandboxKey {
         id: access.key_id,
-        secret: access.key_secret,
+        secret: access.key_secret.reveal().to_owned(),
     };
     let first_version = u64::try_from(SystemClock.now().timestamp()).context("the clock of this machine")?;
     let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), first_version));
     let callbacks = format!("{}/v2/provider-callbacks/offramp", settings.public_url());
     let secret = settings.offramp.callback_secret.clone().unwrap_or_default();
-    let teller = Teller::new(callbacks.parse()?, Secret::new(secret), clock.clone())?;
-    bank.serve(sandbox.clone(), clock, teller);
+    let now: Now = Arc::new(move || clock.now());
+    let teller = Teller::new(callbacks, secret, now.clone())?;
+    bank.serve(sandbox.clone(), now, teller);
     Ok(sandbox)
 }
 

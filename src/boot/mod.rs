@@ -14,7 +14,6 @@ pub mod identity;
 pub mod listen;
 mod log;
 mod master_keys;
-pub mod off_ramp_sandbox;
 mod orders;
 mod output;
 pub mod process;

@@ -2,9 +2,10 @@
 
 use super::clock::MovableClock;
 use crate::{
-    domain::address::Address,
+    domain::{address::Address, off_ramp_sandbox::OffRampBehaviour},
     ports::{
         clock::Clock,
+        off_ramp::OffRampControls,
         sandbox::{SandboxWallet, TimeMachine, WalletCall},
     },
 };
@@ -12,7 +13,10 @@ use alloy::primitives::B256;
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use devnet::Devnet;
+use devnet::{
+    Devnet,
+    off_ramp::{self, OffRampSandbox},
+};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -84,5 +88,23 @@ impl SandboxWallet for LocalWallet {
             hashes.push(sent.tx_hash);
         }
         Ok(hashes)
+    }
+}
+
+impl OffRampControls for OffRampSandbox {
+    fn behave(&self, behaviour: OffRampBehaviour) {
+        Self::behave(
+            self,
+            match behaviour {
+                OffRampBehaviour::Normal => off_ramp::OffRampBehaviour::Normal,
+                OffRampBehaviour::Slow => off_ramp::OffRampBehaviour::Slow,
+                OffRampBehaviour::Hang => off_ramp::OffRampBehaviour::Hang,
+                OffRampBehaviour::Down => off_ramp::OffRampBehaviour::Down,
+                OffRampBehaviour::Silent => off_ramp::OffRampBehaviour::Silent,
+                OffRampBehaviour::WrongAddress => off_ramp::OffRampBehaviour::WrongAddress,
+                OffRampBehaviour::OtherPayer => off_ramp::OffRampBehaviour::OtherPayer,
+                OffRampBehaviour::StaleVersion => off_ramp::OffRampBehaviour::StaleVersion,
+            },
+        );
     }
 }

@@ -15,17 +15,15 @@ use alloy::{
 };
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use devnet::off_ramp::{OffRampSandbox, SandboxKey};
 use poem::{Endpoint, Request, endpoint::BoxEndpoint, http::Method};
 use prs::{
     adapters::{
-        off_ramp::sandbox::{OffRampSandbox, SandboxKey},
         rates::{CoinIds, sandbox::RateSandbox},
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::{
-        address::Address, calldata::Erc20FeeProxy, ids::Secret, off_ramp_sandbox::OffRampBehaviour, webhook::sign,
-    },
+    domain::{address::Address, calldata::Erc20FeeProxy, off_ramp_sandbox::OffRampBehaviour, webhook::sign},
     http::dev::{Lent, Room},
     ports::{
         clock::Clock,
@@ -81,7 +79,7 @@ fn with_room(app: &TestApp) -> Process {
         off_ramp: Arc::new(OffRampSandbox::new(
             SandboxKey {
                 id: "prs".to_owned(),
-                secret: Secret::new("key"),
+                secret: "key".to_owned(),
             },
             "http://127.0.0.1:9".to_owned(),
             1,

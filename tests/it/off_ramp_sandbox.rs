@@ -8,17 +8,13 @@ use crate::support::{
     off_ramp::{CALLBACK_SECRET, KEY, person},
 };
 use chrono::{DateTime, Utc};
+use devnet::off_ramp::{self, Now, OffRampSandbox, SandboxKey, Teller};
 use prs::{
     adapters::{
         clock::SystemClock,
         ids::SystemIds,
-        off_ramp::{
-            HttpOffRamp, HttpOffRampOptions,
-            sandbox::{OffRampSandbox, SandboxKey},
-            teller::Teller,
-        },
+        off_ramp::{HttpOffRamp, HttpOffRampOptions},
     },
-    boot::off_ramp_sandbox,
     domain::{
         event::{AgreementStatus, KycStatus},
         ids::Secret,
@@ -67,15 +63,15 @@ impl Stage {
             .mount(&receiver)
             .await;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let bank = off_ramp_sandbox::bind().await.expect("a port");
+        let bank = off_ramp::bind().await.expect("a port");
         let key = SandboxKey {
             id: "prs".to_owned(),
-            secret: Secret::new(KEY),
+            secret: KEY.to_owned(),
         };
         let options = HttpOffRampOptions {
             url: bank.url().parse().expect("an address"),
             key_id: key.id.clone(),
-            key_secret: key.secret.clone(),
+            key_secret: Secret::new(KEY),
             callback_secrets: vec![Secret::new(CALLBACK_SECRET)],
             deposits: BTreeMap::new(),
             allow_loopback: true,
@@ -84,9 +80,10 @@ impl Stage {
             ids: Arc::new(SystemIds::new(clock.clone())),
         };
         let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), 1));
-        let url = format!("{}/callbacks", receiver.uri()).parse().expect("an address");
-        let teller = Teller::new(url, Secret::new(CALLBACK_SECRET), clock.clone()).expect("a teller");
-        bank.serve(sandbox, clock, teller);
+        let url = format!("{}/callbacks", receiver.uri());
+        let now: Now = Arc::new(move || clock.now());
+        let teller = Teller::new(url, CALLBACK_SECRET.to_owned(), now.clone()).expect("a teller");
+        bank.serve(sandbox, now, teller);
         let browser = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none());

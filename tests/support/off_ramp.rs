@@ -3,12 +3,11 @@
 
 use super::{Answer, TestApp};
 use chrono::{DateTime, Utc};
+use devnet::off_ramp::{CallText, OffRampSandbox, PageKind, Received, SandboxKey, callback_signature};
 use prs::{
-    adapters::off_ramp::sandbox::{OffRampSandbox, PageKind, Received, SandboxKey},
     domain::{
-        ids::Secret,
         off_ramp_sandbox::OffRampBehaviour,
-        off_ramp_signature::{CallText, CallbackText, header},
+        off_ramp_signature::header,
         payer::{Beneficiary, Person},
     },
     ports::off_ramp::OffRampControls,
@@ -185,7 +184,7 @@ impl Partner {
         let server = MockServer::start().await;
         let key = SandboxKey {
             id: "prs".to_owned(),
-            secret: Secret::new(KEY),
+            secret: KEY.to_owned(),
         };
         let sandbox = Arc::new(OffRampSandbox::new(key, "https://pages.example.com".to_owned(), 1));
         let script = Arc::default();
@@ -214,7 +213,7 @@ impl Partner {
 
     /// How it behaves from now on.
     pub fn behave(&self, behaviour: OffRampBehaviour) {
-        self.sandbox.behave(behaviour);
+        OffRampControls::behave(&*self.sandbox, behaviour);
     }
 
     /// What it answers to calls of an operation from now on (`register`, `agree`, `payer`, `add_account`, `account`, `quote`,
@@ -263,12 +262,7 @@ impl Partner {
     /// The headers of a callback with this body, signed with a secret.
     pub fn signed(secret: &str, now: DateTime<Utc>, id: &str, body: &str) -> Vec<(&'static str, String)> {
         let time = now.timestamp().to_string();
-        let text = CallbackText {
-            time: &time,
-            id,
-            body: body.as_bytes(),
-        };
-        let signature = text.signature(&Secret::new(secret));
+        let signature = callback_signature(secret, &time, id, body);
         vec![
             (header::TIME, time.clone()),
             (header::ID, id.to_owned()),

@@ -12,12 +12,10 @@ use axum::{
     http::HeaderMap,
     routing::{get, post},
 };
+use devnet::off_ramp::callback_signature;
 use prs::{
     adapters::clock::SystemClock,
-    domain::{
-        ids::Secret,
-        off_ramp_signature::{CallbackText, header},
-    },
+    domain::off_ramp_signature::header,
     ports::clock::Clock,
     settings::{OffRampSource, Settings},
 };
@@ -131,15 +129,11 @@ pub(super) fn callback(service: SocketAddr, payer: &str, signed: Signed) -> Vec<
     let payer = record(payer, &key_of(payer), 2, "approved");
     let body = json!({ "type": "payer", "payer": payer }).to_string();
     let time = SystemClock.now().timestamp().to_string();
-    let text = CallbackText {
-        time: &time,
-        id: "cb_1",
-        body: body.as_bytes(),
-    };
-    let signature = text.signature(&Secret::new(match signed {
+    let secret = match signed {
         Signed::Well => CALLBACK_SECRET,
         Signed::Forged => KEY,
-    }));
+    };
+    let signature = callback_signature(secret, &time, "cb_1", &body);
     let headers = [
         (header::TIME, &*time),
         (header::ID, "cb_1"),

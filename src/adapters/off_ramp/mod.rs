@@ -1,11 +1,8 @@
-//! The partner that proves payers and pays their bank accounts, over HTTP in the shapes of docs/partners/offramp.md, and the
-//! partner of `prs dev`, which speaks them.
+//! The partner that proves payers and pays their bank accounts, over HTTP in the shapes of docs/partners/offramp.md.
 
 mod answers;
 mod http;
 mod questions;
-pub mod sandbox;
-pub mod teller;
 #[cfg(test)]
 mod tests;
 

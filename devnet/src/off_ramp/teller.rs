@@ -1,18 +1,14 @@
 //! Sends what the partner of `prs dev` tells, signed, until it is taken.
 
-use super::sandbox::{OffRampSandbox, Telling};
-use crate::{
-    adapters::partner,
-    domain::{
-        ids::Secret,
-        off_ramp_signature::{CallbackText, header},
-    },
-    ports::clock::Clock,
+use super::{
+    Now,
+    sandbox::{OffRampSandbox, Telling},
+    signature::{callback_signature, header},
 };
+use crate::rpc;
 use reqwest::{Client, header::CONTENT_TYPE};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
-use url::Url;
 
 /// Pause between two looks at what there is to tell.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
@@ -32,9 +28,9 @@ const TRIES_MAX: u32 = 40;
 /// Tells the service what happens at the partner.
 pub struct Teller {
     client: Client,
-    url: Url,
-    secret: Secret,
-    clock: Arc<dyn Clock>,
+    url: String,
+    secret: String,
+    now: Now,
 }
 
 struct Waiting {
@@ -45,20 +41,20 @@ struct Waiting {
 
 impl Teller {
     /// One that tells it at this address. Errors: no client can be built.
-    pub fn new(url: Url, secret: Secret, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub fn new(url: String, secret: String, now: Now) -> anyhow::Result<Self> {
         Ok(Self {
-            client: partner::client(DEADLINE)?,
+            client: rpc::client(DEADLINE)?,
             url,
             secret,
-            clock,
+            now,
         })
     }
 
     /// Tells for ever.
-    pub async fn run(self, sandbox: Arc<OffRampSandbox>) {
+    pub(super) async fn run(self, sandbox: Arc<OffRampSandbox>) {
         let mut waiting: Vec<Waiting> = Vec::new();
         loop {
-            waiting.extend(sandbox.tell(self.clock.now()).into_iter().map(|telling| Waiting {
+            waiting.extend(sandbox.tell((self.now)()).into_iter().map(|telling| Waiting {
                 telling,
                 tries: 0,
                 due: Instant::now(),
@@ -80,20 +76,16 @@ impl Teller {
     }
 
     async fn is_taken(&self, telling: &Telling) -> bool {
-        let time = self.clock.now().timestamp().to_string();
-        let text = CallbackText {
-            time: &time,
-            id: &telling.id,
-            body: telling.body.as_bytes(),
-        };
+        let time = (self.now)().timestamp().to_string();
+        let signature = callback_signature(&self.secret, &time, &telling.id, &telling.body);
         let call = self
             .client
-            .post(self.url.clone())
+            .post(&self.url)
             .header(header::TIME, &time)
             .header(header::ID, &telling.id)
-            .header(header::SIGNATURE, text.signature(&self.secret))
+            .header(header::SIGNATURE, signature)
             .header(CONTENT_TYPE, "application/json")
             .body(telling.body.clone());
-        partner::answer(call).await.is_ok()
+        call.send().await.is_ok_and(|answer| answer.status().is_success())
     }
 }

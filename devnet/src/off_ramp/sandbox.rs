@@ -1,21 +1,12 @@
 //! The partner of `prs dev`: it speaks the documented shapes, and moves payers, accounts and orders on by names and numbers,
 //! by the buttons of its pages, and by time.
 
-use crate::{
-    domain::{
-        address::Address,
-        amount::{Amount, format_units},
-        event::{AgreementStatus, KycStatus, PaymentDetailStatus},
-        ids::Secret,
-        network::Network,
-        off_ramp::OffRampStatus,
-        off_ramp_sandbox::{AccountEnding, FamilyName, OffRampBehaviour},
-        off_ramp_signature::CallText,
-    },
-    ports::off_ramp::OffRampControls,
+use super::{
+    signature::CallText,
+    words::{AccountEnding, AccountStatus, AgreementStatus, FamilyName, KycStatus, OffRampBehaviour, OrderStatus},
 };
 use alloy::{
-    primitives::{U256, keccak256},
+    primitives::{Address, U256, keccak256, utils::format_units},
     signers::local::PrivateKeySigner,
 };
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -47,13 +38,13 @@ const HANGS: Duration = Duration::from_secs(20);
 /// What a bank account gets for a dollar, in ten thousandths of its currency; others get as much as dollars.
 const RATES: [(&str, u64); 3] = [("eur", 9_200), ("gbp", 7_900), ("inr", 833_000)];
 
-/// The key with which it is called.
-#[derive(Debug, Clone)]
+/// The key with which it is called. Not printable, for the secret in it.
+#[derive(Clone)]
 pub struct SandboxKey {
     /// Its name.
     pub id: String,
     /// The key.
-    pub secret: Secret,
+    pub secret: String,
 }
 
 /// A call as it came.
@@ -145,7 +136,7 @@ struct Account {
     version: u64,
     currency: String,
     ending: Option<AccountEnding>,
-    status: PaymentDetailStatus,
+    status: AccountStatus,
 }
 
 #[derive(Clone)]
@@ -154,7 +145,7 @@ struct Order {
     quote: String,
     version: u64,
     /// `None` once it was given up.
-    status: Option<OffRampStatus>,
+    status: Option<OrderStatus>,
 }
 
 /// Something that happens by itself.
@@ -163,7 +154,7 @@ enum Step {
     Kyc(String, KycStatus),
     Agreement(String, AgreementStatus),
     Account(String),
-    Order(String, Option<OffRampStatus>),
+    Order(String, Option<OrderStatus>),
 }
 
 const KYC_OUTCOMES: [&str; 4] = ["submit", "approve", "reject", "ask again"];
@@ -178,7 +169,7 @@ fn id_of(kind: &str, key: &str) -> String {
 fn deposit_address(quote: &str) -> Option<Address> {
     let key = keccak256(format!("deposit address of the sandbox: {quote}"));
     let signer = PrivateKeySigner::from_bytes(&key).ok()?;
-    Some(Address::Evm(signer.address()))
+    Some(signer.address())
 }
 
 fn refused(reason: &str, fields: &[&str]) -> (u16, Value) {
@@ -339,8 +330,8 @@ impl OffRampSandbox {
                 payer: payer.to_owned(),
                 version: self.first_version,
                 currency: currency.to_owned(),
-                ending: number.get(from..).and_then(AccountEnding::from_wire),
-                status: PaymentDetailStatus::Pending,
+                ending: number.get(from..).and_then(AccountEnding::of),
+                status: AccountStatus::Pending,
             };
             state.accounts.insert(id.clone(), account);
             if is_proven {
@@ -370,7 +361,7 @@ impl OffRampSandbox {
                 key: key.to_owned(),
                 quote: quote.to_owned(),
                 version: self.first_version,
-                status: Some(OffRampStatus::Initiated),
+                status: Some(OrderStatus::Initiated),
             };
             state.orders.insert(id.clone(), order);
             state.plan_order(&id, ending, has_ended, now);
@@ -379,6 +370,11 @@ impl OffRampSandbox {
             .orders
             .get(&id)
             .map_or_else(unknown, |order| shown_order(&id, order))
+    }
+
+    /// Behaves so from now on.
+    pub fn behave(&self, behaviour: OffRampBehaviour) {
+        self.state().behaviour = Some(behaviour);
     }
 
     /// What is to be told: everything that happened until `now` and was not taken before. While it is silent, it is lost.
@@ -438,14 +434,8 @@ impl OffRampSandbox {
     }
 }
 
-impl OffRampControls for OffRampSandbox {
-    fn behave(&self, behaviour: OffRampBehaviour) {
-        self.state().behaviour = Some(behaviour);
-    }
-}
-
 fn shown(id: &str, account: &Account) -> (u16, Value) {
-    let is_failed = account.status == PaymentDetailStatus::Failed;
+    let is_failed = account.status == AccountStatus::Failed;
     let body = json!({
         "id": id,
         "key": account.key,
@@ -458,7 +448,7 @@ fn shown(id: &str, account: &Account) -> (u16, Value) {
 }
 
 fn shown_order(id: &str, order: &Order) -> (u16, Value) {
-    let status = order.status.map_or("failed", OffRampStatus::wire);
+    let status = order.status.map_or("failed", OrderStatus::wire);
     let body = json!({
         "id": id,
         "key": order.key,
@@ -484,18 +474,28 @@ fn fees(amount: U256) -> (U256, U256) {
     (amount.saturating_sub(fee), fee)
 }
 
+/// Units of a decimal amount of the token; nothing for finer ones.
+fn units_of(amount: &str) -> Option<U256> {
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+    let padding = usize::from(TOKEN_DECIMALS).checked_sub(fraction.len())?;
+    format!("{whole}{fraction}{}", "0".repeat(padding)).parse().ok()
+}
+
+/// A decimal without zeros at its end.
+fn decimal(units: U256, decimals: u8) -> String {
+    let text = format_units(units, decimals).unwrap_or_default();
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn quote(state: &mut State, key: &str, body: &Value, now: DateTime<Utc>) -> (u16, Value) {
     let text = |member: &str| body[member].as_str().unwrap_or_default();
     let Some(account) = state.accounts.get(text("accountId")).cloned() else {
         return unknown();
     };
-    if account.status != PaymentDetailStatus::Approved {
+    if account.status != AccountStatus::Approved {
         return refused("account_not_approved", &[]);
     }
-    let units = Amount::parse(text("amount"))
-        .ok()
-        .and_then(|amount| amount.to_units(TOKEN_DECIMALS).ok());
-    let (Some(units), Some(_)) = (units, Network::from_id(text("network"))) else {
+    let Some(units) = units_of(text("amount")) else {
         return refused("unsupported", &[]);
     };
     let (rest, fee) = fees(units);
@@ -522,8 +522,8 @@ fn quote(state: &mut State, key: &str, body: &Value, now: DateTime<Utc>) -> (u16
         "amount": text("amount"),
         "currency": account.currency,
         "depositAddress": deposit_address.to_string(),
-        "fee": format_units(fee, TOKEN_DECIMALS),
-        "paysOut": format_units(cents, 2),
+        "fee": decimal(fee, TOKEN_DECIMALS),
+        "paysOut": decimal(cents, 2),
         "endsAt": (now + lasts).to_rfc3339_opts(SecondsFormat::Millis, true),
     });
     (200, state.quotes.entry(id).or_insert(made).clone())
@@ -591,7 +591,7 @@ impl State {
     }
 
     fn plan_order(&mut self, id: &str, ending: Option<AccountEnding>, has_ended: bool, now: DateTime<Utc>) {
-        use OffRampStatus as S;
+        use OrderStatus as S;
         let all = [
             Some(S::PendingInternalAssessment),
             Some(S::OngoingChecks),
@@ -651,10 +651,10 @@ impl State {
         };
         let status = match account.ending {
             Some(AccountEnding::Waiting) => return,
-            Some(AccountEnding::Failed) => PaymentDetailStatus::Failed,
-            _ => PaymentDetailStatus::Approved,
+            Some(AccountEnding::Failed) => AccountStatus::Failed,
+            _ => AccountStatus::Approved,
         };
-        if account.status != PaymentDetailStatus::Pending {
+        if account.status != AccountStatus::Pending {
             return;
         }
         account.status = status;
@@ -663,7 +663,7 @@ impl State {
         self.queue(&json!({ "type": "account", "account": body }));
     }
 
-    fn move_order(&mut self, id: &str, status: Option<OffRampStatus>) {
+    fn move_order(&mut self, id: &str, status: Option<OrderStatus>) {
         let Some(order) = self.orders.get_mut(id) else { return };
         order.status = status;
         order.version += 1;
