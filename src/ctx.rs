@@ -8,9 +8,9 @@ use crate::{
         client_id::{EndpointManagers, OwnPages},
         conversion::RateAges,
         currency::Catalogue,
-        fees::ProtocolFee,
         ids::{ClientRowId, OwnerId, PlatformId, SecurePaymentId},
         network::Network,
+        paying::charge::ProtocolFee,
         rates::RateGuards,
         recovery::RecoverySchedule,
         registration::Registration,
@@ -48,7 +48,7 @@ pub type Headrooms = Mutex<LruCache<(PlatformId, Option<ClientRowId>), Headroom>
 /// Who takes places: the keys, sessions and backend client IDs of a platform together, or its public client IDs, which
 /// strangers use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Holder {
+pub struct PermitHolder {
     /// The platform.
     pub platform: PlatformId,
     /// Whether anybody may be calling.
@@ -57,15 +57,15 @@ pub struct Holder {
     pub link: Option<SecurePaymentId>,
 }
 
-/// Places for work that is in flight on this instance.
+/// Permits for work that is in flight on this instance.
 #[derive(Debug)]
-pub struct Places {
+pub struct Permits {
     /// How many one holder may take.
     pub each: usize,
     /// All that there are.
     pub all: Arc<Semaphore>,
     /// Those of each holder who has one or waits for one.
-    pub own: Mutex<HashMap<Holder, Weak<Semaphore>>>,
+    pub own: Mutex<HashMap<PermitHolder, Weak<Semaphore>>>,
 }
 
 /// Everything that flows work with.
@@ -117,19 +117,19 @@ pub struct Ctx {
     pub testing: Arc<Mutex<Testing>>,
     /// Calls with an idempotency key that this instance is answering.
     pub answering: Arc<Mutex<Answering>>,
-    /// Places for batches of payments that are made.
-    pub batches: Arc<Places>,
+    /// Permits for batches of payments that are made.
+    pub batches: Arc<Permits>,
     /// Requests that may be made before those that await payment are counted again.
     pub headrooms: Arc<Headrooms>,
-    /// Places for secure payments that are made with public client IDs, and for all requests that are counted.
-    pub counted_requests: Arc<Places>,
-    /// Places for questions to each enabled network that callers wait for.
-    pub questions: Arc<BTreeMap<Network, Arc<Places>>>,
-    /// Places for wallets that are screened.
-    pub screenings: Arc<Places>,
-    /// Places for calls of the off-ramp partner that callers wait for.
-    pub off_ramp_calls: Arc<Places>,
-    /// Places for news that the off-ramp partner tells by callbacks.
+    /// Permits for secure payments that are made with public client IDs, and for all requests that are counted.
+    pub counted_requests: Arc<Permits>,
+    /// Permits for questions to each enabled network that callers wait for.
+    pub questions: Arc<BTreeMap<Network, Arc<Permits>>>,
+    /// Permits for wallets that are screened.
+    pub screenings: Arc<Permits>,
+    /// Permits for calls of the off-ramp partner that callers wait for.
+    pub off_ramp_calls: Arc<Permits>,
+    /// Permits for news that the off-ramp partner tells by callbacks.
     pub news: Arc<Semaphore>,
     /// Told when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
@@ -273,8 +273,8 @@ pub type BalanceOf = (Network, Option<Address>, Address);
 /// What one instance remembers for the pages of secure payments: whoever has a token may ask, and asks again and again.
 #[derive(Debug)]
 pub struct PaymentPages {
-    /// Places for questions about balances.
-    pub places: Arc<Places>,
+    /// Permits for questions about balances.
+    pub permits: Arc<Permits>,
     /// Balances, with the reading of the steady clock at which they were read.
     pub balances: Mutex<LruCache<BalanceOf, (Duration, U256)>>,
     /// Networks that did not answer.

@@ -9,10 +9,13 @@ use anyhow::{Context, anyhow};
 use prs::domain::{
     address::Address,
     amount::Percent,
-    batch_call::{Batch, BatchItem, BatchTerms},
-    calldata::{Allowing, Conversion, PaymentPlan},
-    fees::FeeLeg,
     ids::RequestId,
+    paying::{
+        Allowing, Conversion, Executor, Leg, Standings,
+        batch_contract::{BatchContract, BatchTerms},
+        charge::{ChargedUnits, FeeKind},
+        fee_proxy::payment_step,
+    },
     reference::PaymentReference,
 };
 
@@ -53,24 +56,25 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
         .collect();
     let units = U256::from(1_500_000_u64);
     let percent = Percent::parse("2.5").map_err(|error| anyhow!("{error}"))?;
-    let fee = FeeLeg {
+    let charged = ChargedUnits {
+        kind: FeeKind::Platform,
         receiver: Address::Evm(EvmAddress::repeat_byte(0xfe)),
         units: percent.of(units),
     };
-    let mut plan = PaymentPlan {
-        proxy: Address::Evm(EvmAddress::repeat_byte(0x37)),
+    let proxy = Address::Evm(EvmAddress::repeat_byte(0x37));
+    let mut leg = Leg {
         token: Some(Address::Evm(EvmAddress::repeat_byte(0x70))),
         resets_allowance: false,
         payee,
         units,
         reference: PaymentReference([0; 8]),
-        fee: Some(fee),
+        charges: vec![charged],
         conversion: None,
     };
     let mut encode_all = || {
         for (id, salt) in &requests {
-            plan.reference = PaymentReference::derive(black_box(id), black_box(salt), &payee);
-            black_box(plan.payment_step());
+            leg.reference = PaymentReference::derive(black_box(id), black_box(salt), &payee);
+            let _ = black_box(payment_step(proxy, &leg));
         }
     };
     let mut run = || {
@@ -107,25 +111,25 @@ pub(crate) fn measure_batch() -> anyhow::Result<Row> {
         paths_to_usd: BTreeMap::new(),
     };
     let units = U256::from(1_500_000_u64);
-    let leg = |receiver: u8| FeeLeg {
+    let charged = |kind: FeeKind, receiver: u8| ChargedUnits {
+        kind,
         receiver: address(receiver),
         units: units / U256::from(40),
     };
-    let (fee, further_fees) = (leg(251), [leg(252)]);
+    let charges = [charged(FeeKind::Platform, 251), charged(FeeKind::Protocol, 252)];
     let id = RequestId::from_digest(&U256::MAX.to_be_bytes());
     let salts: Vec<String> = (0..BATCH).map(|seed| format!("{seed:016x}")).collect();
-    let plan = |seed: u8, salt: &str| {
+    let leg = |seed: u8, salt: &str| {
         let payee = address(seed);
         let token = (seed % 4 < 2).then(|| address(210 + seed % 3));
         let path = [1, 2, 3].map(EvmAddress::with_last_byte).to_vec();
-        PaymentPlan {
-            proxy: address(249),
+        Leg {
             token,
             resets_allowance: false,
             payee,
             units,
             reference: PaymentReference::derive(&id, salt, &payee),
-            fee: Some(fee),
+            charges: charges.to_vec(),
             conversion: seed.is_multiple_of(2).then(|| Conversion {
                 path,
                 max_to_spend: units * U256::from(2),
@@ -135,21 +139,12 @@ pub(crate) fn measure_batch() -> anyhow::Result<Row> {
     };
     let run = || -> anyhow::Result<Duration> {
         let started = Instant::now();
-        let plans: Vec<PaymentPlan> = (0..BATCH)
+        let legs: Vec<Leg> = (0..BATCH)
             .zip(black_box(&salts))
-            .map(|(seed, salt)| plan(seed, salt))
+            .map(|(seed, salt)| leg(seed, salt))
             .collect();
-        let items = plans.iter().map(|plan| BatchItem {
-            plan,
-            further_fees: &further_fees,
-        });
-        let items: Vec<BatchItem<'_>> = items.collect();
-        let batch = Batch::of(&terms, &items, None)?;
-        black_box((
-            batch.gas(),
-            batch.approvals(Allowing::Everything, |_| None),
-            batch.step(),
-        ));
+        let batch = BatchContract::admit(&terms, &legs, None)?;
+        black_box((batch.gas(), batch.steps(Allowing::Everything, &Standings::new())));
         Ok(started.elapsed())
     };
     run()?;

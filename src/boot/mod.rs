@@ -30,12 +30,12 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Places, RateRules, ScheduleRules,
+        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Permits, RateRules, ScheduleRules,
         ScreeningRules, SecurePaymentRules, SessionRules, WebhookRules,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
-        currency::{Catalogue, KnownContract},
+        currency::Catalogue,
         ids::Secret,
         network::{Family, Network},
         webhook::UrlPolicy,
@@ -218,29 +218,22 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             bail!("chains.tron: this build serves EVM networks only; remove the section");
         }
         let rpc_urls = chain.rpc_urls.iter().map(|url| url.parse()).collect::<Result<_, _>>();
-        let rpc_urls = rpc_urls.with_context(|| format!("chains.{network}.rpc_urls"))?;
-        let contracts: Vec<KnownContract> = catalogue.contracts(network).to_vec();
-        let options = adapters::evm::EvmChainOptions {
+        let connected = adapters::evm::connect(adapters::evm::EvmChainOptions {
             network,
             chain_id: network.chain_id(),
-            rpc_urls,
+            rpc_urls: rpc_urls.with_context(|| format!("chains.{network}.rpc_urls"))?,
             confirmations: chain.confirmations,
             start_block: chain.start_block,
             agreement: chain.agreement,
             agreement_fallback: chain.agreement_fallback_s.map(Duration::from_secs),
-            contracts,
+            contracts: catalogue.contracts(network).to_vec(),
             nodes_apart_bps: settings.conversion.nodes_apart_bps(),
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
-        };
-        let wallets = adapters::evm::ContractWallets::new(options.clone())?;
-        let chain = Arc::new(adapters::evm::EvmChain::new(options)?);
+        })?;
         if let Some(key) = &relayer_key {
-            let relay = adapters::evm::EvmRelay::new(chain.clone(), key.clone());
-            relays.insert(network, Arc::new(relay));
+            relays.insert(network, connected.relay(key.clone()));
         }
-        chains.followed.insert(network, chain.clone());
-        chains.payers.insert(network, chain);
-        chains.wallets.insert(network, Arc::new(wallets));
+        chains.add(network, connected.parts);
     }
     let url_policy = UrlPolicy {
         allow_loopback: settings.allow_loopback(),
@@ -284,8 +277,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
     {
         bail!("fees.protocol_address: {sentence}");
     }
-    let networks = chains.payers.keys();
-    let questions = networks.map(|network| (*network, places(QUESTIONS_MAX, QUESTIONS_OF_ONE)));
+    let networks = chains.standings.keys();
+    let questions = networks.map(|network| (*network, permits(QUESTIONS_MAX, QUESTIONS_OF_ONE)));
     let questions = questions.collect();
     let own_pages = OwnPages {
         origin: origin_of(&settings.public_url()),
@@ -328,7 +321,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             kept: TimeDelta::days(settings.secure_payments.kept_days.into()),
         }),
         payment_pages: Arc::new(PaymentPages {
-            places: places(BALANCES_MAX, BALANCES_OF_ONE),
+            permits: permits(BALANCES_MAX, BALANCES_OF_ONE),
             balances: Mutex::new(LruCache::new(REMEMBERED_MAX)),
             rests: Mutex::default(),
             reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
@@ -345,20 +338,20 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         noting: Arc::default(),
         testing: Arc::default(),
         answering: Arc::default(),
-        batches: places(BATCHES_MAX, BATCHES_OF_ONE),
+        batches: permits(BATCHES_MAX, BATCHES_OF_ONE),
         headrooms: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
-        counted_requests: places(COUNTED_REQUESTS_MAX, COUNTED_REQUESTS_OF_ONE),
+        counted_requests: permits(COUNTED_REQUESTS_MAX, COUNTED_REQUESTS_OF_ONE),
         questions: Arc::new(questions),
-        screenings: places(SCREENINGS_MAX, SCREENINGS_OF_ONE),
-        off_ramp_calls: places(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
+        screenings: permits(SCREENINGS_MAX, SCREENINGS_OF_ONE),
+        off_ramp_calls: permits(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
         news: Arc::new(Semaphore::new(NEWS_MAX)),
         due: Arc::new(Notify::new()),
     })
 }
 
-/// So many places, of which one holder may take `each`.
-fn places(all: usize, each: usize) -> Arc<Places> {
-    Arc::new(Places {
+/// So many permits, of which one holder may take `each`.
+fn permits(all: usize, each: usize) -> Arc<Permits> {
+    Arc::new(Permits {
         each,
         all: Arc::new(Semaphore::new(all)),
         own: Mutex::default(),

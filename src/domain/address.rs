@@ -49,10 +49,9 @@ impl Address {
     /// EVM text in one case carries no checksum and is accepted; mixed case must be EIP-55.
     /// Source: rules C.3; decisions D25.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        let address = if text.starts_with('T') {
-            Self::parse_tron(text)?
-        } else {
-            Self::parse_evm(text)?
+        let address = match Family::of_address(text) {
+            Family::Evm => Self::parse_evm(text)?,
+            Family::Tron => Self::parse_tron(text)?,
         };
         if address.bytes().is_zero() {
             Err(AddressError::Zero)

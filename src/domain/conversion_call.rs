@@ -2,9 +2,11 @@
 
 use super::{
     address::Address,
-    batch_call::BatchConversionPayments,
-    calldata::{Erc20ConversionProxy, EthConversionProxy},
     currency::ContractKind,
+    paying::{
+        batch_contract::BatchConversionPayments,
+        fee_proxy::{Erc20ConversionProxy, EthConversionProxy},
+    },
     payment::{Observation, TxProof},
 };
 use alloy::{

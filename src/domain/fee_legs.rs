@@ -3,8 +3,8 @@
 use super::{
     address::Address,
     conversion_call::ConversionCall,
-    fees::FeeLeg,
     ledger::SettlementUnits,
+    paying::charge::FeeLeg,
     payment::{Observation, ProvenTransfer},
 };
 use alloy::primitives::{Address as EvmAddress, U256, U512};

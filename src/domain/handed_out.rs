@@ -3,8 +3,8 @@
 use super::{
     conversion_call::ConversionCall,
     fee_legs::FeeLegs,
-    fees::{Fee, FeeLeg, Fees},
     ledger::SettlementUnits,
+    paying::charge::{Charge, Charges, FeeLeg},
     payment::Observation,
     request::price::PriceTerms,
 };
@@ -19,7 +19,7 @@ pub const NAMED_FEES_MAX: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOut {
     /// Fee of the platform, which the price terms leave open; `None` where the answer had none either.
-    pub fee: Option<Fee>,
+    pub fee: Option<Charge>,
 }
 
 /// How a payment stands to what was handed out.
@@ -45,22 +45,6 @@ pub enum Departure {
     Path(Vec<EvmAddress>),
     /// Rates of another age were accepted.
     RateAge(U256),
-}
-
-/// What each receiver of a fee gets when so much is paid.
-fn wanted(fees: &Fees, paid: U256) -> impl Iterator<Item = FeeLeg> {
-    let leg = |fee: Fee| FeeLeg {
-        receiver: fee.receiver,
-        units: fee.of(paid),
-    };
-    let legs = match (fees.platform.map(leg), fees.protocol.map(leg)) {
-        (Some(one), Some(other)) if one.receiver == other.receiver => {
-            let units = one.units.saturating_add(other.units);
-            [Some(FeeLeg { units, ..one }), None]
-        }
-        (platform, protocol) => [platform, protocol],
-    };
-    legs.into_iter().flatten()
 }
 
 /// Compares a payment with the price terms of its request and with what was handed out for it; `call` is what its conversion
@@ -93,7 +77,7 @@ pub fn compare(
             (conversion.invoice_units, conversion.invoice_fee_units)
         }
     };
-    let is_open = price.fees.platform.is_none();
+    let is_open = price.charges.platform().is_none();
     // What a receiver lacks after the fee that rides in the payment.
     let beside = |wanted: FeeLeg| {
         let rides = observed.fee_address == Some(wanted.receiver);
@@ -103,22 +87,20 @@ pub fn compare(
             ..wanted
         }
     };
-    let missing = |fees: &Fees| {
-        let lacks = wanted(fees, paid).map(beside).map(|lack| {
+    let missing = |charges: &Charges| {
+        let lacks = charges.legs(paid).into_iter().map(beside).map(|lack| {
             let left = legs.left(observed, call, lack.receiver);
             lack.units.saturating_sub(left)
         });
         lacks.fold(U256::ZERO, U256::saturating_add)
     };
-    let named = handed.iter().filter(|_| is_open).map(|one| Fees {
-        platform: one.fee,
-        ..price.fees
-    });
+    let named = handed.iter().filter(|_| is_open);
+    let named = named.map(|one| price.charges.with_platform(one.fee));
     let nearest = named
-        .map(|fees| (missing(&fees), fees))
+        .map(|charges| (missing(&charges), charges))
         .min_by_key(|(missing, _)| *missing);
-    let (missing, nearest) = nearest.unwrap_or_else(|| (missing(&price.fees), price.fees));
-    let lacks = wanted(&nearest, paid).map(beside);
+    let (missing, nearest) = nearest.unwrap_or_else(|| (missing(&price.charges), price.charges.clone()));
+    let lacks = nearest.legs(paid).into_iter().map(beside);
     let taken = lacks.filter_map(|lack| legs.take(observed, call, lack)).collect();
     match missing.is_zero() {
         true => (Comparison::AsHandedOut, taken),
@@ -135,6 +117,7 @@ mod tests {
         conversion::RateBounds,
         currency::ContractKind,
         network::Network,
+        paying::charge::FeeOrigin,
         payment::{ObservedConversion, ProvenTransfer},
     };
     use alloy::primitives::B256;
@@ -148,23 +131,23 @@ mod tests {
         hashes.iter().map(|hash| EvmAddress::with_last_byte(*hash)).collect()
     }
 
-    fn fee(points: u16, receiver: u8) -> Option<Fee> {
-        Some(Fee {
-            percent: Percent::from_basis_points(points).unwrap(),
-            receiver: address(receiver),
-            cap: None,
-        })
+    fn rate(points: u16) -> Percent {
+        Percent::from_basis_points(points).unwrap()
+    }
+
+    fn fee(points: u16, receiver: u8) -> Option<Charge> {
+        Some(Charge::platform(FeeOrigin::Call, rate(points), address(receiver)))
+    }
+
+    fn own(points: u16, receiver: u8, cap: Option<u64>) -> Option<Charge> {
+        Some(Charge::protocol(rate(points), address(receiver), cap.map(U256::from)))
     }
 
     /// Price terms with these fees of the platform and the service.
-    fn price(platform: Option<Fee>, protocol: Option<Fee>, rates: Option<RateBounds>) -> PriceTerms {
+    fn price(platform: Option<Charge>, protocol: Option<Charge>, rates: Option<RateBounds>) -> PriceTerms {
         PriceTerms {
             rates,
-            fees: Fees {
-                platform,
-                is_own: platform.is_some(),
-                protocol,
-            },
+            charges: platform.into_iter().chain(protocol).collect(),
         }
     }
 
@@ -295,12 +278,7 @@ mod tests {
 
     #[test]
     fn what_is_paid_by_itself_counts_once_and_for_payments_of_its_kind() {
-        let own = Fee {
-            percent: Percent::from_basis_points(100).unwrap(),
-            receiver: address(7),
-            cap: Some(U256::from(5)),
-        };
-        let price = price(fee(250, 9), Some(own), None);
+        let price = price(fee(250, 9), own(100, 7, Some(5)), None);
         let got = |units: u64| ProvenTransfer {
             received_units: U256::from(units),
             payer: None,
@@ -332,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_fee_of_the_service_is_added_to_that_of_the_same_receiver() {
-        let own = fee(50, 9);
+        let own = own(50, 9, None);
         let alone = price(None, own, None);
         assert_eq!(compared(&paid(1_000, 0, None, None), None, &alone, &[]), short(5));
         assert_eq!(
@@ -351,7 +329,7 @@ mod tests {
     }
 
     prop_compose! {
-        fn fees()(points in 0_u16..=10_000, receiver in 7_u8..=9, is_charged in any::<bool>()) -> Option<Fee> {
+        fn fees()(points in 0_u16..=10_000, receiver in 7_u8..=9, is_charged in any::<bool>()) -> Option<Charge> {
             fee(points, receiver).filter(|_| is_charged)
         }
     }
@@ -367,7 +345,7 @@ mod tests {
             (age, max_age_s) in (0_u64..4, 0_u64..4),
             (hashes, fixed) in (prop::collection::vec(1_u8..4, 0..3), prop::collection::vec(1_u8..4, 0..3)),
             is_converted in any::<bool>(),
-            (platform, protocol) in (fees(), fees()),
+            (platform, protocol) in (fees(), fees().prop_map(|fee| fee.and_then(|fee| own(fee.rate.basis_points(), fee.receiver.bytes().0[19], None)))),
             named in prop::collection::vec(fees(), 0..4),
         ) {
             let (units, fee_units) = (U256::from_limbs(units), U256::from_limbs(fee_units));
@@ -390,7 +368,7 @@ mod tests {
                 prop_assert_eq!(compared, Comparison::NotHandedOut(Departure::RateAge(U256::from(age))));
                 return Ok(());
             }
-            let platforms: Vec<Option<Fee>> = match (platform, handed.as_slice()) {
+            let platforms: Vec<Option<Charge>> = match (platform, handed.as_slice()) {
                 (Some(_), _) | (None, []) => vec![platform],
                 (None, handed) => handed.iter().map(|one| one.fee).collect(),
             };

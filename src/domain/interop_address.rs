@@ -4,7 +4,10 @@
 //! Tron stands in the `eip155` namespace under its chain ID, with the 20 bytes behind its Base58 text.
 //! Source: rules P.7.10; ERC-7930; ERC-7828.
 
-use super::{address::Address, network::Network};
+use super::{
+    address::Address,
+    network::{Family, Network},
+};
 use alloy::primitives::keccak256;
 use std::fmt;
 
@@ -109,7 +112,7 @@ impl DestinationKey {
     }
 
     fn on(network: Network, wallet: &str, token: &str) -> Option<Self> {
-        let read = |text: &str| Address::parse_on(&in_one_case(text), network).ok();
+        let read = |text: &str| Address::parse_on(&Family::in_one_case(text), network).ok();
         Some(Self {
             interop: InteropAddress {
                 wallet: read(wallet)?,
@@ -123,15 +126,6 @@ impl DestinationKey {
 impl fmt::Display for DestinationKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}", self.interop, self.token)
-    }
-}
-
-/// EVM text is compared in any case, so its own checksum does not count here; Base58 keeps its case.
-fn in_one_case(text: &str) -> String {
-    if text.starts_with('T') {
-        text.to_owned()
-    } else {
-        text.to_ascii_lowercase()
     }
 }
 

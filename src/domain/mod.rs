@@ -3,9 +3,6 @@
 
 pub mod address;
 pub mod amount;
-pub mod batch;
-pub mod batch_call;
-pub mod calldata;
 pub mod caller;
 pub mod caps;
 pub mod client_id;
@@ -20,7 +17,6 @@ pub mod elapsed;
 pub mod event;
 pub mod export;
 pub mod fee_legs;
-pub mod fees;
 pub mod guesses;
 pub mod handed_out;
 pub mod ids;
@@ -38,6 +34,7 @@ pub mod off_ramp_signature;
 pub mod pair;
 pub mod partitions;
 pub mod payer;
+pub mod paying;
 pub mod payment;
 pub mod permit;
 pub mod quota;

@@ -11,6 +11,22 @@ pub enum Family {
     Tron,
 }
 
+impl Family {
+    /// The family that a text would be an address of, whether it is one or not.
+    pub fn of_address(text: &str) -> Self {
+        if text.starts_with('T') { Self::Tron } else { Self::Evm }
+    }
+
+    /// A text in the case in which addresses are compared: the case of EVM text carries nothing but its own checksum, and Base58
+    /// keeps its case.
+    pub fn in_one_case(text: &str) -> String {
+        match Self::of_address(text) {
+            Self::Evm => text.to_ascii_lowercase(),
+            Self::Tron => text.to_owned(),
+        }
+    }
+}
+
 /// A supported network.
 ///
 /// Source: interface §1.
@@ -94,6 +110,14 @@ impl Network {
         match self {
             Self::Tron => Family::Tron,
             _ => Family::Evm,
+        }
+    }
+
+    /// Fraction digits of its native coin.
+    pub const fn coin_decimals(self) -> u8 {
+        match self.family() {
+            Family::Evm => 18,
+            Family::Tron => 6,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Payments as the chain shows them, and who paid.
 
 use super::{
-    address::Address, fees::FeeLeg, ledger::SettlementUnits, network::Network, rates::AppliedRate, wire_text::wire_text,
+    address::Address, ledger::SettlementUnits, network::Network, paying::charge::FeeLeg, rates::AppliedRate,
+    wire_text::wire_text,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256, U512};
 use chrono::{DateTime, Utc};

@@ -1,6 +1,6 @@
 //! The permission that a payer signs for a schedule of payments, as the contract reads it that executes them.
 
-use super::{address::Address, calldata::Step, reference::PaymentReference};
+use super::{address::Address, paying::Step, reference::PaymentReference};
 use alloy::{
     primitives::{Address as EvmAddress, B256, Signature, U256},
     sol,

@@ -3,9 +3,9 @@
 
 use super::{
     address::Address,
-    calldata::{Standing, Step},
     ids::{PlatformId, ScheduleId},
     network::Network,
+    paying::{Standing, Step},
     permit::Permit,
     wire_text::wire_text,
 };

@@ -1,5 +1,6 @@
 //! One file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
 
+pub mod admission;
 pub mod at_rest;
 pub mod auth;
 pub mod client_ids;
@@ -12,6 +13,7 @@ pub mod off_ramp;
 pub mod orchestrators;
 pub mod partitions;
 pub mod payers;
+pub mod paying;
 pub mod payments;
 pub mod payouts;
 pub mod platforms;
@@ -112,6 +114,9 @@ impl From<ChainError> for FlowError {
                 "The nodes of {network} contradict each other at the moment; try again, and tell the operator of this service \
                  if it happens again"
             ),
+            ChainError::NotEnabled { network } => {
+                return Refusal::invalid(format!("Network {network} is not enabled on this service")).into();
+            }
             ChainError::Reverted(_) => {
                 "The chain refused to look this up; check the wallet and the currencies".to_owned()
             }

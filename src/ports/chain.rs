@@ -4,8 +4,8 @@
 
 use crate::domain::{
     address::Address,
-    calldata::Standing,
     network::Network,
+    paying::Standing,
     payment::{BlockRef, Finality, Hint, SettledBlock},
     session::WalletAnswer,
 };
@@ -38,6 +38,12 @@ pub enum ChainError {
     /// Too many such questions are in flight.
     #[error("too many questions are put to {network} at the same time")]
     Busy {
+        /// Network.
+        network: Network,
+    },
+    /// The service asks no node of it about this.
+    #[error("{network} is not enabled")]
+    NotEnabled {
         /// Network.
         network: Network,
     },
@@ -139,17 +145,27 @@ pub struct ConvertedUnits {
     pub oldest_rate_at_s: U256,
 }
 
-/// Answers what calldata needs to know before somebody pays.
+/// Answers what a payer has and allows.
 #[async_trait]
-pub trait PayerLookup: Send + Sync + 'static {
-    /// Balances, allowance and gas price of a payer, by the word of one node: they inform, and become no amount. `token` is
+pub trait StandingLookup: Send + Sync + 'static {
+    /// Balances, allowance and prices of a payer, by the word of one node: they inform, and become no amount. `token` is
     /// `None` for the native coin.
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
     /// Units of a token that a spender may take from its owner, on which enough distinct nodes agree.
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
+}
+
+/// Converts by the price feeds of a network.
+#[async_trait]
+pub trait PriceFeeds: Send + Sync + 'static {
     /// Converts units of the first currency of a path into the last one by the on-chain feeds. Of the answers that enough
     /// distinct nodes give and that are close to each other, the smallest.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError>;
+}
+
+/// Asks batch contracts.
+#[async_trait]
+pub trait BatchFees: Send + Sync + 'static {
     /// What a batch contract takes for itself, in basis points of what it pays, on which enough distinct nodes agree.
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }
@@ -176,7 +192,36 @@ pub struct Chains {
     /// Every enabled network.
     pub followed: BTreeMap<Network, Arc<dyn Chain>>,
     /// Networks that can be asked about a payer.
-    pub payers: BTreeMap<Network, Arc<dyn PayerLookup>>,
+    pub standings: BTreeMap<Network, Arc<dyn StandingLookup>>,
+    /// Networks that have price feeds.
+    pub price_feeds: BTreeMap<Network, Arc<dyn PriceFeeds>>,
+    /// Networks that have batch contracts.
+    pub batch_fees: BTreeMap<Network, Arc<dyn BatchFees>>,
     /// Networks that have contract wallets.
     pub wallets: BTreeMap<Network, Arc<dyn WalletLookup>>,
+}
+
+/// What one network offers.
+pub struct ChainParts {
+    /// Its blocks.
+    pub followed: Arc<dyn Chain>,
+    /// What payers have.
+    pub standings: Arc<dyn StandingLookup>,
+    /// Its price feeds.
+    pub price_feeds: Option<Arc<dyn PriceFeeds>>,
+    /// Its batch contracts.
+    pub batch_fees: Option<Arc<dyn BatchFees>>,
+    /// Its contract wallets.
+    pub wallets: Option<Arc<dyn WalletLookup>>,
+}
+
+impl Chains {
+    /// Adds a network.
+    pub fn add(&mut self, network: Network, parts: ChainParts) {
+        self.followed.insert(network, parts.followed);
+        self.standings.insert(network, parts.standings);
+        self.price_feeds.extend(parts.price_feeds.map(|feeds| (network, feeds)));
+        self.batch_fees.extend(parts.batch_fees.map(|fees| (network, fees)));
+        self.wallets.extend(parts.wallets.map(|wallets| (network, wallets)));
+    }
 }

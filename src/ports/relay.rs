@@ -3,7 +3,7 @@
 use super::chain::ChainError;
 use crate::domain::{
     address::Address,
-    calldata::Step,
+    paying::Step,
     permit::Permit,
     relay::{Bid, Market, Unsigned},
 };

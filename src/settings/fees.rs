@@ -3,8 +3,8 @@
 use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
-    fees::ProtocolFee,
     network::Family,
+    paying::charge::ProtocolFee,
 };
 use anyhow::{anyhow, bail};
 use schemars::JsonSchema;

@@ -2,9 +2,9 @@
 
 use super::{StoreError, columns};
 use crate::domain::{
-    fees::Fee,
     handed_out::HandedOut,
     ids::{ClientRowId, RequestRowId},
+    paying::charge::{Charge, FeeOrigin},
     request::Request,
 };
 use alloy::primitives::keccak256;
@@ -21,7 +21,7 @@ fn to_row(request: &Request, asker: Asker<'_>, handed: &HandedOut, now: DateTime
         platform_id: request.origin.platform.0.clone(),
         request_row: request.row.0.clone(),
         content_hash: String::new(),
-        fee_basis_points: handed.fee.map(|fee| i32::from(fee.percent.basis_points())),
+        fee_basis_points: handed.fee.map(|fee| i32::from(fee.rate.basis_points())),
         fee_address: handed.fee.map(|fee| fee.receiver.canonical()),
         handed_out_at: now,
         client_row: asker.map(|client| client.0.clone()).unwrap_or_default(),
@@ -49,11 +49,9 @@ fn from_row(row: &Model) -> Result<HandedOut, StoreError> {
         ));
     }
     Ok(HandedOut {
-        fee: percent.zip(receiver).map(|(percent, receiver)| Fee {
-            percent,
-            receiver,
-            cap: None,
-        }),
+        fee: percent
+            .zip(receiver)
+            .map(|(rate, receiver)| Charge::platform(FeeOrigin::Call, rate, receiver)),
     })
 }
 

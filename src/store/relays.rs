@@ -3,9 +3,9 @@
 use super::{StoreError, columns};
 use crate::domain::{
     address::Address,
-    calldata::Step,
     ids::{PlatformId, ScheduleId},
     network::Network,
+    paying::Step,
     relay::{Bid, Price, RelayState, RelayTransaction},
     schedule::Schedule,
 };

@@ -5,10 +5,10 @@ use crate::{
     domain::{
         amount::Amount,
         conversion::RateBounds,
-        fees::{Fee, Fees},
         ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
         ledger::{Ending, Ledger, RequestStatus},
         network::Network,
+        paying::charge::{Charge, FeeKind, FeeOrigin},
         payment::PaymentKind,
         request::{
             Origin, Request,
@@ -183,8 +183,8 @@ fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
     if *price == PriceTerms::default() {
         return Ok(None);
     }
-    let fee = |fee: Fee| FeeColumn {
-        basis_points: fee.percent.basis_points().into(),
+    let fee = |fee: &Charge| FeeColumn {
+        basis_points: fee.rate.basis_points().into(),
         receiver: fee.receiver.canonical(),
         cap: fee.cap.map(|cap| cap.to_string()),
     };
@@ -193,32 +193,30 @@ fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
             path: rates.path.clone(),
             max_age_s: rates.max_age_s,
         }),
-        platform_fee: price.fees.platform.map(fee),
-        protocol_fee: price.fees.protocol.map(fee),
+        platform_fee: price.charges.of(FeeKind::Platform).map(fee),
+        protocol_fee: price.charges.of(FeeKind::Protocol).map(fee),
     };
     columns::to_json("price", &column).map(Some)
 }
 
 fn price_from_json(value: JsonValue) -> Result<PriceTerms, StoreError> {
     let column: PriceColumn = columns::from_json("price", value)?;
-    let fee = |fee: FeeColumn| -> Result<Fee, StoreError> {
-        Ok(Fee {
-            percent: columns::percent("price", fee.basis_points)?,
-            receiver: columns::address("price", &fee.receiver)?,
-            cap: fee.cap.map(|cap| columns::units("price", &cap)).transpose()?,
-        })
-    };
-    let platform = column.platform_fee.map(fee).transpose()?;
+    let platform = column.platform_fee.map(|fee| {
+        let rate = columns::percent("price", fee.basis_points)?;
+        let receiver = columns::address("price", &fee.receiver)?;
+        Ok::<_, StoreError>(Charge::platform(FeeOrigin::ClientId, rate, receiver))
+    });
+    let protocol = column.protocol_fee.map(|fee| {
+        let rate = columns::percent("price", fee.basis_points)?;
+        let cap = fee.cap.map(|cap| columns::units("price", &cap)).transpose()?;
+        Ok::<_, StoreError>(Charge::protocol(rate, columns::address("price", &fee.receiver)?, cap))
+    });
     Ok(PriceTerms {
         rates: column.rates.map(|rates| RateBounds {
             path: rates.path,
             max_age_s: rates.max_age_s,
         }),
-        fees: Fees {
-            platform,
-            is_own: platform.is_some(),
-            protocol: column.protocol_fee.map(fee).transpose()?,
-        },
+        charges: platform.into_iter().chain(protocol).collect::<Result<_, _>>()?,
     })
 }
 

@@ -4,10 +4,10 @@ use super::{Scope, Sealing, StoreError, columns, payments, requests, secure_paym
 use crate::domain::{
     address::Address,
     destination::{AccessMode, ScreeningProvider},
-    fees::{Fee, Fees},
     ids::{ClientRowId, IntentId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
     interop_address::{DestinationKey, InteropAddress},
     ledger::RequestStatus,
+    paying::charge::{Charge, FeeKind, FeeOrigin},
     request::{Origin, Request},
     secure_payment::{
         About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
@@ -173,48 +173,47 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
 }
 
 fn item_row(payment: &SecurePayment, position: usize, item: &Item) -> Result<secure_payment_items::Model, StoreError> {
-    let points = |fee: &Fee| i32::from(fee.percent.basis_points());
-    let Fees {
-        platform,
-        is_own,
-        protocol,
-    } = &item.fees;
+    let points = |fee: &Charge| i32::from(fee.rate.basis_points());
+    let (platform, protocol) = (item.charges.platform(), item.charges.of(FeeKind::Protocol));
     Ok(secure_payment_items::Model {
         secure_payment_id: payment.id.0.clone(),
         position: columns::number("position", position)?,
         platform_id: payment.origin.platform.0.clone(),
         request_row: item.request.0.clone(),
         request_id: item.request_id.0.clone(),
-        fee_basis_points: platform.as_ref().map(points),
+        fee_basis_points: platform.map(points),
         fee_address: platform.map(|fee| fee.receiver.canonical()),
-        is_own_fee: *is_own,
-        protocol_basis_points: protocol.as_ref().map(points),
+        is_own_fee: !item.charges.is_platform_named(),
+        protocol_basis_points: protocol.map(points),
         protocol_address: protocol.map(|fee| fee.receiver.canonical()),
         protocol_cap: protocol.and_then(|fee| fee.cap).map(|cap| cap.to_string()),
     })
 }
 
 fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
-    let fee = |points: Option<i32>, address: Option<&str>, cap: Option<&str>| -> Result<Option<Fee>, StoreError> {
+    let fee = |points: Option<i32>, address: Option<&str>| {
         let Some(receiver) = columns::address_option("fee_address", address)? else {
-            return Ok(None);
+            return Ok::<_, StoreError>(None);
         };
-        Ok(Some(Fee {
-            percent: columns::percent("fee_basis_points", points.unwrap_or_default())?,
-            receiver,
-            cap: cap.map(|cap| columns::units("protocol_cap", cap)).transpose()?,
-        }))
+        let rate = columns::percent("fee_basis_points", points.unwrap_or_default())?;
+        Ok(Some((rate, receiver)))
     };
+    let source = if row.is_own_fee {
+        FeeOrigin::ClientId
+    } else {
+        FeeOrigin::Call
+    };
+    let platform = fee(row.fee_basis_points, row.fee_address.as_deref())?;
+    let platform = platform.map(|(rate, receiver)| Charge::platform(source, rate, receiver));
+    let protocol = fee(row.protocol_basis_points, row.protocol_address.as_deref())?;
+    let cap = row
+        .protocol_cap
+        .as_deref()
+        .map(|cap| columns::units("protocol_cap", cap));
+    let cap = cap.transpose()?;
+    let protocol = protocol.map(|(rate, receiver)| Charge::protocol(rate, receiver, cap));
     Ok(Item {
-        fees: Fees {
-            platform: fee(row.fee_basis_points, row.fee_address.as_deref(), None)?,
-            is_own: row.is_own_fee,
-            protocol: fee(
-                row.protocol_basis_points,
-                row.protocol_address.as_deref(),
-                row.protocol_cap.as_deref(),
-            )?,
-        },
+        charges: platform.into_iter().chain(protocol).collect(),
         request: RequestRowId(row.request_row),
         request_id: RequestId(row.request_id),
     })

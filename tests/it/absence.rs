@@ -11,8 +11,8 @@ use alloy::{primitives::U256, sol_types::SolCall};
 use chrono::TimeDelta;
 use prs::{
     domain::{
-        calldata::Erc20ConversionProxy,
         oddity::{QuarantineState, Verdict},
+        paying::fee_proxy::Erc20ConversionProxy,
     },
     flows::payments::{
         quarantine::{self, Quarantined, Wanted},

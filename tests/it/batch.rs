@@ -12,7 +12,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use devnet::{Devnet, NATIVE_PRICE_E8_USD, TxReceiptLite};
-use prs::domain::batch_call::BatchConversionPayments;
+use prs::domain::paying::batch_contract::BatchConversionPayments;
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

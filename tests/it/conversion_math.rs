@@ -65,7 +65,7 @@ async fn conversions_are_figure_equal_to_the_vectors() {
         let price = Rate::parse(&format!("{}e-{decimals}", text(feed, "answer"))).expect("a price");
         prices.insert((input.to_owned(), output.to_owned()), price);
     }
-    let payers = &app.ctx.partners.chains.payers[&Network::Sepolia];
+    let feeds = &app.ctx.partners.chains.price_feeds[&Network::Sepolia];
     let one = number("1000000000000000000");
     let cases = file["cases"].as_array().expect("a list");
     assert_eq!(cases.len(), 40);
@@ -79,9 +79,9 @@ async fn conversions_are_figure_equal_to_the_vectors() {
             .collect();
         let path: Vec<Address> = names.iter().map(|name| address(name)).collect();
         let amount = number(text(case, "amountIn"));
-        let result = payers.convert(&path, amount).await.expect("a conversion").units;
+        let result = feeds.convert(&path, amount).await.expect("a conversion").units;
         assert_eq!(result, number(text(case, "result")), "{case}");
-        let rate = payers.convert(&path, one).await.expect("a rate").units;
+        let rate = feeds.convert(&path, one).await.expect("a rate").units;
         assert_eq!(rate, number(text(case, "rate")), "{case}");
         // What a quote by the same price asks for: as much, and what the contract cuts off its rate and its result more.
         if let [fiat, token] = names[..]

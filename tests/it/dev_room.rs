@@ -23,7 +23,7 @@ use prs::{
         screening::sandbox::ScreeningSandbox,
     },
     boot::{process::Process, role::Role, serve},
-    domain::{address::Address, calldata::Erc20FeeProxy, off_ramp_sandbox::OffRampBehaviour, webhook::sign},
+    domain::{address::Address, off_ramp_sandbox::OffRampBehaviour, paying::fee_proxy::Erc20FeeProxy, webhook::sign},
     http::dev::{Lent, Room},
     ports::{
         clock::Clock,

@@ -12,23 +12,21 @@ use alloy::primitives::{Address as EvmAddress, U256};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use prs::{
-    ctx::{Ctx, Holder, Partners},
+    ctx::{Ctx, Partners, PermitHolder},
     domain::{
         address::Address,
-        calldata::Standing,
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
         network::Network,
+        paying::{NetworkPrice, Standing},
         secure_payment::access::Payer,
     },
     flows::{
-        requests::{
-            pay::{self, PayInput},
-            places::take,
-        },
+        admission::admit,
+        requests::pay::{self, PayInput},
         secure_payments::{self, open::Look},
     },
-    ports::chain::{ChainError, Chains, ConvertedUnits, PayerLookup},
+    ports::chain::{ChainError, Chains, StandingLookup},
     settings::ChainSettings,
     store::{self, Scope, Tx},
 };
@@ -125,14 +123,14 @@ async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_sec
     let app = TestApp::on_chain().await;
     let (_, other) = app.other_tenant().await;
     let body = json!({ "requests": [fau("1")] });
-    let holder = Holder {
+    let holder = PermitHolder {
         platform: app.platform.clone(),
         is_public: false,
         link: None,
     };
-    let place = take(&app.ctx.batches, &holder, Duration::ZERO)
+    let permit = admit(&app.ctx.batches, &holder, Duration::ZERO)
         .await
-        .expect("a free place");
+        .expect("a free permit");
     let refused = app.batch_with_key(&body).await;
     assert_eq!(
         (refused.status, refused.header("retry-after")),
@@ -149,7 +147,7 @@ async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_sec
         .send()
         .await
         .expect(201);
-    drop(place);
+    drop(permit);
     app.batch_with_key(&body).await.expect(201);
 }
 
@@ -205,7 +203,7 @@ struct Slow {
 }
 
 #[async_trait]
-impl PayerLookup for Slow {
+impl StandingLookup for Slow {
     async fn standing(&self, _: Address, _: Option<Address>, _: Address) -> Result<Standing, ChainError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let _answer = self.answers.acquire().await.expect("open");
@@ -213,29 +211,18 @@ impl PayerLookup for Slow {
             balance: U256::MAX,
             native_balance: U256::MAX,
             allowance: U256::MAX,
-            gas_price: U256::ONE,
+            price: NetworkPrice::Gas(U256::ONE),
         })
     }
 
     async fn allowance(&self, _: Address, _: Address, _: Address) -> Result<U256, ChainError> {
         Ok(U256::MAX)
     }
-
-    async fn convert(&self, _: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
-        Ok(ConvertedUnits {
-            units,
-            oldest_rate_at_s: U256::MAX,
-        })
-    }
-
-    async fn batch_fee(&self, _: Address) -> Result<u16, ChainError> {
-        Ok(0)
-    }
 }
 
-fn with_payers(ctx: &Ctx, payers: Arc<dyn PayerLookup>) -> Ctx {
+fn with_standings(ctx: &Ctx, standings: Arc<dyn StandingLookup>) -> Ctx {
     let chains = Chains {
-        payers: [(Network::Sepolia, payers)].into(),
+        standings: [(Network::Sepolia, standings)].into(),
         ..Chains::clone(&ctx.partners.chains)
     };
     Ctx {
@@ -266,7 +253,7 @@ async fn a_platform_has_a_few_questions_in_flight_and_another_one_is_asked_at_on
         asked: AtomicUsize::new(0),
         answers: Semaphore::new(0),
     });
-    let ctx = with_payers(&app.ctx, slow.clone());
+    let ctx = with_standings(&app.ctx, slow.clone());
     let input = PayInput {
         wallet: Some(RECEIVER.parse().map(Address::Evm).expect("an address")),
         ..PayInput::default()
@@ -307,7 +294,7 @@ async fn one_link_leaves_places_to_other_payers_of_its_platform() {
         asked: AtomicUsize::new(0),
         answers: Semaphore::new(0),
     });
-    let ctx = with_payers(&app.ctx, slow.clone());
+    let ctx = with_standings(&app.ctx, slow.clone());
     let look = Look {
         payer: Some(Payer {
             wallet: RECEIVER.parse().map(Address::Evm).expect("an address"),
@@ -361,7 +348,7 @@ async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its
         asked: AtomicUsize::new(0),
         answers: Semaphore::new(0),
     });
-    let ctx = with_payers(&app.ctx, slow.clone());
+    let ctx = with_standings(&app.ctx, slow.clone());
     let open = |link: usize, wallet: u8| {
         let (ctx, token) = (ctx.clone(), links[link].clone());
         let look = Look {

@@ -15,8 +15,8 @@ use chrono::TimeDelta;
 use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::{
     domain::{
-        calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy},
         oddity::Verdict,
+        paying::fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy},
     },
     flows::{
         payments::quarantine::{self, Wanted},

@@ -18,7 +18,7 @@ use prs::{
     boot::dev,
     domain::{
         amount::Amount,
-        calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
+        paying::fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
     },
     flows::payments::quarantine::{self, Wanted},
 };

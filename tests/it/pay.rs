@@ -8,7 +8,7 @@ use crate::support::{
 };
 use alloy::{primitives::U256, sol_types::SolCall};
 use prs::{
-    domain::{address::Address, calldata::Erc20FeeProxy, client_id::ClientId},
+    domain::{address::Address, client_id::ClientId, paying::fee_proxy::Erc20FeeProxy},
     store,
 };
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use devnet::Devnet;
-use prs::{domain::calldata::Erc20FeeProxy, settings::Settings};
+use prs::{domain::paying::fee_proxy::Erc20FeeProxy, settings::Settings};
 use serde_json::{Value, json};
 
 /// Accounts of the receivers of fees.

@@ -14,10 +14,10 @@ use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::{
     domain::{
         amount::Amount,
-        calldata::Erc20ConversionProxy,
         ids::QuarantineId,
         network::Network,
         oddity::{Concerned, OddReason, Oddity, QuarantineState, Verdict},
+        paying::fee_proxy::Erc20ConversionProxy,
         refusal::RefusalKind,
     },
     flows::{

@@ -15,7 +15,7 @@ use alloy::{
 use chrono::{DateTime, TimeDelta, Utc};
 use devnet::TxReceiptLite;
 use prs::{
-    domain::{calldata::Erc20FeeProxy, oddity::OddReason, pair::Pair, rate::Rate},
+    domain::{oddity::OddReason, pair::Pair, paying::fee_proxy::Erc20FeeProxy, rate::Rate},
     flows::{
         payments::{
             quarantine::{self, Wanted},

@@ -12,9 +12,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use prs::{
     domain::{
         address::Address,
-        calldata::Step,
         ids::ScheduleId,
         network::Network,
+        paying::Step,
         permit::Permit,
         relay::{Bid, Unsigned},
         schedule::Schedule,

@@ -4,12 +4,15 @@ use alloy::primitives::U256;
 use prs::{
     domain::{
         address::Address,
-        batch_call::{Batch, BatchItem, BatchTerms},
-        calldata::{Conversion, PaymentPlan, Step, approval_step},
         currency::{Catalogue, ContractKind},
-        fees::FeeLeg,
         ids::RequestId,
         network::Network,
+        paying::{
+            Conversion, Leg, Step, approval_step,
+            batch_contract::{BatchContract, BatchTerms},
+            charge::{ChargedUnits, FeeKind},
+            fee_proxy::payment_step,
+        },
         permit::{Permit, PermitSignature},
         reference::PaymentReference,
     },
@@ -138,6 +141,7 @@ fn step(catalogue: &Catalogue, case: &Value) -> Step {
     let input = &case["input"];
     let network = Network::from_id(text(input, "network")).expect("a network");
     let contract = |kind| catalogue.default_contract(network, kind).expect("a contract");
+    let paid = |kind, leg: &Leg| payment_step(contract(kind), leg).expect("one receiver of a fee");
     let token = |name: &str| {
         catalogue
             .find(text(input, name))
@@ -156,33 +160,25 @@ fn step(catalogue: &Catalogue, case: &Value) -> Step {
             contract(ContractKind::Erc20ConversionProxy),
             U256::MAX,
         ),
-        "erc20_fee_proxy" => plan(
-            input,
-            contract(ContractKind::Erc20FeeProxy),
-            Some(token("currencyId")),
-            None,
-        )
-        .payment_step(),
-        "eth_fee_proxy" => plan(input, contract(ContractKind::EthereumFeeProxy), None, None).payment_step(),
+        "erc20_fee_proxy" => paid(
+            ContractKind::Erc20FeeProxy,
+            &leg(input, Some(token("currencyId")), None),
+        ),
+        "eth_fee_proxy" => paid(ContractKind::EthereumFeeProxy, &leg(input, None, None)),
         "any_to_erc20" => {
             let path = input["path"].as_array().expect("a path").iter();
             let path = path
                 .map(|hash| hash.as_str().expect("text").parse().expect("a hash"))
                 .collect();
-            let plan = converted(
-                input,
-                contract(ContractKind::Erc20ConversionProxy),
-                Some(token("paymentCurrencyId")),
-                path,
-            );
-            plan.payment_step()
+            let leg = converted(input, Some(token("paymentCurrencyId")), path);
+            paid(ContractKind::Erc20ConversionProxy, &leg)
         }
         "any_to_eth" => {
             let invoice = catalogue.find("USD").expect("USD");
             let routes = catalogue_native(catalogue, network);
             let path = catalogue.conversion_path(invoice, &routes).expect("a path");
             let path = path.iter().map(|hash| hash.parse().expect("a hash")).collect();
-            converted(input, contract(ContractKind::EthConversionProxy), None, path).payment_step()
+            paid(ContractKind::EthConversionProxy, &converted(input, None, path))
         }
         "batch_approve" => {
             let token = text(&input["currency"], "value");
@@ -194,32 +190,25 @@ fn step(catalogue: &Catalogue, case: &Value) -> Step {
         }
         "batch_conversion_payments" => {
             let items = input["items"].as_array().expect("a list").iter();
-            let plans: Vec<PaymentPlan> = items.map(|item| batched(catalogue, item)).collect();
-            let items: Vec<BatchItem<'_>> = plans.iter().map(alone).collect();
+            let legs: Vec<Leg> = items.map(|item| batched(catalogue, item)).collect();
             let terms = BatchTerms {
                 contract: contract(ContractKind::BatchConversionPayments),
                 fee_basis_points: 0,
                 paths_to_usd: BTreeMap::new(),
             };
-            Batch::of(&terms, &items, None).expect("a batch").step()
+            BatchContract::admit(&terms, &legs, None)
+                .expect("a batch")
+                .payment_step()
         }
         other => panic!("unknown kind {other}"),
     }
 }
 
-fn alone(plan: &PaymentPlan) -> BatchItem<'_> {
-    BatchItem {
-        plan,
-        further_fees: &[],
-    }
-}
-
 /// One payment of a batch.
-fn batched(catalogue: &Catalogue, item: &Value) -> PaymentPlan {
-    let proxy = Address::Evm(alloy::primitives::Address::ZERO);
+fn batched(catalogue: &Catalogue, item: &Value) -> Leg {
     if text(item, "paymentNetwork") == "pn-erc20-fee-proxy-contract" {
         let token = Address::parse(text(&item["currency"], "value")).expect("a token");
-        return plan(item, proxy, Some(token), None);
+        return leg(item, Some(token), None);
     }
     let network = Network::from_id(text(item, "network")).expect("a network");
     let token = Address::parse(text(&item["paymentCurrency"], "value")).expect("a token");
@@ -227,7 +216,7 @@ fn batched(catalogue: &Catalogue, item: &Value) -> PaymentPlan {
     let invoice = catalogue.find(text(&item["currency"], "value")).expect("a currency");
     let path = catalogue.conversion_path(invoice, payment).expect("a path");
     let path = path.iter().map(|hash| hash.parse().expect("a hash")).collect();
-    converted(item, proxy, Some(token), path)
+    converted(item, Some(token), path)
 }
 
 fn catalogue_native(catalogue: &Catalogue, network: Network) -> prs::domain::currency::Currency {
@@ -240,27 +229,22 @@ fn catalogue_native(catalogue: &Catalogue, network: Network) -> prs::domain::cur
 }
 
 /// Fiat amounts of the vectors are cents; the contracts take eight decimals.
-fn converted(
-    input: &Value,
-    proxy: Address,
-    token: Option<Address>,
-    path: Vec<alloy::primitives::Address>,
-) -> PaymentPlan {
+fn converted(input: &Value, token: Option<Address>, path: Vec<alloy::primitives::Address>) -> Leg {
     let conversion = Conversion {
         path,
         max_to_spend: units(text(input, "maxToSpend")),
         max_rate_timespan_s: 0,
     };
-    let mut plan = plan(input, proxy, token, Some(conversion));
+    let mut leg = leg(input, token, Some(conversion));
     let cents = U256::from(1_000_000);
-    plan.units *= cents;
-    if let Some(fee) = &mut plan.fee {
-        fee.units *= cents;
+    leg.units *= cents;
+    for charged in &mut leg.charges {
+        charged.units *= cents;
     }
-    plan
+    leg
 }
 
-fn plan(input: &Value, proxy: Address, token: Option<Address>, conversion: Option<Conversion>) -> PaymentPlan {
+fn leg(input: &Value, token: Option<Address>, conversion: Option<Conversion>) -> Leg {
     let payee = Address::parse(text(input, "payee")).expect("a payee");
     let reference = PaymentReference::derive(
         &RequestId(text(input, "requestId").to_owned()),
@@ -268,18 +252,18 @@ fn plan(input: &Value, proxy: Address, token: Option<Address>, conversion: Optio
         &payee,
     );
     assert_eq!(reference.to_string(), text(input, "paymentReference"));
-    let fee = input["feeAmount"].as_str().map(|amount| FeeLeg {
+    let charged = input["feeAmount"].as_str().map(|amount| ChargedUnits {
+        kind: FeeKind::Platform,
         receiver: Address::parse(text(input, "feeAddress")).expect("a fee address"),
         units: units(amount),
     });
-    PaymentPlan {
-        proxy,
+    Leg {
         token,
         resets_allowance: false,
         payee,
         units: units(text(input, "amount")),
         reference,
-        fee,
+        charges: charged.into_iter().collect(),
         conversion,
     }
 }

@@ -11,7 +11,7 @@ use alloy::{
     sol_types::SolCall,
 };
 use futures_util::future::join_all;
-use prs::domain::calldata::Erc20FeeProxy;
+use prs::domain::paying::fee_proxy::Erc20FeeProxy;
 use serde_json::{Value, json};
 
 type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;

@@ -10,11 +10,18 @@ use super::{
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 use prs::{
-    domain::{address::Address, amount::Amount, calldata::Allowing, caller::Person, fees::Fees, network::Network},
+    ctx::PermitHolder,
+    domain::{
+        address::Address,
+        amount::Amount,
+        caller::Person,
+        network::Network,
+        paying::{Allowing, charge::Charges},
+    },
     flows::{
         destinations::{self, NewDestination},
         idempotency::Repeatable,
-        requests::planned::prepared,
+        paying::{Packing, PayingWallet, PaymentDue, hand_out, lookup::Lookup},
     },
     store::{self, Scope},
 };
@@ -130,12 +137,25 @@ impl TestApp {
         let request = found.expect("readable").expect("a request");
         let units = Amount::parse(amount).expect("an amount").to_units(18).expect("units");
         let payer = Address::parse(&self.account(PAYER)).expect("an address");
-        let asked = (Some(payer), Allowing::WhatIsNeeded);
-        let handout = prepared(&self.ctx, &request, units, Fees::default(), asked).await;
-        let steps = handout.expect("calldata").calldata.steps.into_iter();
-        let steps = steps.map(|step| {
+        let wallet = PayingWallet {
+            address: Some(payer),
+            allowing: Allowing::WhatIsNeeded,
+        };
+        let holder = PermitHolder {
+            platform: self.platform.clone(),
+            is_public: false,
+            link: None,
+        };
+        let lookup = Lookup::of_holder(&self.ctx, holder, request.terms.network);
+        let due = PaymentDue {
+            units,
+            ..PaymentDue::all_of(request, Charges::default())
+        };
+        let handout = hand_out(&self.ctx, &lookup, vec![due], wallet, Packing::Alone).await;
+        let steps = handout.expect("calldata").steps;
+        let steps = steps.iter().map(|step| {
             let to: EvmAddress = step.to.canonical().parse().expect("an address");
-            (to, step.calldata, step.value)
+            (to, step.calldata.clone(), step.value)
         });
         let receipts = self
             .devnet()

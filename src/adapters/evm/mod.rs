@@ -11,6 +11,7 @@
 //! ([`one_block`]). Source: ADR-0012; rules B.2.
 
 mod answers;
+mod connect;
 mod decode;
 mod evidence;
 mod kept;
@@ -34,16 +35,18 @@ mod wallet_owners;
 mod window;
 mod wire;
 
+pub use self::connect::{Connected, connect};
 pub use self::node::OUTCOMES;
-pub use self::relay::{EvmRelay, signing_key};
-pub use self::wallet::ContractWallets;
+pub use self::relay::signing_key;
 use self::{
     decode::Watched,
     evidence::ProvenHeader,
     kept::Kept,
     locked::{locked, store},
     node::{Failure, Line, Node},
+    relay::EvmRelay,
     share::Together,
+    wallet::ContractWallets,
 };
 use super::install_tls;
 use crate::{

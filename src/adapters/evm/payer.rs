@@ -5,8 +5,11 @@ use super::{
     node::{CONTRACT_CALL, Failure, Line},
 };
 use crate::{
-    domain::{address::Address, calldata::Standing},
-    ports::chain::{ChainError, ConvertedUnits, PayerLookup},
+    domain::{
+        address::Address,
+        paying::{NetworkPrice, Standing},
+    },
+    ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
 };
 use alloy::{
     primitives::{Address as EvmAddress, Bytes, U256, U512},
@@ -57,7 +60,7 @@ fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, Failure> {
 }
 
 #[async_trait]
-impl PayerLookup for EvmChain {
+impl StandingLookup for EvmChain {
     async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError> {
         let (owner, spender) = (payer.bytes(), spender.bytes());
         let question = |line: Line| async move {
@@ -93,7 +96,7 @@ impl PayerLookup for EvmChain {
                 balance,
                 native_balance,
                 allowance,
-                gas_price: read(gas_price, "a price of gas")?,
+                price: NetworkPrice::Gas(read(gas_price, "a price of gas")?),
             })
         };
         self.ask(Patience::lookup(), question).await
@@ -105,7 +108,10 @@ impl PayerLookup for EvmChain {
         self.agreed_answer((token.bytes(), call), |allowance| allowance, U256::eq)
             .await
     }
+}
 
+#[async_trait]
+impl PriceFeeds for EvmChain {
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let Some(rates) = self.rates else {
             let reason = format!("{} has no contract for rates", self.network);
@@ -125,7 +131,10 @@ impl PayerLookup for EvmChain {
         };
         self.agreed_answer((rates, call), read, confirms).await
     }
+}
 
+#[async_trait]
+impl BatchFees for EvmChain {
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         let call = BatchContract::batchFeeCall {};
         self.agreed_answer((contract.bytes(), call), |fee| fee, u16::eq).await

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     domain::{
         address::Address,
-        calldata::Step,
         ids::Secret,
+        paying::Step,
         permit::Permit,
         relay::{Bid, Market, Price, Unsigned},
     },
@@ -57,7 +57,7 @@ const UNDERPRICED: [&str; 1] = ["underpriced"];
 const UNAFFORDABLE: [&str; 1] = ["insufficient funds"];
 
 /// The account of this service on an EVM chain.
-pub struct EvmRelay {
+pub(super) struct EvmRelay {
     chain: Arc<EvmChain>,
     key: PrivateKeySigner,
     chain_id: u64,
@@ -87,7 +87,7 @@ pub fn signing_key(text: &Secret) -> anyhow::Result<PrivateKeySigner> {
 
 impl EvmRelay {
     /// The account of a key on a chain.
-    pub fn new(chain: Arc<EvmChain>, key: PrivateKeySigner) -> Self {
+    pub(super) fn new(chain: Arc<EvmChain>, key: PrivateKeySigner) -> Self {
         let chain_id = chain.network.chain_id();
         Self { chain, key, chain_id }
     }

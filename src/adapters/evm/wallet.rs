@@ -24,7 +24,7 @@ use tokio::{
 const PLACES: usize = 4;
 
 /// The contract wallets of a network.
-pub struct ContractWallets {
+pub(super) struct ContractWallets {
     lines: EvmChain,
     check: SignatureCheck,
     places: Semaphore,
@@ -32,7 +32,7 @@ pub struct ContractWallets {
 
 impl ContractWallets {
     /// Checks the options and sets up lines to the nodes, apart from those of the chain itself.
-    pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
+    pub(super) fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
         Ok(Self {
             lines: EvmChain::set_up(options)?,
             check: SignatureCheck::load()?,

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::domain::{
-    batch_call::{Detail, MetaDetail},
-    calldata::{Conversion, PaymentPlan},
     network::Network,
+    paying::{
+        Conversion, Leg,
+        batch_contract::{Detail, MetaDetail},
+        fee_proxy::payment_step,
+    },
     payment::ObservedConversion,
     reference::PaymentReference,
 };
@@ -162,21 +165,20 @@ fn an_event_that_says_something_else_than_the_call_comes_from_another_one() {
 
 #[test]
 fn a_proxy_that_was_not_called_itself_is_not_explained_by_the_call_of_another() {
-    let plan = PaymentPlan {
-        proxy: address(TOKEN_PROXY),
+    let leg = Leg {
         token: Some(address(5)),
         resets_allowance: false,
         payee: address(9),
         units: U256::from(100),
         reference: PaymentReference([1; 8]),
-        fee: None,
+        charges: Vec::new(),
         conversion: Some(Conversion {
             path: vec![EvmAddress::ZERO],
             max_to_spend: U256::MAX,
             max_rate_timespan_s: 90_000,
         }),
     };
-    let input = plan.payment_step().calldata;
+    let input = payment_step(address(TOKEN_PROXY), &leg).unwrap().calldata;
     let mut event = observed(TOKEN_PROXY, 1, 100, [1; 8]);
     if let Some(conversion) = &mut event.conversion {
         conversion.invoice_fee_units = U256::ZERO;

@@ -12,11 +12,11 @@ use crate::domain::{
     conversion::RateBounds,
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
-    fees::{Base, Fees},
     ids::{RequestId, RequestRowId},
     ledger::{Ending, Ledger, SettlementUnits},
     network::{Family, Network},
     off_ramp,
+    paying::charge::{Base, Charges},
     payment::PaymentKind,
     reference::PaymentReference,
     refusal::{Checks, Refusal},
@@ -294,7 +294,7 @@ pub fn price_of(
             Exchange::OnChain => RateBounds::between(catalogue, pricing.rate_ages, invoice, payment),
             Exchange::Direct | Exchange::Quoted => None,
         },
-        fees: Fees::fixed(base, client_fee, pricing.protocol_fee),
+        charges: Charges::fixed(base, client_fee, pricing.protocol_fee),
     }
 }
 

@@ -2,17 +2,17 @@
 
 use crate::domain::{
     conversion::{RateAges, RateBounds},
-    fees::{Fees, ProtocolFee},
+    paying::charge::{Charges, ProtocolFee},
 };
 
-/// The rates and fees of the payments of a request. They are fixed when it is created: later changes of the catalogue, of
+/// The rates and charges of the payments of a request. They are fixed when it is created: later changes of the catalogue, of
 /// settings and of its client ID change them no more. Source: decisions D38.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PriceTerms {
     /// Path and rate age of a conversion on chain; `None` of every other request.
     pub rates: Option<RateBounds>,
     /// What is charged on top: the fee of the client ID that made the request, or of its link, and that of the service.
-    pub fees: Fees,
+    pub charges: Charges,
 }
 
 /// The settings that price terms are made of.

@@ -2,7 +2,7 @@
 
 use super::super::{
     address::Address,
-    calldata::{Step, approval_step},
+    paying::{Step, approval_step},
 };
 use alloy::primitives::U256;
 

@@ -3,10 +3,10 @@
 use super::{
     super::{
         address::Address,
-        fees::FeeLeg,
         ids::ScheduleId,
         instant::parse_instant,
         network::{Family, Network},
+        paying::charge::FeeLeg,
         permit::Permit,
         refusal::{Checks, Refusal},
         request::{
@@ -76,10 +76,8 @@ pub struct Repetition {
 pub struct Offer<'a> {
     /// Contract that executes the payments.
     pub contract: Address,
-    /// Fee on top of each payment.
-    pub fee: Option<FeeLeg>,
-    /// What other receivers of fees would get.
-    pub further_fees: &'a [FeeLeg],
+    /// What each receiver of fees gets on top of each payment.
+    pub fees: &'a [FeeLeg],
     /// Whether a fee is set on the client ID of the call.
     pub has_own_fee: bool,
     /// What the relayer gets for each payment, in units of the token.
@@ -195,10 +193,11 @@ pub fn plan(
 
 /// The contract pays one receiver beside the payee.
 fn only_fee(offer: &Offer<'_>) -> Result<Option<FeeLeg>, Refusal> {
-    let Some(further) = offer.further_fees.first() else {
-        return Ok(offer.fee);
+    let receiver = match offer.fees {
+        [] => return Ok(None),
+        [fee] => return Ok(Some(*fee)),
+        [_, further, ..] => further.receiver,
     };
-    let receiver = further.receiver;
     let because =
         format!("a recurring payment pays one receiver of fees, and the fee of the service goes to {receiver}");
     Err(if offer.has_own_fee {

@@ -4,26 +4,15 @@
 
 use super::PaymentFlow;
 use crate::domain::{
-    address::Address,
-    amount::{Percent, format_units},
+    amount::format_units,
     currency::Currency,
-    fees::{Fee, Fees},
+    paying::charge::{Charge, Charges, FeeBearer, FeeKind},
     wire_text::wire_text,
 };
 use alloy::primitives::U256;
 
 /// Fraction digits of dollars. Source: rules P.7.1.
 const DOLLAR_DECIMALS: u8 = 6;
-
-wire_text! {
-    /// Who bears a fee.
-    pub enum FeeBearer {
-        /// Whoever pays: it comes on top of the amount.
-        Payer = "payer",
-        /// Whoever is paid: it is taken from the amount.
-        Payee = "payee",
-    }
-}
 
 wire_text! {
     /// What decided who bears a fee.
@@ -36,30 +25,6 @@ wire_text! {
         FlowDefault = "flow_default",
         /// This kind of fee is always borne like this.
         ForcedFeePolicy = "forced_fee_policy",
-    }
-}
-
-wire_text! {
-    /// Whose fee it is.
-    pub enum FeeKind {
-        /// That of the platform.
-        Platform = "platform",
-        /// That of the service.
-        Protocol = "protocol",
-        /// That of the contract that makes several payments at once.
-        Contract = "batch_contract",
-    }
-}
-
-wire_text! {
-    /// Where a fee was set.
-    pub enum FeeOrigin {
-        /// In the call that made the payment.
-        Call = "call",
-        /// On the client ID.
-        ClientId = "client_id",
-        /// In the settings of the service.
-        Service = "service_settings",
     }
 }
 
@@ -95,14 +60,8 @@ impl FeeKind {
 /// One fee of a plan, of all payments together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeePlanLine {
-    /// Whose it is.
-    pub kind: FeeKind,
-    /// Where it was set.
-    pub origin: FeeOrigin,
-    /// Rate.
-    pub percent: Percent,
-    /// Who gets it.
-    pub receiver: Address,
+    /// The charge. Its limit may differ from payment to payment.
+    pub charge: Charge,
     /// Most of one payment, in dollars.
     pub cap: Option<String>,
     /// What it is, in millionths of a dollar.
@@ -130,7 +89,7 @@ pub struct FeePlan {
 }
 
 /// One payment of a plan: units of its currency, and what is charged on top.
-pub type Planned = (U256, Fees);
+pub type Planned = (U256, Charges);
 
 impl FeePlan {
     /// The plan of payments in one currency; `None` where that is no dollar, or a sum leaves 256 bits.
@@ -140,27 +99,15 @@ impl FeePlan {
         }
         let mut lines: Vec<FeePlanLine> = Vec::new();
         let mut gross = U256::ZERO;
-        for (units, fees) in payments {
+        for (units, charges) in payments {
             gross = gross.checked_add(micros(*units, currency.decimals)?)?;
-            let platform = fees.platform.map(|fee| {
-                let origin = if fees.is_own {
-                    FeeOrigin::ClientId
-                } else {
-                    FeeOrigin::Call
-                };
-                (FeeKind::Platform, origin, fee)
-            });
-            let protocol = fees.protocol.map(|fee| (FeeKind::Protocol, FeeOrigin::Service, fee));
-            for (kind, origin, fee) in platform.into_iter().chain(protocol) {
-                let part = micros(fee.of(*units), currency.decimals)?;
-                match lines.iter_mut().find(|line| line.is_of(kind, origin, &fee)) {
+            for charge in charges.iter() {
+                let part = micros(charge.of(*units), currency.decimals)?;
+                match lines.iter_mut().find(|line| line.is_of(charge)) {
                     Some(line) => line.micros = line.micros.checked_add(part)?,
                     None => lines.push(FeePlanLine {
-                        kind,
-                        origin,
-                        percent: fee.percent,
-                        receiver: fee.receiver,
-                        cap: fee.cap.map(|cap| format_units(cap, currency.decimals)),
+                        charge: *charge,
+                        cap: charge.cap.map(|cap| format_units(cap, currency.decimals)),
                         micros: part,
                     }),
                 }
@@ -196,15 +143,19 @@ impl FeePlan {
 
     /// The fee of the service alone.
     pub fn protocol_fee(&self) -> String {
-        let own = self.lines.iter().filter(|line| line.kind == FeeKind::Protocol);
+        let own = self.lines.iter().filter(|line| line.charge.kind == FeeKind::Protocol);
         let sum = own.fold(U256::ZERO, |sum, line| sum.saturating_add(line.micros));
         format_units(sum, DOLLAR_DECIMALS)
     }
 }
 
 impl FeePlanLine {
-    fn is_of(&self, kind: FeeKind, origin: FeeOrigin, fee: &Fee) -> bool {
-        self.kind == kind && self.origin == origin && self.percent == fee.percent && self.receiver == fee.receiver
+    fn is_of(&self, charge: &Charge) -> bool {
+        self.charge
+            == Charge {
+                cap: self.charge.cap,
+                ..*charge
+            }
     }
 }
 
@@ -226,7 +177,7 @@ fn micros(units: U256, decimals: u8) -> Option<U256> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::currency::CurrencyKind;
+    use crate::domain::{address::Address, amount::Percent, currency::CurrencyKind, paying::charge::FeeOrigin};
     use std::collections::HashMap;
 
     fn currency(symbol: &str, decimals: u8) -> Currency {
@@ -242,14 +193,6 @@ mod tests {
             hash: String::new(),
             conversion_paths: HashMap::new(),
         }
-    }
-
-    fn fee(points: u16, last: u8, cap: Option<u64>) -> Option<Fee> {
-        Some(Fee {
-            percent: Percent::from_basis_points(points).unwrap(),
-            receiver: Address::Evm(alloy::primitives::Address::with_last_byte(last)),
-            cap: cap.map(U256::from),
-        })
     }
 
     #[test]
@@ -271,12 +214,17 @@ mod tests {
 
     #[test]
     fn every_fee_is_on_top_and_equal_ones_are_one_line() {
-        let fees = Fees {
-            platform: fee(250, 2, None),
-            is_own: false,
-            protocol: fee(100, 3, Some(500_000)),
-        };
-        let payments = [(U256::from(100_000_000), fees), (U256::from(10_000_000), fees)];
+        let rate = |points| Percent::from_basis_points(points).unwrap();
+        let receiver = |last| Address::Evm(alloy::primitives::Address::with_last_byte(last));
+        let charges = [
+            Charge::platform(FeeOrigin::Call, rate(250), receiver(2)),
+            Charge::protocol(rate(100), receiver(3), Some(U256::from(500_000))),
+        ];
+        let charges: Charges = charges.into_iter().collect();
+        let payments = [
+            (U256::from(100_000_000), charges.clone()),
+            (U256::from(10_000_000), charges),
+        ];
         let usdc = currency("USDC", 6);
         let plan = FeePlan::of(PaymentFlow::GetPaid, FeeBearer::Payee, &usdc, &payments).unwrap();
         assert_eq!((plan.gross().as_str(), plan.fees().as_str()), ("110", "3.35"));
@@ -284,7 +232,11 @@ mod tests {
             (plan.payer_total().as_str(), plan.protocol_fee().as_str()),
             ("113.35", "0.6")
         );
-        let lines: Vec<_> = plan.lines.iter().map(|line| (line.kind, line.amount())).collect();
+        let lines: Vec<_> = plan
+            .lines
+            .iter()
+            .map(|line| (line.charge.kind, line.amount()))
+            .collect();
         assert_eq!(
             lines,
             [(FeeKind::Platform, "2.75".into()), (FeeKind::Protocol, "0.6".into())]
@@ -294,10 +246,10 @@ mod tests {
 
     #[test]
     fn what_is_no_dollar_has_no_plan() {
-        let payments = [(U256::from(1), Fees::default())];
+        let payments = [(U256::from(1), Charges::default())];
         let plan = |currency| FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &currency, &payments);
         assert_eq!(plan(currency("FAU", 18)), None);
-        let huge = [(U256::MAX, Fees::default())];
+        let huge = [(U256::MAX, Charges::default())];
         assert_eq!(
             FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &currency("DAI", 1), &huge),
             None

@@ -12,10 +12,10 @@ pub mod step;
 
 use super::{
     elapsed::is_within,
-    fees::Fees,
     ids::{RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
     interop_address::DestinationKey,
     network::Network,
+    paying::charge::Charges,
     refusal::Refusal,
     request::Origin,
     wire_text::wire_text,
@@ -88,7 +88,7 @@ pub struct Item {
     /// Its public id.
     pub request_id: RequestId,
     /// What is charged on top of it, as it was when the secure payment was made.
-    pub fees: Fees,
+    pub charges: Charges,
 }
 
 /// A secure payment.

@@ -4,9 +4,9 @@ use super::{About, Names, access::AskedPolicy};
 use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
-    batch::check_networks,
     destination::Destination,
     interop_address::DestinationKey,
+    paying::batch_contract::admit_networks,
     refusal::{FieldError, Refusal},
     request::plan::PaymentCurrency,
 };
@@ -172,7 +172,7 @@ impl Destinations {
         let named: Vec<DestinationKey> = named.collect();
         let is_batch = items.len() > 1;
         if is_batch {
-            check_networks(named.iter().map(|key| key.interop.network))?;
+            admit_networks(named.iter().map(|key| key.interop.network))?;
         }
         let mismatch = || match choosing {
             Choosing::ByName => Refusal::forbidden(NOT_IN_USE),
@@ -192,7 +192,7 @@ impl Destinations {
             None => only(own)?,
         };
         if is_batch {
-            check_networks([chosen.key.interop.network])?;
+            admit_networks([chosen.key.interop.network])?;
         }
         Ok(chosen)
     }

@@ -6,14 +6,13 @@ use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        calldata::Allowing,
         caller::PlatformCaller,
         conversion::RateBounds,
         currency::FIAT_CHAIN_DECIMALS,
-        fees::Fees,
         ids::OffRampQuoteId,
         off_ramp::{CalledByPartner, FiatQuote, QuoteTerms, quote_key},
         payer::PayableBy,
+        paying::{Allowing, charge::Charges},
         rate::{RATE_DECIMALS, Rate, ratio},
         rates::{AppliedRate, RateProvider},
         refusal::Refusal,
@@ -22,13 +21,13 @@ use crate::{
     flows::{
         Fault, FlowResult,
         payers::{payable, turns::in_turn},
-        rates,
-        requests::{
+        paying::{
+            Handout, HandoutError, Packing, PayingWallet, PaymentDue, hand_out,
             keep::keep,
-            payers::in_time,
-            places::in_turns,
-            planned::{Currencies, Handout, assembled, convert_recent, currencies, planned_at},
+            legs::{Currencies, convert_recent, currencies},
+            lookup::Lookup,
         },
+        rates,
     },
     ports::off_ramp::{PartnerKey, QuoteQuestion},
     store::{self, Tx, payers::Held},
@@ -51,7 +50,7 @@ pub struct PayToBank<'a> {
     /// Wallet that pays.
     pub wallet: Option<Address>,
     /// What is charged on top.
-    pub fees: Fees,
+    pub charges: Charges,
 }
 
 /// Hands out the quote that holds, or a new one, for all that is left of a request without payee.
@@ -69,7 +68,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     };
     let quotes = store::off_ramp_quotes::of_request(ctx.db.reader(), request).await?;
     let bound = store::off_ramp_bindings::of_request(ctx.db.reader(), request).await?;
-    let asking = &in_turns(ctx, caller, request.terms.network);
+    let lookup = &Lookup::of_caller(ctx, caller, request.terms.network);
     let (remaining, now) = (request.ledger.remaining(), ctx.clock.now());
     let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
     // Before the account is looked at: what is said of it would tell a payer who leaves from one who is not there.
@@ -81,11 +80,21 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     }
     let (quote, is_shared) = match holding {
         Some(quote) => (quote.clone(), true),
-        None => quoted((asking, caller), request, &by, (remaining, quotes.len()), now).await?,
+        None => quoted((ctx, caller), lookup, request, &by, (remaining, quotes.len()), now).await?,
     };
-    let paid = request.paid_to(quote.terms.address);
-    let mut planned = planned_at(asking, &paid, remaining, asked.fees, quote.terms.applied).await?;
-    if planned.plan.units != quote.terms.units {
+    let due = PaymentDue {
+        request: request.paid_to(quote.terms.address),
+        units: remaining,
+        charges: asked.charges,
+        rate: quote.terms.applied,
+    };
+    let wallet = PayingWallet {
+        address: asked.wallet,
+        allowing: Allowing::Everything,
+    };
+    let handout = hand_out(ctx, lookup, vec![due], wallet, Packing::Alone).await;
+    let mut handout = handout.map_err(HandoutError::alone)?;
+    if handout.bundle.legs.iter().any(|leg| leg.units != quote.terms.units) {
         return Err(Fault(anyhow!(
             "a quote of request {} is for other units than its rate makes",
             request.id
@@ -93,13 +102,10 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         .into());
     }
     // What it is worth is kept with the address.
-    planned.quote = None;
-    let network = request.terms.network;
-    let made = assembled(asking, network, planned, (asked.wallet, Allowing::Everything));
-    let handout = Handout {
-        ends_at: Some(quote.terms.ends_at),
-        ..in_time(network, made).await?
-    };
+    for payment in &mut handout.payments {
+        payment.quote = None;
+    }
+    handout.ends_at = Some(quote.terms.ends_at);
     crate::fail_at("issue_deposit", "quoted");
     let tx = ctx.db.begin("issue_deposit").await?;
     // As where payments are credited: first the request, then the payer.
@@ -117,7 +123,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     if holding.is_none() {
         issue(&tx, request, (&quote, is_shared), now).await?;
     }
-    keep(&tx, caller, &[(request, &handout.planned)], now).await?;
+    keep(&tx, caller, &handout.payments, now).await?;
     tx.commit().await?;
     Ok(handout)
 }
@@ -158,13 +164,14 @@ fn of_another() -> Refusal {
 /// Asks the partner for a quote; tells also whether the operator listed its address for everybody.
 async fn quoted(
     (ctx, caller): (&Ctx, &PlatformCaller),
+    lookup: &Lookup,
     request: &Request,
     by: &PayableBy,
     (remaining, known): (U256, usize),
     now: DateTime<Utc>,
 ) -> FlowResult<(FiatQuote, bool)> {
     let currencies = currencies(ctx, request)?;
-    let applied = price(ctx, request, &currencies).await?;
+    let applied = price(ctx, lookup, request, &currencies).await?;
     let units = match applied {
         Some(applied) => applied.rate.units_for(remaining, currencies.payment.decimals),
         None => Some(remaining),
@@ -228,7 +235,12 @@ async fn quoted(
 /// The rate of the moment: of the feeds beside the chain, or of those on it. `None` of a request in the token itself.
 ///
 /// Errors: nobody tells one that is beyond doubt (502).
-async fn price(ctx: &Ctx, request: &Request, currencies: &Currencies<'_>) -> FlowResult<Option<AppliedRate>> {
+async fn price(
+    ctx: &Ctx,
+    lookup: &Lookup,
+    request: &Request,
+    currencies: &Currencies<'_>,
+) -> FlowResult<Option<AppliedRate>> {
     if !request.terms.is_converted() {
         return Ok(None);
     }
@@ -239,8 +251,7 @@ async fn price(ctx: &Ctx, request: &Request, currencies: &Currencies<'_>) -> Flo
     let gone = || Refusal::invalid("There is no conversion route for these currencies any more");
     let rates = RateBounds::between(&ctx.catalogue, &ctx.payments.rate_ages, invoice, payment).ok_or_else(gone)?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
-    let network = request.terms.network;
-    let units = in_time(network, convert_recent(ctx, network, &rates, one)).await?;
+    let units = lookup.in_time(convert_recent(ctx, lookup, &rates, one)).await?;
     let rate = ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS);
     let rate = rate.and_then(|rate| Rate::parse(&rate).ok());
     let rate =

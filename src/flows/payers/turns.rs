@@ -1,10 +1,10 @@
 //! Calls of the off-ramp partner that callers wait for, in turns: whoever asks for everything at once keeps no other platform
-//! waiting, and leaves places to the workers, who need none of these.
+//! waiting, and leaves permits to the workers, who need none of these.
 
 use crate::{
     ctx::Ctx,
     domain::caller::PlatformCaller,
-    flows::requests::places::{Place, holder, take},
+    flows::admission::{Permit, admit, holder_of},
     ports::off_ramp::OffRampError,
 };
 use std::time::Duration;
@@ -19,19 +19,19 @@ const IN_ALL: Duration = Duration::from_millis(3_300);
 
 /// The right to make one call of the partner.
 pub(in crate::flows) struct Turn {
-    _place: Place,
+    _permit: Permit,
     ends: Instant,
 }
 
 /// Waits for the caller's turn; who gets none has cost nothing but the wait. Errors: it does not come in time.
 pub(in crate::flows) async fn turn(ctx: &Ctx, caller: &PlatformCaller) -> Result<Turn, OffRampError> {
     let ends = Instant::now() + IN_ALL;
-    let place = take(&ctx.off_ramp_calls, &holder(caller), PATIENCE).await;
-    let _place = place.ok_or_else(|| {
+    let permit = admit(&ctx.off_ramp_calls, &holder_of(caller), PATIENCE).await;
+    let permit = permit.ok_or_else(|| {
         tracing::warn!("a call of the off-ramp partner did not get its turn");
         OffRampError::Busy
     })?;
-    Ok(Turn { _place, ends })
+    Ok(Turn { _permit: permit, ends })
 }
 
 impl Turn {

@@ -36,7 +36,7 @@ pub(super) async fn worth(
     requests: impl Iterator<Item = &Request>,
 ) -> HashMap<RequestRowId, U256> {
     let mut worth = HashMap::new();
-    let Some(payers) = ctx.partners.chains.payers.get(&network) else {
+    let Some(feeds) = ctx.partners.chains.price_feeds.get(&network) else {
         return worth;
     };
     let sample = U256::from(10).pow(U256::from(SAMPLE_DIGITS));
@@ -49,7 +49,7 @@ pub(super) async fn worth(
         let units = match known {
             Some(units) => units,
             None => {
-                let units = payers.convert(&rates.path, sample).await;
+                let units = feeds.convert(&rates.path, sample).await;
                 if let Err(error) = &units {
                     tracing::warn!(%network, %error, "nothing tells what a payment that is set aside is worth");
                 }

@@ -5,10 +5,11 @@ use crate::{
     domain::{
         address::Address,
         amount::Percent,
-        calldata::Allowing,
         caller::PlatformCaller,
-        client_id::ClientId,
-        fees::{Fees, of_call},
+        paying::{
+            Allowing,
+            charge::{Charges, of_call},
+        },
         refusal::Checks,
         request::{
             Origin, Request,
@@ -18,12 +19,13 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        paying::{
+            Handout, HandoutError, Packing, PayingWallet, PaymentDue, charges_of_new, hand_out, keep::keep_of_new,
+            lookup::Lookup,
+        },
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
-            keep::keep_of_new,
             of_client::{client_of, of_client},
-            places::in_turns,
-            planned::{Handout, fees, prepared},
             room::{self, Room},
         },
     },
@@ -66,12 +68,17 @@ pub async fn run(
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let of_client = of_client.for_payouts();
-        let ctx = &in_turns(ctx, caller, input.request.payment.network);
+        let lookup = Lookup::of_caller(ctx, caller, input.request.payment.network);
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
-            let (request, fees) = decide(ctx, &input, &of_client, client.as_ref(), &origin, &fresh(ctx))?;
-            let (units, payer) = (request.ledger.expected, request.terms.payer);
-            let handout = prepared(ctx, &request, units, fees, (payer, Allowing::Everything)).await?;
+            let (request, charges) = decide(ctx, &input, &of_client, &origin, &fresh(ctx))?;
+            let wallet = PayingWallet {
+                address: request.terms.payer,
+                allowing: Allowing::Everything,
+            };
+            let due = vec![PaymentDue::all_of(request.clone(), charges)];
+            let handout = hand_out(ctx, &lookup, due, wallet, Packing::Alone).await;
+            let handout = handout.map_err(HandoutError::alone)?;
             let payout = Payout { request, handout };
             match commit(ctx, caller, &payout, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
@@ -88,10 +95,9 @@ fn decide(
     ctx: &Ctx,
     input: &NewPayout,
     of_client: &OfClient,
-    client: Option<&ClientId>,
     origin: &Origin,
     fresh: &FreshRequest<'_>,
-) -> FlowResult<(Request, Fees)> {
+) -> FlowResult<(Request, Charges)> {
     let network = input.request.payment.network;
     let mut checks = Checks::new();
     let payer = input.payer.and_then(|(field, wallet)| {
@@ -106,9 +112,9 @@ fn decide(
     };
     let request = checks.join(plan(&new, of_client, origin, fresh, &ctx.catalogue));
     let mut request = checks.finish_with(request)?;
-    let fees = fees(ctx, &request, client, fee)?;
+    let charges = charges_of_new(ctx, &request, fee)?;
     request.ledger.is_listening = true;
-    Ok((request, fees))
+    Ok((request, charges))
 }
 
 /// Writes the request, what is handed out for it and the answer, all or nothing.
@@ -120,10 +126,10 @@ async fn commit(
     keeper: &Keeper<'_, Payout>,
 ) -> Result<(), InsertError> {
     let Payout { request, handout } = payout;
-    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
+    let _permit = room.permit(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_payout").await?;
     store::requests::insert(&tx, request).await?;
-    keep_of_new(&tx, caller, &[(request, &handout.planned)], request.created_at).await?;
+    keep_of_new(&tx, caller, &handout.payments, request.created_at).await?;
     room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, payout).await.map_err(InsertError::Failed)
 }

@@ -2,4 +2,3 @@
 
 pub mod batch;
 pub mod create;
-mod one_rate;

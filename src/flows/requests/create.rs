@@ -14,6 +14,7 @@ use crate::{
     flows::{
         Fault, FlowError, FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        paying::charges_of_new,
         requests::{
             of_client::{client_of, of_client},
             room::{self, Room},
@@ -43,11 +44,7 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let request = plan(&input, &of_client, &origin, &fresh(ctx), &ctx.catalogue)?;
-            request
-                .terms
-                .price
-                .fees
-                .checked(request.terms.network, &ctx.catalogue)?;
+            charges_of_new(ctx, &request, None)?;
             match insert(ctx, caller, &request, &room, keeper).await {
                 // Another request of the payee has the same reference: draw a new salt.
                 Err(InsertError::Taken) => continue,
@@ -110,7 +107,7 @@ async fn insert(
     if !keeper.has_key() && room.is_certain() {
         return Ok(store::requests::insert(ctx.db.writer(), request).await?);
     }
-    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
+    let _permit = room.permit(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_request").await?;
     store::requests::insert(&tx, request).await?;
     crate::fail_at("create_request", "inserted");

@@ -1,15 +1,10 @@
 //! Payment requests.
 
-pub mod batch_terms;
 pub mod cancel;
 pub mod create;
-pub mod keep;
 pub mod list;
 pub mod of_client;
 pub mod pay;
-pub mod payers;
-pub mod places;
-pub mod planned;
 pub mod read;
 pub mod repeat;
 pub mod room;

@@ -1,32 +1,30 @@
 //! Issues the calldata that pays a request.
 
-use super::{
-    find,
-    keep::{handed_out, keep},
-    of_client::client_of,
-    places::in_turns,
-    planned::{Currencies, Handout, currencies, fees, prepared},
-};
+use super::{find, of_client::client_of};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         amount::{Amount, Percent},
-        calldata::Allowing,
         caller::PlatformCaller,
         client_id::ClientId,
-        fees::{Fees, of_call},
         network::Family,
+        paying::{Allowing, charge::of_call},
         refusal::{Checks, Refusal},
         request::Request,
     },
     flows::{
         FlowResult,
         off_ramp::{self, pay::PayToBank},
+        paying::{
+            Handout, HandoutError, Packing, PayingWallet, PaymentDue, charges, hand_out,
+            keep::{handed_out, keep},
+            legs::{Currencies, currencies},
+            lookup::Lookup,
+        },
     },
     store,
 };
-use alloy::primitives::U256;
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone, Default)]
@@ -59,18 +57,28 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
         return off_ramp::pay::run(ctx, caller, &request, asked).await;
     }
     let currencies = currencies(ctx, &request)?;
-    let Decided { wallet, units, fees } = decide(ctx, &request, &currencies, input, client.as_ref())?;
-    let asking = in_turns(ctx, caller, request.terms.network);
-    let handout = prepared(&asking, &request, units, fees, (wallet, Allowing::Everything)).await?;
-    let now = ctx.clock.now();
-    let is_kept = match handed_out(caller.into(), &request, &handout.planned) {
-        Some(handed) => store::handed_out::is_kept(ctx.db.reader(), &request, caller.client(), &handed, now).await?,
-        None => true,
+    let (wallet, due) = decide(ctx, &request, &currencies, input, client.as_ref())?;
+    let lookup = Lookup::of_caller(ctx, caller, request.terms.network);
+    let wallet = PayingWallet {
+        address: wallet,
+        allowing: Allowing::Everything,
     };
-    let is_told = is_kept && handout.planned.quote.is_none();
-    if !is_told || !request.ledger.is_listening {
+    let handout = hand_out(ctx, &lookup, vec![due], wallet, Packing::Alone).await;
+    let handout = handout.map_err(HandoutError::alone)?;
+    let now = ctx.clock.now();
+    let mut is_told = request.ledger.is_listening;
+    for payment in &handout.payments {
+        let is_kept = match handed_out(caller.into(), payment) {
+            Some(handed) => {
+                store::handed_out::is_kept(ctx.db.reader(), &request, caller.client(), &handed, now).await?
+            }
+            None => true,
+        };
+        is_told &= is_kept && payment.quote.is_none();
+    }
+    if !is_told {
         let tx = ctx.db.begin("issue_calldata").await?;
-        keep(&tx, caller, &[(&request, &handout.planned)], now).await?;
+        keep(&tx, caller, &handout.payments, now).await?;
         tx.commit().await?;
     }
     Ok(handout)
@@ -109,7 +117,7 @@ fn decide_for_bank<'a>(
         client_user_id,
         payment_details_id,
         wallet,
-        fees: fees(ctx, request, client, fee)?,
+        charges: charges(ctx, request, client, fee)?,
     })
 }
 
@@ -124,20 +132,14 @@ fn named<'a>(value: &'a Option<String>, field: &str, checks: &mut Checks) -> Opt
     value
 }
 
-/// What the input asks for, once it makes sense.
-struct Decided {
-    wallet: Option<Address>,
-    units: U256,
-    fees: Fees,
-}
-
+/// Who pays, and what is due by what the input asks for, once it makes sense.
 fn decide(
     ctx: &Ctx,
     request: &Request,
     currencies: &Currencies<'_>,
     input: &PayInput,
     client: Option<&ClientId>,
-) -> FlowResult<Decided> {
+) -> FlowResult<(Option<Address>, PaymentDue)> {
     let Request { terms, ledger, .. } = request;
     let mut checks = Checks::new();
     let wallet = input
@@ -169,7 +171,11 @@ fn decide(
     let payable = request.payable_by_id();
     payable.map_err(|why| Refusal::invalid(why.alone()))?;
     let remaining = ledger.remaining();
-    let units = part.unwrap_or(remaining).min(remaining);
-    let fees = fees(ctx, request, client, fee)?;
-    Ok(Decided { wallet, units, fees })
+    let due = PaymentDue {
+        units: part.unwrap_or(remaining).min(remaining),
+        charges: charges(ctx, request, client, fee)?,
+        request: request.clone(),
+        rate: None,
+    };
+    Ok((wallet, due))
 }

@@ -16,10 +16,7 @@ use crate::{
             terms::Exchange,
         },
     },
-    flows::{
-        FlowResult, rates,
-        requests::{find, places::in_turns},
-    },
+    flows::{FlowResult, paying::lookup::Lookup, rates, requests::find},
     store::{self, payments::PaymentRecord, quarantine::Quarantined},
 };
 use alloy::primitives::U256;
@@ -100,8 +97,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
             provider: applied.provider,
         }),
         None if exchange == Exchange::OnChain => {
-            let asking = in_turns(ctx, caller, request.terms.network);
-            on_chain_rate(&asking, &request).await
+            let lookup = Lookup::of_caller(ctx, caller, request.terms.network);
+            on_chain_rate(ctx, &lookup, &request).await
         }
         None => None,
     };
@@ -137,14 +134,13 @@ async fn quoted_rate(ctx: &Ctx, request: &Request) -> FlowResult<Option<(Applied
 }
 
 /// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.
-async fn on_chain_rate(ctx: &Ctx, request: &Request) -> Option<MarketRate> {
+async fn on_chain_rate(ctx: &Ctx, lookup: &Lookup, request: &Request) -> Option<MarketRate> {
     let invoice = ctx.catalogue.find(&request.terms.invoice_currency)?;
     let payment = ctx.catalogue.find(&request.terms.payment_currency)?;
     let path = ctx.catalogue.conversion_path(invoice, payment)?;
     let path: Vec<_> = path.iter().map(|hash| hash.parse().ok()).collect::<Option<_>>()?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
-    let payers = ctx.partners.chains.payers.get(&request.terms.network)?;
-    let units = payers.convert(&path, one).await.ok()?.units;
+    let units = lookup.convert(&path, one).await.ok()?.units;
     Some(MarketRate {
         rate: ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS)?,
         provider: RateProvider::Chainlink,

@@ -6,12 +6,11 @@ use crate::{
         caller::PlatformCaller,
         caps::Headroom,
         ids::{ClientRowId, PlatformId},
-        refusal::{Refusal, RefusalKind},
         request::Request,
     },
     flows::{
         FlowResult,
-        requests::places::{Place, holder, take},
+        admission::{Permit, holder_of, require},
     },
     store::{self, Scope, Sealing, Tx},
 };
@@ -63,11 +62,11 @@ impl Room {
         self.taken.is_some()
     }
 
-    /// A place for a transaction that counts. Errors: like [`place`].
-    pub async fn place(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Place>> {
+    /// A permit for a transaction that counts. Errors: like [`permit`].
+    pub async fn permit(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Permit>> {
         match self.is_certain() {
             true => Ok(None),
-            false => place(ctx, caller).await.map(Some),
+            false => permit(ctx, caller).await.map(Some),
         }
     }
 
@@ -83,12 +82,11 @@ impl Room {
     }
 }
 
-/// Waits for a place to make what is counted: all that wait for their turn have a connection each, which others need. Errors:
+/// Waits for a permit to make what is counted: all that wait for their turn have a connection each, which others need. Errors:
 /// it takes too long until those before have made theirs (429).
-pub async fn place(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Place> {
-    let place = take(&ctx.counted_requests, &holder(caller), WAITS).await;
+pub async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Permit> {
     let sentence = "Many requests and links are being made for this platform; try again";
-    Ok(place.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))?)
+    Ok(require(&ctx.counted_requests, &holder_of(caller), WAITS, sentence).await?)
 }
 
 /// Requests that were taken off a headroom.

@@ -5,14 +5,15 @@ use crate::{
     ctx::Ctx,
     domain::{
         amount::{Amount, format_units},
-        calldata::Step,
         caller::PlatformCaller,
-        client_id::ClientId,
         conversion::RateBounds,
         currency::ContractKind,
-        fees::{Fees, of_call},
         ids::ScheduleId,
         ledger::Ledger,
+        paying::{
+            Step,
+            charge::{Charges, of_call},
+        },
         payment::PaymentKind,
         refusal::{Checks, Refusal},
         request::{
@@ -30,14 +31,16 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        paying::{
+            HandedPayment, PaymentDue, charges_of_new,
+            keep::keep_of_new,
+            legs::{convert_recent, priced_alone},
+            lookup::Lookup,
+        },
         payouts::create::NewPayout,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
-            keep::keep_of_new,
             of_client::{client_of, of_client},
-            payers::{in_time, payers},
-            places::in_turns,
-            planned::{Planned, convert_recent, fees, planned},
             room::{self, Room},
         },
     },
@@ -60,10 +63,8 @@ pub struct NewSchedule {
 pub struct ScheduleMade {
     /// The schedule.
     pub schedule: Schedule,
-    /// Request of its first payment.
-    pub request: Request,
-    /// What is charged on top of each payment.
-    pub planned: Planned,
+    /// Its first payment.
+    pub first: HandedPayment,
     /// What has to be allowed.
     pub need: Need,
     /// Transactions of the payer that allow it; none when enough is allowed.
@@ -93,10 +94,10 @@ pub async fn run(
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
         let of_client = of_client.for_payouts();
         let network = input.payout.request.payment.network;
-        let ctx = &in_turns(ctx, caller, network);
+        let lookup = Lookup::of_caller(ctx, caller, network);
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
-            let made = in_time(network, made(ctx, &input, &of_client, client.as_ref(), &origin)).await?;
+            let made = lookup.in_time(made(ctx, &lookup, &input, &of_client, &origin)).await?;
             match commit(ctx, caller, &made, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
@@ -111,9 +112,9 @@ pub async fn run(
 /// Decides, and asks the chain what the payer allows.
 async fn made(
     ctx: &Ctx,
+    lookup: &Lookup,
     input: &NewSchedule,
     of_client: &OfClient,
-    client: Option<&ClientId>,
     origin: &Origin,
 ) -> FlowResult<ScheduleMade> {
     let NewSchedule { payout, repetition } = input;
@@ -140,18 +141,19 @@ async fn made(
         amount: request.terms.amount.clone(),
         currency: request.terms.invoice_currency.clone(),
     };
-    convert(ctx, &payout.request, &mut request).await?;
+    convert(ctx, lookup, &payout.request, &mut request).await?;
     // The cap of a fee counts in the currency of the amount, which is that of the payment now.
     let token = &payout.request.payment.currency;
     let (client_fee, pricing) = (of_client.fee, fresh_request.pricing);
     request.terms.price = price_of(&request.terms, (token, token), client_fee, pricing, &ctx.catalogue);
-    let fees = fees(ctx, &request, client, call_fee)?;
-    let planned = planned(ctx, &request, request.ledger.expected, fees).await?;
+    request.ledger.is_listening = true;
+    let charges = charges_of_new(ctx, &request, call_fee)?;
+    let (leg, first) = priced_alone(ctx, lookup, PaymentDue::all_of(request, charges)).await?;
+    let request = &first.request;
     let offer = Offer {
         contract,
-        fee: planned.plan.fee,
-        further_fees: &planned.further_fees,
-        has_own_fee: planned.fees.is_own,
+        fees: &leg.fees(),
+        has_own_fee: !first.charges.is_platform_named(),
         relayer_fee: relayer_fee(ctx, &payout.request)?,
     };
     let fresh_schedule = FreshSchedule {
@@ -159,16 +161,13 @@ async fn made(
         nonce: random(ctx.ids.as_ref()),
         now: fresh_request.now,
     };
-    let schedule = plan(repetition, asked, &request, &offer, &fresh_schedule)?;
+    let schedule = plan(repetition, asked, request, &offer, &fresh_schedule)?;
     if !relay.contract(contract).await?.is_admitted {
-        return Err(not_offered(&request).into());
+        return Err(not_offered(request).into());
     }
-    request.ledger.is_listening = true;
     let permit = &schedule.permit;
     let parties = (permit.subscriber, permit.token, permit.contract);
-    let standing = payers(ctx, network)?
-        .standing(permit.subscriber, Some(permit.token), contract)
-        .await?;
+    let standing = lookup.standing(permit.subscriber, Some(permit.token), contract).await?;
     let conn = ctx.db.reader();
     let others = store::live_schedules::still_taken(conn, parties, &schedule.id, fresh_schedule.now);
     let need = Need {
@@ -178,8 +177,7 @@ async fn made(
     };
     Ok(ScheduleMade {
         steps: need.raising(&approved(&ctx.catalogue, &schedule)),
-        request,
-        planned,
+        first,
         need,
         schedule,
     })
@@ -187,17 +185,20 @@ async fn made(
 
 /// Writes an amount in another currency in units of the token, as they are worth now: what the payer signs does not
 /// change with the rates.
-async fn convert(ctx: &Ctx, payment: &NewRequest, request: &mut Request) -> FlowResult<()> {
+async fn convert(ctx: &Ctx, lookup: &Lookup, payment: &NewRequest, request: &mut Request) -> FlowResult<()> {
     let token = &payment.payment.currency;
     let asked = request.ledger.expected;
     let units = match request.terms.exchange() {
         Exchange::Direct => return Ok(()),
-        Exchange::Quoted => planned(ctx, request, asked, Fees::default()).await?.plan.units,
+        Exchange::Quoted => {
+            let due = PaymentDue::all_of(request.clone(), Charges::default());
+            priced_alone(ctx, lookup, due).await?.0.units
+        }
         Exchange::OnChain => {
             let ages = &ctx.payments.rate_ages;
             let rates = RateBounds::between(&ctx.catalogue, ages, &payment.invoice, token)
                 .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
-            convert_recent(ctx, request.terms.network, &rates, asked).await?
+            convert_recent(ctx, lookup, &rates, asked).await?
         }
     };
     let amount = Amount::parse(&format_units(units, token.decimals));
@@ -244,7 +245,8 @@ async fn commit(
     room: &Room,
     keeper: &Keeper<'_, ScheduleMade>,
 ) -> Result<(), InsertError> {
-    let ScheduleMade { schedule, request, .. } = made;
+    let ScheduleMade { schedule, first, .. } = made;
+    let request = &first.request;
     let execution = Execution {
         schedule: schedule.id.clone(),
         platform: schedule.origin.platform.clone(),
@@ -254,12 +256,12 @@ async fn commit(
         failures: 0,
         created_at: request.created_at,
     };
-    let _place = room.place(ctx, caller).await.map_err(InsertError::Failed)?;
+    let _permit = room.permit(ctx, caller).await.map_err(InsertError::Failed)?;
     let tx = ctx.db.begin("create_schedule").await?;
     store::requests::insert(&tx, request).await?;
     store::schedules::insert(&tx, schedule).await?;
     store::schedules::insert_execution(&tx, &execution).await?;
-    keep_of_new(&tx, caller, &[(request, &made.planned)], request.created_at).await?;
+    keep_of_new(&tx, caller, std::slice::from_ref(first), request.created_at).await?;
     room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
     keeper.commit(tx, made).await.map_err(InsertError::Failed)
 }

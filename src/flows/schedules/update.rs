@@ -4,9 +4,9 @@ use super::{COMMITS_MAX, approved, changed_meanwhile, find};
 use crate::{
     ctx::Ctx,
     domain::{
-        calldata::Step,
         caller::PlatformCaller,
         ids::ScheduleId,
+        paying::Step,
         schedule::{Schedule, allowance::Need},
     },
     flows::FlowResult,
@@ -61,7 +61,7 @@ async fn lowering(ctx: &Ctx, schedule: &Schedule, own: U256) -> FlowResult<Vec<S
     let others = store::live_schedules::still_taken(conn, parties, &schedule.id, now);
     let in_flight = U256::from(u8::from(schedule.has_payment_in_flight()));
     let others = others.await?.saturating_add(permit.units_per_payment() * in_flight);
-    let Some(payers) = ctx.partners.chains.payers.get(&schedule.network) else {
+    let Some(payers) = ctx.partners.chains.standings.get(&schedule.network) else {
         return Ok(Vec::new());
     };
     // What is kept of it is approved anew.

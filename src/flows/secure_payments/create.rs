@@ -1,15 +1,12 @@
 //! Makes a secure payment by which its creator is paid.
 
-use super::made::{
-    Draft, Made, begin, check_gas, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told,
-};
+use super::made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet, told};
 use crate::{
     ctx::Ctx,
     domain::{
         caller::{Credential, PlatformCaller},
-        client_id::ClientId,
         destination::Destination,
-        fees::Fees,
+        paying::charge::Charges,
         refusal::{Checks, FieldError, Refusal},
         request::{
             Request,
@@ -24,10 +21,10 @@ use crate::{
     flows::{
         FlowResult, beside_others,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        paying::charges_of_new,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            planned::fees,
             room::{self, Room},
         },
     },
@@ -66,7 +63,6 @@ pub async fn run(
             destination,
             limits: of_client.unbound(),
             receivers,
-            client,
         };
         for _ in 0..DRAWS_MAX {
             let draft = making.decided().await?;
@@ -92,7 +88,6 @@ struct Making {
     currency: PaymentCurrency,
     limits: OfClient,
     receivers: FeeReceivers,
-    client: Option<ClientId>,
 }
 
 impl Making {
@@ -114,10 +109,8 @@ impl Making {
             _ => SecurePaymentKind::Batch,
         };
         let network = self.currency.network;
-        let planned = outlined_all(ctx, &due, |index| format!("requests[{index}].amount"))?;
-        if kind == SecurePaymentKind::Batch {
-            check_gas(ctx, network, "requests", &planned)?;
-        }
+        let amount = |index| format!("requests[{index}].amount");
+        require_payable(ctx, network, &due, ("requests", amount))?;
         Ok(Draft {
             flow: PaymentFlow::GetPaid,
             kind,
@@ -132,7 +125,7 @@ impl Making {
     }
 
     /// The requests and what is charged on top of each. Errors: every wrong field of every item, or the sum of all (400).
-    fn requested(&self) -> FlowResult<Vec<(Request, Fees)>> {
+    fn requested(&self) -> FlowResult<Vec<(Request, Charges)>> {
         let Self {
             ctx,
             input,
@@ -181,8 +174,8 @@ impl Making {
         let asked = due.iter().map(|(request, _)| request.terms.asked());
         limits.limits.check_sum("requests", asked, &ctx.catalogue)?;
         let charged = due.into_iter().map(|(request, fee)| {
-            let fees = fees(ctx, &request, self.client.as_ref(), fee)?;
-            FlowResult::Ok((request, fees))
+            let charges = charges_of_new(ctx, &request, fee)?;
+            FlowResult::Ok((request, charges))
         });
         charged.collect()
     }
@@ -273,7 +266,7 @@ async fn commit(
     keeper: &Keeper<'_, Made>,
 ) -> Result<Made, InsertError> {
     let opened = draft.made(ctx, caller);
-    let (_place, tx) = begin(ctx, caller, room, "create_secure_payment")
+    let (_permit, tx) = begin(ctx, caller, room, "create_secure_payment")
         .await
         .map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();

@@ -1,14 +1,15 @@
 //! Combines payouts that nobody has paid yet into one secure payment.
 
-use super::made::{Draft, Made, check_gas, outlined_all, require_wallet, told};
+use super::made::{Draft, Made, require_payable, require_wallet, told};
 use crate::{
     ctx::Ctx,
     domain::{
-        batch::check_networks,
         caller::PlatformCaller,
-        fees::Fees,
         ids::SecurePaymentToken,
-        network::Family,
+        paying::{
+            batch_contract::{admit_families, admit_networks},
+            charge::Charges,
+        },
         refusal::{Checks, Refusal},
         request::{Request, payable::Unpayable},
         secure_payment::{
@@ -67,8 +68,7 @@ pub async fn run(
             .first()
             .ok_or_else(|| Refusal::field("tokens", "must have at least 2 items"))?;
         let network = first.network;
-        let planned = outlined_all(ctx, &due, |index| format!("tokens[{index}]"))?;
-        check_gas(ctx, network, "tokens", &planned)?;
+        require_payable(ctx, network, &due, ("tokens", |index| format!("tokens[{index}]")))?;
         let creator = first.creator.clone();
         let draft = Draft {
             flow: PaymentFlow::Pay,
@@ -143,16 +143,14 @@ fn chosen(
         chosen.push(payment);
     }
     let networks: Vec<_> = chosen.iter().map(|payment| payment.network).collect();
-    if networks.iter().any(|network| network.family() == Family::Tron) {
-        check_networks(networks.clone())?;
-    }
+    admit_families(networks.iter().map(|network| network.family()))?;
     checks.finish()?;
-    check_networks(networks)?;
+    admit_networks(networks)?;
     Ok(chosen)
 }
 
 /// The requests and what is charged on top of each. Errors: something arrived for one of them already (400).
-fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> FlowResult<Vec<(Request, Fees)>> {
+fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> FlowResult<Vec<(Request, Charges)>> {
     let mut checks = Checks::new();
     let mut due = Vec::with_capacity(originals.len());
     for (index, original) in originals.iter().enumerate() {
@@ -168,7 +166,7 @@ fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> Flow
                     "must be a link for which nothing has arrived: this one is paid in part",
                 );
             }
-            due.push((request, item.fees));
+            due.push((request, item.charges.clone()));
         }
     }
     checks.finish()?;

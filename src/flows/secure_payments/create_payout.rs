@@ -1,7 +1,7 @@
 //! Makes a secure payment by which its creator pays somebody.
 
 use super::{
-    made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, outlined_all, require_wallet, told},
+    made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet, told},
     screen,
 };
 use crate::{
@@ -9,11 +9,10 @@ use crate::{
     domain::{
         address::Address,
         caller::PlatformCaller,
-        client_id::ClientId,
         destination::Destination,
-        fees::Fees,
         ids::DestinationId,
         interop_address::{DestinationKey, InteropAddress},
+        paying::charge::Charges,
         refusal::{Checks, FieldError, Refusal},
         request::{
             Request,
@@ -29,10 +28,10 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        paying::charges_of_new,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            planned::fees,
             room::{self, Room},
         },
     },
@@ -79,13 +78,8 @@ pub async fn run(
         let of_client = of_client.for_payouts();
         let mut found = None;
         for _ in 0..DRAWS_MAX {
-            let due = vec![requested(
-                ctx,
-                caller,
-                &input,
-                (&of_client, &receivers, client.as_ref()),
-            )?];
-            outlined_all(ctx, &due, |_| "amount".to_owned())?;
+            let due = vec![requested(ctx, caller, &input, (&of_client, &receivers))?];
+            require_payable(ctx, network, &due, ("amount", |_| "amount".to_owned()))?;
             // Bad input costs no question, and a second draw none either.
             let screened = match found.take() {
                 Some(screened) => screened,
@@ -130,8 +124,8 @@ fn requested(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: &NewPayout,
-    (of_client, receivers, client): (&OfClient, &FeeReceivers, Option<&ClientId>),
-) -> FlowResult<(Request, Fees)> {
+    (of_client, receivers): (&OfClient, &FeeReceivers),
+) -> FlowResult<(Request, Charges)> {
     let mut checks = Checks::new();
     let network = input.currency.network;
     let fee = input
@@ -153,8 +147,8 @@ fn requested(
     let planned = plan(&new, of_client, &origin(caller), &fresh(ctx), &ctx.catalogue);
     let request = checks.join(planned.map_err(of_payout));
     let request = checks.finish_with(request)?;
-    let fees = fees(ctx, &request, client, fee)?;
-    Ok((request, fees))
+    let charges = charges_of_new(ctx, &request, fee)?;
+    Ok((request, charges))
 }
 
 /// A refusal of a request by the members of a payout.
@@ -192,7 +186,7 @@ async fn commit(
             request.ledger = cancelled.map_err(|refusal| InsertError::Failed(refusal.into()))?;
         }
     }
-    let (_place, tx) = begin(ctx, caller, room, "create_secure_payout")
+    let (_permit, tx) = begin(ctx, caller, room, "create_secure_payout")
         .await
         .map_err(InsertError::Failed)?;
     let requests: Vec<&Request> = opened.requests.iter().collect();

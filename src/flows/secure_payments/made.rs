@@ -6,14 +6,15 @@ use crate::{
     domain::{
         address::Address,
         amount::Percent,
-        batch::too_much_gas,
-        batch_call::{Batch, BatchItem, BatchTerms, fitting},
         caller::{Credential, Person, PlatformCaller},
-        currency::ContractKind,
-        fees::{Fees, of_call},
         ids::{SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
+        paying::{
+            BundleError,
+            batch_contract::too_much_gas,
+            charge::{Charges, of_call},
+        },
         refusal::{Checks, Refusal},
         request::{Request, plan::OfClient},
         secure_payment::{
@@ -23,17 +24,16 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
+        admission::Permit,
+        paying::{HandoutError, check_payable},
         requests::{
             create::origin,
-            places::Place,
-            planned::{Planned, outlined},
             room::{self, Room},
         },
     },
     store::{self, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::BTreeMap;
 
 /// What is said to an account that signs in without a wallet. Source: rules P.3.7.
 const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that is paid or pays";
@@ -59,16 +59,16 @@ pub(super) struct Draft {
     pub(super) policy: AccessPolicy,
     pub(super) about: About,
     pub(super) expires_at: DateTime<Utc>,
-    pub(super) due: Vec<(Request, Fees)>,
+    pub(super) due: Vec<(Request, Charges)>,
 }
 
 impl Draft {
     /// What it becomes: a fresh token, and what it was made of as it is now.
     pub(super) fn made(self, ctx: &Ctx, caller: &PlatformCaller) -> Opened {
-        let item = |(request, fees): &(Request, Fees)| Item {
+        let item = |(request, charges): &(Request, Charges)| Item {
             request: request.row.clone(),
             request_id: request.id.clone(),
-            fees: *fees,
+            charges: charges.clone(),
         };
         let payment = SecurePayment {
             id: SecurePaymentId(ctx.ids.ulid()),
@@ -90,14 +90,11 @@ impl Draft {
             items: self.due.iter().map(item).collect(),
         };
         let is_hidden = payment.policy.hides_anything();
-        let requests = self.due.into_iter().map(|(mut request, fees)| {
+        let requests = self.due.into_iter().map(|(mut request, charges)| {
             request.is_hidden |= is_hidden;
             request.link_until = Some(payment.expires_at);
             // Payments are held to the fees of the link, also without calldata of the service.
-            request.terms.price.fees = Fees {
-                is_own: fees.platform.is_some(),
-                ..fees
-            };
+            request.terms.price.charges = charges;
             request
         });
         Opened {
@@ -146,12 +143,12 @@ pub(super) async fn begin(
     caller: &PlatformCaller,
     room: &Room,
     name: &'static str,
-) -> FlowResult<(Option<Place>, Tx)> {
-    let place = match caller.is_public() {
-        true => Some(room::place(ctx, caller).await?),
-        false => room.place(ctx, caller).await?,
+) -> FlowResult<(Option<Permit>, Tx)> {
+    let permit = match caller.is_public() {
+        true => Some(room::permit(ctx, caller).await?),
+        false => room.permit(ctx, caller).await?,
     };
-    Ok((place, ctx.db.begin(name).await?))
+    Ok((permit, ctx.db.begin(name).await?))
 }
 
 /// Who may get the fees that a caller names. A link with them is the platform's to whoever pays it, and everybody may hold
@@ -182,62 +179,30 @@ pub(super) fn named_fee(
     of_call(Some((percent, receiver)), network, &ctx.catalogue, checks)
 }
 
-/// How requests are paid with what is charged on top of each, as long as nothing of them is paid; `field` names the amount
-/// of one of them by its place.
+/// Checks that requests can be paid with what is charged on top of each, several of them in one transaction, so that a link
+/// that is handed on can be paid. `list` is the member that names them, `amount` that of one of them by its place.
 ///
-/// Errors: the first one that is too large together with its fees, so that nobody could pay it (400).
-pub(super) fn outlined_all(
+/// Errors: the first one that is too large together with its fees, too many, or a network without a contract for several
+/// (400).
+pub(super) fn require_payable(
     ctx: &Ctx,
-    due: &[(Request, Fees)],
-    field: impl Fn(usize) -> String,
-) -> FlowResult<Vec<Planned>> {
-    let planned = due.iter().enumerate().map(|(index, (request, fees))| {
-        let (plan, further_fees) =
-            outlined(ctx, request, request.ledger.remaining(), fees).map_err(|error| match error {
-                FlowError::Refused(mut refusal) => {
-                    for error in &mut refusal.fields {
-                        error.field = field(index);
-                    }
-                    refusal.into()
-                }
-                other => other,
-            })?;
-        FlowResult::Ok(Planned {
-            plan,
-            further_fees,
-            fees: *fees,
-            quote: None,
-        })
-    });
-    planned.collect()
-}
-
-/// Checks that several payments fit into one transaction, so that a link that is handed on can be paid. `list` is the
-/// member that names them. Errors: they do not, or the network has no contract for them (400).
-pub(super) fn check_gas(ctx: &Ctx, network: Network, list: &str, planned: &[Planned]) -> FlowResult<()> {
-    let contract = ctx
-        .catalogue
-        .default_contract(network, ContractKind::BatchConversionPayments);
-    let Some(contract) = contract else {
-        let sentence = format!("must have one item: {network} has no contract that makes several payments at once");
-        return Err(Refusal::field(list, sentence).into());
-    };
-    let items = planned.iter().map(|planned| BatchItem {
-        plan: &planned.plan,
-        further_fees: &planned.further_fees,
-    });
-    let items: Vec<BatchItem<'_>> = items.collect();
-    // What the contract takes for itself changes no gas.
-    let terms = BatchTerms {
-        contract,
-        fee_basis_points: 0,
-        paths_to_usd: BTreeMap::new(),
-    };
-    let batch = Batch::of(&terms, &items, None).map_err(|error| Refusal::field(list, error.to_string()))?;
-    let (gas, gas_max) = (batch.gas(), ctx.payments.batch_gas);
-    if gas > gas_max {
-        let counts = (items.len(), fitting(&terms, &items, None, gas_max));
-        return Err(too_much_gas(list, counts, (gas, gas_max)).into());
-    }
-    Ok(())
+    network: Network,
+    due: &[(Request, Charges)],
+    (list, amount): (&str, impl Fn(usize) -> String),
+) -> FlowResult<()> {
+    check_payable(ctx, network, due).map_err(|error| match error {
+        HandoutError::Payment(index, FlowError::Refused(mut refusal)) => {
+            for error in &mut refusal.fields {
+                error.field = amount(index);
+            }
+            refusal.into()
+        }
+        HandoutError::TooLarge(_) => Refusal::field(list, BundleError::TooLarge.to_string()).into(),
+        HandoutError::TooMuchGas { counts, gas } => too_much_gas(list, counts, gas).into(),
+        HandoutError::NoBatchContract(network) => {
+            let sentence = format!("must have one item: {network} has no contract that makes several payments at once");
+            Refusal::field(list, sentence).into()
+        }
+        other => other.alone(),
+    })
 }

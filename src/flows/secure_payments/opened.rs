@@ -5,8 +5,8 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         client_id::ClientId,
-        fees::Fees,
         ids::SecurePaymentToken,
+        paying::charge::Charges,
         refusal::Refusal,
         request::Request,
         secure_payment::{
@@ -121,9 +121,9 @@ impl Opened {
     }
 
     /// Requests and what is charged on top of each.
-    pub fn due(&self) -> impl Iterator<Item = (&Request, &Fees)> {
-        let fees = self.payment.items.iter().map(|item| &item.fees);
-        self.requests.iter().zip(fees)
+    pub fn due(&self) -> impl Iterator<Item = (&Request, &Charges)> {
+        let charges = self.payment.items.iter().map(|item| &item.charges);
+        self.requests.iter().zip(charges)
     }
 
     /// Its fees in dollars; `None` where it is not paid in one dollar token.
@@ -137,16 +137,16 @@ impl Opened {
         let currency = ctx.catalogue.find(&first.terms.payment_currency)?;
         let payments: Vec<Planned> = self
             .due()
-            .map(|(request, fees)| (request.ledger.expected, *fees))
+            .map(|(request, charges)| (request.ledger.expected, charges.clone()))
             .collect();
         let flow = self.payment.flow;
         FeePlan::of(flow, flow.usual_bearer(), currency, &payments)
     }
 
     /// What is left to be paid of each request that can be paid.
-    pub fn unpaid(&self) -> Vec<(&Request, &Fees, U256)> {
+    pub fn unpaid(&self) -> Vec<(&Request, &Charges, U256)> {
         let open = self.due().filter(|(request, _)| request.payable().is_ok());
-        open.map(|(request, fees)| (request, fees, request.ledger.remaining()))
+        open.map(|(request, charges)| (request, charges, request.ledger.remaining()))
             .collect()
     }
 }

@@ -1,9 +1,9 @@
-//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have places and a
+//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have permits and a
 //! breaker of their own, and their answers are remembered for a while.
 
 use super::opened::Opened;
 use crate::{
-    ctx::{Ctx, Holder},
+    ctx::{Ctx, PermitHolder},
     domain::{
         address::Address,
         amount::{Amount, format_units},
@@ -11,14 +11,14 @@ use crate::{
         network::{Family, Network},
         secure_payment::{intent::PaymentChain, options::PaymentOption},
     },
-    flows::requests::places::take,
+    flows::admission::admit,
 };
 use alloy::primitives::U256;
 use futures_util::future::join_all;
 use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
-/// Time in which a chain has to answer, with the wait for a place; one that does not is left out.
+/// Time in which a chain has to answer, with the wait for a permit; one that does not is left out.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Time that a question has at least before a chain counts as silent.
@@ -39,7 +39,7 @@ struct Wanted<'a> {
 
 /// What a wallet holds of what could pay, on the payment's own chain and on every other one that answers in time.
 pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<PaymentOption> {
-    let holder = &Holder {
+    let holder = &PermitHolder {
         platform: opened.payment.origin.platform.clone(),
         is_public: true,
         link: Some(opened.payment.id.clone()),
@@ -69,10 +69,10 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
 fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
     let network = opened.payment.network;
     let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
-    for (request, fees, units) in opened.unpaid() {
-        let with_fees = fees.legs(units).and_then(|legs| units.checked_add(legs.units()?));
+    for (request, charges, units) in opened.unpaid() {
+        let with_charges = charges.with(units);
         let sum = needed.entry(request.terms.payment_currency.as_str()).or_default();
-        *sum = sum.saturating_add(with_fees.unwrap_or(U256::MAX));
+        *sum = sum.saturating_add(with_charges.unwrap_or(U256::MAX));
     }
     let own: Vec<Wanted<'a>> = needed
         .iter()
@@ -120,7 +120,7 @@ fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Wanted
 }
 
 /// A balance, remembered or asked for; `None` when its chain does not answer in time or is left alone for a while.
-async fn balance(ctx: &Ctx, holder: &Holder, wanted: &Wanted<'_>, wallet: Address) -> Option<U256> {
+async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &Wanted<'_>, wallet: Address) -> Option<U256> {
     let (pages, network) = (&ctx.payment_pages, wanted.network);
     let key = (network, wanted.currency.token(), wallet);
     let now = ctx.clock.steady();
@@ -142,18 +142,18 @@ async fn balance(ctx: &Ctx, holder: &Holder, wanted: &Wanted<'_>, wallet: Addres
     if rest.is_some_and(|rest| !rest.is_over(now)) {
         return None;
     }
-    let payers = ctx.partners.chains.payers.get(&network)?;
+    let standings = ctx.partners.chains.standings.get(&network)?;
     let end = Instant::now() + PATIENCE;
-    let place = take(&pages.places, holder, PATIENCE).await?;
+    let permit = admit(&pages.permits, holder, PATIENCE).await?;
     let silent = Instant::now() + QUESTION;
     // What is allowed is of no interest here, so nobody in particular is named.
-    let answer = match timeout_at(silent.min(end), payers.standing(wallet, key.1, wallet)).await {
+    let answer = match timeout_at(silent.min(end), standings.standing(wallet, key.1, wallet)).await {
         Ok(answer) => answer.ok(),
-        // Who waited long for a place had no time for the chain, which says nothing about it.
+        // Who waited long for a permit had no time for the chain, which says nothing about it.
         Err(_) if end < silent => return None,
         Err(_) => None,
     };
-    drop(place);
+    drop(permit);
     let now = ctx.clock.steady();
     {
         let mut rests = pages.rests.lock().unwrap_or_else(PoisonError::into_inner);

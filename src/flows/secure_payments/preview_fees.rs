@@ -7,12 +7,9 @@ use crate::{
         caller::PlatformCaller,
         client_id::ClientId,
         currency::Currency,
-        fees::{Base, Fees},
+        paying::charge::{Base, Charges, FeeBearer},
         refusal::{Checks, Refusal},
-        secure_payment::{
-            PaymentFlow,
-            fee_plan::{FeeBearer, FeePlan},
-        },
+        secure_payment::{PaymentFlow, fee_plan::FeePlan},
     },
     flows::{FlowResult, requests::of_client::client_of},
 };
@@ -51,9 +48,9 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &Asked) -> FlowResul
     };
     let protocol = ctx.payments.protocol_fee.as_ref();
     let client_fee = client.as_ref().and_then(ClientId::fee);
-    let fees = Fees::fixed(base, client_fee, protocol).checked(network, &ctx.catalogue)?;
+    let charges = Charges::fixed(base, client_fee, protocol).checked(network, &ctx.catalogue)?;
     let bearer = asked.default_bearer.unwrap_or(asked.flow.usual_bearer());
-    let plan = FeePlan::of(asked.flow, bearer, currency, &[(units, fees)]);
+    let plan = FeePlan::of(asked.flow, bearer, currency, &[(units, charges)]);
     Ok(plan.ok_or_else(|| Refusal::field("amount", "is too large for this currency"))?)
 }
 

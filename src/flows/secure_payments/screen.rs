@@ -1,7 +1,7 @@
 //! Screens the wallets of who wants to pay a secure payment, and of whom a payout pays: once for each payment and wallet.
 
 use crate::{
-    ctx::{Ctx, Holder},
+    ctx::{Ctx, PermitHolder},
     domain::{
         address::Address,
         caller::PlatformCaller,
@@ -19,7 +19,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        requests::places::{Place, holder, take},
+        admission::{Permit, holder_of, require},
     },
     ports::screening::Screener,
     store::{self, Scope},
@@ -40,7 +40,7 @@ const NOT_CONFIGURED: &str = "not_configured";
 /// How a question to a provider ends.
 pub const OUTCOMES: [&str; 4] = ["approved", "rejected", "error", NOT_CONFIGURED];
 
-/// How long somebody waits for a place.
+/// How long somebody waits for a permit.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// How long a payer waits for the answer to a question that somebody else asked: as long as both providers have together.
@@ -58,7 +58,7 @@ pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> 
     judge(ctx, payment, payer, screening::NEW_WALLETS_MAX).await
 }
 
-/// The same about a wallet that has paid: visitors who name wallets cannot use up its place.
+/// The same about a wallet that has paid: visitors who name wallets cannot use up its permits.
 pub(super) async fn who_paid(ctx: &Ctx, payment: &SecurePayment, wallet: Address) -> FlowResult<()> {
     let payer = Payer { wallet, eoa: None };
     judge(ctx, payment, &payer, screening::NEW_PAYERS_MAX).await?;
@@ -115,7 +115,7 @@ pub(super) async fn recipient(
             return Ok(Some(rejected));
         }
     }
-    let _place = place(ctx, &holder(caller)).await?;
+    let _permit = permit(ctx, &holder_of(caller)).await?;
     let found = ask(ctx, &screeners, network, &[ScreenedWallet::alone(wallet)]).await;
     let found = found.into_iter().next().ok_or_else(|| {
         let message = "The wallet of the recipient cannot be screened at the moment; try again later";
@@ -179,12 +179,10 @@ fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
     Some(order.iter().filter_map(of).collect())
 }
 
-async fn place(ctx: &Ctx, holder: &Holder) -> Result<Place, Refusal> {
-    let place = take(&ctx.screenings, holder, PATIENCE).await;
-    place.ok_or_else(|| {
-        let message = "Too many wallets are screened at this moment; try again";
-        Refusal::new(RefusalKind::TooMany, message).after(1)
-    })
+/// Waits for a permit to screen. Errors: too many wallets are screened (429).
+async fn permit(ctx: &Ctx, holder: &PermitHolder) -> Result<Permit, Refusal> {
+    let sentence = "Too many wallets are screened at this moment; try again";
+    require(&ctx.screenings, holder, PATIENCE, sentence).await
 }
 
 /// Whom to ask, and about how many new wallets of a payment within an hour.
@@ -224,12 +222,12 @@ async fn ask_in_turn(
     asking: &Asking,
     missing: &[ScreenedWallet],
 ) -> FlowResult<Vec<ScreenedWallet>> {
-    let holder = Holder {
+    let holder = PermitHolder {
         platform: payment.origin.platform.clone(),
         is_public: true,
         link: None,
     };
-    let _place = place(ctx, &holder).await?;
+    let _permit = permit(ctx, &holder).await?;
     let Agenda { asked, awaited } = open(ctx, payment, missing, asking.new_max).await?;
     if !asked.is_empty() {
         let found = ask(ctx, &asking.screeners, payment.network, &asked).await;

@@ -1,9 +1,16 @@
 //! Calldata as clients see it: the transactions that a payer signs, and what is known about them.
 
 use crate::{
-    domain::{calldata::Step, fees::Fee, network::Network},
-    flows::requests::planned::Handout,
-    http::forms::{null::OrNull, wire::*},
+    domain::{
+        network::Network,
+        paying::{Step, charge::FeeKind},
+    },
+    flows::paying::Handout,
+    http::forms::{
+        handout::{HandoutTexts, StepTexts},
+        null::OrNull,
+        wire::*,
+    },
 };
 use alloy::primitives::U256;
 use poem_openapi::{Enum, Object};
@@ -99,48 +106,37 @@ pub struct PaymentCalldata {
     pub metadata: CalldataMetadata,
 }
 
-/// The bodies of steps on a network.
-pub fn transactions(steps: &[Step], network: Network) -> Vec<Transaction> {
-    let transaction = |step: &Step| Transaction {
-        data: hex::encode_prefixed(&step.calldata),
-        to: WalletText::written(step.to),
-        value: step.value.into(),
-        chain_id: network.chain_id(),
-    };
-    steps.iter().map(transaction).collect()
-}
-
-/// The body of calldata.
-pub fn calldata(handout: &Handout) -> PaymentCalldata {
-    let Handout {
-        network,
-        planned,
-        calldata,
-        ends_at,
-        ..
-    } = handout;
-    let fees = &planned.fees;
-    // A plan has a handful of steps.
-    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    PaymentCalldata {
-        transactions: transactions(&calldata.steps, *network),
-        metadata: CalldataMetadata {
-            steps_required: position(calldata.steps.len()),
-            needs_approval: calldata.approval_index.is_some(),
-            approval_transaction_index: OrNull(calldata.approval_index.map(position)),
-            payment_transaction_index: position(calldata.payment_index),
-            has_enough_balance: calldata.has_enough_balance,
-            has_enough_gas: calldata.has_enough_gas,
-            platform_fee: fees.platform.map(charged),
-            protocol_fee: fees.protocol.map(charged),
-            quote_expires_at: ends_at.map(|end| end.timestamp()),
-        },
+impl From<StepTexts> for Transaction {
+    fn from(step: StepTexts) -> Self {
+        Self {
+            data: step.data,
+            to: step.to,
+            value: step.value.into(),
+            chain_id: step.chain_id,
+        }
     }
 }
 
-fn charged(fee: Fee) -> PlatformFee {
-    PlatformFee {
-        percentage: PercentText::written(fee.percent),
-        address: WalletText::written(fee.receiver),
+/// The bodies of steps on a network.
+pub fn transactions(steps: &[Step], network: Network) -> Vec<Transaction> {
+    steps.iter().map(|step| StepTexts::of(step, network).into()).collect()
+}
+
+/// The body of what is handed out for one request.
+pub fn calldata(handout: &Handout) -> PaymentCalldata {
+    let texts = HandoutTexts(handout);
+    PaymentCalldata {
+        transactions: texts.steps().map(Transaction::from).collect(),
+        metadata: CalldataMetadata {
+            steps_required: texts.steps_required(),
+            needs_approval: texts.approval_index().is_some(),
+            approval_transaction_index: OrNull(texts.approval_index()),
+            payment_transaction_index: texts.payment_index(),
+            has_enough_balance: handout.has_enough_balance(),
+            has_enough_gas: handout.payer.as_ref().is_none_or(|payer| payer.has_enough_gas),
+            platform_fee: texts.charge(FeeKind::Platform),
+            protocol_fee: texts.charge(FeeKind::Protocol),
+            quote_expires_at: handout.ends_at.map(|end| end.timestamp()),
+        },
     }
 }

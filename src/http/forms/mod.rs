@@ -2,6 +2,7 @@
 
 pub mod branding;
 pub mod calldata;
+pub mod handout;
 pub mod null;
 pub mod paging;
 pub mod payer_step;

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         currency::Currency,
-        fees::FeeLeg,
+        paying::charge::FeeLeg,
         payment::{PayerAccess, PaymentKind, ReversalReason},
         rates::RateProvider,
         request::{

@@ -9,6 +9,7 @@ use crate::{
     domain::{
         address::Address,
         amount::format_units,
+        paying::summary::{CurrencyTotal, totals},
         refusal::{Checks, Refusal},
         secure_payment::{
             attempt::AttemptId,
@@ -18,7 +19,7 @@ use crate::{
     flows::secure_payments::{
         attempt,
         opened::Opened,
-        pay::{self, Asked, Paying},
+        pay,
         record_intent::{self, Sent},
         user_event,
     },
@@ -26,6 +27,7 @@ use crate::{
         body::parse,
         error::{self, Problem},
         forms::{
+            handout::{HandoutTexts, StepTexts},
             payer_step::PayerStepBody,
             text::{Reads, text},
             wire::{TxHash, WalletText},
@@ -97,12 +99,12 @@ struct Step {
     value: String,
 }
 
-impl From<&crate::domain::calldata::Step> for Step {
-    fn from(step: &crate::domain::calldata::Step) -> Self {
+impl From<StepTexts> for Step {
+    fn from(step: StepTexts) -> Self {
         Self {
-            to: step.to.to_string(),
-            data: hex::encode_prefixed(&step.calldata),
-            value: format!("{:#x}", step.value),
+            value: step.quantity(),
+            to: step.to.into(),
+            data: step.data,
         }
     }
 }
@@ -128,21 +130,17 @@ struct ContractFee {
 }
 
 /// Errors: a currency left the catalogue (500).
-fn sum(visit: &Visit, opened: &Opened, asked: &Asked) -> Result<Sum, Problem> {
-    let known = visit
-        .ctx
-        .catalogue
-        .find(&asked.currency)
-        .ok_or_else(Problem::internal)?;
+fn sum(visit: &Visit, opened: &Opened, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> Result<Sum, Problem> {
+    let known = texts.currency(&visit.ctx.catalogue, total.leg)?;
     let text = |units: U256| format_units(units, known.decimals);
     Ok(Sum {
         address: known.token().map(|token| token.to_string()),
-        amount: text(asked.units),
-        contract_fee: asked.contract_fee.map(|fee| ContractFee {
+        amount: text(total.units),
+        contract_fee: total.contract_fee.map(|fee| ContractFee {
             receiver: fee_receiver(opened, fee.receiver),
             amount: text(fee.units),
         }),
-        returned: (!asked.returned.is_zero()).then(|| text(asked.returned)),
+        returned: (!total.returned.is_zero()).then(|| text(total.returned)),
     })
 }
 
@@ -162,55 +160,24 @@ struct Calldata {
     gas: Option<String>,
 }
 
-/// Every coin has 18 decimals on these networks.
-fn in_coins(units: U256) -> String {
-    format_units(units, 18)
-}
-
 /// Calldata for a wallet. Errors: as those of the interface, and 400 without a wallet.
 #[handler]
 pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
-    let paying = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
+    let handout = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
         .await
         .map_err(Problem::from)?;
-    let asked = match &paying {
-        Paying::Single(single) => &single.asked,
-        Paying::Batch(together) => &together.asked,
-    };
-    let asked = asked.iter().map(|asked| sum(&visit, &opened, asked));
-    let asked = asked.collect::<Result<Vec<_>, _>>()?;
-    let calldata = match paying {
-        Paying::Single(single) => {
-            let handout = &single.handout;
-            let gas = handout.standing.map(|standing| {
-                let gas = handout
-                    .calldata
-                    .approval_gas
-                    .saturating_add(handout.calldata.payment_gas);
-                in_coins(standing.gas_price.saturating_mul(U256::from(gas)))
-            });
-            Calldata {
-                steps: handout.calldata.steps.iter().map(Step::from).collect(),
-                asked,
-                is_funded: handout.calldata.has_enough_balance,
-                has_gas: handout.calldata.has_enough_gas,
-                gas,
-            }
-        }
-        Paying::Batch(together) => Calldata {
-            steps: together
-                .approvals
-                .iter()
-                .chain([&together.payment])
-                .map(Step::from)
-                .collect(),
-            asked,
-            is_funded: together.has_enough_balance,
-            has_gas: together.has_enough_gas.unwrap_or(true),
-            gas: together.network_fee.map(in_coins),
-        },
+    let texts = HandoutTexts(&handout);
+    let totals = totals(&handout.bundle.legs, &handout.charges, &handout.spendings);
+    let asked = totals.iter().map(|total| sum(&visit, &opened, texts, total));
+    let payer = handout.payer.as_ref();
+    let calldata = Calldata {
+        steps: texts.steps().map(Step::from).collect(),
+        asked: asked.collect::<Result<_, _>>()?,
+        is_funded: handout.has_enough_balance(),
+        has_gas: payer.is_none_or(|payer| payer.has_enough_gas),
+        gas: payer.map(|payer| texts.coins(payer.costs.total())),
     };
     Ok(json(error::paged(false), &calldata)?)
 }

@@ -10,12 +10,12 @@ use crate::{
         address::Address,
         amount::format_units,
         currency::{ContractKind, CurrencyFilter, CurrencyKind},
-        fees::{FeeLeg, Legs},
         network,
+        paying::charge::FeeLeg,
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
     },
     flows::secure_payments::{open::Shown, opened::Opened},
-    http::error::Problem,
+    http::{error::Problem, forms::handout::currency as catalogued},
 };
 use alloy::primitives::{U256, utils::parse_units};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -134,10 +134,6 @@ struct FeeSums {
     due: U256,
 }
 
-fn legs_of(legs: Legs) -> impl Iterator<Item = FeeLeg> {
-    legs.riding.into_iter().chain(legs.further)
-}
-
 fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     let payment = &opened.payment;
     let mut ids: Vec<&str> = Vec::new();
@@ -145,12 +141,9 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     let mut items = Vec::with_capacity(opened.requests.len());
     let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
     let mut uses_batch = payment.kind == SecurePaymentKind::Batch;
-    for (request, fees) in opened.due() {
+    for (request, charges) in opened.due() {
         let id = request.terms.payment_currency.as_str();
-        let known = ctx.catalogue.find(id).ok_or_else(|| {
-            tracing::error!(currency = id, "a currency left the catalogue");
-            Problem::internal()
-        })?;
+        let known = catalogued(&ctx.catalogue, id)?;
         let position = ids.iter().position(|other| *other == id).unwrap_or_else(|| {
             ids.push(id);
             sums.push(Sums::default());
@@ -161,17 +154,16 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
             Ok(()) => request.ledger.remaining(),
             Err(_) => U256::ZERO,
         };
-        let of = |units: U256| fees.legs(units).filter(|_| !units.is_zero()).unwrap_or_default();
-        let (whole, rest) = (of(expected), of(left));
-        uses_batch |= rest.further.is_some();
+        let (whole, rest) = (charges.legs(expected), charges.legs(left));
+        uses_batch |= rest.len() > 1;
         if let Some(sum) = sums.get_mut(position) {
             sum.amount = sum.amount.saturating_add(expected);
             sum.left = sum.left.saturating_add(left);
-            for FeeLeg { receiver, units } in legs_of(whole) {
+            for FeeLeg { receiver, units } in whole {
                 let own = &mut sum.fees.entry(receiver).or_default().amount;
                 *own = own.saturating_add(units);
             }
-            for FeeLeg { receiver, units } in legs_of(rest) {
+            for FeeLeg { receiver, units } in rest {
                 let own = &mut sum.fees.entry(receiver).or_default().due;
                 *own = own.saturating_add(units);
             }
@@ -193,9 +185,9 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
             payment_reference: hex::encode_prefixed(request.reference.0),
         });
     }
-    let currencies = ids.into_iter().zip(&sums).filter_map(|(id, sums)| {
-        let known = ctx.catalogue.find(id)?;
-        Some(currency(opened, known, sums, uses_batch))
+    let currencies = ids.into_iter().zip(&sums).map(|(id, sums)| {
+        let known = catalogued(&ctx.catalogue, id)?;
+        Ok(currency(opened, known, sums, uses_batch))
     });
     let contracts = PROXIES
         .iter()
@@ -205,7 +197,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         receivers: receivers.len(),
         receivers_left: receivers_left.len(),
         items,
-        currencies: currencies.collect(),
+        currencies: currencies.collect::<Result<_, Problem>>()?,
         contracts: contracts.map(|contract| contract.to_string()).collect(),
     })
 }

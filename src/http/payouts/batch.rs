@@ -3,18 +3,25 @@
 use super::bodies::fee;
 use crate::{
     domain::{
-        batch::{ITEMS_MAX, check_networks, tron},
-        calldata::Step,
         currency::Catalogue,
         network::{Family, Network},
+        paying::batch_contract::{ITEMS_MAX, admit_families, admit_networks},
         refusal::Refusal,
         request::plan::{NewRequest, invoice_currency, payment_currency},
     },
     flows::{
         self,
-        payouts::batch::{BatchPayout, NewBatch, Payments},
+        paying::Handout,
+        payouts::batch::{NewBatch, Payments},
     },
-    http::{forms::calldata::BigNumber, gate::rate_limits::Meter, operation::*},
+    http::{
+        forms::{
+            calldata::BigNumber,
+            handout::{HandoutTexts, StepTexts},
+        },
+        gate::rate_limits::Meter,
+        operation::*,
+    },
 };
 use std::sync::Arc;
 
@@ -205,20 +212,17 @@ fn check_where(items: &[BatchPayoutItem], catalogue: &Catalogue) -> Result<(), R
             Network::from_id(&network.to_lowercase())
         })
     };
-    let is_tron = |network: Option<Network>| network.is_some_and(|network| network.family() == Family::Tron);
-    let on_tron = |item: &BatchPayoutItem| {
-        item.payee.as_str().starts_with('T')
-            || is_tron(network_of(&item.invoice_currency))
-            || is_tron(network_of(&item.payment_currency))
-    };
-    if items.iter().any(on_tron) {
-        return Err(tron());
-    }
+    let families = items.iter().flat_map(|item| {
+        let currencies = [&item.invoice_currency, &item.payment_currency].map(network_of);
+        let of_currencies = currencies.into_iter().flatten().map(Network::family);
+        of_currencies.chain([Family::of_address(item.payee.as_str())])
+    });
+    admit_families(families)?;
     let networks: Vec<Network> = items
         .iter()
         .filter_map(|item| network_of(&item.payment_currency))
         .collect();
-    check_networks(networks)
+    admit_networks(networks)
 }
 
 impl BatchPayoutItem {
@@ -246,26 +250,34 @@ impl BatchPayoutItem {
     }
 }
 
-fn created(payout: &BatchPayout) -> BatchPayoutCreated {
-    let chain_id = payout.network.chain_id();
-    let approval = |step: &Step| ApprovalTransaction {
-        data: hex::encode_prefixed(&step.calldata),
-        to: WalletText::written(step.to),
-        value: 0,
-        chain_id,
-    };
+impl From<StepTexts> for ApprovalTransaction {
+    fn from(step: StepTexts) -> Self {
+        Self {
+            data: step.data,
+            to: step.to,
+            value: 0,
+            chain_id: step.chain_id,
+        }
+    }
+}
+
+impl From<StepTexts> for BatchPaymentTransaction {
+    fn from(step: StepTexts) -> Self {
+        Self {
+            data: step.data,
+            to: step.to,
+            value: step.value.into(),
+            chain_id: step.chain_id,
+        }
+    }
+}
+
+fn created(handout: &Handout) -> BatchPayoutCreated {
+    let texts = HandoutTexts(handout);
+    let requests = handout.payments.iter().map(|payment| &payment.request);
     BatchPayoutCreated {
-        erc20_approval_transactions: payout.approvals.iter().map(approval).collect(),
-        batch_payment_transaction: BatchPaymentTransaction {
-            data: hex::encode_prefixed(&payout.payment.calldata),
-            to: WalletText::written(payout.payment.to),
-            value: payout.payment.value.into(),
-            chain_id,
-        },
-        request_ids: payout
-            .requests
-            .iter()
-            .map(|request| RequestIdText::written(&request.id))
-            .collect(),
+        erc20_approval_transactions: texts.approvals().map(Into::into).collect(),
+        batch_payment_transaction: texts.payment().into(),
+        request_ids: requests.map(|request| RequestIdText::written(&request.id)).collect(),
     }
 }

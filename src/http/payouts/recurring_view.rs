@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn created(made: &ScheduleMade) -> PayoutAnswer {
     PayoutAnswer::Recurring(RecurringCreated {
         id: UlidText::written(&made.schedule.id),
-        request_id: RequestIdText::written(&made.request.id),
+        request_id: RequestIdText::written(&made.first.request.id),
         transactions: transactions(&made.steps, made.schedule.network),
         recurring_payment_permit: permit(&made.schedule.permit),
         metadata: allowance(&made.need, made.steps.len()),

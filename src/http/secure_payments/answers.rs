@@ -4,10 +4,10 @@ use super::bodies::{FeePlanView, PayPageText};
 use crate::{
     domain::{
         destination::ScreeningProvider,
+        paying::charge::{FeeBearer, FeeKind},
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletType},
-            fee_plan::{FeeBearer, FeeKind},
             intent::PaymentChain,
         },
     },

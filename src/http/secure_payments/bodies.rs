@@ -7,13 +7,14 @@ use crate::{
         currency::Catalogue,
         destination::ScreeningProvider,
         interop_address::DestinationKey,
-        network::Network,
+        network::{Family, Network},
+        paying::charge::{FeeBearer, FeeKind, FeeOrigin},
         refusal::{FieldError, Refusal},
         request::plan::payment_currency,
         secure_payment::{
             About, Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AskedMode, AskedPolicy},
-            fee_plan::{BearerSource, FeeBearer, FeeKind, FeeOrigin},
+            fee_plan::BearerSource,
             plan::{NamedFee, NewItem, NewPayout, NewSecurePayment, Wanted, unreadable_destination},
             redirect::{LABEL_ALONE, Redirect, checked_url, is_plain},
         },
@@ -624,11 +625,7 @@ impl SecurePaymentAccessPolicy {
     fn read(self, checks: &mut Checks) -> AskedPolicy {
         let wallets = self.allowed_payer_addresses.unwrap_or_default().into_iter();
         let wallets = wallets.enumerate().filter_map(|(index, wallet)| {
-            // The case of an EVM address carries nothing here; Base58 keeps its own.
-            let text = match wallet.as_str().starts_with('T') {
-                true => wallet.as_str().to_owned(),
-                false => wallet.as_str().to_ascii_lowercase(),
-            };
+            let text = Family::in_one_case(wallet.as_str());
             let field = format!("accessPolicy.allowedPayerAddresses[{index}]");
             checks.take(&field, Address::parse(&text))
         });
@@ -826,7 +823,7 @@ impl CreateSecurePayoutBody {
         // Of a Tron address the form is enough here: no money goes there.
         let creator = match self.creator_wallet_address.value() {
             Ok(creator) => Some(creator.to_string()),
-            Err(_) if self.creator_wallet_address.as_str().starts_with('T') => {
+            Err(_) if Family::of_address(self.creator_wallet_address.as_str()) == Family::Tron => {
                 Some(self.creator_wallet_address.as_str().to_owned())
             }
             Err(sentence) => checks.take("creatorWalletAddress", Err::<String, _>(sentence)),

@@ -296,8 +296,8 @@ impl SecurePayments {
     > {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
         let opened = opened(&ctx, &token).await?;
-        let paying = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await?;
-        Ok(Json(view::paying(&ctx, &opened, &paying)))
+        let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await?;
+        Ok(Json(view::paying(&ctx, &opened, &handout)?))
     }
 
     /// Say what was sent

@@ -5,32 +5,29 @@ use crate::{
     domain::{
         address::Address,
         amount::format_units,
-        calldata::Step,
-        fees::Fee,
         interop_address::{DestinationKey, InteropAddress},
-        network::{Family, Network},
+        network::Family,
+        paying::{
+            Shortage,
+            charge::{FeeBearer, FeeKind},
+            spent,
+            summary::gross,
+        },
         request::Request,
         screening::{self, Screening},
         secure_payment::{
             PaymentFlow, SecurePaymentKind, access,
-            fee_plan::{FeeBearer, FeePlan, FeePlanLine},
+            fee_plan::{FeePlan, FeePlanLine},
             options::PaymentOption,
         },
     },
     flows::{
-        requests::planned::Handout,
-        secure_payments::{
-            Made,
-            find::Found,
-            open::Shown,
-            opened::Opened,
-            pay::{FeeLines, Paying, ShortOf, Single, Together},
-            record_intent::Recorded,
-        },
+        paying::Handout,
+        secure_payments::{Made, find::Found, open::Shown, opened::Opened, record_intent::Recorded},
     },
     http::{
-        error::{Completed, RequestPaid},
-        forms::calldata::PlatformFee,
+        error::{Completed, Problem, RequestPaid},
+        forms::handout::{HandoutTexts, StepTexts},
         operation::*,
     },
 };
@@ -66,17 +63,18 @@ pub(super) fn fee_plan(plan: &FeePlan) -> FeePlanView {
 }
 
 fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
-    let receiver = Some(WalletText::written(line.receiver));
-    let (evm_address, tron_address) = match line.receiver.family() {
+    let charge = &line.charge;
+    let receiver = Some(WalletText::written(charge.receiver));
+    let (evm_address, tron_address) = match charge.receiver.family() {
         Family::Evm => (receiver, None),
         Family::Tron => (None, receiver),
     };
     FeePlanLineView {
-        kind: line.kind,
-        label: line.kind.label().to_owned(),
-        fee_bearer: FeeBearer::Payer,
-        fee_bearer_source: line.kind.bearer_source(),
-        percentage_bps: line.percent.basis_points().into(),
+        kind: charge.kind,
+        label: charge.kind.label().to_owned(),
+        fee_bearer: charge.bearer,
+        fee_bearer_source: charge.kind.bearer_source(),
+        percentage_bps: charge.rate.basis_points().into(),
         cap_usd: OrNull(line.cap.clone()),
         calculated_amount_usd: line.amount(),
         destination_resolver: FeeResolver::StaticAddress,
@@ -84,7 +82,7 @@ fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
             evm_address,
             tron_address,
         },
-        config_source: line.origin,
+        config_source: charge.source,
     }
 }
 
@@ -290,34 +288,35 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
     }
 }
 
-fn decimals(ctx: &Ctx, currency: &str) -> u8 {
-    ctx.catalogue.find(currency).map_or(0, |currency| currency.decimals)
-}
-
-/// Fraction digits of the coin that pays for gas.
-const COIN_DECIMALS: u8 = 18;
-
-/// The fees that transactions pay; `None` when they pay none.
-fn bundle(ctx: &Ctx, opened: &Opened, fees: &FeeLines, currency: Option<&str>) -> FeeBundle {
-    let network = opened.payment.network;
-    let lines = fees.lines.iter().map(|line| FeeBundleLine {
-        request_id: RequestIdText::written(&line.request),
-        fee_component_id: OrNull(None),
-        fee_type: OrNull(Some(line.kind)),
-        fee_label: OrNull(Some(line.kind.label().to_owned())),
-        fee_bearer: OrNull(Some(FeeBearer::Payer)),
-        amount: format_units(line.units, decimals(ctx, &line.currency)),
-        payment_currency_id: CurrencyIdText::written(&line.currency),
-        network: NetworkText::written(network),
-        chain_id: network.chain_id().to_string(),
-        recipient: WalletText::written(line.receiver),
-    });
-    let total = fees
-        .lines
-        .iter()
-        .fold(U256::ZERO, |sum, line| sum.saturating_add(line.units));
-    let summary = fees.gross.zip(currency).map(|(gross, currency)| {
-        let human = |units: U256| format_units(units, decimals(ctx, currency));
+/// The fees that transactions pay. Errors: a currency left the catalogue (500).
+fn bundle(ctx: &Ctx, opened: &Opened, texts: HandoutTexts<'_>) -> Result<FeeBundle, Problem> {
+    let Handout {
+        bundle,
+        payments,
+        charges,
+        ..
+    } = texts.0;
+    let mut lines = Vec::with_capacity(charges.len());
+    for (payment, paid) in charges.iter().filter_map(|paid| Some((payments.get(paid.leg)?, paid))) {
+        let currency = texts.currency(&ctx.catalogue, paid.leg)?;
+        lines.push(FeeBundleLine {
+            request_id: RequestIdText::written(&payment.request.id),
+            fee_component_id: OrNull(None),
+            fee_type: OrNull(Some(paid.charged.kind)),
+            fee_label: OrNull(Some(paid.charged.kind.label().to_owned())),
+            fee_bearer: OrNull(Some(FeeBearer::Payer)),
+            amount: format_units(paid.charged.units, currency.decimals),
+            payment_currency_id: CurrencyIdText::written(&payment.request.terms.payment_currency),
+            network: NetworkText::written(bundle.network),
+            chain_id: bundle.network.chain_id().to_string(),
+            recipient: WalletText::written(paid.charged.receiver),
+        });
+    }
+    let units = charges.iter().map(|paid| paid.charged.units);
+    let total = units.fold(U256::ZERO, U256::saturating_add);
+    let currency = texts.currency(&ctx.catalogue, 0)?;
+    let summary = gross(&bundle.legs).map(|gross| {
+        let human = |units: U256| format_units(units, currency.decimals);
         FeeAmountSummary {
             gross_amount: human(gross),
             net_recipient_amount: human(gross),
@@ -327,122 +326,112 @@ fn bundle(ctx: &Ctx, opened: &Opened, fees: &FeeLines, currency: Option<&str>) -
             payer_total: human(gross.saturating_add(total)),
         }
     });
-    FeeBundle {
+    Ok(FeeBundle {
         bundle_id: OrNull(None),
         default_fee_bearer: OrNull(Some(opened.payment.flow.usual_bearer())),
         amount_summary: OrNull(summary),
-        fees: lines.collect(),
+        fees: lines,
+    })
+}
+
+/// The transactions that pay a secure payment. Errors: a currency left the catalogue (500).
+pub(super) fn paying(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SecureCalldata, Problem> {
+    Ok(match opened.payment.kind {
+        SecurePaymentKind::Single => SecureCalldata::Single(one(ctx, opened, handout)?),
+        SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)?),
+    })
+}
+
+impl From<StepTexts> for SecureTransaction {
+    fn from(step: StepTexts) -> Self {
+        Self {
+            value: step.quantity(),
+            data: step.data,
+            to: step.to,
+            chain_id: step.chain_id,
+        }
     }
 }
 
-fn charged(fee: Fee) -> PlatformFee {
-    PlatformFee {
-        percentage: PercentText::written(fee.percent),
-        address: WalletText::written(fee.receiver),
-    }
-}
-
-/// The transactions that pay a secure payment.
-pub(super) fn paying(ctx: &Ctx, opened: &Opened, paying: &Paying) -> SecureCalldata {
-    match paying {
-        Paying::Single(single) => SecureCalldata::Single(one(ctx, opened, single)),
-        Paying::Batch(together) => SecureCalldata::Batch(several(ctx, opened, together)),
-    }
-}
-
-fn transaction(step: &Step, network: Network) -> SecureTransaction {
-    SecureTransaction {
-        data: hex::encode_prefixed(&step.calldata),
-        to: WalletText::written(step.to),
-        value: format!("{:#x}", step.value),
-        chain_id: network.chain_id(),
-    }
-}
-
-fn transactions(steps: &[Step], network: Network) -> Vec<SecureTransaction> {
-    steps.iter().map(|step| transaction(step, network)).collect()
-}
-
-fn one(ctx: &Ctx, opened: &Opened, single: &Single) -> SingleCalldata {
-    let Handout {
-        planned,
-        calldata,
-        standing,
-        ..
-    } = &single.handout;
-    let currency = single.request.terms.payment_currency.as_str();
-    let human = |units: U256| format_units(units, decimals(ctx, currency));
-    let coin = |units: U256| format_units(units, COIN_DECIMALS);
-    // A plan has a handful of steps.
-    let position = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    let network_fee = |gas: u64| standing.map(|standing| coin(U256::from(gas).saturating_mul(standing.gas_price)));
-    let is_token = single.request.terms.token.is_some();
-    SingleCalldata {
+fn one(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SingleCalldata, Problem> {
+    let texts = HandoutTexts(handout);
+    let decimals = texts.currency(&ctx.catalogue, 0)?.decimals;
+    let token = handout.bundle.legs.first().and_then(|leg| leg.token);
+    let human = |units: U256| format_units(units, decimals);
+    let payer = handout.payer.as_ref();
+    let standing = payer.and_then(|payer| payer.standings.get(&token));
+    Ok(SingleCalldata {
         payment_type: opened.payment.kind,
-        transactions: transactions(&calldata.steps, opened.payment.network),
-        fee_bundle: OrNull(Some(bundle(ctx, opened, &single.fees, Some(currency)))),
+        transactions: texts.steps().map(Into::into).collect(),
+        fee_bundle: OrNull(Some(bundle(ctx, opened, texts)?)),
         metadata: SecureCalldataMetadata {
-            steps_required: position(calldata.steps.len()),
-            needs_approval: calldata.approval_index.is_some(),
+            steps_required: texts.steps_required(),
+            needs_approval: texts.approval_index().is_some(),
             transaction_sponsorship_fee_usd: OrNull(None),
-            approval_transaction_index: calldata.approval_index.map(position),
-            approval_transactions_count: Some(position(calldata.payment_index)),
-            payment_transaction_index: position(calldata.payment_index),
-            has_enough_balance: standing.map(|_| calldata.has_enough_balance),
-            has_enough_gas: standing.map(|_| calldata.has_enough_gas),
-            has_enough_allowance: standing.map(|_| calldata.approval_index.is_none()),
-            platform_fee: planned.fees.platform.map(charged),
-            protocol_fee: planned.fees.protocol.map(charged),
+            approval_transaction_index: texts.approval_index(),
+            approval_transactions_count: Some(texts.payment_index()),
+            payment_transaction_index: texts.payment_index(),
+            has_enough_balance: payer.map(|_| handout.has_enough_balance()),
+            has_enough_gas: payer.map(|payer| payer.has_enough_gas),
+            has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
+            platform_fee: texts.charge(FeeKind::Platform),
+            protocol_fee: texts.charge(FeeKind::Protocol),
             balance: standing.map(|standing| human(standing.balance)),
-            allowance: standing.filter(|_| is_token).map(|standing| human(standing.allowance)),
-            required_amount: Some(human(calldata.needed)),
-            native_balance: standing.map(|standing| coin(standing.native_balance)),
-            estimated_network_fee: network_fee(calldata.approval_gas.saturating_add(calldata.payment_gas)),
-            estimated_approval_network_fee: network_fee(calldata.approval_gas),
-            estimated_payment_network_fee: network_fee(calldata.payment_gas),
+            allowance: standing
+                .filter(|_| token.is_some())
+                .map(|standing| human(standing.allowance)),
+            required_amount: Some(human(spent(&handout.spendings, token))),
+            native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
+            estimated_network_fee: payer.map(|payer| texts.coins(payer.costs.total())),
+            estimated_approval_network_fee: payer.map(|payer| texts.coins(payer.costs.approvals)),
+            estimated_payment_network_fee: payer.map(|payer| texts.coins(payer.costs.payment)),
             route_type: Some(RouteType::Samechain),
         },
-    }
+    })
 }
 
-fn several(ctx: &Ctx, opened: &Opened, together: &Together) -> BatchCalldata {
-    let network = opened.payment.network;
-    let short = |short: &ShortOf| {
-        let known = short.token.and_then(|token| ctx.catalogue.by_token(network, &token));
-        let decimals = known.map_or(COIN_DECIMALS, |currency| currency.decimals);
-        InsufficientToken {
-            token_address: short.token.map_or_else(
-                || alloy::primitives::Address::ZERO.to_string(),
-                |token| token.to_string(),
-            ),
-            token_symbol: known.map(|currency| SymbolText::written(&currency.symbol)),
-            payment_currency_id: known.map(|currency| CurrencyIdText::written(&currency.id)),
-            required: format_units(short.required, decimals),
-            available: format_units(short.available, decimals),
-        }
-    };
-    let can_pay = together
-        .has_enough_gas
-        .map(|has_gas| has_gas && together.has_enough_balance);
-    let first = together.requests.first();
-    let currency = first.map(|request| request.terms.payment_currency.as_str());
-    BatchCalldata {
+fn several(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<BatchCalldata, Problem> {
+    let texts = HandoutTexts(handout);
+    let payer = handout.payer.as_ref();
+    let has_enough_gas = payer.map(|payer| payer.has_enough_gas);
+    let shortages = payer.map_or(&[][..], |payer| &payer.shortages).iter();
+    let requests = handout.payments.iter().map(|payment| &payment.request);
+    Ok(BatchCalldata {
         payment_type: opened.payment.kind,
-        erc20_approval_transactions: transactions(&together.approvals, network),
-        batch_payment_transaction: transaction(&together.payment, network),
+        erc20_approval_transactions: texts.approvals().map(Into::into).collect(),
+        batch_payment_transaction: texts.payment().into(),
         metadata: BatchCalldataMetadata {
-            has_enough_balance: together.has_enough_balance,
-            has_enough_gas: OrNull(together.has_enough_gas),
-            can_make_payment: OrNull(can_pay),
-            insufficient_tokens: together.short_of.iter().map(short).collect(),
+            has_enough_balance: handout.has_enough_balance(),
+            has_enough_gas: OrNull(has_enough_gas),
+            can_make_payment: OrNull(has_enough_gas.map(|has_gas| has_gas && handout.has_enough_balance())),
+            insufficient_tokens: shortages
+                .map(|short| insufficient(ctx, texts, short))
+                .collect::<Result<_, _>>()?,
         },
-        fee_bundle: OrNull(Some(bundle(ctx, opened, &together.fees, currency))),
-        request_ids: together
-            .requests
-            .iter()
-            .map(|request| RequestIdText::written(&request.id))
-            .collect(),
-    }
+        fee_bundle: OrNull(Some(bundle(ctx, opened, texts)?)),
+        request_ids: requests.map(|request| RequestIdText::written(&request.id)).collect(),
+    })
+}
+
+/// Errors: a token left the catalogue (500).
+fn insufficient(ctx: &Ctx, texts: HandoutTexts<'_>, shortage: &Shortage) -> Result<InsufficientToken, Problem> {
+    let network = texts.0.bundle.network;
+    let known = shortage.token.map(|token| {
+        let known = ctx.catalogue.by_token(network, &token);
+        known.ok_or_else(Problem::internal)
+    });
+    let known = known.transpose()?;
+    let decimals = known.map_or_else(|| network.coin_decimals(), |currency| currency.decimals);
+    Ok(InsufficientToken {
+        token_address: shortage.token.map_or_else(
+            || alloy::primitives::Address::ZERO.to_string(),
+            |token| token.to_string(),
+        ),
+        token_symbol: known.map(|currency| SymbolText::written(&currency.symbol)),
+        payment_currency_id: known.map(|currency| CurrencyIdText::written(&currency.id)),
+        required: format_units(shortage.required, decimals),
+        available: format_units(shortage.available, decimals),
+    })
 }
 
 pub(super) fn recorded(recorded: &Recorded) -> IntentRecorded {

@@ -4,10 +4,10 @@ use super::groups::Facets;
 use crate::{
     domain::{
         address::Address,
-        fees::FeeLeg,
         ids::{ClientRowId, PaymentId, PlatformId, RequestRowId, ScheduleId},
         ledger::{RequestStatus, SettlementUnits},
         network::Network,
+        paying::charge::FeeLeg,
         payment::{PayerAccess, PaymentKind, ReversalReason, Settled},
         rates::{AppliedRate, RateProvider},
         reference::PaymentReference,

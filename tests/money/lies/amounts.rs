@@ -26,8 +26,8 @@ use devnet::{Devnet, Options, RELAYER_INDEX, batch::batchPaymentsCall};
 use prs::{
     boot::dev,
     domain::{
-        calldata::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy},
         network::Network,
+        paying::fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy},
     },
 };
 use serde_json::{Value, json};

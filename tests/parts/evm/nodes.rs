@@ -10,7 +10,7 @@ use chrono::DateTime;
 use prs::{
     adapters::evm::{EvmChain, EvmChainOptions},
     domain::{address::Address, network::Network, payment::Finality},
-    ports::chain::{Chain, ChainError, PayerLookup},
+    ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
 };
 use std::{
     net::Ipv4Addr,

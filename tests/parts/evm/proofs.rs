@@ -8,8 +8,8 @@ use super::{
 use alloy::primitives::U256;
 use prs::{
     adapters::evm::EvmChainOptions,
-    domain::{address::Address, network::Network, payment::SettledBlock},
-    ports::chain::{Chain, ChainError, PayerLookup},
+    domain::{address::Address, network::Network, paying::NetworkPrice, payment::SettledBlock},
+    ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
 };
 
 #[tokio::test]
@@ -153,14 +153,10 @@ async fn balances_and_rates_are_read_and_nodes_agree_on_a_refusal() {
     let (payer, token) = (Address::Evm(PAYER), Address::Evm(TOKEN));
     let standing = bench.chain.standing(payer, Some(token), payer).await.unwrap();
     assert_eq!(
-        [
-            standing.balance,
-            standing.allowance,
-            standing.native_balance,
-            standing.gas_price
-        ],
-        [700, 300, 100, 7].map(U256::from)
+        [standing.balance, standing.allowance, standing.native_balance,],
+        [700, 300, 100].map(U256::from)
     );
+    assert_eq!(standing.price, NetworkPrice::Gas(U256::from(7)));
     let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await.unwrap();
     assert_eq!(rate.units, U256::from(42));
     bench.nodes[0].change(|served| served.lie = Lie::Reverts);

@@ -5,7 +5,12 @@ use super::{
     samples::{at, request, wallet},
 };
 use prs::{
-    domain::{amount::Percent, fees::Fee, handed_out::HandedOut, ids::ClientRowId},
+    domain::{
+        amount::Percent,
+        handed_out::HandedOut,
+        ids::ClientRowId,
+        paying::charge::{Charge, FeeOrigin},
+    },
     store::{self, Db},
 };
 use std::collections::HashMap;
@@ -18,11 +23,8 @@ on_both! {
 
 fn answers() -> Vec<HandedOut> {
     let named = [(250, 7), (250, 8), (10_000, 7), (1, 7)].map(|(points, receiver)| {
-        Percent::from_basis_points(points).map(|percent| Fee {
-            percent,
-            receiver: wallet(receiver),
-            cap: None,
-        })
+        let rate = Percent::from_basis_points(points);
+        rate.map(|rate| Charge::platform(FeeOrigin::Call, rate, wallet(receiver)))
     });
     [None].into_iter().chain(named).map(|fee| HandedOut { fee }).collect()
 }

@@ -9,9 +9,9 @@ use proptest::{collection::vec, option, prelude::*, sample::select, strategy::Va
 use prs::{
     domain::{
         address::Address,
-        fees::Fees,
         ids::{ClientRowId, PaymentId, SecurePaymentId, SecurePaymentToken},
         network::Network,
+        paying::charge::Charges,
         payment::{Observation, PaymentKind, ProvenTransfer, Settled},
         reference::PaymentReference,
         request::Request,
@@ -434,7 +434,7 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
     let item = |request: &Request| Item {
         request: request.row.clone(),
         request_id: request.id.clone(),
-        fees: Fees::default(),
+        charges: Charges::default(),
     };
     SecurePayment {
         id: SecurePaymentId(format!("link-{}", numbers[0])),

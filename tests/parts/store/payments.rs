@@ -8,8 +8,8 @@ use alloy::primitives::U256;
 use prs::{
     domain::{
         address::Address,
-        fees::FeeLeg,
         ids::{PaymentId, ScheduleId},
+        paying::charge::FeeLeg,
         payment::{Observation, PayerAccess, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         request::{Request, terms::CustomerInfo},
         search::PaymentPosition,

@@ -11,10 +11,10 @@ use prs::{
         address::Address,
         amount::Percent,
         conversion::RateBounds,
-        fees::{Fee, Fees},
         ids::ScheduleId,
         ledger::{Credit, Ending, Ledger, RequestStatus},
         network::Network,
+        paying::charge::{Charge, FeeOrigin},
         reference::PaymentReference,
         request::{
             Origin, Request,
@@ -40,12 +40,12 @@ on_both! {
     times_are_compared_by_value
 }
 
-fn fee(points: u16, cap: Option<U256>) -> Option<Fee> {
-    Percent::from_basis_points(points).map(|percent| Fee {
-        percent,
-        receiver: wallet(7),
-        cap,
-    })
+fn charges() -> [Charge; 2] {
+    let rate = |points| Percent::from_basis_points(points).unwrap();
+    [
+        Charge::platform(FeeOrigin::ClientId, rate(250), wallet(7)),
+        Charge::protocol(rate(50), wallet(7), Some(U256::MAX)),
+    ]
 }
 
 async fn a_request_survives_with_every_field(db: &Db) {
@@ -76,11 +76,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
                     path: [1, 2, 3].map(EvmAddress::with_last_byte).to_vec(),
                     max_age_s: 90_000,
                 }),
-                fees: Fees {
-                    platform: fee(250, None),
-                    is_own: true,
-                    protocol: fee(50, Some(U256::MAX)),
-                },
+                charges: charges().into_iter().collect(),
             },
             ..terms(1)
         },

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        calldata::Step,
+        paying::Step,
         permit::Permit,
         relay::{Bid, Circumstances, Hindrance, Price, RelayTransaction, Unsigned, gas_limit, hindrance},
         request::{Request, plan::FreshRequest},
@@ -200,7 +200,7 @@ pub(super) async fn hindered(
         ..
     } = schedule.permit;
     let network = schedule.network;
-    let payers = round.ctx.partners.chains.payers.get(&network);
+    let payers = round.ctx.partners.chains.standings.get(&network);
     let payers = payers.ok_or_else(|| Fault(anyhow!("nobody can be asked about payers on {network}")))?;
     let state = round.contract(contract).await?;
     let circumstances = Circumstances {

@@ -1,6 +1,6 @@
 //! Keeps what is handed out for requests, so that payments can be compared with it.
 
-use super::planned::Planned;
+use super::HandedPayment;
 use crate::{
     domain::{
         caller::PlatformCaller,
@@ -59,11 +59,11 @@ impl<'a> From<&'a PlatformCaller> for Asker<'a> {
 
 /// What is kept of an answer: a fee that the price terms of the request leave open, also that it had none. `None` of an
 /// answer that says nothing beyond them, or binds nobody.
-pub fn handed_out(asker: Asker<'_>, request: &Request, planned: &Planned) -> Option<HandedOut> {
-    let is_open = request.terms.price.fees.platform.is_none();
-    let is_binding = !asker.is_public || planned.fees.is_own;
+pub fn handed_out(asker: Asker<'_>, payment: &HandedPayment) -> Option<HandedOut> {
+    let is_open = payment.request.terms.price.charges.platform().is_none();
+    let is_binding = !asker.is_public || !payment.charges.is_platform_named();
     (is_open && is_binding).then_some(HandedOut {
-        fee: planned.fees.platform,
+        fee: payment.charges.platform().copied(),
     })
 }
 
@@ -72,11 +72,11 @@ pub fn handed_out(asker: Asker<'_>, request: &Request, planned: &Planned) -> Opt
 pub async fn keep_of_new(
     tx: &Tx,
     asker: impl Into<Asker<'_>>,
-    planned: &[(&Request, &Planned)],
+    payments: &[HandedPayment],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let asker = asker.into();
-    let handed = in_order(asker, planned);
+    let handed = in_order(asker, payments);
     store::handed_out::keep(tx, asker.client, &pairs(&handed), now).await?;
     store::quotes::insert(tx, asker.client, &quoted(&handed)).await
 }
@@ -89,11 +89,11 @@ pub async fn keep_of_new(
 pub async fn keep(
     tx: &Tx,
     asker: impl Into<Asker<'_>>,
-    planned: &[(&Request, &Planned)],
+    payments: &[HandedPayment],
     now: DateTime<Utc>,
 ) -> Result<(), KeepError> {
     let asker = asker.into();
-    let handed = in_order(asker, planned);
+    let handed = in_order(asker, payments);
     let named: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.names_fee()).collect();
     let parts: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.is_part()).collect();
     let requests: Vec<&Request> = handed.iter().map(|handed| handed.request).collect();
@@ -154,13 +154,13 @@ impl Handed<'_> {
 }
 
 /// In the order of their rows.
-fn in_order<'a>(asker: Asker<'_>, planned: &[(&'a Request, &'a Planned)]) -> Vec<Handed<'a>> {
-    let handed = planned.iter().enumerate().map(|(place, (request, planned))| Handed {
+fn in_order<'a>(asker: Asker<'_>, payments: &'a [HandedPayment]) -> Vec<Handed<'a>> {
+    let handed = payments.iter().enumerate().map(|(place, payment)| Handed {
         place,
-        request,
-        handed: handed_out(asker, request, planned),
-        is_named: !planned.fees.is_own,
-        quote: planned.quote.as_ref(),
+        request: &payment.request,
+        handed: handed_out(asker, payment),
+        is_named: payment.charges.is_platform_named(),
+        quote: payment.quote.as_ref(),
     });
     let mut handed: Vec<_> = handed.collect();
     handed.sort_by(|one, other| one.request.row.cmp(&other.request.row));

@@ -1,7 +1,10 @@
 //! What a batch pays to whom, and what it may cost.
 
 use super::*;
-use crate::domain::calldata::{Allowing, Conversion};
+use crate::domain::paying::{
+    NetworkPrice, Standing, approval_step,
+    charge::{ChargedUnits, FeeKind},
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -21,28 +24,39 @@ fn terms(fee_basis_points: u16) -> BatchTerms {
     }
 }
 
-fn leg(receiver: u8, units: u64) -> FeeLeg {
-    FeeLeg {
+fn charge(kind: FeeKind, units: u64) -> ChargedUnits {
+    let receiver = match kind {
+        FeeKind::Platform => PLATFORM,
+        _ => PROTOCOL,
+    };
+    ChargedUnits {
+        kind,
         receiver: address(receiver),
         units: U256::from(units),
     }
 }
 
+/// Charges of the platform and the service.
+fn charges(platform: Option<u64>, protocol: Option<u64>) -> Vec<ChargedUnits> {
+    let platform = platform.map(|units| charge(FeeKind::Platform, units));
+    let protocol = protocol.map(|units| charge(FeeKind::Protocol, units));
+    platform.into_iter().chain(protocol).collect()
+}
+
 /// One payment of a kind of `0..4`: token, coin, and both converted.
-fn plan(kind: u8, token: u8, units: u64, fee: Option<FeeLeg>, seed: u8) -> PaymentPlan {
+fn leg(kind: u8, token: u8, units: u64, charges: Vec<ChargedUnits>, seed: u8) -> Leg {
     let token = kind.is_multiple_of(2).then(|| address(token));
     let path = vec![
         EvmAddress::with_last_byte(100),
         token.map_or(EvmAddress::with_last_byte(50), |token| token.bytes()),
     ];
-    PaymentPlan {
-        proxy: address(90),
+    Leg {
         token,
         resets_allowance: token == Some(address(2)),
         payee: address(seed),
         units: U256::from(units),
         reference: PaymentReference([seed; 8]),
-        fee,
+        charges,
         conversion: (kind >= 2).then(|| Conversion {
             path,
             max_to_spend: U256::from(units) * U256::from(3),
@@ -51,35 +65,46 @@ fn plan(kind: u8, token: u8, units: u64, fee: Option<FeeLeg>, seed: u8) -> Payme
     }
 }
 
-fn call(batch: &Batch) -> BatchConversionPayments::batchPaymentsCall {
-    BatchConversionPayments::batchPaymentsCall::abi_decode(&batch.step().calldata).unwrap()
+fn call(batch: &BatchContract) -> BatchConversionPayments::batchPaymentsCall {
+    BatchConversionPayments::batchPaymentsCall::abi_decode(&batch.payment_step().calldata).unwrap()
 }
 
-fn item<'a>(plan: &'a PaymentPlan, further_fees: &'a [FeeLeg]) -> BatchItem<'a> {
-    BatchItem { plan, further_fees }
+/// What leaves the payer in each currency.
+fn spent_in(batch: &BatchContract) -> Vec<(Option<Address>, U256)> {
+    let spendings = batch.spendings.iter();
+    spendings.map(|one| (one.token, one.units)).collect()
+}
+
+#[test]
+fn tron_is_said_before_several_networks() {
+    let message = |networks: &[Network]| admit_networks(networks.iter().copied()).map_err(|refusal| refusal.message);
+    assert_eq!(message(&[]), Ok(()));
+    assert_eq!(message(&[Network::Base, Network::Base]), Ok(()));
+    assert_eq!(message(&[Network::Base, Network::Sepolia]), Err(ONE_NETWORK.to_owned()));
+    for networks in [&[Network::Base, Network::Sepolia, Network::Tron][..], &[Network::Tron]] {
+        assert_eq!(message(networks), Err(TRON.to_owned()));
+    }
 }
 
 #[test]
 fn without_a_fee_nobody_gets_one_and_only_a_contract_with_a_fee_needs_to_know_the_payer() {
-    let plan = plan(0, 1, 1_000, None, 3);
-    let items = [item(&plan, &[])];
-    assert_eq!(call(&Batch::of(&terms(0), &items, None).unwrap()).feeAddress, NOBODY);
-    let refused = Batch::of(&terms(30), &items, None).unwrap_err();
-    assert_eq!(refused, BatchError::NoPayer);
-    let batch = Batch::of(&terms(30), &items, Some(address(77))).unwrap();
+    let legs = [leg(0, 1, 1_000, Vec::new(), 3)];
+    let free = BatchContract::admit(&terms(0), &legs, None).unwrap();
+    assert_eq!(call(&free).feeAddress, NOBODY);
+    let refused = BatchContract::admit(&terms(30), &legs, None).unwrap_err();
+    assert_eq!(refused, BundleError::NoPayer);
+    let batch = BatchContract::admit(&terms(30), &legs, Some(address(77))).unwrap();
     assert_eq!(call(&batch).feeAddress, address(77).bytes());
-    assert_eq!(batch.spendings()[0].units, U256::from(1_003), "0.3 % beside");
+    assert_eq!(batch.spendings[0].units, U256::from(1_003), "0.3 % beside");
 }
 
 #[test]
 fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows() {
-    let plans = [
-        plan(0, 1, 500, Some(leg(PLATFORM, 5)), 3),
-        plan(0, 1, 700, Some(leg(PLATFORM, 7)), 4),
+    let legs = [
+        leg(0, 1, 500, charges(Some(5), Some(2)), 3),
+        leg(0, 1, 700, charges(Some(7), Some(3)), 4),
     ];
-    let further = [[leg(PROTOCOL, 2)], [leg(PROTOCOL, 3)]];
-    let items = [item(&plans[0], &further[0]), item(&plans[1], &further[1])];
-    let batch = Batch::of(&terms(0), &items, None).unwrap();
+    let batch = BatchContract::admit(&terms(0), &legs, None).unwrap();
     let call = call(&batch);
     let [group] = &call.metaDetails[..] else {
         panic!("one kind");
@@ -99,74 +124,84 @@ fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows
         .map(|one| one.paymentReference.clone())
         .collect();
     assert_eq!(references.len(), 3);
-    assert_eq!(batch.spendings()[0].units, U256::from(1_217));
+    assert_eq!(batch.spendings[0].units, U256::from(1_217));
 }
 
 #[test]
 fn fees_of_conversions_of_other_terms_are_other_payments() {
-    let further = [leg(PROTOCOL, 5)];
-    let first = plan(2, 1, 100, Some(leg(PLATFORM, 10)), 1);
-    let mut second = plan(2, 1, 100, Some(leg(PLATFORM, 10)), 2);
-    for (age_s, legs) in [(90_000, 1), (86_400, 2)] {
+    let first = leg(2, 1, 100, charges(Some(10), Some(5)), 1);
+    let mut second = leg(2, 1, 100, charges(Some(10), Some(5)), 2);
+    for (age_s, count) in [(90_000, 1), (86_400, 2)] {
         if let Some(conversion) = &mut second.conversion {
             conversion.max_rate_timespan_s = age_s;
         }
-        let items = [item(&first, &further), item(&second, &further)];
-        let batch = Batch::of(&terms(0), &items, None).unwrap();
+        let batch = BatchContract::admit(&terms(0), &[first.clone(), second.clone()], None).unwrap();
         let call = call(&batch);
         let details = call.metaDetails.iter().flat_map(|meta| &meta.requestDetails);
         let fees = details.filter(|detail| Address::Evm(detail.recipient) == address(PROTOCOL));
-        assert_eq!(fees.count(), legs, "{age_s}");
+        assert_eq!(fees.count(), count, "{age_s}");
     }
 }
 
 #[test]
 fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
-    let plans = [
-        plan(0, 2, 500, None, 3),
-        plan(2, 2, 700, None, 4),
-        plan(0, 1, 9, None, 5),
-        plan(1, 0, 8, None, 6),
+    let legs = [
+        leg(0, 2, 500, Vec::new(), 3),
+        leg(2, 2, 700, Vec::new(), 4),
+        leg(0, 1, 9, Vec::new(), 5),
+        leg(1, 0, 8, Vec::new(), 6),
     ];
-    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
-    let batch = Batch::of(&terms(0), &items, None).unwrap();
-    let spent: Vec<_> = batch.spendings().iter().map(|one| (one.token, one.units)).collect();
-    assert_eq!(spent, [(address(2), U256::from(2_600)), (address(1), U256::from(9))]);
+    let batch = BatchContract::admit(&terms(0), &legs, None).unwrap();
+    let spent = [
+        (Some(address(2)), U256::from(2_600)),
+        (Some(address(1)), U256::from(9)),
+        (None, U256::from(8)),
+    ];
+    assert_eq!(spent_in(&batch), spent);
     let reset = approval_step(address(2), address(99), U256::ZERO);
     let approvals = [address(2), address(1)].map(|token| approval_step(token, address(99), U256::MAX));
     let all = [reset, approvals[0].clone(), approvals[1].clone()];
-    assert_eq!(batch.approvals(Allowing::Everything, |_| None), all);
-    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::ONE)), all);
-    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::ZERO)), approvals);
-    assert_eq!(batch.approvals(Allowing::Everything, |_| Some(U256::from(2_600))), []);
-    assert_eq!(
-        batch.approvals(Allowing::Everything, |_| Some(U256::from(2_599))),
-        all[..2]
-    );
+    let approved = |allowance: Option<u64>| {
+        let standing = |allowance: u64| Standing {
+            balance: U256::ZERO,
+            native_balance: U256::ZERO,
+            allowance: U256::from(allowance),
+            price: NetworkPrice::Gas(U256::ONE),
+        };
+        let standings = allowance
+            .into_iter()
+            .flat_map(|allowance| [1, 2].map(|token| (Some(address(token)), standing(allowance))));
+        let steps = batch.steps(Allowing::Everything, &standings.collect());
+        assert_eq!(steps.payment, batch.payment_step());
+        steps.approvals
+    };
+    assert_eq!(approved(None), all);
+    assert_eq!(approved(Some(1)), all);
+    assert_eq!(approved(Some(0)), approvals);
+    assert_eq!(approved(Some(2_600)), []);
+    assert_eq!(approved(Some(2_599)), all[..2]);
 }
 
 #[test]
 fn the_contract_takes_its_fee_of_the_sum_of_a_currency() {
-    let plans = [
-        plan(0, 1, 150, None, 3),
-        plan(0, 1, 150, None, 4),
-        plan(0, 2, 99, None, 5),
+    let legs = [
+        leg(0, 1, 150, Vec::new(), 3),
+        leg(0, 1, 150, Vec::new(), 4),
+        leg(0, 2, 99, Vec::new(), 5),
     ];
-    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
-    let batch = Batch::of(&terms(100), &items, Some(address(77))).unwrap();
-    let spent: Vec<_> = batch.spendings().iter().map(|one| (one.token, one.units)).collect();
-    assert_eq!(spent, [(address(1), U256::from(303)), (address(2), U256::from(99))]);
+    let batch = BatchContract::admit(&terms(100), &legs, Some(address(77))).unwrap();
+    let spent = [(Some(address(1)), U256::from(303)), (Some(address(2)), U256::from(99))];
+    assert_eq!(spent_in(&batch), spent);
 }
 
 #[test]
 fn the_contract_is_told_how_to_limit_its_fee_where_the_feeds_are_known() {
-    let plans = [
-        plan(0, 1, 500, None, 3),
-        plan(0, 7, 700, None, 4),
-        plan(1, 0, 8, None, 6),
+    let legs = [
+        leg(0, 1, 500, Vec::new(), 3),
+        leg(0, 7, 700, Vec::new(), 4),
+        leg(1, 0, 8, Vec::new(), 6),
     ];
-    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
-    let paths = |terms: &BatchTerms| call(&Batch::of(terms, &items, Some(address(77))).unwrap()).pathsToUSD;
+    let paths = |terms: &BatchTerms| call(&BatchContract::admit(terms, &legs, Some(address(77))).unwrap()).pathsToUSD;
     assert_eq!(paths(&terms(0)), Vec::<Vec<EvmAddress>>::new());
     assert_eq!(paths(&terms(30)).len(), 2);
     let mut without_coin = terms(30);
@@ -180,29 +215,28 @@ fn the_contract_is_told_how_to_limit_its_fee_where_the_feeds_are_known() {
 
 #[test]
 fn sums_beyond_256_bits_are_refused() {
-    let mut plans = [plan(0, 1, 500, None, 3), plan(0, 1, 700, None, 4)];
-    plans[0].units = U256::MAX;
-    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
-    assert!(Batch::of(&terms(0), &items[..1], None).is_ok());
-    assert_eq!(Batch::of(&terms(0), &items, None).unwrap_err(), BatchError::TooLarge);
+    let mut legs = [leg(0, 1, 500, Vec::new(), 3), leg(0, 1, 700, Vec::new(), 4)];
+    legs[0].units = U256::MAX;
+    let refused = |terms: &BatchTerms, legs: &[Leg]| BatchContract::admit(terms, legs, Some(address(77))).err();
+    assert_eq!(refused(&terms(0), &legs[..1]), None);
+    assert_eq!(refused(&terms(0), &legs), Some(BundleError::TooLarge));
     assert_eq!(
-        fitting(&terms(0), &items, None, u64::MAX),
+        fitting(&terms(0), &legs, None, u64::MAX),
         1,
         "the second one is too much"
     );
-    assert!(Batch::of(&terms(1), &items[..1], Some(address(77))).is_err());
+    assert_eq!(refused(&terms(1), &legs[..1]), Some(BundleError::TooLarge));
 }
 
 #[test]
 fn as_many_fit_as_their_gas_allows() {
-    let plans: Vec<_> = (0..200)
-        .map(|seed| plan(seed % 4, 1, 500, Some(leg(PLATFORM, 5)), seed))
+    let legs: Vec<_> = (0..200)
+        .map(|seed| leg(seed % 4, 1, 500, charges(Some(5), None), seed))
         .collect();
-    let items: Vec<_> = plans.iter().map(|plan| item(plan, &[])).collect();
-    let gas = |count: usize| Batch::of(&terms(0), &items[..count], None).unwrap().gas();
+    let gas = |count: usize| BatchContract::admit(&terms(0), &legs[..count], None).unwrap().gas();
     for count in [1, 7, 99, 200] {
-        assert_eq!(fitting(&terms(0), &items, None, gas(count)), count);
-        assert_eq!(fitting(&terms(0), &items, None, gas(count) - 1), count - 1);
+        assert_eq!(fitting(&terms(0), &legs, None, gas(count)), count);
+        assert_eq!(fitting(&terms(0), &legs, None, gas(count) - 1), count - 1);
     }
 }
 
@@ -233,30 +267,26 @@ proptest! {
         asked in proptest::collection::vec(asked(), 1..30),
         fee_basis_points in 0..200_u16,
     ) {
-        let plans: Vec<_> = asked.iter().zip(0_u8..).map(|(one, seed)| {
-            plan(one.kind, one.token, one.units, one.platform.map(|units| leg(PLATFORM, units)), seed)
+        let legs: Vec<_> = asked.iter().zip(0_u8..).map(|(one, seed)| {
+            leg(one.kind, one.token, one.units, charges(one.platform, one.protocol), seed)
         }).collect();
-        let further: Vec<Vec<FeeLeg>> = asked.iter()
-            .map(|one| one.protocol.map(|units| leg(PROTOCOL, units)).into_iter().collect())
-            .collect();
-        let items: Vec<_> = plans.iter().zip(&further).map(|(plan, further)| item(plan, further)).collect();
-        let batch = Batch::of(&terms(fee_basis_points), &items, Some(address(77))).unwrap();
+        let batch = BatchContract::admit(&terms(fee_basis_points), &legs, Some(address(77))).unwrap();
         let call = call(&batch);
 
         // By kind, currency and receiver, in the unit of the amount.
         let mut expected: HashMap<(u8, Vec<EvmAddress>, EvmAddress), U256> = HashMap::new();
         let mut limits: HashMap<Option<Address>, U256> = HashMap::new();
-        for (one, plan) in asked.iter().zip(&plans) {
-            let path = Leg::new(plan, plan.payee, plan.reference).detail.path;
+        for (one, leg) in asked.iter().zip(&legs) {
+            let path = Entry::new(leg, leg.payee, leg.reference).detail.path;
             let mut owe = |to: u8, units: u64| {
-                *expected.entry((Kind::of(plan) as u8, path.clone(), EvmAddress::with_last_byte(to))).or_default() += U256::from(units);
+                *expected.entry((Kind::of(leg) as u8, path.clone(), EvmAddress::with_last_byte(to))).or_default() += U256::from(units);
             };
-            owe(plan.payee.bytes().0[19], one.units);
+            owe(leg.payee.bytes().0[19], one.units);
             owe(PLATFORM, one.platform.unwrap_or_default());
             owe(PROTOCOL, one.protocol.unwrap_or_default());
             let fees = one.platform.unwrap_or_default() + one.protocol.unwrap_or_default();
-            let spends = plan.conversion.as_ref().map_or(U256::from(one.units + fees), |conversion| conversion.max_to_spend);
-            *limits.entry(plan.token).or_default() += spends;
+            let spends = leg.conversion.as_ref().map_or(U256::from(one.units + fees), |conversion| conversion.max_to_spend);
+            *limits.entry(leg.token).or_default() += spends;
         }
         expected.retain(|_, units| !units.is_zero());
 
@@ -275,15 +305,12 @@ proptest! {
         prop_assert_eq!(paid, expected);
 
         // Limits are divided with at most one unit of rounding for each part.
-        let parts = U256::from(items.len() * 2);
+        let parts = U256::from(legs.len() * 2);
         let fee = |units: U256| units * U256::from(fee_basis_points) / U256::from(10_000);
         for (currency, limit) in limits {
-            let spends = match currency {
-                Some(token) => batch.spendings().iter().find(|one| one.token == token).unwrap().units,
-                None => batch.step().value,
-            };
-            let own: U256 = batch.own_fees().iter().filter(|own| own.token == currency).map(|own| own.leg.units).sum();
-            let goes_back = batch.own_fees().is_empty();
+            let spends = batch.spendings.iter().find(|one| one.token == currency).unwrap().units;
+            let own: U256 = batch.own_fees.iter().filter(|own| own.token == currency).map(|own| own.leg.units).sum();
+            let goes_back = batch.own_fees.is_empty();
             prop_assert!(spends >= limit + own && own <= fee(limit + parts), "{spends} {limit} {own}");
             prop_assert!(goes_back || spends <= limit + parts + own, "{spends} {limit} {own}");
             prop_assert!(spends <= limit + parts + fee(limit + parts), "{spends} {limit}");

@@ -1,23 +1,25 @@
 //! What the batch contract of a network takes for itself, as the chain says it.
 
+use super::lookup::Lookup;
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        batch_call::BatchTerms,
         currency::{ContractKind, CurrencyFilter},
         network::Network,
+        paying::batch_contract::BatchTerms,
         refusal::{Refusal, RefusalKind},
     },
-    flows::{FlowError, FlowResult, requests::payers::payers},
+    flows::{FlowError, FlowResult},
     ports::chain::ChainError,
 };
 use std::collections::BTreeMap;
 
-/// Reads the terms of the batch contract of a network.
+/// Reads the terms of the batch contract of the network of a lookup.
 ///
 /// Errors: the network has none (400), no node that answers (502).
-pub async fn batch_terms(ctx: &Ctx, network: Network) -> FlowResult<BatchTerms> {
+pub(super) async fn batch_terms(ctx: &Ctx, lookup: &Lookup) -> FlowResult<BatchTerms> {
+    let network = lookup.network();
     let contract = ctx
         .catalogue
         .default_contract(network, ContractKind::BatchConversionPayments);
@@ -26,7 +28,7 @@ pub async fn batch_terms(ctx: &Ctx, network: Network) -> FlowResult<BatchTerms> 
             "{network} has no contract that makes several payments in one transaction"
         ))
     })?;
-    let asked = payers(ctx, network)?.batch_fee(contract).await;
+    let asked = lookup.batch_fee(contract).await;
     let fee_basis_points = asked.map_err(|error| match error {
         ChainError::Reverted(reason) => unfit(network, contract, &reason).into(),
         other => FlowError::from(other),

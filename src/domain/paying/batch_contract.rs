@@ -1,9 +1,12 @@
 //! Several payments in one transaction, all of them or none: the call of the batch contract, its approvals and its gas.
 
 use super::{
+    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, OwnFee, Spending, Standings, Step, Steps,
+    charge::FeeLeg, evm,
+};
+use crate::domain::{
     address::Address,
-    calldata::{APPROVAL_GAS, Allowing, Calldata, PaymentPlan, Standing, Step, approval_step},
-    fees::FeeLeg,
+    network::{Family, Network},
     reference::PaymentReference,
     refusal::Refusal,
 };
@@ -84,38 +87,6 @@ pub struct BatchTerms {
     pub paths_to_usd: BTreeMap<Option<Address>, Vec<EvmAddress>>,
 }
 
-/// Why payments are not made together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// A sum leaves 256 bits.
-    #[error("is too large together with the fees")]
-    TooLarge,
-    /// The contract takes a fee that nobody would get but the payer, who is not named.
-    #[error("is required: the batch contract takes a fee, which goes back to the payer where nobody else gets one")]
-    NoPayer,
-}
-
-impl From<BatchError> for Refusal {
-    /// As a call says it that makes one payment.
-    fn from(error: BatchError) -> Self {
-        let field = match error {
-            BatchError::TooLarge => "amount",
-            BatchError::NoPayer => "payer",
-        };
-        Self::field(field, error.to_string())
-    }
-}
-
-/// A payment of a batch.
-#[derive(Debug, Clone, Copy)]
-pub struct BatchItem<'a> {
-    /// The payment with the fee that would ride in it if it were alone. What its conversion may spend is enough for all
-    /// its fees.
-    pub plan: &'a PaymentPlan,
-    /// Fees of further receivers.
-    pub further_fees: &'a [FeeLeg],
-}
-
 /// Kinds of payments by the number that the contract has for them, in the order in which it has to be given them: what is
 /// left of the coins goes back to the payer at the end of the last group. Its kind 1, payments in one token, is served
 /// by 2 as well.
@@ -129,8 +100,8 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(plan: &PaymentPlan) -> Self {
-        match (plan.token.is_some(), plan.conversion.is_some()) {
+    fn of(leg: &Leg) -> Self {
+        match (leg.token.is_some(), leg.conversion.is_some()) {
             (true, true) => Self::TokenConversion,
             (true, false) => Self::Token,
             (false, false) => Self::Coin,
@@ -139,28 +110,28 @@ impl Kind {
     }
 }
 
-/// What a payment is made of in the call.
+/// What the call says of a payment, or of a fee that is paid by itself.
 #[derive(Debug, Clone)]
-struct Leg {
+struct Entry {
     kind: Kind,
     token: Option<Address>,
     resets_allowance: bool,
     detail: Detail,
 }
 
-impl Leg {
-    fn new(plan: &PaymentPlan, payee: Address, reference: PaymentReference) -> Self {
-        let (path, max_rate_timespan_s) = match (&plan.conversion, plan.token) {
+impl Entry {
+    fn new(leg: &Leg, receiver: Address, reference: PaymentReference) -> Self {
+        let (path, max_rate_timespan_s) = match (&leg.conversion, leg.token) {
             (Some(conversion), _) => (conversion.path.clone(), conversion.max_rate_timespan_s),
             (None, Some(token)) => (vec![token.bytes()], 0),
             (None, None) => (Vec::new(), 0),
         };
         Self {
-            kind: Kind::of(plan),
-            token: plan.token,
-            resets_allowance: plan.resets_allowance,
+            kind: Kind::of(leg),
+            token: leg.token,
+            resets_allowance: leg.resets_allowance,
             detail: Detail {
-                recipient: payee.bytes(),
+                recipient: receiver.bytes(),
                 requestAmount: U256::ZERO,
                 path,
                 paymentReference: reference.0.to_vec().into(),
@@ -172,13 +143,13 @@ impl Leg {
     }
 
     /// Whether the fee of a payment may be added to this fee: conversions of other terms are other payments.
-    fn takes(&self, plan: &PaymentPlan, receiver: Address) -> bool {
-        let is_same_conversion = plan.conversion.as_ref().is_none_or(|conversion| {
+    fn takes(&self, leg: &Leg, receiver: Address) -> bool {
+        let is_same_conversion = leg.conversion.as_ref().is_none_or(|conversion| {
             conversion.path == self.detail.path
                 && U256::from(conversion.max_rate_timespan_s) == self.detail.maxRateTimespan
         });
-        self.kind == Kind::of(plan)
-            && self.token == plan.token
+        self.kind == Kind::of(leg)
+            && self.token == leg.token
             && self.detail.recipient == receiver.bytes()
             && is_same_conversion
     }
@@ -215,59 +186,63 @@ impl Leg {
     }
 }
 
-/// What leaves the payer in one token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spending {
-    /// The token.
-    pub token: Address,
-    /// Most units of it, with every fee.
-    pub units: U256,
-    /// Whether the token refuses to change a non-zero allowance to another non-zero one.
-    pub resets_allowance: bool,
+/// Most payments of one batch. Source: rules P.1.6.
+pub const ITEMS_MAX: usize = 200;
+
+/// What is said of a batch with a payment on Tron. Source: interface §7.
+const TRON: &str = "Batch payments are not supported for TRON networks. Please submit individual payment requests.";
+
+/// What is said of a batch on several networks. Source: rules P.3.6.
+const ONE_NETWORK: &str = "All requests must be on the same network";
+
+/// Admits payments on networks: those on Tron are refused before those on different networks.
+pub fn admit_networks(networks: impl IntoIterator<Item = Network> + Clone) -> Result<(), Refusal> {
+    admit_families(networks.clone().into_iter().map(Network::family))?;
+    let mut networks = networks.into_iter();
+    let first = networks.next();
+    if networks.all(|network| Some(network) == first) {
+        Ok(())
+    } else {
+        Err(Refusal::invalid(ONE_NETWORK))
+    }
 }
 
-/// What the contract takes in one currency for itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnFee {
-    /// The token; `None` for the native coin.
-    pub token: Option<Address>,
-    /// Who gets it, and how much at most: the contract may have a limit of its own.
-    pub leg: FeeLeg,
+/// Admits payments on networks of families.
+pub fn admit_families(mut families: impl Iterator<Item = Family>) -> Result<(), Refusal> {
+    if families.any(|family| family == Family::Tron) {
+        return Err(Refusal::invalid(TRON));
+    }
+    Ok(())
 }
 
-/// Payments that are made together.
+/// The batch contract with the payments that it makes.
 #[derive(Debug, Clone)]
-pub struct Batch {
+pub struct BatchContract {
     contract: Address,
     fee_receiver: EvmAddress,
     paths_to_usd: Vec<Vec<EvmAddress>>,
     /// In the order of the call.
-    legs: Vec<Leg>,
-    /// In the order of their first payment.
+    entries: Vec<Entry>,
     spendings: Vec<Spending>,
-    value: U256,
     own_fees: Vec<OwnFee>,
 }
 
-impl Batch {
-    /// Puts payments together. The contract knows one receiver of fees: what others get is added up by currency and paid
-    /// to them like a payment of its own, with a reference that is nobody else's.
+impl BatchContract {
+    /// Admits payments. The contract knows one receiver of fees: what others get is added up by currency and paid to them
+    /// like a payment of its own, with a reference that is nobody else's.
     ///
-    /// Errors: every [`BatchError`].
-    pub fn of(terms: &BatchTerms, items: &[BatchItem<'_>], payer: Option<Address>) -> Result<Self, BatchError> {
-        let mut fees = items
-            .iter()
-            .flat_map(|item| item.plan.fee.iter().chain(item.further_fees));
-        let taker = fees.next().map(|fee| fee.receiver);
+    /// Errors: a sum leaves 256 bits, or the payer is missing.
+    pub fn admit(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>) -> Result<Self, BundleError> {
+        let taker = legs.iter().find_map(|leg| leg.fees().first().map(|fee| fee.receiver));
         let is_free = terms.fee_basis_points == 0;
         let fee_receiver = match (taker, payer) {
             (Some(taker), _) => taker.bytes(),
             (None, _) if is_free => NOBODY,
             (None, Some(payer)) => payer.bytes(),
-            (None, None) => return Err(BatchError::NoPayer),
+            (None, None) => return Err(BundleError::NoPayer),
         };
-        let legs = legs(items, taker).ok_or(BatchError::TooLarge)?;
-        let Spent { spendings, value, own } = spent(&legs, terms.fee_basis_points).ok_or(BatchError::TooLarge)?;
+        let entries = entries(legs, taker).ok_or(BundleError::TooLarge)?;
+        let Spent { spendings, own } = spent(&entries, terms.fee_basis_points).ok_or(BundleError::TooLarge)?;
         let own = own.into_iter().filter(|(_, units)| !units.is_zero());
         // Where nobody takes fees, it goes back to the payer.
         let own_fees = own.filter_map(|(token, units)| {
@@ -284,21 +259,20 @@ impl Batch {
             paths_to_usd: if is_free {
                 Vec::new()
             } else {
-                paths_to_usd(terms, &legs)
+                paths_to_usd(terms, &entries)
             },
-            legs,
+            entries,
             spendings,
-            value,
             own_fees,
         })
     }
 
     /// The call.
-    pub fn step(&self) -> Step {
-        let groups = self.legs.chunk_by(|one, next| one.kind == next.kind);
-        let groups = groups.map(|legs| MetaDetail {
-            paymentNetworkId: U256::from(legs.first().map_or(0, |leg| leg.kind as u8)),
-            requestDetails: legs.iter().map(|leg| leg.detail.clone()).collect(),
+    pub fn payment_step(&self) -> Step {
+        let groups = self.entries.chunk_by(|one, next| one.kind == next.kind);
+        let groups = groups.map(|entries| MetaDetail {
+            paymentNetworkId: U256::from(entries.first().map_or(0, |entry| entry.kind as u8)),
+            requestDetails: entries.iter().map(|entry| entry.detail.clone()).collect(),
         });
         let call = BatchConversionPayments::batchPaymentsCall {
             metaDetails: groups.collect(),
@@ -308,141 +282,89 @@ impl Batch {
         Step {
             to: self.contract,
             calldata: call.abi_encode(),
-            value: self.value,
+            value: super::spent(&self.spendings, None),
         }
-    }
-
-    /// Native coin that goes with the call.
-    pub fn value(&self) -> U256 {
-        self.value
-    }
-
-    /// What leaves the payer in each token, at most.
-    pub fn spendings(&self) -> &[Spending] {
-        &self.spendings
-    }
-
-    /// What the contract takes for itself and does not give back.
-    pub fn own_fees(&self) -> &[OwnFee] {
-        &self.own_fees
-    }
-
-    /// One approval for each token whose allowance is not enough or not known, after a reset where the token needs one.
-    /// Source: rules G.2 (6); rules G.5 (4).
-    pub fn approvals(&self, allowing: Allowing, allowance: impl Fn(&Address) -> Option<U256>) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for Spending {
-            token,
-            units,
-            resets_allowance,
-        } in &self.spendings
-        {
-            let allowance = allowance(token);
-            if allowance.is_some_and(|allowance| allowance >= *units) {
-                continue;
-            }
-            // An unknown allowance may be one that such a token refuses to change; without one, the reset changes nothing.
-            if *resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero()) {
-                steps.push(approval_step(*token, self.contract, U256::ZERO));
-            }
-            steps.push(approval_step(*token, self.contract, allowing.units(*units)));
-        }
-        steps
     }
 
     /// Gas that the call may need; rounded up from measured figures.
     pub fn gas(&self) -> u64 {
-        let tokens: BTreeSet<_> = self
-            .legs
-            .iter()
-            .filter_map(|leg| Some((leg.token?, leg.kind)))
+        let entries = self.entries.iter();
+        let tokens: BTreeSet<_> = entries
+            .clone()
+            .filter_map(|entry| Some((entry.token?, entry.kind)))
             .collect();
         let tokens = TOKEN_GAS.saturating_mul(u64::try_from(tokens.len()).unwrap_or(u64::MAX));
-        let legs = self.legs.iter().map(Leg::gas);
-        legs.fold(CALL_GAS.saturating_add(tokens), u64::saturating_add)
+        entries
+            .map(Entry::gas)
+            .fold(CALL_GAS.saturating_add(tokens), u64::saturating_add)
+    }
+}
+
+impl Executor for BatchContract {
+    fn contract(&self) -> Address {
+        self.contract
+    }
+
+    fn spendings(&self) -> &[Spending] {
+        &self.spendings
+    }
+
+    fn own_fees(&self) -> &[OwnFee] {
+        &self.own_fees
+    }
+
+    fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs {
+        evm::costs(approvals, self.gas(), price)
+    }
+
+    fn steps(&self, allowing: Allowing, standings: &Standings) -> Steps {
+        evm::steps(&self.spendings, self.payment_step(), allowing, standings)
     }
 }
 
 /// How many of the first payments fit into so much gas together.
-pub fn fitting(terms: &BatchTerms, items: &[BatchItem<'_>], payer: Option<Address>, gas_max: u64) -> usize {
+pub fn fitting(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max: u64) -> usize {
     let fits = |count: usize| {
-        let some = items.get(..count).unwrap_or(items);
-        Batch::of(terms, some, payer).is_ok_and(|batch| batch.gas() <= gas_max)
+        let some = legs.get(..count).unwrap_or(legs);
+        BatchContract::admit(terms, some, payer).is_ok_and(|batch| batch.gas() <= gas_max)
     };
-    let counts: Vec<usize> = (1..=items.len()).collect();
+    let counts: Vec<usize> = (1..=legs.len()).collect();
     counts.partition_point(|count| fits(*count))
 }
 
-/// Puts the approval and the payment of one request in order whose fees have several receivers, as
-/// [`super::calldata::assemble`] does where one of them gets all; `standing` is that towards the batch contract.
-///
-/// Errors: as those of [`Batch::of`].
-pub fn assemble(
-    terms: &BatchTerms,
-    item: BatchItem<'_>,
-    payer: Option<Address>,
-    standing: Option<&Standing>,
-    allowing: Allowing,
-) -> Result<Calldata, Refusal> {
-    let batch = Batch::of(terms, &[item], payer)?;
-    let mut steps = batch.approvals(allowing, |_| standing.map(|standing| standing.allowance));
-    let payment_index = steps.len();
-    let payment = batch.step();
-    let needed = batch.spendings.first().map_or(payment.value, |spending| spending.units);
-    let approval_gas = u64::try_from(payment_index)
-        .unwrap_or(u64::MAX)
-        .saturating_mul(APPROVAL_GAS);
-    let gas = U256::from(approval_gas.saturating_add(batch.gas()));
-    let value = payment.value;
-    steps.push(payment);
-    Ok(Calldata {
-        approval_index: payment_index.checked_sub(1),
-        payment_index,
-        steps,
-        has_enough_balance: standing.is_none_or(|standing| standing.balance >= needed),
-        has_enough_gas: standing.is_none_or(|standing| {
-            standing.native_balance >= value.saturating_add(gas.saturating_mul(standing.gas_price))
-        }),
-        needed,
-        approval_gas,
-        payment_gas: batch.gas(),
-        contract_fee: batch.own_fees.first().map(|own| own.leg),
-    })
-}
-
 /// The payments and after them, in each group, what further receivers of fees get. `None` beyond 256 bits.
-fn legs(items: &[BatchItem<'_>], taker: Option<Address>) -> Option<Vec<Leg>> {
-    let mut payments = Vec::with_capacity(items.len());
-    let mut fees: Vec<Leg> = Vec::new();
-    for BatchItem { plan, further_fees } in items {
-        let all = || plan.fee.iter().chain(*further_fees);
-        let of = |legs: Vec<&FeeLeg>| legs.iter().try_fold(U256::ZERO, |sum, fee| sum.checked_add(fee.units));
-        let (riding, others) = all().partition::<Vec<_>, _>(|fee| Some(fee.receiver) == taker);
-        let riding = of(riding)?;
-        let own = plan.units.checked_add(riding)?;
-        let total = own.checked_add(of(others.clone())?)?;
-        let limit = |part: U256| match &plan.conversion {
-            Some(conversion) => share(conversion.max_to_spend, part, total),
+fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
+    let mut payments = Vec::with_capacity(legs.len());
+    let mut fees: Vec<Entry> = Vec::new();
+    for leg in legs {
+        let (riding, others) = leg
+            .fees()
+            .into_iter()
+            .partition::<Vec<_>, _>(|fee| Some(fee.receiver) == taker);
+        let riding = riding.first().map_or(U256::ZERO, |fee| fee.units);
+        let (own, total) = (leg.units.checked_add(riding)?, leg.total()?);
+        let limit = |part: U256| match &leg.conversion {
+            Some(Conversion { max_to_spend, .. }) => share(*max_to_spend, part, total),
             None => Some(U256::ZERO),
         };
-        let mut payment = Leg::new(plan, plan.payee, plan.reference);
+        let mut payment = Entry::new(leg, leg.payee, leg.reference);
         payment.detail.feeAmount = riding;
-        payment.add(plan.units, limit(own)?)?;
+        payment.add(leg.units, limit(own)?)?;
         payments.push(payment);
-        for fee in others.into_iter().filter(|fee| !fee.units.is_zero()) {
-            let known = fees.iter_mut().find(|leg| leg.takes(plan, fee.receiver));
+        for fee in others {
+            let known = fees.iter_mut().find(|entry| entry.takes(leg, fee.receiver));
             match known {
-                Some(leg) => leg.add(fee.units, limit(fee.units)?)?,
+                Some(entry) => entry.add(fee.units, limit(fee.units)?)?,
                 None => {
-                    let mut leg = Leg::new(plan, fee.receiver, fee_reference(plan.reference, fee.receiver));
-                    leg.add(fee.units, limit(fee.units)?)?;
-                    fees.push(leg);
+                    let mut entry = Entry::new(leg, fee.receiver, fee_reference(leg.reference, fee.receiver));
+                    entry.add(fee.units, limit(fee.units)?)?;
+                    fees.push(entry);
                 }
             }
         }
     }
     payments.append(&mut fees);
-    payments.sort_by_key(|leg| leg.kind);
+    payments.sort_by_key(|entry| entry.kind);
     Some(payments)
 }
 
@@ -468,10 +390,8 @@ fn fee_reference(payment: PaymentReference, receiver: Address) -> PaymentReferen
 
 /// What leaves the payer.
 struct Spent {
-    /// In tokens.
+    /// By currency: tokens in the order of their first payment, then the coin.
     spendings: Vec<Spending>,
-    /// In the coin.
-    value: U256,
     /// What of that the contract takes for itself, by currency.
     own: BTreeMap<Option<Address>, U256>,
 }
@@ -479,31 +399,27 @@ struct Spent {
 /// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what the receivers get, of the sum of
 /// all payments in one currency, and not of the fees that ride in them; of conversions it is taken from their limits, which
 /// are never less. The rest of the coins goes back.
-fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<Spent> {
+fn spent(entries: &[Entry], fee_basis_points: u16) -> Option<Spent> {
     let own_fee = |units: U256| {
         let fee = U512::from(units) * U512::from(fee_basis_points) / U512::from(10_000);
         U256::checked_from_limbs_slice(fee.as_limbs())
     };
-    let (mut spendings, mut value): (Vec<Spending>, _) = (Vec::new(), U256::ZERO);
+    let mut spendings: Vec<Spending> = Vec::new();
     let mut sums: BTreeMap<(Option<Address>, Kind), U256> = BTreeMap::new();
-    for leg in legs {
-        let units = leg.spends()?;
-        let charged = match leg.kind {
-            Kind::Token | Kind::Coin => leg.detail.requestAmount,
+    for entry in entries {
+        let units = entry.spends()?;
+        let charged = match entry.kind {
+            Kind::Token | Kind::Coin => entry.detail.requestAmount,
             Kind::TokenConversion | Kind::CoinConversion => units,
         };
-        let sum = sums.entry((leg.token, leg.kind)).or_default();
+        let sum = sums.entry((entry.token, entry.kind)).or_default();
         *sum = sum.checked_add(charged)?;
-        let Some(token) = leg.token else {
-            value = value.checked_add(units)?;
-            continue;
-        };
-        match spendings.iter_mut().find(|spending| spending.token == token) {
+        match spendings.iter_mut().find(|spending| spending.token == entry.token) {
             Some(spending) => spending.units = spending.units.checked_add(units)?,
             None => spendings.push(Spending {
-                token,
+                token: entry.token,
                 units,
-                resets_allowance: leg.resets_allowance,
+                resets_allowance: entry.resets_allowance,
             }),
         }
     }
@@ -512,23 +428,34 @@ fn spent(legs: &[Leg], fee_basis_points: u16) -> Option<Spent> {
         let fee = own.entry(token).or_default();
         *fee = fee.checked_add(own_fee(sum)?)?;
     }
-    let of = |token: Option<Address>| own.get(&token).copied().unwrap_or_default();
     for spending in &mut spendings {
-        spending.units = spending.units.checked_add(of(Some(spending.token)))?;
+        let of_contract = own.get(&spending.token).copied().unwrap_or_default();
+        spending.units = spending.units.checked_add(of_contract)?;
     }
-    let value = value.checked_add(of(None))?;
-    Some(Spent { spendings, value, own })
+    spendings.sort_by_key(|spending| spending.token.is_none());
+    Some(Spent { spendings, own })
 }
 
 /// The feeds by which the contract limits its fee; none where it would ask for one of the native coin that is not there,
 /// since it looks that one up by itself.
-fn paths_to_usd(terms: &BatchTerms, legs: &[Leg]) -> Vec<Vec<EvmAddress>> {
-    let paid: BTreeSet<Option<Address>> = legs.iter().map(|leg| leg.token).collect();
+fn paths_to_usd(terms: &BatchTerms, entries: &[Entry]) -> Vec<Vec<EvmAddress>> {
+    let paid: BTreeSet<Option<Address>> = entries.iter().map(|entry| entry.token).collect();
     if paid.contains(&None) && !terms.paths_to_usd.contains_key(&None) {
         return Vec::new();
     }
     let paths = paid.iter().filter_map(|currency| terms.paths_to_usd.get(currency));
     paths.cloned().collect()
+}
+
+/// What is said when the payments need more gas than one transaction may: how many of the first ones fit.
+pub fn too_much_gas(list: &str, (count, fitting): (usize, usize), (gas, gas_max): (u64, u64)) -> Refusal {
+    Refusal::field(
+        list,
+        format!(
+            "must be fewer: these {count} payments may need {gas} gas, and one transaction may have {gas_max}; the first \
+             {fitting} fit"
+        ),
+    )
 }
 
 #[cfg(test)]

@@ -1,0 +1,36 @@
+//! Connects an EVM network: everything that this service asks of it.
+
+use super::{ContractWallets, EvmChain, EvmChainOptions, EvmRelay};
+use crate::ports::{chain::ChainParts, relay::Relay};
+use alloy::signers::local::PrivateKeySigner;
+use std::sync::Arc;
+
+/// An EVM network that is connected.
+pub struct Connected {
+    chain: Arc<EvmChain>,
+    /// What it offers.
+    pub parts: ChainParts,
+}
+
+/// Checks the options and sets up the nodes. Nothing is sent before the first question.
+pub fn connect(options: EvmChainOptions) -> anyhow::Result<Connected> {
+    let wallets = ContractWallets::new(options.clone())?;
+    let chain = Arc::new(EvmChain::new(options)?);
+    Ok(Connected {
+        parts: ChainParts {
+            followed: chain.clone(),
+            standings: chain.clone(),
+            price_feeds: Some(chain.clone()),
+            batch_fees: Some(chain.clone()),
+            wallets: Some(Arc::new(wallets)),
+        },
+        chain,
+    })
+}
+
+impl Connected {
+    /// The account of a key on this network.
+    pub fn relay(&self, key: PrivateKeySigner) -> Arc<dyn Relay> {
+        Arc::new(EvmRelay::new(self.chain.clone(), key))
+    }
+}

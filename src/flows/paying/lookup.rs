@@ -1,0 +1,142 @@
+//! Lookups that paying makes on a network: through whom, with whose permits, and how often.
+
+use crate::{
+    ctx::{Ctx, PermitHolder, Permits},
+    domain::{address::Address, caller::PlatformCaller, network::Network, paying::Standing},
+    flows::admission::{Permit, admit, holder_of},
+    ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
+};
+use alloy::primitives::{Address as EvmAddress, U256};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{sync::Mutex, time::timeout};
+
+/// Time in which a network has to answer all that calldata needs to know of it.
+const PATIENCE: Duration = Duration::from_millis(2_500);
+
+/// How long a lookup waits for a permit.
+const PERMIT_WAIT: Duration = Duration::from_millis(1_500);
+
+/// In what the contracts write rates.
+pub(super) const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
+
+/// What a network offers of what paying asks for; a part that it lacks is missing.
+#[derive(Clone)]
+struct ChainLookup {
+    standings: Option<Arc<dyn StandingLookup>>,
+    price_feeds: Option<Arc<dyn PriceFeeds>>,
+    batch_fees: Option<Arc<dyn BatchFees>>,
+}
+
+/// The lookups of one call on one network.
+pub struct Lookup {
+    network: Network,
+    chain: ChainLookup,
+    permits: Option<(Arc<Permits>, PermitHolder)>,
+    /// What [`ONE`] converts to, by path; `None` where every amount is asked for by itself.
+    rates: Option<Mutex<HashMap<Vec<EvmAddress>, ConvertedUnits>>>,
+}
+
+impl Lookup {
+    /// Lookups that take the permits of a caller.
+    pub fn of_caller(ctx: &Ctx, caller: &PlatformCaller, network: Network) -> Self {
+        Self::of_holder(ctx, holder_of(caller), network)
+    }
+
+    /// Lookups that take the permits of a holder.
+    pub fn of_holder(ctx: &Ctx, holder: PermitHolder, network: Network) -> Self {
+        let chains = &ctx.partners.chains;
+        Self {
+            network,
+            chain: ChainLookup {
+                standings: chains.standings.get(&network).cloned(),
+                price_feeds: chains.price_feeds.get(&network).cloned(),
+                batch_fees: chains.batch_fees.get(&network).cloned(),
+            },
+            permits: ctx.questions.get(&network).map(|permits| (Arc::clone(permits), holder)),
+            rates: None,
+        }
+    }
+
+    /// The same for many payments: each path of price feeds is asked for once, and amounts are converted with its rate.
+    #[must_use]
+    pub fn with_rate_memory(self) -> Self {
+        Self {
+            rates: Some(Mutex::default()),
+            ..self
+        }
+    }
+
+    /// The network.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// What its network answers in time. Errors: it does not.
+    pub async fn in_time<T, E: From<ChainError>>(&self, asked: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let late = |_| ChainError::Unavailable {
+            network: self.network,
+            reason: "its answers took too long together".to_owned(),
+        };
+        timeout(PATIENCE, asked).await.map_err(late)?
+    }
+
+    /// Balances, allowance and prices of a payer.
+    pub async fn standing(
+        &self,
+        payer: Address,
+        token: Option<Address>,
+        spender: Address,
+    ) -> Result<Standing, ChainError> {
+        let standings = self.offered(self.chain.standings.as_deref())?;
+        let _permit = self.permit().await?;
+        standings.standing(payer, token, spender).await
+    }
+
+    /// Converts units by price feeds. With a memory it is done as the contracts do it: the product with the rate, rounded
+    /// down. Source: rules G.2 (7).
+    pub async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
+        let Some(rates) = &self.rates else {
+            return self.ask_feeds(path, units).await;
+        };
+        let mut rates = rates.lock().await;
+        let rate = match rates.get(path) {
+            Some(rate) => *rate,
+            None => {
+                let rate = self.ask_feeds(path, ONE).await?;
+                rates.insert(path.to_vec(), rate);
+                rate
+            }
+        };
+        let product = units.checked_mul(rate.units);
+        let beyond = || ChainError::Reverted("an amount is too large to be converted".to_owned());
+        Ok(ConvertedUnits {
+            units: product.ok_or_else(beyond)? / ONE,
+            ..rate
+        })
+    }
+
+    /// What a batch contract takes for itself, in basis points.
+    pub async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
+        let batch_fees = self.offered(self.chain.batch_fees.as_deref())?;
+        let _permit = self.permit().await?;
+        batch_fees.batch_fee(contract).await
+    }
+
+    async fn ask_feeds(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
+        let feeds = self.offered(self.chain.price_feeds.as_deref())?;
+        let _permit = self.permit().await?;
+        feeds.convert(path, units).await
+    }
+
+    fn offered<'a, T: ?Sized>(&self, part: Option<&'a T>) -> Result<&'a T, ChainError> {
+        part.ok_or(ChainError::NotEnabled { network: self.network })
+    }
+
+    async fn permit(&self) -> Result<Option<Permit>, ChainError> {
+        let Some((permits, holder)) = &self.permits else {
+            return Ok(None);
+        };
+        let permit = admit(permits, holder, PERMIT_WAIT).await;
+        permit.map(Some).ok_or(ChainError::Busy { network: self.network })
+    }
+}
