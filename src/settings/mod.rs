@@ -26,11 +26,11 @@ use anyhow::{Context, bail};
 use figment::{
     Figment,
     error::Kind,
-    providers::{Env, Format, Serialized, Toml},
+    providers::{Env, Format, Serialized},
 };
 use ipnet::IpNet;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
@@ -467,8 +467,8 @@ impl Settings {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         figment = match file {
             Some(path) if !path.exists() => bail!("--config {}: no such file", path.display()),
-            Some(path) => figment.merge(Toml::file_exact(path)),
-            None if Path::new(DEFAULT_FILE).exists() => figment.merge(Toml::file_exact(DEFAULT_FILE)),
+            Some(path) => figment.merge(TomlText::file_exact(path)),
+            None if Path::new(DEFAULT_FILE).exists() => figment.merge(TomlText::file_exact(DEFAULT_FILE)),
             None => figment,
         };
         // A key of digits alone is a text too.
@@ -691,6 +691,19 @@ impl Settings {
         }
         shown.conversion.feed_urls.iter_mut().for_each(hide_path);
         toml::to_string_pretty(&shown).context("settings as text")
+    }
+}
+
+/// The format of the settings file, read by the one `toml` that this program has; the reader of `figment` is another.
+enum TomlText {}
+
+impl Format for TomlText {
+    type Error = toml::de::Error;
+
+    const NAME: &'static str = "TOML";
+
+    fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Self::Error> {
+        toml::from_str(text)
     }
 }
 

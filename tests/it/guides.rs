@@ -108,7 +108,7 @@ fn xtask() -> PathBuf {
     if !program.exists() {
         let mut build = Command::new(env!("CARGO"));
         build
-            .args(["build", "--quiet", "--package", "xtask"])
+            .args(["build", "--quiet", "--bin", "xtask"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         assert!(build.status().expect("cargo starts").success());
     }

@@ -39,7 +39,7 @@ enum Verb {
         /// Parts of test paths, such as `payments`
         names: Vec<String>,
     },
-    /// Everything that can be said without running tests: fmt, clippy, tidy, openapi with its linters and score, schema, payment page, cargo-deny
+    /// Everything that can be said without running tests: fmt, clippy, tidy, shared artifacts, openapi with its linters and score, schema, payment page, cargo-deny
     Check(check::Options),
     /// The numbers of the service beside their baselines, or those that are named
     Bench(bench::Options),

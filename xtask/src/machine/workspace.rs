@@ -8,9 +8,6 @@ use serde_json::Value;
 
 use crate::machine::command;
 
-/// A test binary of little code.
-const SMALL_TEST: &str = "chain";
-
 /// The folder of the root `Cargo.toml`.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -68,8 +65,6 @@ pub fn build(program: &str) -> Result<PathBuf> {
     eprintln!("building {program}; the first time takes minutes, and cargo says what it is at");
     let mut build = cargo();
     build.args(["build", "--workspace", "--bin", program]);
-    // With a test among the targets, dependencies have the features that tests give them: theirs are not built once more.
-    build.args(["--test", SMALL_TEST]);
     build
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit());

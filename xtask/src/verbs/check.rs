@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use crate::verbs::openapi::CheckOptions;
-use crate::verbs::{advisories, deny, lint, openapi, page, schema, tidy};
+use crate::verbs::{advisories, artifacts, deny, lint, openapi, page, schema, tidy};
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, workspace};
 
@@ -41,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             }),
         ),
         ("tidy", Box::new(tidy::run)),
+        ("artifacts", Box::new(artifacts::check)),
         ("openapi check", Box::new(move || openapi::check(openapi_options))),
         ("openapi lint", Box::new(lint::run)),
         ("openapi score", Box::new(openapi::score)),

@@ -1,6 +1,7 @@
 //! One file for each verb of `cargo xtask`.
 
 pub(crate) mod advisories;
+pub(crate) mod artifacts;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod clients;

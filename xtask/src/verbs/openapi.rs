@@ -118,7 +118,7 @@ pub(crate) fn diff(operands: Operands<'_>) -> Outcome {
 /// How complete the committed documents are, beside the published ones.
 pub(crate) fn score() -> Outcome {
     let mut score = workspace::cargo();
-    score.args(["run", "--quiet", "--package", "score", "--"]);
+    score.args(["run", "--quiet", "--bin", "score", "--"]);
     score.args(DOCUMENTS.map(document_path)).arg("--beside").args(CONTRACTS);
     let status = score.status().context("cannot start cargo")?;
     match status.code() {
