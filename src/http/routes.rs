@@ -1,13 +1,99 @@
 //! What the documents say about paths: templates for logs, methods for `Allow`, names for path parameters.
 
+use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
 use poem::http::{HeaderValue, Method};
 use regex::Regex;
-use serde_json::Value;
-use std::sync::Arc;
+use serde::Deserialize;
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
-/// Methods of a path item in the order in which `Allow` names them.
-const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+/// What is read of a document: the rest of it is many times as large, and nobody needs it at a start.
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    paths: IndexMap<String, PathItem>,
+}
+
+#[derive(Deserialize)]
+struct PathItem {
+    get: Option<Operation>,
+    head: Option<Operation>,
+    post: Option<Operation>,
+    put: Option<Operation>,
+    patch: Option<Operation>,
+    delete: Option<Operation>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Operation {
+    operation_id: Option<String>,
+    #[serde(default)]
+    parameters: Vec<Parameter>,
+}
+
+/// A parameter, or a reference to one that many operations share, which has none of these members.
+#[derive(Deserialize)]
+struct Parameter {
+    name: Option<String>,
+    #[serde(rename = "in")]
+    place: Option<String>,
+    schema: Option<Schema>,
+}
+
+#[derive(Deserialize)]
+struct Schema {
+    pattern: Option<String>,
+}
+
+impl PathItem {
+    /// Methods and operations, in the order in which `Allow` names them.
+    fn operations(&self) -> impl Iterator<Item = (Method, &Operation)> {
+        let operations = [
+            (Method::GET, &self.get),
+            (Method::HEAD, &self.head),
+            (Method::POST, &self.post),
+            (Method::PUT, &self.put),
+            (Method::PATCH, &self.patch),
+            (Method::DELETE, &self.delete),
+        ];
+        operations
+            .into_iter()
+            .filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
+    }
+
+    /// The pattern of a parameter of the path, as one of its operations documents it.
+    fn pattern(&self, name: &str) -> Option<&str> {
+        let mut parameters = self.operations().flat_map(|(_, operation)| &operation.parameters);
+        let meant = parameters
+            .find(|parameter| parameter.name.as_deref() == Some(name) && parameter.place.as_deref() == Some("path"))?;
+        meant.schema.as_ref()?.pattern.as_deref()
+    }
+}
+
+/// A pattern that is compiled when a text is held against it first.
+#[derive(Debug)]
+struct Form {
+    pattern: String,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Form {
+    fn new(pattern: &str) -> Self {
+        Self {
+            pattern: pattern.to_owned(),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    fn fits(&self, text: &str) -> bool {
+        let compiled = self.compiled.get_or_init(|| Regex::new(&self.pattern).ok());
+        compiled.as_ref().is_none_or(|form| form.is_match(text))
+    }
+}
 
 /// The value of an `Allow` header for paths that no document describes.
 pub(in crate::http) const ALLOW_READS: HeaderValue = HeaderValue::from_static("GET, HEAD");
@@ -21,38 +107,38 @@ struct Row {
     template: String,
     segments: Vec<String>,
     /// What the text of each parameter has to look like, where the document says so.
-    forms: Vec<Option<Regex>>,
+    forms: Vec<Option<Arc<Form>>>,
     allow: HeaderValue,
     operations: Vec<(Method, String)>,
 }
 
 impl RouteTable {
     /// Reads the paths of finished documents.
-    pub fn from_documents<'a>(documents: impl IntoIterator<Item = &'a Value>) -> Self {
-        let paths = documents
-            .into_iter()
-            .flat_map(|document| document["paths"].as_object().into_iter().flatten());
+    pub fn from_documents<'a>(documents: impl IntoIterator<Item = &'a str>) -> Self {
+        let documents = documents.into_iter().filter_map(|text| serde_json::from_str(text).ok());
+        let paths = documents.flat_map(|document: Document| document.paths);
+        let mut forms: HashMap<String, Arc<Form>> = HashMap::new();
         let rows = paths.map(|(template, item)| {
-            let mut methods: Vec<String> = METHODS
-                .into_iter()
-                .filter(|method| item.get(method).is_some())
-                .map(str::to_uppercase)
-                .collect();
-            if item.get("get").is_some() && item.get("head").is_none() {
+            let mut methods: Vec<String> = item.operations().map(|(method, _)| method.to_string()).collect();
+            if item.get.is_some() && item.head.is_none() {
                 methods.insert(1, "HEAD".to_owned());
             }
             methods.push("OPTIONS".to_owned());
-            let operations = METHODS.into_iter().filter_map(|method| {
-                let id = item.get(method)?["operationId"].as_str()?;
-                Some((method.to_uppercase().parse().ok()?, id.to_owned()))
-            });
             let segments: Vec<String> = template.split('/').map(str::to_owned).collect();
+            let mut form = |segment: &String| {
+                let pattern = item.pattern(parameter(segment)?)?;
+                let form = forms.entry(pattern.to_owned());
+                Some(form.or_insert_with(|| Arc::new(Form::new(pattern))).clone())
+            };
             Row {
-                operations: operations.collect(),
-                template: template.clone(),
-                forms: segments.iter().map(|segment| form(item, parameter(segment)?)).collect(),
+                forms: segments.iter().map(&mut form).collect(),
+                operations: item
+                    .operations()
+                    .filter_map(|(method, operation)| Some((method, operation.operation_id.clone()?)))
+                    .collect(),
                 segments,
                 allow: HeaderValue::from_str(&methods.join(", ")).unwrap_or(ALLOW_READS),
+                template,
             }
         });
         let mut rows: Vec<Row> = rows.collect();
@@ -86,6 +172,12 @@ impl RouteTable {
         })
     }
 
+    /// Method and operationId of each operation.
+    pub(in crate::http) fn operations(&self) -> impl Iterator<Item = (&Method, &str)> {
+        let operations = self.0.iter().flat_map(|row| &row.operations);
+        operations.map(|(method, id)| (method, id.as_str()))
+    }
+
     /// Methods of a path.
     pub(in crate::http) fn allow(&self, path: &str) -> Option<HeaderValue> {
         self.row(path).map(|row| row.allow.clone())
@@ -95,7 +187,7 @@ impl RouteTable {
     pub(in crate::http) fn names_nothing(&self, path: &str) -> bool {
         let forms = self.row(path).map_or(&[][..], |row| &row.forms);
         let mut segments = forms.iter().zip(path.split('/'));
-        segments.any(|(form, segment)| form.as_ref().is_some_and(|form| !form.is_match(segment)))
+        segments.any(|(form, segment)| form.as_ref().is_some_and(|form| !form.fits(segment)))
     }
 
     /// The documented name of a path parameter, which the framework numbers `param0`, `param1`, …
@@ -112,14 +204,6 @@ impl RouteTable {
         let (template, _) = segments.find(|(_, segment)| !is_text(segment))?;
         parameter(template)
     }
-}
-
-/// The pattern of a parameter of a path, as one of its operations documents it.
-fn form(item: &Value, name: &str) -> Option<Regex> {
-    let operations = METHODS.into_iter().filter_map(|method| item.get(method));
-    let mut parameters = operations.flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
-    let meant = parameters.find(|parameter| parameter["name"] == name && parameter["in"] == "path")?;
-    Regex::new(meant["schema"]["pattern"].as_str()?).ok()
 }
 
 fn is_parameter(segment: &str) -> bool {
@@ -144,7 +228,7 @@ mod tests {
             ] }, "patch": {} },
             "/v2/request/latest": { "post": {} },
         }});
-        let routes = RouteTable::from_documents([&document]);
+        let routes = RouteTable::from_documents([document.to_string().as_str()]);
         assert_eq!(routes.template("/v2/request/01ab"), Some("/v2/request/{requestId}"));
         assert_eq!(routes.template("/v2/request/latest"), Some("/v2/request/latest"));
         assert_eq!(routes.template("/v2/request"), None);

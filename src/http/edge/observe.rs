@@ -13,7 +13,6 @@ use poem::{
     http::{HeaderValue, Method},
 };
 use poem_openapi::OperationId;
-use serde_json::Value;
 use std::{sync::Arc, time::Instant};
 use tracing::Instrument;
 
@@ -110,16 +109,12 @@ impl Observed<'_> {
 }
 
 /// Begins to count the failures of every documented operation: they are there with 0 before the first one, for alerts.
-pub fn begin(documents: &[Value]) {
-    let paths = documents.iter().filter_map(|document| document["paths"].as_object());
-    for (method, operation) in paths.flat_map(|paths| paths.values().filter_map(Value::as_object).flatten()) {
-        let Some(id) = operation["operationId"].as_str() else {
-            continue;
-        };
+pub fn begin(routes: &RouteTable) {
+    for (method, id) in routes.operations() {
         for status in ["500", "503"] {
             let labels = [
                 ("operation", id.to_owned()),
-                ("method", method.to_uppercase()),
+                ("method", method.to_string()),
                 ("status", status.to_owned()),
             ];
             metrics::counter!("prs_http_requests_total", &labels).increment(0);

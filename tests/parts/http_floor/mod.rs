@@ -327,7 +327,7 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
         Edge {
             limits,
             ids: Arc::new(FixedIds),
-            routes: RouteTable::from_documents([&document]),
+            routes: RouteTable::from_documents([pretty(&document).as_str()]),
             origins: Arc::new(Origins),
             addresses: Addresses::new(&RateLimitSettings::default()),
             rates: None,
