@@ -11,7 +11,10 @@ use poem::{
     http::{HeaderValue, header},
 };
 use sha2::{Digest, Sha256};
-use std::{io::Write, sync::Arc};
+use std::{
+    io::Write,
+    sync::{Arc, OnceLock},
+};
 use tokio::{
     sync::OnceCell,
     task::{JoinError, spawn_blocking},
@@ -88,7 +91,7 @@ pub(super) fn edition<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
 pub(super) struct File {
     kind: &'static str,
     bytes: Bytes,
-    edition: String,
+    edition: OnceLock<String>,
     brotli: OnceCell<Bytes>,
     gzip: OnceCell<Bytes>,
 }
@@ -99,7 +102,7 @@ impl File {
         let bytes = bytes.into();
         Self {
             kind,
-            edition: edition([&*bytes]),
+            edition: OnceLock::new(),
             bytes,
             brotli: OnceCell::new(),
             gzip: OnceCell::new(),
@@ -108,7 +111,7 @@ impl File {
 
     /// What tells its content from any other one.
     pub(super) fn edition(&self) -> &str {
-        &self.edition
+        self.edition.get_or_init(|| edition([&*self.bytes]))
     }
 
     /// The file as a client takes it, or that it is still what the client has. Errors: the client takes no form of it.
@@ -118,7 +121,7 @@ impl File {
             true => Coding::Identity,
             false => coding(request).ok_or_else(error::no_coding)?,
         };
-        let tag = format!("\"{}-{}\"", self.edition, coding.name());
+        let tag = format!("\"{}-{}\"", self.edition(), coding.name());
         let response = Response::builder()
             .header(header::VARY, "Accept-Encoding")
             .header(header::ETAG, &tag);
