@@ -1,6 +1,5 @@
 //! A client of a running service: what the commands that look at it from the outside need.
 
-use super::install_tls;
 use anyhow::{Context, bail};
 use reqwest::{
     Client, Method, RequestBuilder, Response,
@@ -107,10 +106,9 @@ impl Messages {
 impl ApiClient {
     /// A client for the service at `base`.
     pub fn new(base: &str, key: &str) -> anyhow::Result<Self> {
-        install_tls();
         let mut key = HeaderValue::from_str(key).context("the API key is not a header value")?;
         key.set_sensitive(true);
-        let client = Client::builder()
+        let client = super::client()?
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .build()?;

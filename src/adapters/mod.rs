@@ -15,7 +15,10 @@ pub mod rates;
 pub mod screening;
 pub mod sealer;
 
-use std::sync::Once;
+use reqwest::{Client, ClientBuilder};
+use rustls::ClientConfig;
+use rustls_platform_verifier::ConfigVerifierExt as _;
+use std::sync::{Once, OnceLock};
 
 /// Chooses the one TLS provider of the process. Every client of this layer calls it; only the first call counts.
 pub fn install_tls() {
@@ -25,4 +28,22 @@ pub fn install_tls() {
             tracing::debug!("the process has chosen its TLS provider already");
         }
     });
+}
+
+/// A client of this layer, to be completed. All of them share the certificates of the machine, which take milliseconds to read:
+/// each network, feed and receiver has a client of its own.
+///
+/// Errors: there are no certificates, or they cannot be read.
+fn client() -> Result<ClientBuilder, rustls::Error> {
+    static TLS: OnceLock<ClientConfig> = OnceLock::new();
+    install_tls();
+    let tls = match TLS.get() {
+        Some(tls) => tls,
+        None => {
+            let mut tls = ClientConfig::with_platform_verifier()?;
+            tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+            TLS.get_or_init(|| tls)
+        }
+    };
+    Ok(Client::builder().tls_backend_preconfigured(tls.clone()))
 }

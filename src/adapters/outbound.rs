@@ -1,6 +1,5 @@
 //! Webhooks over HTTP: no redirects, no proxy, guarded addresses, one deadline for everything, a capped answer.
 
-use super::install_tls;
 use crate::{
     domain::webhook::{RESPONSE_BYTES_MAX, TRY_TIMEOUT_MS, TryOutcome, UrlPolicy},
     ports::{
@@ -96,10 +95,9 @@ impl HttpOutbound {
 
     /// A sender with another source of addresses; what it answers is guarded all the same.
     pub fn with_resolver(policy: UrlPolicy, clock: Arc<dyn Clock>, lookup: Arc<dyn Resolve>) -> anyhow::Result<Self> {
-        install_tls();
         let resolver = Arc::new(GuardedResolver { policy, lookup });
         let client = |kept: usize| {
-            Client::builder()
+            super::client()?
                 .dns_resolver(resolver.clone())
                 .redirect(redirect::Policy::none())
                 .no_proxy()
@@ -107,6 +105,7 @@ impl HttpOutbound {
                 .pool_idle_timeout(IDLE_TIMEOUT)
                 .user_agent(USER_AGENT)
                 .build()
+                .map_err(anyhow::Error::from)
         };
         Ok(Self {
             keeping: client(IDLE_CONNECTIONS_MAX)?,

@@ -3,7 +3,7 @@
 //!
 //! Neither an address nor a header is repeated in what is said about a failure: both may hold a key.
 
-use super::{breaker::Breaker, install_tls};
+use super::breaker::Breaker;
 use anyhow::Context;
 use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderValue, redirect};
 use std::{
@@ -38,8 +38,7 @@ pub(super) enum NoAnswer {
 
 /// A client whose calls end after `deadline`.
 pub(super) fn client(deadline: Duration) -> anyhow::Result<Client> {
-    install_tls();
-    let client = Client::builder()
+    let client = super::client()?
         .redirect(redirect::Policy::none())
         .timeout(deadline)
         .build()?;

@@ -48,7 +48,6 @@ use self::{
     share::Together,
     wallet::ContractWallets,
 };
-use super::install_tls;
 use crate::{
     domain::{
         currency::{ContractKind, KnownContract},
@@ -188,8 +187,7 @@ impl EvmChain {
         if options.call_timeout.is_zero() {
             bail!("the deadline of a call to a node of {network} must be longer than 0");
         }
-        install_tls();
-        let client = reqwest::Client::builder()
+        let client = super::client()?
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
