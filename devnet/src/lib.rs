@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 pub use control::{Block, ReorgTransaction, TxReceiptLite};
 pub use deployment::{
@@ -48,7 +49,7 @@ impl Devnet {
         let node = node::Node::start(&options).await?;
         let rpc = rpc::Rpc::new(node.url())?;
         rpc.wait_for_chain(options.chain_id, Duration::from_secs(10)).await?;
-        // The node prints every call otherwise, which nobody reads.
+        // The node prints every call otherwise.
         rpc.call("anvil_setLoggingEnabled", json!([false])).await?;
         let (contracts, tokens) = deployment::deploy(&rpc, node.accounts(), options.chain_id)
             .await
@@ -68,6 +69,12 @@ impl Devnet {
     /// Where the node answers JSON-RPC.
     pub fn rpc_url(&self) -> &str {
         self.node.url()
+    }
+
+    /// Has the node tell of its blocks, and counts them from here on: who waits for the next one need not ask for it.
+    pub async fn tell_blocks(&self) -> anyhow::Result<watch::Receiver<u64>> {
+        self.rpc.call("anvil_setLoggingEnabled", json!([true])).await?;
+        Ok(self.node.blocks())
     }
 
     /// The chain's id.

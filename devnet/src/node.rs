@@ -13,7 +13,10 @@ use std::{
 use alloy::primitives::{Address, B256};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 
 const ACCOUNT_COUNT: usize = 10;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -135,10 +138,14 @@ struct Announcement {
     accounts: Vec<Account>,
 }
 
+/// How a line begins that tells of a new block.
+const BLOCK: &str = "    Block Number:";
+
 /// A running node. Dropping it kills the process.
 pub(crate) struct Node {
     child: Child,
     reader: Option<JoinHandle<()>>,
+    blocks: watch::Receiver<u64>,
     announcement: Announcement,
 }
 
@@ -148,17 +155,19 @@ impl Node {
         let command = command(&anvil_path()?, options);
         let (spawned_sender, spawned) = oneshot::channel();
         let (announcement_sender, announcement) = oneshot::channel();
+        let (block_sender, blocks) = watch::channel(0);
         // The kernel ends the node when the *thread* that started it ends, so a thread of its own starts it and stays
         // for as long as the node runs, whatever becomes of the async runtime.
         let reader = thread::Builder::new()
             .name("anvil".to_owned())
-            .spawn(move || follow(command, spawned_sender, announcement_sender))?;
+            .spawn(move || follow(command, spawned_sender, announcement_sender, &block_sender))?;
         let child = spawned
             .await
             .context("the thread of the local chain node ended early")??;
         let mut node = Self {
             child,
             reader: Some(reader),
+            blocks,
             announcement: Announcement {
                 url: String::new(),
                 accounts: Vec::new(),
@@ -174,6 +183,11 @@ impl Node {
     /// Where it answers JSON-RPC.
     pub(crate) fn url(&self) -> &str {
         &self.announcement.url
+    }
+
+    /// Counts the blocks that the node tells of.
+    pub(crate) fn blocks(&self) -> watch::Receiver<u64> {
+        self.blocks.clone()
     }
 
     /// The accounts that it holds unlocked.
@@ -235,6 +249,7 @@ fn follow(
     mut command: Command,
     spawned: oneshot::Sender<anyhow::Result<Child>>,
     announcement: oneshot::Sender<anyhow::Result<Announcement>>,
+    blocks: &watch::Sender<u64>,
 ) {
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -264,7 +279,9 @@ fn follow(
     match announced(&mut lines) {
         Some(announced) => {
             let _ = announcement.send(announced);
-            lines.for_each(drop);
+            for _ in lines.filter(|line| line.starts_with(BLOCK)) {
+                blocks.send_modify(|count| *count += 1);
+            }
             let text = complaints.join().unwrap_or_default();
             if !text.is_empty() {
                 tracing::warn!(text, "the local chain node complained");

@@ -47,6 +47,7 @@ use crate::{
         Settings, Synchronous,
     },
     store,
+    worker::pace::News,
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -64,9 +65,6 @@ use std::{
 
 /// Beginnings of the names of webhook headers: receivers that were written for the published service read the second one.
 const HEADER_PREFIXES: [&str; 2] = ["x-service", "x-request-network"];
-
-/// Seconds between two readings of the sandbox of rates.
-const RATE_INTERVAL_S: u32 = 2;
 
 /// Pause between two looks at the local chain.
 const POLL_MS: u64 = 50;
@@ -227,7 +225,6 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let (feed, feed_url) = rate_feed::bind().await.context("sandbox of rates")?;
     settings.partners.rates = RateSource::Sandbox;
     settings.conversion.feed_urls = vec![feed_url];
-    settings.conversion.rate_interval_s = RATE_INTERVAL_S;
     let faucet = ("fau".to_owned(), "faucet-token".to_owned());
     settings.conversion.coin_ids.extend([faucet]);
     let screens = screening_sandbox::bind().await.context("sandbox of screening")?;
@@ -276,6 +273,11 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     };
     examples::make(&settings, &ctx, &callers).await?;
     let mut process = Process::new(Role::All);
+    // What stands in front of the node may show a block later than the node tells of it.
+    if arguments.rpc_url.is_empty() {
+        let blocks = chain.tell_blocks().await?;
+        process.news.insert(Network::Sepolia, News::new(blocks));
+    }
     process.room = Some(Room {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,

@@ -2,9 +2,11 @@
 
 use crate::{
     boot::role::Role,
+    domain::network::Network,
     http::{dev::Room, edge::server::Shutdown},
-    worker::Workers,
+    worker::{Workers, pace::News},
 };
+use std::collections::HashMap;
 
 /// What a process does, and how far its stop is.
 #[derive(Clone)]
@@ -17,6 +19,8 @@ pub struct Process {
     pub shutdown: Shutdown,
     /// What a developer does to it; `None` but for `prs dev`.
     pub room: Option<Room>,
+    /// What tells of new blocks, where something does: the local chain of `prs dev`.
+    pub news: HashMap<Network, News>,
 }
 
 impl Process {
@@ -27,6 +31,7 @@ impl Process {
             workers: Workers::default(),
             shutdown: Shutdown::default(),
             room: None,
+            news: HashMap::new(),
         }
     }
 }

@@ -98,7 +98,7 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready
     health::install_recorder();
     if role != Role::Api {
         let ends = (&process.shutdown.leaving, &process.shutdown.stop);
-        let chains = chain_options(settings, &instance);
+        let chains = chain_options(settings, &process, &instance);
         process.workers = worker::start(&ctx, delivery_options(settings), chains, ends, &tasks);
     }
     let health = Health::new(settings, &ctx, &process);
@@ -305,7 +305,7 @@ fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
     }
 }
 
-fn chain_options(settings: &Settings, instance: &str) -> lead_chains::Options {
+fn chain_options(settings: &Settings, process: &Process, instance: &str) -> lead_chains::Options {
     let polls = settings.networks();
     lead_chains::Options {
         instance: instance.to_owned(),
@@ -313,6 +313,7 @@ fn chain_options(settings: &Settings, instance: &str) -> lead_chains::Options {
         polls: polls
             .map(|(network, chain)| (network, Duration::from_millis(chain.poll_ms)))
             .collect(),
+        news: process.news.clone(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fills in ranges of one chain beside its new blocks: without a pause while one is behind, whatever is awaited.
 
-use super::pace::Pace;
+use super::pace::{News, Pace};
 use crate::{
     ctx::Ctx,
     flows::payments::{
@@ -15,7 +15,7 @@ use std::time::Duration;
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// Runs until the term ends.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Duration, News), leadership: &Leadership) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -26,5 +26,6 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Lead
         let has_filled = backlog::run(ctx, chain, leadership, &rates).await?;
         Ok(if has_filled { Duration::ZERO } else { poll })
     };
-    pace.keep(leadership.ended(), "filling in", Some(network), fill).await;
+    pace.keep_hearing(leadership.ended(), "filling in", Some(network), news, fill)
+        .await;
 }

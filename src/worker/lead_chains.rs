@@ -1,6 +1,6 @@
 //! Leads one network, or stands by until whoever leads it is gone.
 
-use super::{chain_states::ChainStates, fill_in_chains, relay_schedules, watch_chains};
+use super::{chain_states::ChainStates, fill_in_chains, pace::News, relay_schedules, watch_chains};
 use crate::{
     ctx::Ctx,
     domain::network::Network,
@@ -33,6 +33,8 @@ pub struct Options {
     pub lease: Duration,
     /// Pause between two looks at each network.
     pub polls: HashMap<Network, Duration>,
+    /// What tells of new blocks of a network, where something does.
+    pub news: HashMap<Network, News>,
 }
 
 /// Runs until `stop`, then hands over.
@@ -58,10 +60,11 @@ pub(super) async fn run(
                 tracing::info!(%network, term = leadership.number(), instance = options.instance, "leads the network");
                 states.lead(network, leadership.number(), ctx.clock.steady());
                 let poll = options.polls.get(&network).copied().unwrap_or(POLL_DEFAULT);
+                let looks = || (poll, options.news.get(&network).cloned().unwrap_or_default());
                 tokio::join!(
-                    watch_chains::run(&ctx, chain.as_ref(), poll, &states, &leadership),
-                    fill_in_chains::run(&ctx, chain.as_ref(), poll, &leadership),
-                    relay_schedules::run(&ctx, chain.as_ref(), poll, &leadership),
+                    watch_chains::run(&ctx, chain.as_ref(), looks(), &states, &leadership),
+                    fill_in_chains::run(&ctx, chain.as_ref(), looks(), &leadership),
+                    relay_schedules::run(&ctx, chain.as_ref(), looks(), &leadership),
                     keep(&clerk, network, &leadership, options.lease, asked),
                 );
                 states.stand_by(network, ctx.clock.steady() + STANDBY_PAUSE);

@@ -11,7 +11,7 @@ mod keep_partitions;
 pub mod lead_chains;
 mod mend_deliveries;
 mod obstacles;
-mod pace;
+pub mod pace;
 mod read_rates;
 mod relay_schedules;
 mod repeat_requests;

@@ -2,6 +2,10 @@
 
 use crate::{ctx::Ctx, domain::network::Network, flows::FlowResult};
 use std::time::Duration;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 /// How long the pauses after failures are.
@@ -15,6 +19,49 @@ pub(super) struct Pace {
 
 /// Pause between two batches, so that a long backlog does not hold up calls and deliveries.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// What tells of new blocks of a chain; the default tells nothing, so that one has to look.
+#[derive(Debug, Clone, Default)]
+pub struct News(Option<watch::Receiver<u64>>);
+
+/// Longest pause between two looks at a chain that tells of its blocks: not all that moves it is one.
+const UNTOLD_MAX: Duration = Duration::from_secs(1);
+
+/// For how long a chain that told of a block is looked at as if it told nothing: what it told may come to be seen later.
+const LIVELY: Duration = Duration::from_millis(500);
+
+impl News {
+    /// What a count of the blocks of a chain tells.
+    pub fn new(blocks: watch::Receiver<u64>) -> Self {
+        Self(Some(blocks))
+    }
+
+    /// Longest pause that follows a step which asks for this one.
+    pub(super) fn pause_max(&self, wanted: Duration) -> Duration {
+        self.pause(wanted, LIVELY)
+    }
+
+    fn pause(&self, wanted: Duration, since_told: Duration) -> Duration {
+        match self.0 {
+            Some(_) if !wanted.is_zero() && since_told >= LIVELY => wanted.max(UNTOLD_MAX),
+            _ => wanted,
+        }
+    }
+
+    /// Waits for the end of a pause, or for a block, which moves `told` on.
+    async fn rest(&mut self, wanted: Duration, told: &mut Instant) {
+        let pause = self.pause(wanted, told.elapsed());
+        let Some(blocks) = &mut self.0 else {
+            return sleep(pause).await;
+        };
+        match timeout(pause, blocks.changed()).await {
+            Ok(Ok(())) => *told = Instant::now(),
+            // The chain is gone, and tells nothing any more.
+            Ok(Err(_)) => self.0 = None,
+            Err(_) => {}
+        }
+    }
+}
 
 impl Pace {
     /// What is looked for every second.
@@ -49,7 +96,20 @@ impl Pace {
         network: Option<Network>,
         step: impl Fn() -> F,
     ) {
+        self.keep_hearing(stop, what, network, News::default(), step).await;
+    }
+
+    /// Repeats as [`Self::keep`] does, and at once after `news`.
+    pub(super) async fn keep_hearing<F: Future<Output = FlowResult<Duration>>>(
+        self,
+        stop: &CancellationToken,
+        what: &str,
+        network: Option<Network>,
+        mut news: News,
+        step: impl Fn() -> F,
+    ) {
         let mut failures = 0;
+        let mut told = Instant::now();
         let repeat = async {
             loop {
                 let step = step().await;
@@ -58,7 +118,7 @@ impl Pace {
                     let network = network.map(Network::id);
                     tracing::warn!(failures, network, %error, "{what} failed");
                 }
-                tokio::time::sleep(pause).await;
+                news.rest(pause, &mut told).await;
             }
         };
         stop.run_until_cancelled(repeat).await;
@@ -152,6 +212,54 @@ mod tests {
             networks.collect::<Vec<_>>(),
             ["sepolia".into(), serde_json::Value::Null]
         );
+    }
+
+    #[test]
+    fn a_chain_that_tells_of_its_blocks_is_left_alone_between_them() {
+        let (ms, poll) = (Duration::from_millis, Duration::from_millis(50));
+        let (sender, blocks) = watch::channel(0);
+        let told = News::new(blocks);
+        for (wanted, since_told, pause) in [
+            (poll, Duration::ZERO, poll),
+            (poll, ms(499), poll),
+            (poll, ms(500), UNTOLD_MAX),
+            // It is behind, and need not be told of what it did not read yet.
+            (Duration::ZERO, ms(500), Duration::ZERO),
+            (Duration::from_mins(1), ms(500), Duration::from_mins(1)),
+        ] {
+            assert_eq!(told.pause(wanted, since_told), pause, "{wanted:?} {since_told:?}");
+            assert_eq!(News::default().pause(wanted, since_told), wanted);
+        }
+        drop(sender);
+    }
+
+    #[tokio::test]
+    async fn a_block_ends_a_pause_and_so_does_one_of_the_step_before() {
+        let hour = Duration::from_hours(1);
+        let pace = Pace {
+            base: hour,
+            longest: hour,
+        };
+        let (sender, blocks) = watch::channel(0);
+        let (stop, steps) = (CancellationToken::new(), Mutex::new(0));
+        let kept = pace.keep_hearing(&stop, "the test", None, News::new(blocks), || async {
+            let step = {
+                let mut steps = steps.lock().unwrap();
+                *steps += 1;
+                *steps
+            };
+            match step {
+                1 => sender.send_modify(|count| *count += 1),
+                2 => {
+                    let sender = sender.clone();
+                    tokio::spawn(async move { sender.send_modify(|count| *count += 1) });
+                }
+                _ => stop.cancel(),
+            }
+            Ok(hour)
+        });
+        let end = tokio::time::timeout(Duration::from_mins(1), kept).await;
+        assert!(end.is_ok(), "{} steps", steps.lock().unwrap());
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 //! Executes the recurring payments of one network while this instance leads it, and measures the account that does.
 
-use super::{obstacles::Obstacles, pace::Pace};
+use super::{
+    obstacles::Obstacles,
+    pace::{News, Pace},
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -39,14 +42,14 @@ const BALANCE: &str = "prs_relayer_balance_coins";
 const ADMITTED: &str = "prs_relayer_admitted";
 
 /// Runs until the term ends. What is measured after it is the next leader's to say, so that no alert looks at old figures.
-pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
-    execute_and_measure(ctx, chain, poll, leadership).await;
+pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, looks: (Duration, News), leadership: &Leadership) {
+    execute_and_measure(ctx, chain, looks, leadership).await;
     for name in GAUGES {
         set(name, chain.network(), f64::NAN);
     }
 }
 
-async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leadership: &Leadership) {
+async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Duration, News), leadership: &Leadership) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -98,10 +101,11 @@ async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, poll: Duration, leade
         Ok(MEASURING)
     };
     tokio::join!(
-        pace.keep(
+        pace.keep_hearing(
             leadership.ended(),
             "executing recurring payments",
             Some(network),
+            news,
             execute
         ),
         pace.keep(leadership.ended(), "measuring the relayer", Some(network), measure),

@@ -4,7 +4,7 @@ use super::{
     catch_up::{CatchUp, Progress},
     chain_pace::ChainPace,
     chain_states::{ChainStates, Failing, Look},
-    pace::Pace,
+    pace::{News, Pace},
 };
 use crate::{
     ctx::Ctx,
@@ -27,7 +27,13 @@ use std::{
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// Runs until the term ends.
-pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &ChainStates, leadership: &Leadership) {
+pub(super) async fn run(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    (poll, news): (Duration, News),
+    states: &ChainStates,
+    leadership: &Leadership,
+) {
     let network = chain.network();
     let pace = Pace {
         base: poll,
@@ -45,7 +51,7 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
         // The database knows of a request before anybody can pay it.
         let is_idle = looks().is_idle();
         if is_idle && !watch::is_awaited(ctx, network).await? {
-            states.leave_alone(network, ctx.clock.steady() + poll);
+            states.leave_alone(network, ctx.clock.steady() + news.pause_max(poll));
             return Ok(poll);
         }
         let (look, pause) = match watch::run(ctx, chain, leadership).await {
@@ -65,11 +71,12 @@ pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, states: &C
             Ok(Step::Halted(reason)) => (Look::Halted(reason), Ok(poll)),
             Err(error) => (Look::Failed(Failing::of(&error)), Err(error)),
         };
-        let until_next = pause.as_ref().copied().unwrap_or_default();
+        let until_next = news.pause_max(pause.as_ref().copied().unwrap_or_default());
         states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
         pause
     };
-    pace.keep(leadership.ended(), "following the chain", Some(network), follow)
+    let (ended, told) = (leadership.ended(), news.clone());
+    pace.keep_hearing(ended, "following the chain", Some(network), told, follow)
         .await;
 }
 

@@ -47,6 +47,7 @@ async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
         instance: "tests".to_owned(),
         lease: Duration::from_secs(6),
         polls: HashMap::from([(Network::Sepolia, Duration::from_millis(20))]),
+        news: HashMap::new(),
     };
     let workers = worker::start(&app.ctx, options, chains, (stop, stop), &TaskTracker::new());
     for _ in 0..500 {

@@ -231,6 +231,7 @@ fn start(app: &TestApp, instance: &str, stop: &CancellationToken) -> (Workers, T
         instance: instance.to_owned(),
         lease: Duration::from_secs(2),
         polls: HashMap::from([(NETWORK, Duration::from_millis(20))]),
+        news: HashMap::new(),
     };
     let tasks = TaskTracker::new();
     let workers = worker::start(&app.ctx, options, chains, (stop, stop), &tasks);

@@ -316,6 +316,13 @@ fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal
     })
 }
 
+/// Reads the sandbox of rates. That it does not answer is what somebody asked for.
+async fn read_rates(ctx: &Ctx) {
+    if let Err(error) = refresh::now_once(ctx).await {
+        tracing::info!(%error, "the sandbox of rates was read");
+    }
+}
+
 fn rate_now(listed: ListedRate) -> RateNow {
     RateNow {
         token: SymbolText::written(listed.pair.symbol),
@@ -346,6 +353,8 @@ impl Dev {
         let moved = room.time.forward(TimeDelta::seconds(body.seconds.into())).await;
         let now = moved.map_err(|error| FlowError::from(Fault(error)))?;
         ctx.due.notify_one();
+        // The rates of before are as old as the clock has moved.
+        read_rates(&ctx).await;
         Ok(Json(ClockMoved { now: Instant(now) }))
     }
 
@@ -363,10 +372,7 @@ impl Dev {
         body: Body<ChangeRatesBody>,
     ) -> Result<Json<RatesChanged>, Fail<{ s::BAD_REQUEST }>> {
         room.rates.change(&change(body.0, &room.rates.symbols())?);
-        if let Err(error) = refresh::now_once(&ctx).await {
-            // That it does not answer is what was asked for.
-            tracing::info!(%error, "the sandbox of rates was read");
-        }
+        read_rates(&ctx).await;
         let listed = list::run(&ctx).await?;
         Ok(Json(RatesChanged {
             rates: listed.into_iter().map(rate_now).collect(),

@@ -9,7 +9,7 @@ use prs::{
     flows::payments::{rescan, watch::Step},
     settings::ChainSettings,
     store,
-    worker::fill_in_chains,
+    worker::{fill_in_chains, pace::News},
 };
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,8 @@ async fn a_new_payment_waits_for_nothing_that_is_filled_in_and_that_waits_for_no
     let leadership = lead(&bench.app.ctx, Network::Sepolia).await;
     let (ctx, adapter, filled_by) = (bench.app.ctx.clone(), bench.adapter(), leadership.clone());
     let filling = tokio::spawn(async move {
-        fill_in_chains::run(&ctx, adapter.as_ref(), Duration::from_hours(1), &filled_by).await;
+        let looks = (Duration::from_hours(1), News::default());
+        fill_in_chains::run(&ctx, adapter.as_ref(), looks, &filled_by).await;
     });
     let end = Instant::now() + Duration::from_secs(20);
     while !is_filled().await {
