@@ -1,5 +1,6 @@
-//! Start and memory of the service on SQLite with nothing to do.
+//! Start, memory and processor time of the service on SQLite with nothing to do, and of `prs dev` with its chain.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -10,18 +11,28 @@ use crate::service::{self, Running};
 const STARTS: usize = 10;
 
 /// Longest start that we want, in milliseconds.
-const GOAL_START_MS: f64 = 300.0;
+const GOAL_START_MS: f64 = 120.0;
 
 /// Most memory that we want, in megabytes.
-const GOAL_MEMORY_MB: f64 = 60.0;
+const GOAL_MEMORY_MB: f64 = 45.0;
+
+/// Largest program that we want, in megabytes.
+const GOAL_PROGRAM_MB: f64 = 40.0;
+
+/// Most of one core that we want, in percent: of the service, and of `prs dev` with its chain.
+const GOAL_PROCESSOR: f64 = 0.5;
+const GOAL_DEV_PROCESSOR: f64 = 1.0;
 
 /// Time without any work before memory is read.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Time after that over which processor time is counted, whose unit is a hundredth of a second.
+const COUNTED: Duration = Duration::from_secs(30);
+
 const BYTES_PER_KB: u64 = 1_000;
 const KB_PER_MB: f64 = 1_000.0;
 
-/// Measures starts, then memory.
+/// Measures starts, then memory and processor time.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let (mut starts, mut bare_starts) = (Vec::new(), Vec::new());
     for _ in 0..scaled(STARTS, scale) {
@@ -30,13 +41,21 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
         bare_starts.push(in_ms(Running::bare(None)?.ready_after));
     }
     let (mut memory, mut bare_memory) = (Vec::new(), Vec::new());
+    let (mut processor, mut dev_processor) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         let folder = tempfile::tempdir()?;
         let (ours, bare) = (serve(folder.path())?, Running::bare(None)?);
         thread::sleep(IDLE);
         memory.push(in_mb(ours.resident_bytes()?));
         bare_memory.push(in_mb(bare.resident_bytes()?));
+        processor.push(counted(&ours)?);
+        drop((ours, bare));
+        let folder = tempfile::tempdir()?;
+        let dev = dev(folder.path())?;
+        thread::sleep(IDLE);
+        dev_processor.push(counted(&dev)?);
     }
+    let program = std::fs::metadata(env!("CARGO_BIN_EXE_prs"))?.len();
     Ok(vec![
         Row {
             name: "idle start",
@@ -54,7 +73,44 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
             baseline: bare_memory,
             goal: Goal::AtMost(GOAL_MEMORY_MB),
         },
+        alone("idle processor", "% of a core", processor, GOAL_PROCESSOR),
+        alone(
+            "idle processor of dev",
+            "% of a core",
+            dev_processor,
+            GOAL_DEV_PROCESSOR,
+        ),
+        alone("program", "MB", vec![in_mb(program)], GOAL_PROGRAM_MB),
     ])
+}
+
+/// A number without a baseline.
+fn alone(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Row {
+    Row {
+        name,
+        unit,
+        ours,
+        baseline_name: "",
+        baseline: Vec::new(),
+        goal: Goal::AtMost(most),
+    }
+}
+
+/// Share of one core, in percent, that a process and what it started take without work.
+fn counted(running: &Running) -> anyhow::Result<f64> {
+    let before = running.processor_time()?;
+    thread::sleep(COUNTED);
+    let taken = running.processor_time()?.saturating_sub(before);
+    Ok(taken.as_secs_f64() / COUNTED.as_secs_f64() * 100.0)
+}
+
+/// `prs dev`, with its database in this folder.
+fn dev(folder: &std::path::Path) -> anyhow::Result<Running> {
+    let address = service::free_address()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
+    command.args(["dev", "--port", &address.port().to_string(), "--data"]);
+    command.arg(folder).stderr(std::process::Stdio::null());
+    Running::start(command, address, "/health/ready")
 }
 
 fn serve(folder: &std::path::Path) -> anyhow::Result<Running> {

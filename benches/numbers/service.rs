@@ -117,6 +117,31 @@ impl Running {
         let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib * 1024)
     }
+
+    /// Processor time that the process and those that it started have taken so far.
+    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
+        processor_time(&self.child.id().to_string())
+    }
+}
+
+/// Hundredths of a second, in which the kernel counts processor time.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Processor time of a process and of those that it started.
+fn processor_time(process: &str) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{process}/stat");
+    let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let (_, fields) = stat.rsplit_once(')').with_context(|| path.clone())?;
+    // Time in the program and in the kernel are the 14th and 15th field, the second one ends with the bracket.
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+    let mut sum = TICK * ticks.sum::<Result<u32, _>>()?;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let started = std::fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        for child in started.split_whitespace() {
+            sum += processor_time(child)?;
+        }
+    }
+    Ok(sum)
 }
 
 impl Drop for Running {
