@@ -3,10 +3,9 @@
 use super::own;
 use crate::http::files::Folder;
 use bytes::Bytes;
-use flate2::read::DeflateDecoder;
 use poem_openapi::OpenApiService;
-use std::{io::Read, sync::LazyLock};
-use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
+use std::sync::{Arc, LazyLock};
+use utoipa_swagger_ui::Config;
 
 /// Names under which pages ask for them.
 pub(super) const SWAGGER_SCRIPT: &str = "swagger-ui-bundle.js";
@@ -31,40 +30,10 @@ pub(super) fn address(name: &str) -> String {
     format!("/docs/vendored/{}/{name}", FILES.edition())
 }
 
-/// A file out of the archive of Swagger UI, which stays compressed until somebody asks for it.
 fn swagger(name: &str) -> Bytes {
-    let wanted = format!("/dist/{name}");
-    let mut rest = SWAGGER_UI_VENDORED;
-    while let Some((entry, after)) = entry(rest) {
-        if entry.name.ends_with(wanted.as_bytes()) {
-            let mut file = Vec::new();
-            // A damaged archive brings no whole file, which the test below would see.
-            let _ = DeflateDecoder::new(entry.packed).read_to_end(&mut file);
-            return file.into();
-        }
-        rest = after;
-    }
-    Bytes::new()
-}
-
-/// An entry of a ZIP archive.
-struct Entry<'a> {
-    name: &'a [u8],
-    packed: &'a [u8],
-}
-
-/// The entry with which a part of an archive begins, and what follows; nothing where the entries end. The sizes stand before
-/// the entries of this archive, not behind them.
-fn entry(archive: &[u8]) -> Option<(Entry<'_>, &[u8])> {
-    let (head, rest) = archive.split_at_checked(30)?;
-    let length = |range: std::ops::Range<usize>| head[range].iter().rfold(0, |sum, byte| sum << 8 | usize::from(*byte));
-    if !head.starts_with(b"PK\x03\x04") {
-        return None;
-    }
-    let (name, rest) = rest.split_at_checked(length(26..28))?;
-    let (_, rest) = rest.split_at_checked(length(28..30))?;
-    let (packed, rest) = rest.split_at_checked(length(18..22))?;
-    Some((Entry { name, packed }, rest))
+    let file = utoipa_swagger_ui::serve(name, Arc::new(Config::from("/openapi/v2.json")));
+    let file = file.ok().flatten();
+    file.map_or_else(Bytes::new, |file| file.bytes.into_owned().into())
 }
 
 /// The framework has the script in a page alone; of that it is cut out.
