@@ -52,7 +52,8 @@ where
 {
     let limited = limits::limited(routes, edge.limits);
     let rendered = rendered(limited, edge.routes.clone());
-    let metered = rate_limits::metered(rendered, edge.rates, &edge.routes);
+    // Without a box here the type of the whole is deeper than the compiler follows it.
+    let metered = rate_limits::metered(rendered.boxed(), edge.rates, &edge.routes);
     let addressed = address::addressed(hardened(metered), edge.addresses);
     let open = cors::cors(addressed, edge.origins, edge.routes.clone());
     observe::observed(named(open), edge.ids, edge.routes).boxed()
