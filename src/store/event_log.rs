@@ -373,6 +373,9 @@ async fn forget_of(
     // A delivery may have been written until the lock was had: nothing but this look keeps its event.
     let free = these(&[Event::Id, Event::DeduplicationKey], locked).filter(forgettable(cutoff));
     let free: Vec<(String, String)> = free.into_tuple().all(conn).await?;
+    if free.is_empty() {
+        return Ok(0);
+    }
     let (ids, facts): (Vec<String>, Vec<String>) = free.into_iter().unzip();
     let of_event = Condition::all()
         .add(Delivery::OwnerId.eq(owner))
