@@ -16,39 +16,38 @@ const WRITES: [&str; 2] = ["UPDATE ", "DELETE FROM "];
 
 /// Statements that change rows of such a table without the owner, or lock those of more than one.
 pub(super) fn findings(statements: &Statements, keyed: &Keyed) -> Vec<Finding> {
-    let of_shape = |(shape, samples): (&String, &Vec<_>)| {
-        let text = samples
-            .first()
-            .map(|sample: &super::record::Sample| sample.text.replace('"', ""))?;
+    let judged = statements.iter().filter_map(|(shape, samples)| {
+        let text = samples.first()?.text.replace('"', "");
         Some((shape.clone(), finding(&text, keyed)?))
-    };
-    statements.iter().filter_map(of_shape).collect()
+    });
+    judged.collect()
 }
 
 /// What is wrong with a statement without its quotes.
 fn finding(text: &str, keyed: &Keyed) -> Option<String> {
-    let changed = WRITES.iter().flat_map(|verb| text.match_indices(verb));
-    let unnamed = changed
-        .filter_map(|(at, verb)| {
-            let behind = query_from(&text[at + verb.len()..]);
-            let (table, column) = keyed.get_key_value(first_word(behind))?;
-            let condition = behind.split_once(" WHERE ").map_or("", |(_, condition)| condition);
-            let is_named = equals(condition, table, column).next().is_some() || is_in_tuple(condition, table, column);
-            (!is_named).then(|| format!("changes rows of {table} without their {column}"))
-        })
-        .next();
-    let locked = LOCKS.iter().flat_map(|lock| text.match_indices(lock));
-    let shared = locked
-        .filter_map(|(at, _)| {
-            let query = query_before(&text[..at]);
-            let (_, behind) = query.split_once(" FROM ")?;
-            let (table, column) = keyed.get_key_value(first_word(behind))?;
-            let condition = behind.split_once(" WHERE ").map_or("", |(_, condition)| condition);
+    let mut changes = WRITES.iter().flat_map(|verb| text.match_indices(verb));
+    let unnamed = changes.find_map(|(at, verb)| {
+        let (table, column, condition) = about(query_from(&text[at + verb.len()..]), keyed)?;
+        let is_named = equals(condition, table, column).next().is_some() || is_in_tuple(condition, table, column);
+        (!is_named).then(|| format!("changes rows of {table} without their {column}"))
+    });
+    let mut locks = LOCKS.iter().flat_map(|lock| text.match_indices(lock));
+    let shared = || {
+        locks.find_map(|(at, _)| {
+            let (_, behind) = query_before(&text[..at]).split_once(" FROM ")?;
+            let (table, column, condition) = about(behind, keyed)?;
             let is_one = equals(condition, table, column).any(|value| value.starts_with('$'));
             (!is_one).then(|| format!("locks rows of {table} that may have several of {column}"))
         })
-        .next();
-    unnamed.or(shared)
+    };
+    unnamed.or_else(shared)
+}
+
+/// The table that a part of a statement begins with, where its key begins with the owner; that column; and the condition.
+fn about<'t>(text: &'t str, keyed: &'t Keyed) -> Option<(&'t str, &'t str, &'t str)> {
+    let (table, column) = keyed.get_key_value(first_word(text))?;
+    let condition = text.split_once(" WHERE ").map_or("", |(_, condition)| condition);
+    Some((table, column, condition))
 }
 
 fn first_word(text: &str) -> &str {
@@ -91,14 +90,9 @@ fn equals<'t>(condition: &'t str, table: &'t str, column: &'t str) -> impl Itera
 
 /// Whether a column begins a tuple that is one of several, or equals another one.
 fn is_in_tuple(condition: &str, table: &str, column: &str) -> bool {
-    named(condition, table, column)
-        .filter_map(|behind| {
-            query_from(behind.strip_prefix(", ")?)
-                .len()
-                .checked_add(2)
-                .map(|end| &behind[end..])
-        })
-        .any(|behind| behind.starts_with(") IN (SELECT") || behind.starts_with(") = ("))
+    let tuples = named(condition, table, column).filter_map(|behind| behind.strip_prefix(", "));
+    let mut behind = tuples.map(|rest| &rest[query_from(rest).len()..]);
+    behind.any(|behind| behind.starts_with(") IN (SELECT") || behind.starts_with(") = ("))
 }
 
 /// What stands behind each mention of a column, by itself or as that of its table.
