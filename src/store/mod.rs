@@ -188,6 +188,14 @@ fn constraint(error: &DbErr, message: &str) -> Option<&'static str> {
     let name = driver_error(error)
         .and_then(sqlx::Error::as_database_error)
         .and_then(|error| error.constraint());
+    // A database that is divided tells it in the message alone.
+    known_constraint(name.or_else(|| message.split('"').nth(1)), message)
+}
+
+fn known_constraint(name: Option<&str>, message: &str) -> Option<&'static str> {
+    // One that is divided gives its parts a number behind their name.
+    let name = name.map(|name| name.trim_end_matches(|letter: char| letter.is_ascii_digit()));
+    let name = name.map(|name| name.trim_end_matches('_'));
     // SQLite lists the columns after a colon and has no name to offer.
     let listed = message.rsplit(": ").next();
     CONSTRAINTS
@@ -292,5 +300,20 @@ impl From<&OrchestratorCaller> for Holder {
             client: None,
             is_public: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constraint_is_known_by_its_name_the_number_of_a_part_behind_it_and_its_columns() {
+        for name in ["requests_reference_key", "requests_reference_key_102195"] {
+            assert_eq!(known_constraint(Some(name), ""), Some(REQUEST_REFERENCE), "{name}");
+        }
+        assert_eq!(known_constraint(Some("requests_pkey_102195"), ""), None);
+        let listed = "UNIQUE constraint failed: requests.network, requests.reference, requests.payee";
+        assert_eq!(known_constraint(None, listed), Some(REQUEST_REFERENCE));
     }
 }
