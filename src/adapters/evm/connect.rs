@@ -1,6 +1,6 @@
 //! Connects an EVM network: everything that this service asks of it.
 
-use super::{ContractWallets, EvmChain, EvmChainOptions, EvmRelay};
+use super::{EvmChain, EvmChainOptions, relay::EvmRelay, wallet::ContractWallets};
 use crate::ports::{chain::ChainParts, relay::Relay};
 use alloy::signers::local::PrivateKeySigner;
 use std::sync::Arc;

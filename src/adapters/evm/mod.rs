@@ -44,9 +44,7 @@ use self::{
     kept::Kept,
     locked::{locked, store},
     node::{Failure, Line, Node},
-    relay::EvmRelay,
     share::Together,
-    wallet::ContractWallets,
 };
 use crate::{
     domain::{
