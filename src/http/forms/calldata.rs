@@ -7,7 +7,7 @@ use crate::{
     },
     flows::paying::Handout,
     http::forms::{
-        handout::{HandoutTexts, StepTexts},
+        handout::{HandoutTexts, PlatformFee, StepTexts},
         null::OrNull,
         wire::*,
     },
@@ -57,15 +57,6 @@ pub struct Transaction {
     pub value: BigNumber,
     /// Chain that it is sent on. An addition of this service. Example: `11155111`
     pub chain_id: u64,
-}
-
-/// Fee on top of the amount.
-#[derive(Debug, Clone, Object)]
-pub struct PlatformFee {
-    /// Rate in percent
-    pub percentage: PercentText,
-    /// Receiver
-    pub address: WalletText,
 }
 
 /// What is known about the transactions.

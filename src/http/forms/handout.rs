@@ -10,13 +10,12 @@ use crate::{
             charge::{Charge, FeeKind},
         },
     },
-    flows::paying::Handout,
-    http::{
-        error::Problem,
-        forms::{calldata::PlatformFee, wire::*},
-    },
+    flows::{Fault, FlowError, paying::Handout},
+    http::forms::wire::*,
 };
 use alloy::primitives::U256;
+use anyhow::anyhow;
+use poem_openapi::Object;
 
 /// A transaction of the payer.
 #[derive(Debug, Clone)]
@@ -46,6 +45,15 @@ impl StepTexts {
     pub fn quantity(&self) -> String {
         format!("{:#x}", self.value)
     }
+}
+
+/// Fee on top of the amount.
+#[derive(Debug, Clone, Object)]
+pub struct PlatformFee {
+    /// Rate in percent
+    pub percentage: PercentText,
+    /// Receiver
+    pub address: WalletText,
 }
 
 /// What is handed out, in texts.
@@ -95,8 +103,9 @@ impl<'a> HandoutTexts<'a> {
     }
 
     /// The currency of a payment. Errors: it left the catalogue (500).
-    pub fn currency(self, catalogue: &'a Catalogue, leg: usize) -> Result<&'a Currency, Problem> {
-        let payment = self.0.payments.get(leg).ok_or_else(Problem::internal)?;
+    pub fn currency(self, catalogue: &'a Catalogue, leg: usize) -> Result<&'a Currency, FlowError> {
+        let payment = self.0.payments.get(leg);
+        let payment = payment.ok_or_else(|| Fault(anyhow!("nothing is handed out for leg {leg}")))?;
         currency(catalogue, &payment.request.terms.payment_currency)
     }
 
@@ -107,9 +116,7 @@ impl<'a> HandoutTexts<'a> {
 }
 
 /// A currency of the catalogue. Errors: it left it (500).
-pub fn currency<'a>(catalogue: &'a Catalogue, id: &str) -> Result<&'a Currency, Problem> {
-    catalogue.find(id).ok_or_else(|| {
-        tracing::error!(currency = id, "a currency left the catalogue");
-        Problem::internal()
-    })
+pub fn currency<'a>(catalogue: &'a Catalogue, id: &str) -> Result<&'a Currency, FlowError> {
+    let known = catalogue.find(id);
+    known.ok_or_else(|| Fault(anyhow!("the currency {id} left the catalogue")).into())
 }

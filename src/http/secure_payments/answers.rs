@@ -13,7 +13,7 @@ use crate::{
     },
     flows::secure_payments::find::BlockReason,
     http::{
-        forms::{branding::Branding, calldata::PlatformFee},
+        forms::{branding::Branding, handout::PlatformFee},
         operation::*,
     },
 };
