@@ -311,6 +311,9 @@ mod tests {
             ])
             .is_empty()
         );
+        let namesake = ("src/a/b.rs", "use super::Own; pub fn b(own: Own) {}");
+        let parent = ("src/a/mod.rs", "mod b; pub use b::b; pub struct Own;");
+        assert!(found(&[parent, namesake]).is_empty());
         for used in [
             "use b::B;",
             "pub use b::B; fn f(b: B) {}",

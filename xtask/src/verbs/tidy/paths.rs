@@ -180,9 +180,10 @@ impl Reader<'_> {
             }
             end += 2;
         }
-        if !self.in_test {
+        let before = word(tokens, at.wrapping_sub(1)).unwrap_or_default();
+        // What declares a module does not use an item of the same name.
+        if !self.in_test && before != "mod" {
             self.found.words.extend(path.iter().cloned());
-            let before = word(tokens, at.wrapping_sub(1)).unwrap_or_default();
             if self.depth == 0 && DEFINITIONS.contains(&before.as_str()) {
                 self.found.items.insert(path[0].clone());
             }
