@@ -22,7 +22,7 @@ const LINKS: usize = 4;
 
 /// A permit; it is returned when it is dropped.
 #[derive(Debug)]
-pub struct Permit {
+pub struct HeldPermit {
     _of_link: Option<OwnedSemaphorePermit>,
     _own: OwnedSemaphorePermit,
     _shared: OwnedSemaphorePermit,
@@ -38,7 +38,7 @@ pub fn holder_of(caller: &PlatformCaller) -> PermitHolder {
 }
 
 /// Waits for a permit, behind those who came before; `None` when that takes longer than `wait`.
-pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> Option<Permit> {
+pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> Option<HeldPermit> {
     let of_link = holder
         .link
         .as_ref()
@@ -56,7 +56,7 @@ pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> 
         };
         let own = own.acquire_owned().await.ok()?;
         let shared = permits.all.clone().acquire_owned().await.ok()?;
-        Some(Permit {
+        Some(HeldPermit {
             _of_link: of_link,
             _own: own,
             _shared: shared,
@@ -71,7 +71,7 @@ pub async fn require(
     holder: &PermitHolder,
     wait: Duration,
     sentence: &str,
-) -> Result<Permit, Refusal> {
+) -> Result<HeldPermit, Refusal> {
     let permit = admit(permits, holder, wait).await;
     permit.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))
 }

@@ -11,7 +11,7 @@
 //! ([`one_block`]). Source: ADR-0012; rules B.2.
 
 mod answers;
-mod connect;
+mod connected;
 mod decode;
 mod evidence;
 mod kept;
@@ -35,7 +35,7 @@ mod wallet_owners;
 mod window;
 mod wire;
 
-pub use self::connect::{Connected, connect};
+pub use self::connected::{Connected, connect};
 pub use self::node::OUTCOMES;
 pub use self::relay::signing_key;
 use self::{

@@ -102,8 +102,6 @@ pub struct SecurePayment {
     pub origin: Origin,
     /// Which way the money goes.
     pub flow: PaymentFlow,
-    /// How many requests it has.
-    pub kind: SecurePaymentKind,
     /// State, as it was stored.
     pub status: SecurePaymentStatus,
     /// Network of its payments.
@@ -167,6 +165,14 @@ impl From<Unpayable> for Refusal {
 }
 
 impl SecurePayment {
+    /// How many requests it has.
+    pub fn kind(&self) -> SecurePaymentKind {
+        match self.items.as_slice() {
+            [] | [_] => SecurePaymentKind::Single,
+            _ => SecurePaymentKind::Batch,
+        }
+    }
+
     /// State at a time: one that nobody paid expires by itself. At its last moment it can still be paid.
     ///
     /// The time decides, not the stored word: one that was ended by a clock that was ahead is open again once the clock is
@@ -258,7 +264,6 @@ pub(crate) mod tests {
                 page: None,
             },
             flow: PaymentFlow::GetPaid,
-            kind: SecurePaymentKind::Single,
             status,
             network: Network::Sepolia,
             destination: None,

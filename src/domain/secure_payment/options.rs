@@ -1,6 +1,7 @@
 //! From which chains and in which tokens a wallet could pay, and how long a chain that is silent is left alone.
 
 use super::intent::PaymentChain;
+use alloy::primitives::U256;
 use std::time::Duration;
 
 /// Failures in a row after which a chain is left alone.
@@ -9,19 +10,26 @@ const FAILURES_MAX: u32 = 3;
 /// How long it is left alone.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// What a wallet holds of one token, in human units.
+/// What a wallet holds of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentOption {
     /// Chain.
     pub chain: PaymentChain,
     /// Symbol.
     pub token: String,
-    /// What the wallet holds.
-    pub balance: String,
-    /// What it needs.
-    pub needed: String,
-    /// Whether that is enough.
-    pub has_enough_balance: bool,
+    /// Fraction digits of its units.
+    pub decimals: u8,
+    /// Units that the wallet holds.
+    pub balance: U256,
+    /// Units that it needs.
+    pub needed: U256,
+}
+
+impl PaymentOption {
+    /// Units that are not there.
+    pub fn missing(&self) -> U256 {
+        self.needed.saturating_sub(self.balance)
+    }
 }
 
 /// Whether a chain is asked, by the outcomes of the last questions of payment pages.

@@ -12,7 +12,7 @@ use crate::{
         ids::OffRampQuoteId,
         off_ramp::{CalledByPartner, FiatQuote, QuoteTerms, quote_key},
         payer::PayableBy,
-        paying::{Allowing, charge::Charges},
+        paying::charge::Charges,
         rate::{RATE_DECIMALS, Rate, ratio},
         rates::{AppliedRate, RateProvider},
         refusal::Refusal,
@@ -22,7 +22,7 @@ use crate::{
         Fault, FlowResult,
         payers::{payable, turns::in_turn},
         paying::{
-            Handout, HandoutError, Packing, PayingWallet, PaymentDue, hand_out,
+            Handout, PaymentDue, hand_out_alone,
             keep::keep,
             legs::{Currencies, convert_recent, currencies},
             lookup::Lookup,
@@ -88,12 +88,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         charges: asked.charges,
         rate: quote.terms.applied,
     };
-    let wallet = PayingWallet {
-        address: asked.wallet,
-        allowing: Allowing::Everything,
-    };
-    let handout = hand_out(ctx, lookup, vec![due], wallet, Packing::Alone).await;
-    let mut handout = handout.map_err(HandoutError::alone)?;
+    let mut handout = hand_out_alone(ctx, lookup, due, asked.wallet).await?;
     if handout.bundle.legs.iter().any(|leg| leg.units != quote.terms.units) {
         return Err(Fault(anyhow!(
             "a quote of request {} is for other units than its rate makes",

@@ -4,7 +4,7 @@
 use crate::{
     ctx::Ctx,
     domain::caller::PlatformCaller,
-    flows::admission::{Permit, admit, holder_of},
+    flows::admission::{HeldPermit, admit, holder_of},
     ports::off_ramp::OffRampError,
 };
 use std::time::Duration;
@@ -19,7 +19,7 @@ const IN_ALL: Duration = Duration::from_millis(3_300);
 
 /// The right to make one call of the partner.
 pub(in crate::flows) struct Turn {
-    _permit: Permit,
+    _permit: HeldPermit,
     ends: Instant,
 }
 

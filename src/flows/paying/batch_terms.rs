@@ -7,7 +7,7 @@ use crate::{
         address::Address,
         currency::{ContractKind, CurrencyFilter},
         network::Network,
-        paying::batch_contract::BatchTerms,
+        paying::batch_contract::{BatchTerms, admit_networks},
         refusal::{Refusal, RefusalKind},
     },
     flows::{FlowError, FlowResult},
@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 
 /// Reads the terms of the batch contract of the network of a lookup.
 ///
-/// Errors: the network has none (400), no node that answers (502).
+/// Errors: the network has none, or its batch contract is not used (400), no node that answers (502).
 pub(super) async fn batch_terms(ctx: &Ctx, lookup: &Lookup) -> FlowResult<BatchTerms> {
     let network = lookup.network();
+    admit_networks([network])?;
     let contract = ctx
         .catalogue
         .default_contract(network, ContractKind::BatchConversionPayments);

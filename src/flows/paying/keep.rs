@@ -1,6 +1,6 @@
 //! Keeps what is handed out for requests, so that payments can be compared with it.
 
-use super::HandedPayment;
+use super::handout::HandedPayment;
 use crate::{
     domain::{
         caller::PlatformCaller,

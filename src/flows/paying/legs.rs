@@ -1,7 +1,7 @@
 //! The payments of a bundle: what is paid to whom for a request, as far as it is known without a rate, and with one.
 
 use super::{
-    HandedPayment, HandoutError, PaymentDue,
+    handout::{HandedPayment, HandoutError, PaymentDue},
     lookup::{Lookup, ONE},
 };
 use crate::{
@@ -54,10 +54,11 @@ pub(in crate::flows) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowR
 }
 
 /// The contract that makes a payment alone. Errors: its network has none (400).
-pub(super) fn fee_proxy(ctx: &Ctx, network: Network, leg: &Leg) -> Result<Address, Refusal> {
+pub(super) fn fee_proxy(ctx: &Ctx, network: Network, leg: &Leg) -> FlowResult<Address> {
     let kind = FeeProxy::kind(leg.token.is_some(), leg.conversion.is_some());
     let known = ctx.catalogue.default_contract(network, kind);
-    known.ok_or_else(|| Refusal::invalid(format!("{network} has no contract for this kind of payment")))
+    let missing = || Refusal::invalid(format!("{network} has no contract for this kind of payment"));
+    Ok(known.ok_or_else(missing)?)
 }
 
 /// The payment of so many units with its charges, as far as it is known without a rate: enough to say what gas it needs.
@@ -196,12 +197,13 @@ async fn price(
             ..conversion
         });
     }
-    let payment = HandedPayment {
+    let handed = HandedPayment {
+        decimals: payment.decimals,
         request,
         charges,
         quote,
     };
-    Ok((leg, payment))
+    Ok((leg, handed))
 }
 
 fn too_large() -> Refusal {

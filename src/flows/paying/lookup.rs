@@ -3,7 +3,10 @@
 use crate::{
     ctx::{Ctx, PermitHolder, Permits},
     domain::{address::Address, caller::PlatformCaller, network::Network, paying::Standing},
-    flows::admission::{Permit, admit, holder_of},
+    flows::{
+        FlowError,
+        admission::{HeldPermit, admit, holder_of},
+    },
     ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
@@ -72,10 +75,12 @@ impl Lookup {
     }
 
     /// What its network answers in time. Errors: it does not.
-    pub async fn in_time<T, E: From<ChainError>>(&self, asked: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let late = |_| ChainError::Unavailable {
-            network: self.network,
-            reason: "its answers took too long together".to_owned(),
+    pub async fn in_time<T, E: From<FlowError>>(&self, asked: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let late = |_| {
+            FlowError::from(ChainError::Unavailable {
+                network: self.network,
+                reason: "its answers took too long together".to_owned(),
+            })
         };
         timeout(PATIENCE, asked).await.map_err(late)?
     }
@@ -132,7 +137,7 @@ impl Lookup {
         part.ok_or(ChainError::NotEnabled { network: self.network })
     }
 
-    async fn permit(&self) -> Result<Option<Permit>, ChainError> {
+    async fn permit(&self) -> Result<Option<HeldPermit>, ChainError> {
         let Some((permits, holder)) = &self.permits else {
             return Ok(None);
         };

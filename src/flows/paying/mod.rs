@@ -1,6 +1,7 @@
 //! Hands out the transactions that pay requests: what every operation does that hands some out.
 
 mod batch_terms;
+mod handout;
 pub mod keep;
 pub mod legs;
 pub mod lookup;
@@ -12,162 +13,34 @@ use crate::{
         amount::Percent,
         client_id::ClientId,
         currency::ContractKind,
-        ledger::SettlementUnits,
         network::Network,
         paying::{
-            Allowing, Bundle, BundleError, Executor, Leg, PayerMeans, Spending, Standings, Steps,
+            Bundle, BundleError, Executor, Leg, PayerMeans, Standings,
             batch_contract::{BatchContract, BatchTerms, fitting},
             charge::Charges,
             fee_proxy::FeeProxy,
-            summary::{PaidCharge, paid_charges},
+            summary::paid_charges,
         },
-        quote::Quote,
-        rates::AppliedRate,
-        refusal::Refusal,
         request::Request,
     },
-    flows::{FlowError, FlowResult},
-    ports::chain::ChainError,
+    flows::FlowResult,
 };
 use batch_terms::batch_terms;
-use chrono::{DateTime, Utc};
 use futures_util::future::try_join_all;
+pub use handout::{HandedPayment, Handout, HandoutError, Packing, PayingWallet, PaymentDue};
 use lookup::Lookup;
 use std::collections::BTreeMap;
 
-/// So much of a request, which is to be paid.
-#[derive(Debug, Clone)]
-pub struct PaymentDue {
-    /// The request.
-    pub request: Request,
-    /// How much of it.
-    pub units: SettlementUnits,
-    /// What is charged on top.
-    pub charges: Charges,
-    /// The rate, where it is agreed already; `None` for that of now.
-    pub rate: Option<AppliedRate>,
-}
-
-impl PaymentDue {
-    /// All that is left of a request, by the rate of now.
-    pub fn all_of(request: Request, charges: Charges) -> Self {
-        Self {
-            units: request.ledger.remaining(),
-            request,
-            charges,
-            rate: None,
-        }
-    }
-}
-
-/// Whose wallet pays, and what it allows.
-#[derive(Debug, Clone, Copy)]
-pub struct PayingWallet {
-    /// Its address; `None` when nobody is named, of whom nothing is looked up.
-    pub address: Option<Address>,
-    /// How much its approvals allow.
-    pub allowing: Allowing,
-}
-
-/// How payments are put into a transaction.
-#[derive(Debug, Clone, Copy)]
-pub enum Packing {
-    /// One payment, through a fee proxy where one receiver gets all charges.
-    Alone,
-    /// Any number of payments through the batch contract.
-    Together {
-        /// Most gas that they may need; `None` where that was checked before.
-        gas_max: Option<u64>,
-    },
-}
-
-/// What is handed out for one request.
-#[derive(Debug, Clone)]
-pub struct HandedPayment {
-    /// The request.
-    pub request: Request,
-    /// What is charged on top.
-    pub charges: Charges,
-    /// What is promised, where no price feed on chain converts.
-    pub quote: Option<Quote>,
-}
-
-/// What is handed out.
-#[derive(Debug, Clone)]
-pub struct Handout {
-    /// What is paid.
-    pub bundle: Bundle,
-    /// The request of each payment of the bundle, in their order.
-    pub payments: Vec<HandedPayment>,
-    /// What the payer signs.
-    pub steps: Steps,
-    /// What leaves the payer at most.
-    pub spendings: Vec<Spending>,
-    /// The fees, in the order in which they are paid.
-    pub charges: Vec<PaidCharge>,
-    /// What the payer has; `None` when nobody is named.
-    pub payer: Option<PayerMeans>,
-    /// When what was quoted ends.
-    pub ends_at: Option<DateTime<Utc>>,
-}
-
-impl Handout {
-    /// Whether the payer holds the money; true when nobody is named.
-    pub fn has_enough_balance(&self) -> bool {
-        self.payer.as_ref().is_none_or(|payer| payer.shortages.is_empty())
-    }
-}
-
-/// Why nothing is handed out.
-#[derive(Debug)]
-pub enum HandoutError {
-    /// One payment cannot be made, by its place.
-    Payment(usize, FlowError),
-    /// The payments up to one, by its place, are more than 256 bits of units.
-    TooLarge(usize),
-    /// The contract takes a fee that nobody would get but the payer, who is not named.
-    NoPayer,
-    /// The payments need more gas than one transaction may.
-    TooMuchGas {
-        /// How many they are, and how many of the first ones fit.
-        counts: (usize, usize),
-        /// What they need, and what they may.
-        gas: (u64, u64),
-    },
-    /// Nothing makes several payments at once on the network.
-    NoBatchContract(Network),
-    /// Something else.
-    Failed(FlowError),
-}
-
-impl From<FlowError> for HandoutError {
-    fn from(error: FlowError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Refusal> for HandoutError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Failed(refusal.into())
-    }
-}
-
-impl From<ChainError> for HandoutError {
-    fn from(error: ChainError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl HandoutError {
-    /// As a call says it that makes one payment.
-    pub fn alone(self) -> FlowError {
-        match self {
-            Self::Payment(_, error) | Self::Failed(error) => error,
-            Self::TooLarge(_) => Refusal::from(BundleError::TooLarge).into(),
-            Self::NoPayer => Refusal::from(BundleError::NoPayer).into(),
-            Self::TooMuchGas { .. } | Self::NoBatchContract(_) => Refusal::from(BundleError::TooMany).into(),
-        }
-    }
+/// Hands out the transactions that make one payment, with approvals of everything. Errors: as those of [`hand_out`].
+pub async fn hand_out_alone(
+    ctx: &Ctx,
+    lookup: &Lookup,
+    due: PaymentDue,
+    wallet: Option<Address>,
+) -> FlowResult<Handout> {
+    let wallet = PayingWallet::allowing_everything(wallet);
+    let handout = hand_out(ctx, lookup, vec![due], wallet, Packing::Alone).await;
+    handout.map_err(HandoutError::alone)
 }
 
 /// Hands out the transactions that pay what is due, and looks the payer up.
@@ -231,9 +104,8 @@ async fn executor(
 ) -> Result<Box<dyn Executor>, HandoutError> {
     let terms = match (terms, bundle.for_fee_proxy()) {
         (None, Some(leg)) => {
-            let proxy = legs::fee_proxy(ctx, bundle.network, leg)?;
-            let proxy = FeeProxy::admit(proxy, leg).map_err(Refusal::from)?;
-            return Ok(Box::new(proxy));
+            let proxy = FeeProxy::admit(legs::fee_proxy(ctx, bundle.network, leg)?, leg);
+            return Ok(Box::new(proxy.map_err(HandoutError::from)?));
         }
         (None, None) => batch_terms(ctx, lookup).await?,
         (Some(terms), _) => terms,
@@ -245,13 +117,12 @@ async fn executor(
 fn batch(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>) -> Result<BatchContract, HandoutError> {
     BatchContract::admit(terms, legs, payer).map_err(|error| match error {
         BundleError::TooLarge => HandoutError::TooLarge(fitting(terms, legs, payer, u64::MAX)),
-        BundleError::NoPayer => HandoutError::NoPayer,
-        BundleError::TooMany => Refusal::from(error).into(),
+        other => other.into(),
     })
 }
 
 /// What the chain says about a payer, in each token that an executor takes, or else in the coin.
-async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> Result<Standings, ChainError> {
+async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> FlowResult<Standings> {
     let tokens = executor.spendings().iter().filter(|spending| spending.token.is_some());
     let mut tokens: Vec<Option<Address>> = tokens.map(|spending| spending.token).collect();
     if tokens.is_empty() {
@@ -259,7 +130,7 @@ async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> 
     }
     let asked = tokens.into_iter().map(|token| async move {
         let standing = lookup.standing(payer, token, executor.contract()).await?;
-        Ok((token, standing))
+        FlowResult::Ok((token, standing))
     });
     Ok(try_join_all(asked).await?.into_iter().collect())
 }

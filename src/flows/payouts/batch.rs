@@ -9,7 +9,7 @@ use crate::{
         client_id::ClientId,
         network::Network,
         paying::{
-            Allowing, BundleError,
+            BundleError,
             batch_contract::{admit_networks, too_much_gas},
             charge::of_call,
         },
@@ -22,7 +22,7 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        admission::{Permit, holder_of, require},
+        admission::{HeldPermit, holder_of, require},
         beside_others,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
         paying::{
@@ -148,7 +148,7 @@ pub async fn run(
 
 /// Waits until the caller's batches before this one are made: they would wait for each other's rows in the database, and
 /// each with a connection that others need. Errors: that takes too long (429).
-async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> Result<Permit, Refusal> {
+async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> Result<HeldPermit, Refusal> {
     let sentence = "Other batches are being made at this moment, and one platform makes one at a time; try again";
     require(&ctx.batches, &holder_of(caller), BATCH_WAITS, sentence).await
 }
@@ -157,7 +157,7 @@ async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> Result<Permit, Refusal> {
 #[derive(Clone)]
 struct Making {
     /// Kept as long as anything works on it, also when its caller is gone.
-    _permit: Arc<Permit>,
+    _permit: Arc<HeldPermit>,
     ctx: Ctx,
     caller: PlatformCaller,
     client: Option<ClientId>,
@@ -184,10 +184,7 @@ impl Making {
             return Err(Refusal::field(input.payments.field(), "must have at least 1 item").into());
         };
         let lookup = Lookup::of_caller(ctx, caller, network).with_rate_memory();
-        let wallet = PayingWallet {
-            address: input.payer,
-            allowing: Allowing::Everything,
-        };
+        let wallet = PayingWallet::allowing_everything(input.payer);
         let packing = Packing::Together {
             gas_max: Some(ctx.payments.batch_gas),
         };

@@ -6,10 +6,7 @@ use crate::{
         address::Address,
         amount::Percent,
         caller::PlatformCaller,
-        paying::{
-            Allowing,
-            charge::{Charges, of_call},
-        },
+        paying::charge::{Charges, of_call},
         refusal::Checks,
         request::{
             Origin, Request,
@@ -19,10 +16,7 @@ use crate::{
     flows::{
         FlowResult,
         idempotency::{self, Answer, Keeper, Repeatable, Storage},
-        paying::{
-            Handout, HandoutError, Packing, PayingWallet, PaymentDue, charges_of_new, hand_out, keep::keep_of_new,
-            lookup::Lookup,
-        },
+        paying::{Handout, PaymentDue, charges_of_new, hand_out_alone, keep::keep_of_new, lookup::Lookup},
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
@@ -72,13 +66,8 @@ pub async fn run(
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
             let (request, charges) = decide(ctx, &input, &of_client, &origin, &fresh(ctx))?;
-            let wallet = PayingWallet {
-                address: request.terms.payer,
-                allowing: Allowing::Everything,
-            };
-            let due = vec![PaymentDue::all_of(request.clone(), charges)];
-            let handout = hand_out(ctx, &lookup, due, wallet, Packing::Alone).await;
-            let handout = handout.map_err(HandoutError::alone)?;
+            let (due, payer) = (PaymentDue::all_of(request.clone(), charges), request.terms.payer);
+            let handout = hand_out_alone(ctx, &lookup, due, payer).await?;
             let payout = Payout { request, handout };
             match commit(ctx, caller, &payout, &room, keeper).await {
                 Err(InsertError::Taken) => continue,

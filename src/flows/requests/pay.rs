@@ -9,7 +9,7 @@ use crate::{
         caller::PlatformCaller,
         client_id::ClientId,
         network::Family,
-        paying::{Allowing, charge::of_call},
+        paying::charge::of_call,
         refusal::{Checks, Refusal},
         request::Request,
     },
@@ -17,7 +17,7 @@ use crate::{
         FlowResult,
         off_ramp::{self, pay::PayToBank},
         paying::{
-            Handout, HandoutError, Packing, PayingWallet, PaymentDue, charges, hand_out,
+            Handout, PaymentDue, charges, hand_out_alone,
             keep::{handed_out, keep},
             legs::{Currencies, currencies},
             lookup::Lookup,
@@ -59,12 +59,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     let currencies = currencies(ctx, &request)?;
     let (wallet, due) = decide(ctx, &request, &currencies, input, client.as_ref())?;
     let lookup = Lookup::of_caller(ctx, caller, request.terms.network);
-    let wallet = PayingWallet {
-        address: wallet,
-        allowing: Allowing::Everything,
-    };
-    let handout = hand_out(ctx, &lookup, vec![due], wallet, Packing::Alone).await;
-    let handout = handout.map_err(HandoutError::alone)?;
+    let handout = hand_out_alone(ctx, &lookup, due, wallet).await?;
     let now = ctx.clock.now();
     let mut is_told = request.ledger.is_listening;
     for payment in &handout.payments {

@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        admission::{Permit, holder_of, require},
+        admission::{HeldPermit, holder_of, require},
     },
     store::{self, Scope, Sealing, Tx},
 };
@@ -63,7 +63,7 @@ impl Room {
     }
 
     /// A permit for a transaction that counts. Errors: like [`permit`].
-    pub async fn permit(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<Permit>> {
+    pub async fn permit(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<HeldPermit>> {
         match self.is_certain() {
             true => Ok(None),
             false => permit(ctx, caller).await.map(Some),
@@ -84,7 +84,7 @@ impl Room {
 
 /// Waits for a permit to make what is counted: all that wait for their turn have a connection each, which others need. Errors:
 /// it takes too long until those before have made theirs (429).
-pub async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Permit> {
+pub async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<HeldPermit> {
     let sentence = "Many requests and links are being made for this platform; try again";
     Ok(require(&ctx.counted_requests, &holder_of(caller), WAITS, sentence).await?)
 }

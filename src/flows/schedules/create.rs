@@ -4,7 +4,7 @@ use super::approved;
 use crate::{
     ctx::Ctx,
     domain::{
-        amount::{Amount, format_units},
+        amount::Amount,
         caller::PlatformCaller,
         conversion::RateBounds,
         currency::ContractKind,
@@ -201,8 +201,8 @@ async fn convert(ctx: &Ctx, lookup: &Lookup, payment: &NewRequest, request: &mut
             convert_recent(ctx, lookup, &rates, asked).await?
         }
     };
-    let amount = Amount::parse(&format_units(units, token.decimals));
-    request.terms.amount = amount.map_err(|_| {
+    let amount = Amount::of_units(units, token.decimals);
+    request.terms.amount = amount.ok_or_else(|| {
         let sentence = format!("is worth less than the smallest unit of {}", token.symbol);
         Refusal::field("amount", sentence)
     })?;

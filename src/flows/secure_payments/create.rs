@@ -13,7 +13,7 @@ use crate::{
             plan::{NewRequest, OfClient, PaymentCurrency, payment_currency, plan},
         },
         secure_payment::{
-            Names, PaymentFlow, SecurePaymentKind,
+            Names, PaymentFlow,
             access::AccessPolicy,
             plan::{Choosing, Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
         },
@@ -104,16 +104,11 @@ impl Making {
             ..
         } = self;
         let due = self.requested()?;
-        let kind = match due.len() {
-            1 => SecurePaymentKind::Single,
-            _ => SecurePaymentKind::Batch,
-        };
         let network = self.currency.network;
         let amount = |index| format!("requests[{index}].amount");
         require_payable(ctx, network, &due, ("requests", amount))?;
         Ok(Draft {
             flow: PaymentFlow::GetPaid,
-            kind,
             network,
             destination: Some(destination.key),
             creator: None,

@@ -72,7 +72,6 @@ pub async fn run(
         let creator = first.creator.clone();
         let draft = Draft {
             flow: PaymentFlow::Pay,
-            kind: SecurePaymentKind::Batch,
             network,
             destination: None,
             creator: creator.filter(|creator| {
@@ -135,7 +134,7 @@ fn chosen(
             checks.fail(entry, NOT_FOUND);
             continue;
         };
-        if payment.flow != PaymentFlow::Pay || payment.kind != SecurePaymentKind::Single {
+        if payment.flow != PaymentFlow::Pay || payment.kind() != SecurePaymentKind::Single {
             checks.fail(entry, "must be a link with one payout: this one is something else");
         } else if let Err(why) = payment.payable_at(now) {
             checks.fail(entry, format!("{NOT_FOUND}: {}", why.sentence()));

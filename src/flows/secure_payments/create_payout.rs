@@ -20,7 +20,7 @@ use crate::{
         },
         screening::{Screening, ScreeningStatus},
         secure_payment::{
-            Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            Names, PaymentFlow, SecurePaymentStatus,
             access::AccessPolicy,
             plan::{FeeReceivers, NewPayout},
         },
@@ -87,7 +87,6 @@ pub async fn run(
             };
             let draft = Draft {
                 flow: PaymentFlow::Pay,
-                kind: SecurePaymentKind::Single,
                 network,
                 destination: key,
                 creator: Some(input.creator.clone()),

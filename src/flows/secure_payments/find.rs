@@ -108,7 +108,7 @@ fn block(opened: &Opened) -> Option<BlockReason> {
     if payment.flow != PaymentFlow::Pay {
         return Some(BlockReason::NotOutgoing);
     }
-    if payment.kind != SecurePaymentKind::Single {
+    if payment.kind() != SecurePaymentKind::Single {
         return Some(BlockReason::NotSinglePayment);
     }
     match opened.status() {

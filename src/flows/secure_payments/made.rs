@@ -18,13 +18,13 @@ use crate::{
         refusal::{Checks, Refusal},
         request::{Request, plan::OfClient},
         secure_payment::{
-            About, Item, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-            attempt::Attempts, fee_plan::FeePlan, plan::FeeReceivers,
+            About, Item, PaymentFlow, SecurePayment, SecurePaymentStatus, access::AccessPolicy, attempt::Attempts,
+            fee_plan::FeePlan, plan::FeeReceivers,
         },
     },
     flows::{
         FlowError, FlowResult,
-        admission::Permit,
+        admission::HeldPermit,
         paying::{HandoutError, check_payable},
         requests::{
             create::origin,
@@ -52,7 +52,6 @@ pub struct Made {
 /// A secure payment that is being made.
 pub(super) struct Draft {
     pub(super) flow: PaymentFlow,
-    pub(super) kind: SecurePaymentKind,
     pub(super) network: Network,
     pub(super) destination: Option<DestinationKey>,
     pub(super) creator: Option<String>,
@@ -75,7 +74,6 @@ impl Draft {
             token: SecurePaymentToken(ctx.ids.ulid()),
             origin: origin(caller),
             flow: self.flow,
-            kind: self.kind,
             status: SecurePaymentStatus::Pending,
             network: self.network,
             destination: self.destination,
@@ -143,7 +141,7 @@ pub(super) async fn begin(
     caller: &PlatformCaller,
     room: &Room,
     name: &'static str,
-) -> FlowResult<(Option<Permit>, Tx)> {
+) -> FlowResult<(Option<HeldPermit>, Tx)> {
     let permit = match caller.is_public() {
         true => Some(room::permit(ctx, caller).await?),
         false => room.permit(ctx, caller).await?,

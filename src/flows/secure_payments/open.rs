@@ -62,7 +62,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
     };
     let is_masked = payment.policy.hides_until_approved && !is_let_in;
     if !is_masked {
-        check_source(ctx, opened, look)?;
+        check_hidden_source(ctx, opened, look)?;
     }
     let options = match &look.payer {
         Some(payer) if is_let_in => Some(options::of(ctx, opened, payer.wallet).await),
@@ -77,7 +77,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
 }
 
 /// Checks who looks and from where. A chain and a token that are hidden until the payer is approved are left to
-/// [`check_source`], so that nobody finds them by trying. Errors: every wrong field (400).
+/// [`check_hidden_source`], so that nobody finds them by trying. Errors: every wrong field (400).
 pub(super) fn check(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
     let payment = &opened.payment;
     let is_hidden = payment.policy.hides_until_approved;
@@ -101,8 +101,17 @@ pub(super) fn check(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refus
     checks.finish()
 }
 
+/// Checks from where somebody pays who was let in, where that was hidden before. Errors: another chain or token (400).
+pub(super) fn check_hidden_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+    if opened.payment.policy.hides_until_approved {
+        check_source(ctx, opened, look)
+    } else {
+        Ok(())
+    }
+}
+
 /// Checks from where somebody pays. Errors: another chain or token (400).
-pub(super) fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
     let Some(source) = &look.source else {
         return Ok(());
     };
@@ -116,10 +125,8 @@ pub(super) fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<()
 
 /// The same for whoever was asked nothing, so that what is hidden stands in no refusal. Errors: another chain or token (400).
 pub(super) fn check_source_unseen(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
-    let checked = check_source(ctx, opened, look);
-    if checked.is_ok() || !opened.payment.policy.hides_until_approved {
-        return checked;
-    }
-    let fields = ["chain", "token"].map(|field| FieldError::new(field, OTHER_SOURCE));
-    Err(Refusal::fields(fields.into()))
+    check_hidden_source(ctx, opened, look).map_err(|_| {
+        let fields = ["chain", "token"].map(|field| FieldError::new(field, OTHER_SOURCE));
+        Refusal::fields(fields.into())
+    })
 }

@@ -6,7 +6,7 @@ use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
         address::Address,
-        amount::{Amount, format_units},
+        amount::Amount,
         currency::{Currency, CurrencyFilter},
         network::{Family, Network},
         secure_payment::{intent::PaymentChain, options::PaymentOption},
@@ -31,7 +31,7 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const SYMBOLS: [&str; 4] = ["USDC", "USDT", "USDT0", "EURC"];
 
 /// A balance to look for, and what of it is needed.
-struct Wanted<'a> {
+struct BalanceNeeded<'a> {
     network: Network,
     currency: &'a Currency,
     needed: U256,
@@ -48,7 +48,7 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     let wanted = wanted.into_iter().filter(|one| one.network.family() == wallet.family());
     let asked = wanted.map(|one| async move {
         let balance = balance(ctx, holder, &one, wallet).await?;
-        let Wanted {
+        let BalanceNeeded {
             network,
             currency,
             needed,
@@ -56,9 +56,9 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
         Some(PaymentOption {
             chain: PaymentChain::of(network)?,
             token: currency.symbol.clone(),
-            balance: format_units(balance, currency.decimals),
-            needed: format_units(needed, currency.decimals),
-            has_enough_balance: balance >= needed,
+            decimals: currency.decimals,
+            balance,
+            needed,
         })
     });
     join_all(asked).await.into_iter().flatten().collect()
@@ -66,7 +66,7 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
 
 /// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere. No balance of
 /// a test network pays anything on another network, and none there is paid with money.
-fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
+fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<BalanceNeeded<'a>> {
     let network = opened.payment.network;
     let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
     for (request, charges, units) in opened.unpaid() {
@@ -74,10 +74,10 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
         let sum = needed.entry(request.terms.payment_currency.as_str()).or_default();
         *sum = sum.saturating_add(with_charges.unwrap_or(U256::MAX));
     }
-    let own: Vec<Wanted<'a>> = needed
+    let own: Vec<BalanceNeeded<'a>> = needed
         .iter()
         .filter_map(|(id, needed)| {
-            Some(Wanted {
+            Some(BalanceNeeded {
                 network,
                 currency: ctx.catalogue.find(id)?,
                 needed: *needed,
@@ -85,7 +85,7 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
         })
         .collect();
     let dollars = match own.as_slice() {
-        [sole] if sole.currency.is_dollar() => Amount::parse(&format_units(sole.needed, sole.currency.decimals)).ok(),
+        [sole] if sole.currency.is_dollar() => Amount::of_units(sole.needed, sole.currency.decimals),
         _ => None,
     };
     let elsewhere = dollars.into_iter().flat_map(|dollars| {
@@ -93,12 +93,12 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<Wanted<'a>> {
         let networks = others.filter(move |other| other.is_test() == network.is_test());
         networks.flat_map(move |other| elsewhere(ctx, other, &dollars))
     });
-    let elsewhere: Vec<Wanted<'a>> = elsewhere.collect();
+    let elsewhere: Vec<BalanceNeeded<'a>> = elsewhere.collect();
     own.into_iter().chain(elsewhere).collect()
 }
 
 /// The tokens of another network in which so many dollars could be held.
-fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Wanted<'a>> {
+fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<BalanceNeeded<'a>> {
     if network.family() != Family::Evm {
         return Vec::new();
     }
@@ -110,7 +110,7 @@ fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Wanted
     let tokens = tokens.filter(|currency| currency.is_dollar() && SYMBOLS.contains(&currency.symbol.as_str()));
     tokens
         .filter_map(|currency| {
-            Some(Wanted {
+            Some(BalanceNeeded {
                 network,
                 currency,
                 needed: dollars.to_units(currency.decimals).ok()?,
@@ -120,7 +120,7 @@ fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Wanted
 }
 
 /// A balance, remembered or asked for; `None` when its chain does not answer in time or is left alone for a while.
-async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &Wanted<'_>, wallet: Address) -> Option<U256> {
+async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, wallet: Address) -> Option<U256> {
     let (pages, network) = (&ctx.payment_pages, wanted.network);
     let key = (network, wanted.currency.token(), wallet);
     let now = ctx.clock.steady();

@@ -5,7 +5,7 @@ use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
         caller::PlatformCaller,
-        paying::{Allowing, BundleError, batch_contract::admit_networks},
+        paying::{Allowing, BundleError},
         refusal::Refusal,
         secure_payment::{SecurePaymentKind, Unpayable},
     },
@@ -37,7 +37,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
         }
         None => {}
     }
-    open::check_source(ctx, opened, look)?;
+    open::check_hidden_source(ctx, opened, look)?;
     let unpaid = opened.unpaid().into_iter();
     let due = unpaid.map(|(request, charges, _)| PaymentDue::all_of(request.clone(), charges.clone()));
     let due: Vec<PaymentDue> = due.collect();
@@ -54,12 +54,9 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
         address: look.payer.map(|payer| payer.wallet),
         allowing: Allowing::WhatIsNeeded,
     };
-    let packing = match payment.kind {
+    let packing = match payment.kind() {
         SecurePaymentKind::Single => Packing::Alone,
-        SecurePaymentKind::Batch => {
-            admit_networks([payment.network])?;
-            Packing::Together { gas_max: None }
-        }
+        SecurePaymentKind::Batch => Packing::Together { gas_max: None },
     };
     let lookup = Lookup::of_holder(ctx, holder, payment.network);
     let handout = hand_out(ctx, &lookup, due, wallet, packing).await;

@@ -16,7 +16,7 @@ use crate::{
 
 /// What is asked about; every value holds for itself.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct PreviewedPayment {
     /// Amount in the currency.
     pub amount: Amount,
     /// Id or symbol of a currency.
@@ -30,7 +30,7 @@ pub struct Asked {
 /// The fees that a secure payment of the caller would have, without one that a call names. Nothing is stored.
 ///
 /// Errors: no dollar token of an enabled network, or an amount that it cannot have (400). Source: rules P.3.7; rules P.7.1.
-pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &Asked) -> FlowResult<FeePlan> {
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &PreviewedPayment) -> FlowResult<FeePlan> {
     let mut checks = Checks::new();
     let currency = checks.take("currency", stablecoin(ctx, &asked.currency));
     let units = currency.and_then(|currency| {

@@ -19,7 +19,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        admission::{Permit, holder_of, require},
+        admission::{HeldPermit, holder_of, require},
     },
     ports::screening::Screener,
     store::{self, Scope},
@@ -180,7 +180,7 @@ fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
 }
 
 /// Waits for a permit to screen. Errors: too many wallets are screened (429).
-async fn permit(ctx: &Ctx, holder: &PermitHolder) -> Result<Permit, Refusal> {
+async fn permit(ctx: &Ctx, holder: &PermitHolder) -> Result<HeldPermit, Refusal> {
     let sentence = "Too many wallets are screened at this moment; try again";
     require(&ctx.screenings, holder, PATIENCE, sentence).await
 }

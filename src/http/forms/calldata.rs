@@ -125,8 +125,8 @@ pub fn calldata(handout: &Handout) -> PaymentCalldata {
             payment_transaction_index: texts.payment_index(),
             has_enough_balance: handout.has_enough_balance(),
             has_enough_gas: handout.payer.as_ref().is_none_or(|payer| payer.has_enough_gas),
-            platform_fee: texts.charge(FeeKind::Platform),
-            protocol_fee: texts.charge(FeeKind::Protocol),
+            platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
+            protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
             quote_expires_at: handout.ends_at.map(|end| end.timestamp()),
         },
     }

@@ -3,18 +3,16 @@
 use crate::{
     domain::{
         amount::format_units,
-        currency::{Catalogue, Currency},
         network::Network,
         paying::{
             Step,
             charge::{Charge, FeeKind},
         },
     },
-    flows::{Fault, FlowError, paying::Handout},
+    flows::paying::Handout,
     http::forms::wire::*,
 };
 use alloy::primitives::U256;
-use anyhow::anyhow;
 use poem_openapi::Object;
 
 /// A transaction of the payer.
@@ -56,6 +54,15 @@ pub struct PlatformFee {
     pub address: WalletText,
 }
 
+impl From<&Charge> for PlatformFee {
+    fn from(charge: &Charge) -> Self {
+        Self {
+            percentage: PercentText::written(charge.rate),
+            address: WalletText::written(charge.receiver),
+        }
+    }
+}
+
 /// What is handed out, in texts.
 #[derive(Debug, Clone, Copy)]
 pub struct HandoutTexts<'a>(pub &'a Handout);
@@ -93,30 +100,18 @@ impl<'a> HandoutTexts<'a> {
         self.payment_index().saturating_add(1)
     }
 
-    /// The rate and the receiver of a charge of the first payment.
-    pub fn charge(self, kind: FeeKind) -> Option<PlatformFee> {
-        let Charge { rate, receiver, .. } = self.0.payments.first()?.charges.of(kind)?;
-        Some(PlatformFee {
-            percentage: PercentText::written(*rate),
-            address: WalletText::written(*receiver),
-        })
+    /// A charge of the first payment.
+    pub fn charge(self, kind: FeeKind) -> Option<&'a Charge> {
+        self.0.payments.first()?.charges.of(kind)
     }
 
-    /// The currency of a payment. Errors: it left the catalogue (500).
-    pub fn currency(self, catalogue: &'a Catalogue, leg: usize) -> Result<&'a Currency, FlowError> {
-        let payment = self.0.payments.get(leg);
-        let payment = payment.ok_or_else(|| Fault(anyhow!("nothing is handed out for leg {leg}")))?;
-        currency(catalogue, &payment.request.terms.payment_currency)
+    /// Units of the currency of a payment, human; `leg` is one of those that are handed out.
+    pub fn amount(self, leg: usize, units: U256) -> String {
+        format_units(units, self.0.payments[leg].decimals)
     }
 
     /// Units of the native coin, human.
     pub fn coins(self, units: U256) -> String {
         format_units(units, self.0.bundle.network.coin_decimals())
     }
-}
-
-/// A currency of the catalogue. Errors: it left it (500).
-pub fn currency<'a>(catalogue: &'a Catalogue, id: &str) -> Result<&'a Currency, FlowError> {
-    let known = catalogue.find(id);
-    known.ok_or_else(|| Fault(anyhow!("the currency {id} left the catalogue")).into())
 }

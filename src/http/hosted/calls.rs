@@ -8,7 +8,6 @@ use super::{
 use crate::{
     domain::{
         address::Address,
-        amount::format_units,
         paying::summary::{CurrencyTotal, totals},
         refusal::{Checks, Refusal},
         secure_payment::{
@@ -129,19 +128,18 @@ struct ContractFee {
     amount: String,
 }
 
-/// Errors: a currency left the catalogue (500).
-fn sum(visit: &Visit, opened: &Opened, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> Result<Sum, Problem> {
-    let known = texts.currency(&visit.ctx.catalogue, total.leg)?;
-    let text = |units: U256| format_units(units, known.decimals);
-    Ok(Sum {
-        address: known.token().map(|token| token.to_string()),
+fn sum(opened: &Opened, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> Sum {
+    let text = |units: U256| texts.amount(total.leg, units);
+    let leg = texts.0.bundle.legs.get(total.leg);
+    Sum {
+        address: leg.and_then(|leg| leg.token).map(|token| token.to_string()),
         amount: text(total.units),
         contract_fee: total.contract_fee.map(|fee| ContractFee {
             receiver: fee_receiver(opened, fee.receiver),
             amount: text(fee.units),
         }),
         returned: (!total.returned.is_zero()).then(|| text(total.returned)),
-    })
+    }
 }
 
 /// What pays what is due now.
@@ -170,11 +168,11 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
         .map_err(Problem::from)?;
     let texts = HandoutTexts(&handout);
     let totals = totals(&handout.bundle.legs, &handout.charges, &handout.spendings);
-    let asked = totals.iter().map(|total| sum(&visit, &opened, texts, total));
+    let asked = totals.iter().map(|total| sum(&opened, texts, total));
     let payer = handout.payer.as_ref();
     let calldata = Calldata {
         steps: texts.steps().map(Step::from).collect(),
-        asked: asked.collect::<Result<_, _>>()?,
+        asked: asked.collect(),
         is_funded: handout.has_enough_balance(),
         has_gas: payer.is_none_or(|payer| payer.has_enough_gas),
         gas: payer.map(|payer| texts.coins(payer.costs.total())),

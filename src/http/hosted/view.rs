@@ -15,9 +15,9 @@ use crate::{
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
     },
     flows::secure_payments::{open::Shown, opened::Opened},
-    http::{error::Problem, forms::handout::currency as catalogued},
+    http::error::Problem,
 };
-use alloy::primitives::{U256, utils::parse_units};
+use alloy::primitives::U256;
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use url::Url;
@@ -134,16 +134,24 @@ struct FeeSums {
     due: U256,
 }
 
+/// A currency of a link. Errors: it left the catalogue (500).
+fn catalogued<'a>(ctx: &'a Ctx, id: &str) -> Result<&'a crate::domain::currency::Currency, Problem> {
+    ctx.catalogue.find(id).ok_or_else(|| {
+        tracing::error!(currency = id, "a currency left the catalogue");
+        Problem::internal()
+    })
+}
+
 fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     let payment = &opened.payment;
     let mut ids: Vec<&str> = Vec::new();
     let mut sums: Vec<Sums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
     let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
-    let mut uses_batch = payment.kind == SecurePaymentKind::Batch;
+    let mut uses_batch = payment.kind() == SecurePaymentKind::Batch;
     for (request, charges) in opened.due() {
         let id = request.terms.payment_currency.as_str();
-        let known = catalogued(&ctx.catalogue, id)?;
+        let known = catalogued(ctx, id)?;
         let position = ids.iter().position(|other| *other == id).unwrap_or_else(|| {
             ids.push(id);
             sums.push(Sums::default());
@@ -186,7 +194,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         });
     }
     let currencies = ids.into_iter().zip(&sums).map(|(id, sums)| {
-        let known = catalogued(&ctx.catalogue, id)?;
+        let known = catalogued(ctx, id)?;
         Ok(currency(opened, known, sums, uses_batch))
     });
     let contracts = PROXIES
@@ -264,15 +272,11 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
                 Some(_) => currency.symbol == option.token,
                 None => currency.symbol == coin_symbol(&option.token),
             })?;
-            let decimals = details.currencies.get(currency)?.decimals;
-            let missing = match option.has_enough_balance {
-                true => None,
-                false => Some(difference(&option.needed, &option.balance, decimals)?),
-            };
+            let missing = option.missing();
             Some(Fund {
                 currency,
-                balance: option.balance.clone(),
-                missing,
+                balance: format_units(option.balance, option.decimals),
+                missing: (!missing.is_zero()).then(|| format_units(missing, option.decimals)),
             })
         });
         funds.collect::<Vec<_>>()
@@ -285,10 +289,4 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
         // Nothing at all is what is known of a chain that does not answer.
         funds: funds.filter(|funds| !funds.is_empty()),
     }
-}
-
-/// What is left of one decimal text without another one.
-fn difference(more: &str, less: &str, decimals: u8) -> Option<String> {
-    let units = |text: &str| Some(parse_units(text, decimals).ok()?.get_absolute());
-    Some(format_units(units(more)?.checked_sub(units(less)?)?, decimals))
 }

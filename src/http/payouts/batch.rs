@@ -16,7 +16,7 @@ use crate::{
     },
     http::{
         forms::{
-            calldata::BigNumber,
+            calldata::{BigNumber, Transaction},
             handout::{HandoutTexts, StepTexts},
         },
         gate::rate_limits::Meter,
@@ -250,34 +250,29 @@ impl BatchPayoutItem {
     }
 }
 
-impl From<StepTexts> for ApprovalTransaction {
-    fn from(step: StepTexts) -> Self {
-        Self {
-            data: step.data,
-            to: step.to,
-            value: 0,
-            chain_id: step.chain_id,
-        }
-    }
-}
-
-impl From<StepTexts> for BatchPaymentTransaction {
-    fn from(step: StepTexts) -> Self {
-        Self {
-            data: step.data,
-            to: step.to,
-            value: step.value.into(),
-            chain_id: step.chain_id,
-        }
-    }
-}
-
 fn created(handout: &Handout) -> BatchPayoutCreated {
     let texts = HandoutTexts(handout);
+    let approval = |StepTexts { data, to, chain_id, .. }| ApprovalTransaction {
+        data,
+        to,
+        value: 0,
+        chain_id,
+    };
+    let Transaction {
+        data,
+        to,
+        value,
+        chain_id,
+    } = texts.payment().into();
     let requests = handout.payments.iter().map(|payment| &payment.request);
     BatchPayoutCreated {
-        erc20_approval_transactions: texts.approvals().map(Into::into).collect(),
-        batch_payment_transaction: texts.payment().into(),
+        erc20_approval_transactions: texts.approvals().map(approval).collect(),
+        batch_payment_transaction: BatchPaymentTransaction {
+            data,
+            to,
+            value,
+            chain_id,
+        },
         request_ids: requests.map(|request| RequestIdText::written(&request.id)).collect(),
     }
 }

@@ -114,7 +114,7 @@ pub struct PayoutCreated {
 
 impl CreatePayoutBody {
     /// Reads the values, as far as they can be judged without the request that they make. Errors: every wrong field.
-    pub(super) fn read(self, catalogue: &Catalogue) -> Result<Asked, Refusal> {
+    pub(super) fn read(self, catalogue: &Catalogue) -> Result<PayoutInput, Refusal> {
         let mut checks = Checks::new();
         let amount = checks.take("amount", self.amount.value());
         let invoice = invoice_currency(catalogue, self.invoice_currency.as_str());
@@ -145,14 +145,14 @@ impl CreatePayoutBody {
         };
         // A repetition that could not be read was noted, and ended the checks.
         Ok(match repetition.flatten() {
-            Some(repetition) => Asked::Repeatedly(NewSchedule { payout, repetition }),
-            None => Asked::Once(payout),
+            Some(repetition) => PayoutInput::Repeatedly(NewSchedule { payout, repetition }),
+            None => PayoutInput::Once(payout),
         })
     }
 }
 
 /// What a body asks for.
-pub(super) enum Asked {
+pub(super) enum PayoutInput {
     /// A payment.
     Once(NewPayout),
     /// A recurring payment.

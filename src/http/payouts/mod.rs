@@ -10,7 +10,7 @@ mod view;
 
 use crate::{flows, http::operation::*};
 pub use batch::*;
-use bodies::Asked;
+use bodies::PayoutInput;
 pub use bodies::*;
 pub use permit::*;
 
@@ -48,13 +48,13 @@ impl Payouts {
     ) -> Result<Created<PayoutAnswer>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::BAD_GATEWAY }>> {
         let once = key.once(op::createPayout, &body.0);
         match body.0.read(&ctx.catalogue)? {
-            Asked::Once(input) => {
+            PayoutInput::Once(input) => {
                 answer_once(once, view::created, async |call| {
                     flows::payouts::create::run(&ctx, &caller, input, call).await
                 })
                 .await
             }
-            Asked::Repeatedly(input) => {
+            PayoutInput::Repeatedly(input) => {
                 answer_once(once, recurring_view::created, async |call| {
                     flows::schedules::create::run(&ctx, &caller, input, call).await
                 })

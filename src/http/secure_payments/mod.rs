@@ -192,7 +192,7 @@ impl SecurePayments {
     ) -> Result<Json<FeePlanView>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let amount = checks.take("amount", body.amount.value());
-        let asked = preview_fees::Asked {
+        let asked = preview_fees::PreviewedPayment {
             amount: checks.finish_with(amount)?,
             currency: body.currency.to_string(),
             flow: body.flow,
@@ -243,8 +243,9 @@ impl SecurePayments {
         is_safe: Checked<SafeFlag>,
     ) -> Result<Json<SecurePaymentView>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
-        let opened = opened(&ctx, &token).await?;
-        let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await?;
+        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
+        let shown = unless_paid(&opened, shown)?;
         Ok(Json(view::shown(&opened, &shown)))
     }
 
@@ -295,9 +296,10 @@ impl SecurePayments {
         Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
     > {
         let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
-        let opened = opened(&ctx, &token).await?;
-        let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await?;
-        Ok(Json(view::paying(&ctx, &opened, &handout)?))
+        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await;
+        let handout = unless_paid(&opened, handout)?;
+        Ok(Json(view::paying(&ctx, &opened, &handout)))
     }
 
     /// Say what was sent
@@ -328,8 +330,9 @@ impl SecurePayments {
         body: Body<RecordIntentBody>,
     ) -> Result<Json<IntentRecorded>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
         let sent = body.0.read()?;
-        let opened = opened(&ctx, &token).await?;
-        let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent).await?;
+        let opened = opened::by_token(&ctx, token.as_str()).await?;
+        let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent).await;
+        let recorded = unless_paid(&opened, recorded)?;
         Ok(Json(view::recorded(&recorded)))
     }
 
@@ -399,17 +402,15 @@ impl SecurePayments {
     }
 }
 
-/// Opens a link that may still be paid. Errors: nobody made it (404); it is paid, with what became of its requests (409).
-async fn opened(ctx: &Ctx, token: &UlidText) -> Result<Opened, Problem> {
-    let opened: FlowResult<Opened> = opened::by_token(ctx, token.as_str()).await;
-    let opened = opened.map_err(Problem::from)?;
-    match opened.payable() {
-        Err(why @ Unpayable::Completed) => {
-            Err(Problem::from(Refusal::from(why)).with_completed(view::completed(&opened)))
+/// What a link gives. Errors: those of the flow; of a link that is paid also what became of its requests (409).
+fn unless_paid<T>(opened: &Opened, given: FlowResult<T>) -> Result<T, Problem> {
+    given.map_err(|error| {
+        let problem = Problem::from(error);
+        match opened.payable() {
+            Err(Unpayable::Completed) => problem.with_completed(view::completed(opened)),
+            _ => problem,
         }
-        Err(why) => Err(Refusal::from(why).into()),
-        Ok(()) => Ok(opened),
-    }
+    })
 }
 
 /// Who looks, and from where he would pay. Errors: every wrong parameter.

@@ -26,7 +26,7 @@ use crate::{
         secure_payments::{Made, find::Found, open::Shown, opened::Opened, record_intent::Recorded},
     },
     http::{
-        error::{Completed, Problem, RequestPaid},
+        error::{Completed, RequestPaid},
         forms::handout::{HandoutTexts, StepTexts},
         operation::*,
     },
@@ -181,9 +181,9 @@ fn options(options: &[PaymentOption]) -> PaymentOptionsView {
     let mut chains = PaymentOptionsView::new();
     for option in options {
         let shown = PaymentOptionView {
-            balance: option.balance.clone(),
-            has_enough_balance: option.has_enough_balance,
-            needed_amount: option.needed.clone(),
+            balance: format_units(option.balance, option.decimals),
+            has_enough_balance: option.missing().is_zero(),
+            needed_amount: format_units(option.needed, option.decimals),
         };
         let chain = chains.entry(option.chain.wire().to_owned()).or_default();
         chain.insert(option.token.clone(), shown);
@@ -215,7 +215,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
     let status = opened.status();
     if shown.is_masked {
         return SecurePaymentView::Withheld(WithheldSecurePayment {
-            payment_type: payment.kind,
+            payment_type: payment.kind(),
             status,
             orchestrator_id: OrNull(None),
             branding: OrNull(None),
@@ -252,9 +252,9 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
         .iter()
         .filter_map(|request| request.terms.payee)
         .collect();
-    match (payment.kind, opened.requests.as_slice(), payees.as_slice()) {
+    match (payment.kind(), opened.requests.as_slice(), payees.as_slice()) {
         (SecurePaymentKind::Single, [request], [payee]) => SecurePaymentView::Single(SingleSecurePayment {
-            payment_type: payment.kind,
+            payment_type: payment.kind(),
             request_ids: request_ids.collect(),
             payee: address(*payee, is_masked),
             amount: AmountText::written(&request.terms.amount),
@@ -264,7 +264,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
             facts,
         }),
         (_, requests, payees) => SecurePaymentView::Batch(BatchSecurePayment {
-            payment_type: payment.kind,
+            payment_type: payment.kind(),
             request_ids: request_ids.collect(),
             payees: payees
                 .iter()
@@ -288,58 +288,54 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
     }
 }
 
-/// The fees that transactions pay. Errors: a currency left the catalogue (500).
-fn bundle(ctx: &Ctx, opened: &Opened, texts: HandoutTexts<'_>) -> Result<FeeBundle, Problem> {
+/// The fees that transactions pay.
+fn bundle(opened: &Opened, texts: HandoutTexts<'_>) -> FeeBundle {
     let Handout {
         bundle,
         payments,
         charges,
         ..
     } = texts.0;
-    let mut lines = Vec::with_capacity(charges.len());
-    for (payment, paid) in charges.iter().filter_map(|paid| Some((payments.get(paid.leg)?, paid))) {
-        let currency = texts.currency(&ctx.catalogue, paid.leg)?;
-        lines.push(FeeBundleLine {
-            request_id: RequestIdText::written(&payment.request.id),
-            fee_component_id: OrNull(None),
-            fee_type: OrNull(Some(paid.charged.kind)),
-            fee_label: OrNull(Some(paid.charged.kind.label().to_owned())),
-            fee_bearer: OrNull(Some(FeeBearer::Payer)),
-            amount: format_units(paid.charged.units, currency.decimals),
-            payment_currency_id: CurrencyIdText::written(&payment.request.terms.payment_currency),
-            network: NetworkText::written(bundle.network),
-            chain_id: bundle.network.chain_id().to_string(),
-            recipient: WalletText::written(paid.charged.receiver),
-        });
-    }
+    let paid = charges
+        .iter()
+        .filter_map(|paid| Some((&payments.get(paid.leg)?.request, paid)));
+    let lines = paid.map(|(request, paid)| FeeBundleLine {
+        request_id: RequestIdText::written(&request.id),
+        fee_component_id: OrNull(None),
+        fee_type: OrNull(Some(paid.charged.kind)),
+        fee_label: OrNull(Some(paid.charged.kind.label().to_owned())),
+        fee_bearer: OrNull(Some(FeeBearer::Payer)),
+        amount: texts.amount(paid.leg, paid.charged.units),
+        payment_currency_id: CurrencyIdText::written(&request.terms.payment_currency),
+        network: NetworkText::written(bundle.network),
+        chain_id: bundle.network.chain_id().to_string(),
+        recipient: WalletText::written(paid.charged.receiver),
+    });
     let units = charges.iter().map(|paid| paid.charged.units);
     let total = units.fold(U256::ZERO, U256::saturating_add);
-    let currency = texts.currency(&ctx.catalogue, 0)?;
-    let summary = gross(&bundle.legs).map(|gross| {
-        let human = |units: U256| format_units(units, currency.decimals);
-        FeeAmountSummary {
-            gross_amount: human(gross),
-            net_recipient_amount: human(gross),
-            total_fees: human(total),
-            payee_borne_fees: "0".to_owned(),
-            payer_borne_fees: human(total),
-            payer_total: human(gross.saturating_add(total)),
-        }
+    let human = |units: U256| texts.amount(0, units);
+    let summary = gross(&bundle.legs).map(|gross| FeeAmountSummary {
+        gross_amount: human(gross),
+        net_recipient_amount: human(gross),
+        total_fees: human(total),
+        payee_borne_fees: "0".to_owned(),
+        payer_borne_fees: human(total),
+        payer_total: human(gross.saturating_add(total)),
     });
-    Ok(FeeBundle {
+    FeeBundle {
         bundle_id: OrNull(None),
         default_fee_bearer: OrNull(Some(opened.payment.flow.usual_bearer())),
         amount_summary: OrNull(summary),
-        fees: lines,
-    })
+        fees: lines.collect(),
+    }
 }
 
-/// The transactions that pay a secure payment. Errors: a currency left the catalogue (500).
-pub(super) fn paying(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SecureCalldata, Problem> {
-    Ok(match opened.payment.kind {
-        SecurePaymentKind::Single => SecureCalldata::Single(one(ctx, opened, handout)?),
-        SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)?),
-    })
+/// The transactions that pay a secure payment.
+pub(super) fn paying(ctx: &Ctx, opened: &Opened, handout: &Handout) -> SecureCalldata {
+    match opened.payment.kind() {
+        SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout)),
+        SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
+    }
 }
 
 impl From<StepTexts> for SecureTransaction {
@@ -353,17 +349,16 @@ impl From<StepTexts> for SecureTransaction {
     }
 }
 
-fn one(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SingleCalldata, Problem> {
+fn one(opened: &Opened, handout: &Handout) -> SingleCalldata {
     let texts = HandoutTexts(handout);
-    let decimals = texts.currency(&ctx.catalogue, 0)?.decimals;
     let token = handout.bundle.legs.first().and_then(|leg| leg.token);
-    let human = |units: U256| format_units(units, decimals);
+    let human = |units: U256| texts.amount(0, units);
     let payer = handout.payer.as_ref();
     let standing = payer.and_then(|payer| payer.standings.get(&token));
-    Ok(SingleCalldata {
-        payment_type: opened.payment.kind,
+    SingleCalldata {
+        payment_type: opened.payment.kind(),
         transactions: texts.steps().map(Into::into).collect(),
-        fee_bundle: OrNull(Some(bundle(ctx, opened, texts)?)),
+        fee_bundle: OrNull(Some(bundle(opened, texts))),
         metadata: SecureCalldataMetadata {
             steps_required: texts.steps_required(),
             needs_approval: texts.approval_index().is_some(),
@@ -374,8 +369,8 @@ fn one(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SingleCalldata, 
             has_enough_balance: payer.map(|_| handout.has_enough_balance()),
             has_enough_gas: payer.map(|payer| payer.has_enough_gas),
             has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
-            platform_fee: texts.charge(FeeKind::Platform),
-            protocol_fee: texts.charge(FeeKind::Protocol),
+            platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
+            protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
             balance: standing.map(|standing| human(standing.balance)),
             allowance: standing
                 .filter(|_| token.is_some())
@@ -387,51 +382,50 @@ fn one(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<SingleCalldata, 
             estimated_payment_network_fee: payer.map(|payer| texts.coins(payer.costs.payment)),
             route_type: Some(RouteType::Samechain),
         },
-    })
+    }
 }
 
-fn several(ctx: &Ctx, opened: &Opened, handout: &Handout) -> Result<BatchCalldata, Problem> {
+fn several(ctx: &Ctx, opened: &Opened, handout: &Handout) -> BatchCalldata {
     let texts = HandoutTexts(handout);
     let payer = handout.payer.as_ref();
     let has_enough_gas = payer.map(|payer| payer.has_enough_gas);
     let shortages = payer.map_or(&[][..], |payer| &payer.shortages).iter();
     let requests = handout.payments.iter().map(|payment| &payment.request);
-    Ok(BatchCalldata {
-        payment_type: opened.payment.kind,
+    BatchCalldata {
+        payment_type: opened.payment.kind(),
         erc20_approval_transactions: texts.approvals().map(Into::into).collect(),
         batch_payment_transaction: texts.payment().into(),
         metadata: BatchCalldataMetadata {
             has_enough_balance: handout.has_enough_balance(),
             has_enough_gas: OrNull(has_enough_gas),
             can_make_payment: OrNull(has_enough_gas.map(|has_gas| has_gas && handout.has_enough_balance())),
-            insufficient_tokens: shortages
-                .map(|short| insufficient(ctx, texts, short))
-                .collect::<Result<_, _>>()?,
+            insufficient_tokens: shortages.map(|short| insufficient(ctx, texts, short)).collect(),
         },
-        fee_bundle: OrNull(Some(bundle(ctx, opened, texts)?)),
+        fee_bundle: OrNull(Some(bundle(opened, texts))),
         request_ids: requests.map(|request| RequestIdText::written(&request.id)).collect(),
-    })
+    }
 }
 
-/// Errors: a token left the catalogue (500).
-fn insufficient(ctx: &Ctx, texts: HandoutTexts<'_>, shortage: &Shortage) -> Result<InsufficientToken, Problem> {
-    let network = texts.0.bundle.network;
-    let known = shortage.token.map(|token| {
-        let known = ctx.catalogue.by_token(network, &token);
-        known.ok_or_else(Problem::internal)
-    });
-    let known = known.transpose()?;
-    let decimals = known.map_or_else(|| network.coin_decimals(), |currency| currency.decimals);
-    Ok(InsufficientToken {
+fn insufficient(ctx: &Ctx, texts: HandoutTexts<'_>, shortage: &Shortage) -> InsufficientToken {
+    let bundle = &texts.0.bundle;
+    let known = shortage
+        .token
+        .and_then(|token| ctx.catalogue.by_token(bundle.network, &token));
+    let leg = bundle.legs.iter().position(|leg| leg.token == shortage.token);
+    let human = |units: U256| match leg {
+        Some(leg) => texts.amount(leg, units),
+        None => texts.coins(units),
+    };
+    InsufficientToken {
         token_address: shortage.token.map_or_else(
             || alloy::primitives::Address::ZERO.to_string(),
             |token| token.to_string(),
         ),
         token_symbol: known.map(|currency| SymbolText::written(&currency.symbol)),
         payment_currency_id: known.map(|currency| CurrencyIdText::written(&currency.id)),
-        required: format_units(shortage.required, decimals),
-        available: format_units(shortage.available, decimals),
-    })
+        required: human(shortage.required),
+        available: human(shortage.available),
+    }
 }
 
 pub(super) fn recorded(recorded: &Recorded) -> IntentRecorded {
@@ -464,7 +458,7 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         token: UlidText::written(payment.token.as_str()),
         secure_payment_url: PayPageText::written(&found.url),
         status: opened.status(),
-        payment_type: payment.kind,
+        payment_type: payment.kind(),
         created_at: OrNull(Some(Instant(payment.created_at))),
         expires_at: Instant(payment.expires_at),
         redirect_url: OrNull(redirect.map(|redirect| redirect.url.clone())),

@@ -17,8 +17,8 @@ use prs::{
         request::Request,
         search::PaymentPosition,
         secure_payment::{
-            About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
-            access::AccessPolicy, attempt::Attempts,
+            About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentStatus, access::AccessPolicy,
+            attempt::Attempts,
         },
     },
     store::{
@@ -441,7 +441,6 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         token: SecurePaymentToken(format!("token-{}", numbers[0])),
         origin: requests[0].origin.clone(),
         flow: PaymentFlow::Pay,
-        kind: SecurePaymentKind::Batch,
         status: SecurePaymentStatus::Pending,
         network: Network::Sepolia,
         destination: None,

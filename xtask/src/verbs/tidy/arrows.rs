@@ -42,28 +42,35 @@ const ROOMS: [&str; 13] = [
 /// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
 /// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers and
 /// screens who paid, what partners tell goes to the nouns that it is about, and rates say how much a request costs and
-/// what a payment is worth. A request that a bank account gets is paid with a quote for a payer, and its payments open
-/// and stop its order, which tells of them in turn. Calls of the partner about payers take turns as questions to nodes
-/// do.
-const STANDS_ON: [(&str, &str); 18] = [
+/// what a payment is worth. Whoever hands out transactions does it by `paying`, and whoever works on what all platforms share
+/// waits for `admission`. A request that a bank account gets is paid with a quote for a payer, and its payments open and stop
+/// its order.
+const STANDS_ON: [(&str, &str); 25] = [
+    ("paying", "admission"),
+    ("paying", "rates"),
+    ("payouts", "admission"),
+    ("payouts", "paying"),
     ("payouts", "requests"),
-    ("payouts", "rates"),
+    ("schedules", "paying"),
     ("schedules", "payouts"),
     ("schedules", "requests"),
     ("schedules", "payments"),
+    ("requests", "admission"),
+    ("requests", "paying"),
     ("requests", "rates"),
+    ("requests", "off_ramp"),
     ("payments", "rates"),
+    ("payments", "off_ramp"),
+    ("secure_payments", "admission"),
+    ("secure_payments", "paying"),
     ("secure_payments", "requests"),
     ("secure_payments", "payments"),
     ("provider_news", "payers"),
     ("provider_news", "off_ramp"),
+    ("payers", "admission"),
     ("off_ramp", "payers"),
-    ("payers", "requests"),
-    ("off_ramp", "payments"),
+    ("off_ramp", "paying"),
     ("off_ramp", "rates"),
-    ("off_ramp", "requests"),
-    ("payments", "off_ramp"),
-    ("requests", "off_ramp"),
 ];
 
 /// What must be known about the service besides the file at hand.
@@ -206,9 +213,9 @@ flows/requests/create.rs | use crate::flows::{Fault, FlowResult, requests::read,
 flows/requests/create.rs | use crate::{domain::request, ports::clock::Clock, store, ctx::Ctx}; |
 flows/requests/create.rs | use crate::flows::payments::search; | flows::requests::create may not use crate::flows::payments::search
 flows/requests/create.rs | use crate::flows::{idempotency, keys}; | flows::requests::create may not use crate::flows::keys
-flows/payouts/create.rs | use crate::flows::requests::planned; |
-flows/requests/planned.rs | use crate::flows::payouts::create; | flows::requests::planned may not use crate::flows::payouts::create
-flows/schedules/create.rs | use crate::flows::{requests::planned, payouts::create}; |
+flows/payouts/create.rs | use crate::flows::requests::create; |
+flows/requests/pay.rs | use crate::flows::payouts::create; | flows::requests::pay may not use crate::flows::payouts::create
+flows/schedules/create.rs | use crate::flows::{requests::create, payouts::create}; |
 flows/requests/create.rs | use crate::payloads::payments; | flows::requests::create may not use crate::payloads::payments
 flows/mod.rs | use crate::payloads::payments; |
 # ctx sees the handle of the database alone, and of http only the contract sees payloads
