@@ -1,6 +1,6 @@
 //! The permission that a payer signs for a schedule of payments, as the contract reads it that executes them.
 
-use super::{address::Address, paying::Step, reference::PaymentReference};
+use super::{address::Address, network::Network, paying::Step, reference::PaymentReference};
 use alloy::{
     primitives::{Address as EvmAddress, B256, Signature, U256},
     sol,
@@ -58,6 +58,25 @@ pub const MEMBERS: [(&str, &str); 13] = [
 
 /// Bytes of a signature.
 const SIGNATURE_LENGTH: usize = 65;
+
+/// Admits recurring payments on a network, in a token or the coin. Errors: the member that stands in the way, and why.
+pub fn admit(network: Network, is_token: bool) -> Result<(), (&'static str, &'static str)> {
+    match (network, is_token) {
+        (Network::Tron, _) => Err((
+            "recurrence",
+            "must be absent: recurring payments are for EVM networks only",
+        )),
+        (Network::Optimism, _) => Err((
+            "recurrence",
+            "must be absent: there is no contract for recurring payments on optimism",
+        )),
+        (_, false) => Err((
+            "paymentCurrency",
+            "must be a token: a native coin cannot be paid by a recurring payment",
+        )),
+        (_, true) => Ok(()),
+    }
+}
 
 /// Why a signature does not permit a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -5,9 +5,9 @@ use super::{
         address::Address,
         ids::ScheduleId,
         instant::parse_instant,
-        network::{Family, Network},
+        network::Network,
         paying::charge::FeeLeg,
-        permit::Permit,
+        permit::{self, Permit},
         refusal::{Checks, Refusal},
         request::{
             Request,
@@ -104,21 +104,8 @@ pub fn check(
     now: DateTime<Utc>,
     checks: &mut Checks,
 ) {
-    if network.family() == Family::Tron {
-        checks.fail(
-            "recurrence",
-            "must be absent: recurring payments are for EVM networks only",
-        );
-    } else if network == Network::Optimism {
-        checks.fail(
-            "recurrence",
-            "must be absent: there is no contract for recurring payments on optimism",
-        );
-    } else if !is_token {
-        checks.fail(
-            "paymentCurrency",
-            "must be a token: a native coin cannot be paid by a recurring payment",
-        );
+    if let Err((field, sentence)) = permit::admit(network, is_token) {
+        checks.fail(field, sentence);
     }
     if repetition.start.date_naive() < now.date_naive() {
         checks.fail("recurrence.startDate", "must not be in the past");
