@@ -240,6 +240,18 @@ impl Ledger {
         }
     }
 
+    /// The account as these payments make it, the oldest first. One that they make as it is stays as it is: the order in which
+    /// old payments completed it is not kept.
+    pub fn recounted(&self, payments: &[Credit]) -> Self {
+        let recounted = self.recount(payments);
+        let sums = |ledger: &Self| (ledger.credited, ledger.payment_count, ledger.status);
+        if sums(&recounted) == sums(self) {
+            self.clone()
+        } else {
+            recounted
+        }
+    }
+
     /// The account after a payment left the chain, counted again from those that are left, the oldest first, and what
     /// has to be told.
     ///

@@ -4,14 +4,14 @@ use super::{brought, follow, locked_request_of, news, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
-        amount::{Amount, format_units},
+        amount::Amount,
         off_ramp::{AskedFor, FiatOrder, OrderState, OrderTrigger, PUT_OFF_MAX, Step, open_again_after, order_key},
         off_ramp_news::Taken,
         request::Request,
     },
-    flows::{Fault, FlowError, FlowResult, payers::disbelieved::disbelieved, payments::recounted},
+    flows::{Fault, FlowError, FlowResult, payers::disbelieved::disbelieved},
     ports::off_ramp::{OffRamp, OffRampError, OrderNews, OrderQuestion, PartnerKey},
-    store,
+    store::{self, payments::PaymentRecord},
 };
 use alloy::primitives::U256;
 use anyhow::anyhow;
@@ -173,7 +173,7 @@ async fn unsent(ctx: &Ctx, order: &FiatOrder, error: &OffRampError) -> FlowResul
         ledger: request.ledger.unordered(),
         ..request.clone()
     };
-    let ledger = recounted(&before, &payments);
+    let ledger = before.ledger.recounted(&PaymentRecord::credits(&payments));
     let is_written = store::off_ramp_orders::replace(&tx, order, &again).await?
         && store::requests::advance(&tx, &request, &ledger, now).await?;
     if !is_written {
@@ -217,7 +217,7 @@ async fn question(ctx: &Ctx, order: &FiatOrder) -> FlowResult<Result<OrderQuesti
 /// Token units of a request in human units.
 pub(super) fn amount(ctx: &Ctx, request: &Request, units: U256) -> FlowResult<Amount> {
     let known = ctx.catalogue.find(&request.terms.payment_currency);
-    let amount = known.and_then(|currency| Amount::parse(&format_units(units, currency.decimals)).ok());
+    let amount = known.and_then(|currency| Amount::of_units(units, currency.decimals));
     Ok(amount.ok_or_else(|| Fault(anyhow!("request {} has no amount in its currency", request.id)))?)
 }
 

@@ -10,7 +10,7 @@ use crate::{
         off_ramp_news::Taken,
         request::Request,
     },
-    flows::{FlowError, FlowResult, payers::disbelieved::disbelieved, payments::settled_of, publish_all},
+    flows::{FlowError, FlowResult, payers::disbelieved::disbelieved, publish_all},
     ports::off_ramp::{OrderNews, OrderStatus},
     store::{self, Tx, payments::PaymentRecord},
 };
@@ -207,7 +207,7 @@ impl Told<'_> {
         let event = Event::PaymentReceived(Box::new(PaymentReceived {
             off_ramp_status: self.order.state.told(),
             off_ramp_fee: quote.map(|quote| quote.terms.fee),
-            ..PaymentReceived::new(Settlement::Confirmed, self.request.clone(), settled_of(payment))
+            ..PaymentReceived::new(Settlement::Confirmed, self.request.clone(), payment.settled())
         }));
         let twins = event.twins(ctx.webhooks.scoped_variants);
         Ok([event].into_iter().chain(twins).collect())

@@ -7,16 +7,16 @@ use super::{
     gather::{Gathered, gather},
     lead::Mandate,
     lines::Confirmed,
-    links, reverse, rewind,
+    links, rewind,
 };
 use crate::{
     ctx::Ctx,
     domain::{
-        event::{AccessRejected, Event, PaymentReceived},
+        crediting::{CountedPayment, Crediting, credit},
         ids::{PaymentId, QuarantineId},
-        ledger::{Credit, Ledger},
+        ledger::Ledger,
         oddity::OddReason,
-        payment::{BlockRef, Finality, PayerAccess, Settled},
+        payment::{BlockRef, Finality},
         request::Request,
     },
     flows::{FlowError, FlowResult, off_ramp, publish_all},
@@ -25,7 +25,7 @@ use crate::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
         cursors::{Cursor, Mark},
-        payments::SettledPayment,
+        payments::{PaymentRecord, SettledPayment},
     },
 };
 use alloy::primitives::B256;
@@ -241,7 +241,6 @@ pub(super) async fn write(
     for number in unproven {
         store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
     }
-    let mut credited = Vec::new();
     let departed = matches.iter().filter(|payment| payment.departure.is_some());
     let departed: Vec<B256> = departed.map(|payment| payment.settled.observed.tx_hash).collect();
     let accepted = store::quarantine::accepted(tx, network, &departed).await?;
@@ -251,6 +250,7 @@ pub(super) async fn write(
         .iter()
         .map(|payment| (payment.place(), &payment.request))
         .collect();
+    let mut credited = Vec::with_capacity(matches.len());
     for payment in matches {
         let observed = &payment.settled.observed;
         let place = (observed.tx_hash, observed.position);
@@ -299,40 +299,17 @@ pub(super) async fn write(
     }
     let paid: Vec<&Request> = ledgers.keys().map(|row| &requests[*row]).collect();
     let tokens = links::tokens(tx, &paid, ctx.webhooks.scoped_variants).await?;
-    let (mut events, mut told_ids) = (Vec::new(), Vec::new());
-    for ((settled, request_row), counted) in credited.into_iter().zip(counted) {
-        let Some(counted) = counted else { continue };
-        let request = &requests[request_row];
-        confirmed.payments.push((settled.observed.tx_hash, request.id.clone()));
-        confirmed.shortfalls += u64::from(counted.is_new && settled.fee_shortfall.is_some());
-        let Some(before) = ledgers.get(&request_row) else {
-            continue;
-        };
-        let rejected = rejected(&settled, request, &counted);
-        let (ledger, told) = before.settle(Credit {
-            units: settled.credited,
-            tx_hash: settled.observed.tx_hash,
-            is_told: counted.is_told,
-            is_quoted: settled.is_quoted,
-        });
-        if let Some(settlement) = told {
-            told_ids.push((request.origin.platform.clone(), counted.id));
-            let request = Request {
-                ledger: ledger.clone(),
-                ..request.clone()
-            };
-            let token = tokens.get(&request.row).map(|token| token.0.clone());
-            let event = Event::PaymentReceived(Box::new(PaymentReceived {
-                secure_payment_token: token,
-                ..PaymentReceived::new(settlement, request, settled)
-            }));
-            let twins = event.twins(ctx.webhooks.scoped_variants);
-            events.push(event);
-            events.extend(twins);
-        }
-        events.extend(rejected);
-        ledgers.insert(request_row, ledger);
-    }
+    let tokens = ctx.webhooks.scoped_variants.then_some(&tokens);
+    let payments = credited.into_iter().zip(counted);
+    let payments = payments.filter_map(|((settled, row), counted)| Some((settled, row, counted?)));
+    let Crediting {
+        ledgers,
+        events,
+        told,
+        payments,
+        shortfalls,
+    } = credit(&requests, ledgers, payments, tokens);
+    (confirmed.payments, confirmed.shortfalls) = (payments, shortfalls);
     let changes: Vec<_> = ledgers.iter().map(|(row, ledger)| (&requests[*row], ledger)).collect();
     if !store::requests::advance_all(tx, &changes, now).await? {
         return Ok(None);
@@ -340,27 +317,10 @@ pub(super) async fn write(
     links::follow(tx, &changes, now).await?;
     off_ramp::follow::run(ctx, tx, &changes, now).await?;
     crate::fail_at("confirm_blocks", "followed");
-    store::payments::set_told(tx, &told_ids, true).await?;
+    store::payments::set_told(tx, &told, true).await?;
     crate::fail_at("confirm_blocks", "credited");
     publish_all(ctx, tx, &events).await?;
     Ok(Some(confirmed))
-}
-
-/// That a wallet paid which is on no list of the link: told of each such payment, however often the wallet was told about.
-fn rejected(settled: &Settled, request: &Request, counted: &Counted) -> Option<Event> {
-    let wallet = settled
-        .proven
-        .payer
-        .filter(|_| settled.payer_access == Some(PayerAccess::List))?;
-    Some(Event::AccessRejected(Box::new(AccessRejected {
-        platform: request.origin.platform.clone(),
-        client: request.origin.client.clone(),
-        request: request.id.clone(),
-        wallet,
-        paid: Some(counted.id.clone()),
-        occasion: 0,
-        at: settled.at,
-    })))
 }
 
 /// The account of a request without what is credited just now, which is recorded already. A payment whose row was lost
@@ -371,16 +331,7 @@ async fn before(tx: &Tx, request: &Request, fresh: &HashSet<(B256, u32)>) -> Flo
     }
     let mut recorded = store::payments::list_of_request(tx, request).await?;
     recorded.retain(|payment| !fresh.contains(&payment.place()));
-    Ok(reverse::recounted(request, &recorded))
-}
-
-/// A payment that counts from now on.
-struct Counted {
-    id: PaymentId,
-    /// Whether it never counted before.
-    is_new: bool,
-    /// Whether it was told before, and that was not taken back.
-    is_told: bool,
+    Ok(request.ledger.recounted(&PaymentRecord::credits(&recorded)))
 }
 
 /// The payments that count from now on, in their order, those that came back too; those that count already stand as
@@ -390,7 +341,7 @@ async fn reinstate(
     chain: &dyn Chain,
     payments: &[SettledPayment<'_>],
     written: &HashSet<PaymentId>,
-) -> FlowResult<Vec<Option<Counted>>> {
+) -> FlowResult<Vec<Option<CountedPayment>>> {
     let recorded_before = payments.iter().filter(|payment| !written.contains(&payment.id));
     let tx_hashes: Vec<B256> = recorded_before
         .map(|payment| payment.settled.observed.tx_hash)
@@ -402,14 +353,14 @@ async fn reinstate(
     for payment in payments {
         let observed = &payment.settled.observed;
         counted.push(match stored.get(&(observed.tx_hash, observed.position)) {
-            _ if written.contains(&payment.id) => Some(Counted {
+            _ if written.contains(&payment.id) => Some(CountedPayment {
                 id: payment.id.clone(),
                 is_new: true,
                 is_told: false,
             }),
             Some(stored) if stored.reversal.is_some() => {
                 let back = store::payments::reinstate(tx, payment).await?;
-                back.map(|back| Counted {
+                back.map(|back| CountedPayment {
                     id: back.id,
                     is_new: false,
                     is_told: back.is_told,

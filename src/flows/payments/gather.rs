@@ -8,35 +8,23 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
-        address::Address,
-        conversion_call::ConversionCalls,
-        currency::ContractKind,
-        fee_legs::FeeLegs,
-        handed_out::{Comparison, HandedOut, compare},
+        handed_out::HandedOut,
         ids::RequestRowId,
-        oddity::{Concerned, OddReason, Oddity, Stake},
+        oddity::{OddReason, Oddity, Stake},
         off_ramp::Deposit,
-        payment::{Hint, Movements, Observation, Settled, SettledBlock, prove},
+        payment::{Hint, SettledBlock},
+        payment_match::{BlockFindings, KnownRequests, PaymentMatch, find_payments},
         request::{Request, terms::Exchange},
     },
     flows::FlowResult,
     ports::chain::Chain,
     store::{self, Tx, requests::UnreadableRequest},
 };
-use alloy::primitives::{B256, U256};
+use alloy::primitives::B256;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Events that are named where nodes told of more.
 const SAMPLES: usize = 3;
-
-/// A payment of a known request, proven.
-#[derive(Clone)]
-pub(super) struct Match {
-    pub(super) settled: Settled,
-    pub(super) request_row: usize,
-    /// In what it departs from what was handed out, so that it is not credited unless the operator accepts it.
-    pub(super) departure: Option<Oddity>,
-}
 
 /// What one commit settles.
 pub(super) struct Gathered {
@@ -47,7 +35,7 @@ pub(super) struct Gathered {
     handed_out: Vec<Vec<HandedOut>>,
     /// The addresses that were handed out for those that bank accounts get.
     deposits: HashMap<RequestRowId, Vec<Deposit>>,
-    pub(super) matches: Vec<Match>,
+    pub(super) matches: Vec<PaymentMatch>,
     /// Blocks that hold a payment of a known request.
     paid_in: BTreeSet<u64>,
     pub(super) odd: Vec<Oddity>,
@@ -59,17 +47,17 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// Some of its payments with their requests as they are in a transaction, to be written there.
-    pub(super) async fn again(&self, tx: &Tx, chain: &dyn Chain, matches: &[&Match]) -> FlowResult<Self> {
+    pub(super) async fn again(&self, tx: &Tx, chain: &dyn Chain, matches: &[&PaymentMatch]) -> FlowResult<Self> {
         let topics = matches.iter().map(|found| found.settled.observed.reference_topic);
         let (requests, _) = store::requests::by_topics(tx, chain.network(), &topics.collect()).await?;
-        let row_of = |found: &Match| {
+        let row_of = |found: &PaymentMatch| {
             let row = &self.requests[found.request_row].row;
             requests.iter().position(|request| request.row == *row)
         };
         let placed = matches.iter().filter_map(|found| {
-            Some(Match {
+            Some(PaymentMatch {
                 request_row: row_of(found)?,
-                ..Match::clone(found)
+                ..PaymentMatch::clone(found)
             })
         });
         Ok(Self {
@@ -86,8 +74,28 @@ impl Gathered {
     }
 }
 
-/// Finds the payments of known requests in what was read, with one search for the requests.
+/// Finds the payments of known requests in what was read.
 pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
+    let mut gathered = found(ctx, chain, part).await?;
+    judge_payers(ctx, &mut gathered).await?;
+    Ok(gathered)
+}
+
+/// The same with what further blocks prove: those of payments that are recorded and that nobody told of.
+pub(super) async fn gather_with(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    part: &Part,
+    blocks: BTreeSet<u64>,
+) -> FlowResult<Gathered> {
+    let mut gathered = found(ctx, chain, part).await?;
+    read_more(ctx, chain, &mut gathered, blocks).await?;
+    judge_payers(ctx, &mut gathered).await?;
+    Ok(gathered)
+}
+
+/// What was read, with one search for the requests.
+async fn found(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
     let proven: BTreeMap<u64, Contents> = part
         .blocks
         .iter()
@@ -131,7 +139,6 @@ pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowRes
     rate(ctx, chain, &mut gathered).await?;
     weigh(ctx, chain, &mut gathered).await;
     set_apart(&mut gathered);
-    judge_payers(ctx, &mut gathered).await?;
     Ok(gathered)
 }
 
@@ -143,8 +150,7 @@ fn topics_in<'a>(blocks: impl Iterator<Item = &'a SettledBlock>) -> HashSet<B256
         .collect()
 }
 
-/// Adds what further blocks prove: those of payments that are recorded and that nobody told of.
-pub(super) async fn read_more(
+async fn read_more(
     ctx: &Ctx,
     chain: &dyn Chain,
     gathered: &mut Gathered,
@@ -170,7 +176,7 @@ pub(super) async fn read_more(
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
     set_apart(gathered);
-    judge_payers(ctx, gathered).await
+    Ok(())
 }
 
 async fn requests_of(
@@ -272,8 +278,8 @@ async fn judge_payers(ctx: &Ctx, gathered: &mut Gathered) -> FlowResult<()> {
 /// Says of payments that keep to nothing that was handed out how much money they are about.
 async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
     let Gathered { matches, requests, .. } = gathered;
-    let is_unweighed = |found: &&mut Match| found.departure.as_ref().is_some_and(|odd| odd.stake().is_none());
-    let departed: Vec<&mut Match> = matches.iter_mut().filter(is_unweighed).collect();
+    let is_unweighed = |found: &&mut PaymentMatch| found.departure.as_ref().is_some_and(|odd| odd.stake().is_none());
+    let departed: Vec<&mut PaymentMatch> = matches.iter_mut().filter(is_unweighed).collect();
     let rows: BTreeSet<usize> = departed.iter().map(|found| found.request_row).collect();
     let wanted = rows.into_iter().map(|row| &requests[row]);
     let worth = handed_out::worth(ctx, chain.network(), wanted).await;
@@ -291,7 +297,7 @@ async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
 /// Sets aside transfers that several requests fit. One without a rate is set aside for that.
 fn set_apart(gathered: &mut Gathered) {
     let Gathered { matches, requests, .. } = gathered;
-    let place = |found: &Match| (found.settled.observed.tx_hash, found.settled.observed.position);
+    let place = |found: &PaymentMatch| (found.settled.observed.tx_hash, found.settled.observed.position);
     let mut fitting: HashMap<(B256, u32), Vec<&Request>> = HashMap::new();
     for found in matches.iter() {
         fitting
@@ -299,7 +305,7 @@ fn set_apart(gathered: &mut Gathered) {
             .or_default()
             .push(&requests[found.request_row]);
     }
-    let is_rated = |found: &&mut Match| {
+    let is_rated = |found: &&mut PaymentMatch| {
         found
             .departure
             .as_ref()
@@ -311,121 +317,24 @@ fn set_apart(gathered: &mut Gathered) {
     }
 }
 
-/// Takes from proven blocks what concerns known requests.
+/// Takes from proven blocks what concerns the requests that are known.
 fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a SettledBlock>, gathered: &mut Gathered) {
-    let network = chain.network();
-    // Of two entries with one address the first counts.
-    let contracts = ctx.catalogue.contracts(network).iter().rev();
-    let kinds: HashMap<Address, ContractKind> = contracts.map(|known| (known.address, known.kind)).collect();
-    let kind_of = |address: &Address| kinds.get(address).copied();
-    let is_intermediary = |address: &Address| kind_of(address).is_some_and(ContractKind::forwards_payments);
-    let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
-    for (row, request) in gathered.requests.iter().enumerate() {
-        by_topic.entry(request.reference.topic()).or_default().push(row);
-    }
-    let proofs = blocks.flat_map(|block| block.transactions.iter().map(|proof| (block.block.time, proof)));
-    for (paid_at, proof) in proofs {
-        gathered.odd.extend(proof.unreadable.iter().map(|event| Oddity {
-            network,
-            block_number: proof.block_number,
-            tx_hash: Some(proof.tx_hash),
-            position: Some(event.position),
-            reason: OddReason::Unreadable,
-            detail: event.reason.clone(),
-            concerned: None,
-        }));
-        for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
-            let of_event = |request: &&UnreadableRequest| request.topic == observed.reference_topic;
-            gathered
-                .odd
-                .extend(gathered.unreadable.iter().filter(of_event).map(|request| Oddity {
-                    network,
-                    block_number: proof.block_number,
-                    tx_hash: Some(proof.tx_hash),
-                    position: Some(observed.position),
-                    reason: OddReason::Unreadable,
-                    detail: format!(
-                        "the row of its request {} cannot be read: {}",
-                        request.id, request.error
-                    ),
-                    concerned: None,
-                }));
-        }
-        let (calls, movements) = (ConversionCalls::read(proof, kind_of), Movements::of(proof));
-        let mut legs = FeeLegs::default();
-        let concerns_us = |observed: &Observation| by_topic.contains_key(&observed.reference_topic);
-        if proof.observations.iter().any(concerns_us) {
-            for observed in proof.observations.iter().filter(|observed| !concerns_us(observed)) {
-                if let Ok(proven) = prove(observed, &movements, is_intermediary) {
-                    legs.add(observed, calls.of(observed, proof, kind_of), &proven);
-                }
-            }
-        }
-        // Anybody can emit events of nothing with a known reference; they are nobody's business.
-        for observed in proof.observations.iter().filter(|observed| !observed.units.is_zero()) {
-            let rows = by_topic.get(&observed.reference_topic).into_iter().flatten();
-            for row in rows.copied() {
-                let request = &gathered.requests[row];
-                let deposits = gathered.deposits.get(&request.row).map_or(&[][..], Vec::as_slice);
-                if !request.matches(observed, deposits, &ctx.catalogue) {
-                    continue;
-                }
-                gathered.paid_in.insert(proof.block_number);
-                match prove(observed, &movements, is_intermediary) {
-                    Ok(mut proven) => {
-                        // Only the key of an account signs a schedule, and the relayer that sent it is nobody's wallet.
-                        let is_execution =
-                            proof.to.as_ref().and_then(kind_of) == Some(ContractKind::Erc20RecurringPaymentProxy);
-                        if is_execution {
-                            proven.payer_eoa = proven.payer;
-                        }
-                        let call = calls.of(observed, proof, kind_of);
-                        let (price, handed) = (&request.terms.price, &gathered.handed_out[row]);
-                        let (compared, further_fees) = compare(observed, call, &mut legs, price, handed);
-                        let (fee_shortfall, departure) = match compared {
-                            Comparison::AsHandedOut => (None, None),
-                            Comparison::FeeShortfall { missing } => (Some(missing), None),
-                            Comparison::NotHandedOut(departure) => (None, Some(departure)),
-                        };
-                        let request = &gathered.requests[row];
-                        let credited = match request.terms.exchange() {
-                            // What a quoted one is worth is told afterwards.
-                            Exchange::Quoted => U256::ZERO,
-                            Exchange::Direct | Exchange::OnChain => observed.credit(proven.received_units),
-                        };
-                        let settled = Settled {
-                            observed: observed.clone(),
-                            credited,
-                            proven,
-                            applied: None,
-                            is_quoted: false,
-                            fee_shortfall,
-                            further_fees,
-                            payer_access: None,
-                            is_execution,
-                            at: paid_at,
-                        };
-                        let departure = departure.map(|departure| handed_out::oddity(&settled, request, &departure));
-                        gathered.matches.push(Match {
-                            settled,
-                            request_row: row,
-                            departure,
-                        });
-                    }
-                    Err(why) => gathered.odd.push(Oddity {
-                        network,
-                        block_number: proof.block_number,
-                        tx_hash: Some(proof.tx_hash),
-                        position: Some(observed.position),
-                        reason: OddReason::NothingMoved,
-                        detail: format!(
-                            "a payment of request {} was not credited: {why:?}",
-                            gathered.requests[row].id
-                        ),
-                        concerned: Some(Concerned::of(&gathered.requests[row])),
-                    }),
-                }
-            }
-        }
-    }
+    let unreadable = gathered.unreadable.iter().map(|request| {
+        let why = format!(
+            "the row of its request {} cannot be read: {}",
+            request.id, request.error
+        );
+        (request.topic, why)
+    });
+    let unreadable: Vec<(B256, String)> = unreadable.collect();
+    let known = KnownRequests {
+        requests: &gathered.requests,
+        handed_out: &gathered.handed_out,
+        deposits: &gathered.deposits,
+        unreadable: &unreadable,
+    };
+    let BlockFindings { matches, paid_in, odd } = find_payments(chain.network(), &ctx.catalogue, blocks, known);
+    gathered.matches.extend(matches);
+    gathered.paid_in.extend(paid_in);
+    gathered.odd.extend(odd);
 }

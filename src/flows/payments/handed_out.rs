@@ -2,14 +2,7 @@
 
 use crate::{
     ctx::Ctx,
-    domain::{
-        handed_out::{Departure, HandedOut},
-        ids::RequestRowId,
-        network::Network,
-        oddity::{Concerned, OddReason, Oddity},
-        payment::Settled,
-        request::Request,
-    },
+    domain::{handed_out::HandedOut, ids::RequestRowId, network::Network, request::Request},
     flows::FlowResult,
     store,
 };
@@ -65,38 +58,4 @@ pub(super) async fn worth(
         worth.extend(whole.map(|whole| (request.row.clone(), whole)));
     }
     worth
-}
-
-/// Says in what a payment departs from the price terms of its request. How much money it is about is not known yet.
-pub(super) fn oddity(settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
-    let observed = &settled.observed;
-    let (reason, what) = match departure {
-        Departure::UnknownPath => (
-            OddReason::PathNotHandedOut,
-            "the path cannot be read from the transaction".to_owned(),
-        ),
-        Departure::Path(path) => {
-            let hashes: Vec<String> = path.iter().map(|hash| hash.to_string().to_lowercase()).collect();
-            (
-                OddReason::PathNotHandedOut,
-                format!("its path is {}", hashes.join(", ")),
-            )
-        }
-        Departure::RateAge(age) => (
-            OddReason::RateAgeNotHandedOut,
-            format!("it accepts rates of {age} seconds, where 0 is any"),
-        ),
-    };
-    Oddity {
-        network: observed.network,
-        block_number: observed.block_number,
-        tx_hash: Some(observed.tx_hash),
-        position: Some(observed.position),
-        reason,
-        detail: format!(
-            "a conversion for request {} departs from its price terms: {what}",
-            request.id
-        ),
-        concerned: Some(Concerned::of(request)),
-    }
 }

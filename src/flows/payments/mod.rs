@@ -26,7 +26,6 @@ pub mod watch;
 use crate::{domain::network::Network, flows::FlowError};
 
 pub use crate::store::payments::{PaymentRecord, RequestSummary};
-pub(in crate::flows) use reverse::{recounted, settled as settled_of};
 
 /// Somebody else moved, halted or resumed a chain while it was looked at: the next look sees how it is now.
 fn moved_meanwhile(network: Network) -> FlowError {

@@ -9,7 +9,7 @@
 use super::{
     ahead::{Ahead, Known, Part},
     confirm, facts,
-    gather::{self, Gathered, Match},
+    gather::{self, Gathered},
     lead::Mandate,
     lines, reverse,
 };
@@ -19,6 +19,7 @@ use crate::{
         address::Address,
         ids::QuarantineId,
         payment::{ReversalReason, Settled},
+        payment_match::PaymentMatch,
         refusal::Refusal,
         request::Request,
         wire_text::wire_text,
@@ -96,7 +97,7 @@ struct Found<'a> {
     /// The recorded payment that is taken back.
     wrong: Option<&'a PaymentRecord>,
     /// What the chain shows, to be credited or put where it is.
-    proven: Option<&'a Match>,
+    proven: Option<&'a PaymentMatch>,
 }
 
 impl Found<'_> {
@@ -211,10 +212,9 @@ async fn compare(
 ) -> FlowResult<Vec<u64>> {
     let network = chain.network();
     let (from, read_to) = (part.from, part.read_to);
-    let mut gathered = gather::gather(ctx, chain, part).await?;
     let (mut recorded, mut unreadable) = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
-    gather::read_more(ctx, chain, &mut gathered, blocks).await?;
+    let gathered = gather::gather_with(ctx, chain, part, blocks).await?;
     let unproven: BTreeSet<u64> = gathered.unproven.iter().copied().collect();
     recorded.retain(|payment| !unproven.contains(&payment.block_number));
     let tx_hashes = gathered.matches.iter().map(|found| found.settled.observed.tx_hash);
@@ -230,7 +230,7 @@ async fn compare(
         .chain(&elsewhere)
         .map(|payment| (payment.place(), &payment.request));
     let whose: HashSet<_> = whose.collect();
-    let mut on_chain: BTreeMap<(B256, u32), &Match> = BTreeMap::new();
+    let mut on_chain: BTreeMap<(B256, u32), &PaymentMatch> = BTreeMap::new();
     for found in &gathered.matches {
         let place = key(&found.settled);
         if !on_chain.contains_key(&place) || whose.contains(&(place, &gathered.requests[found.request_row].row)) {
@@ -295,7 +295,7 @@ async fn compare(
             proven: found_on_chain,
         });
     }
-    let is_missing = |(key, found): &(&(B256, u32), &&Match)| {
+    let is_missing = |(key, found): &(&(B256, u32), &&PaymentMatch)| {
         (found.departure.is_none() || accepted.contains(*key)) && !known.contains(key)
     };
     for (key, missing) in on_chain.iter().filter(is_missing) {
@@ -485,7 +485,7 @@ impl Mending<'_> {
     async fn together(&self, found: &[&Found<'_>], reason: ReversalReason, mandate: &Mandate) -> FlowResult<()> {
         let (ctx, chain) = (self.ctx, self.chain);
         let wrong: Vec<&PaymentRecord> = found.iter().filter_map(|one| one.wrong).collect();
-        let proven: Vec<&Match> = found.iter().filter_map(|one| one.proven).collect();
+        let proven: Vec<&PaymentMatch> = found.iter().filter_map(|one| one.proven).collect();
         for _ in 0..COMMITS_MAX {
             let tx = ctx.db.begin("reconcile").await?;
             let reversed = reverse::run(ctx, &tx, &wrong, reason, ctx.clock.now()).await?;
@@ -544,7 +544,7 @@ async fn recounted(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> O
 /// Compares the account of a request with its recorded payments, and counts it again when there is a mandate to.
 async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> FlowResult<Option<Difference>> {
     let recorded = store::payments::list_of_request(ctx.db.reader(), request).await?;
-    if reverse::recounted(request, &recorded) == request.ledger {
+    if request.ledger.recounted(&PaymentRecord::credits(&recorded)) == request.ledger {
         return Ok(None);
     }
     // Read again in one transaction: a payment may have been credited meanwhile.
@@ -556,7 +556,8 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
     let Some(request) = store::requests::find(&tx, &scope, request.id.as_str()).await? else {
         return Ok(None);
     };
-    let counted = reverse::recounted(&request, &store::payments::list_of_request(&tx, &request).await?);
+    let recorded = store::payments::list_of_request(&tx, &request).await?;
+    let counted = request.ledger.recounted(&PaymentRecord::credits(&recorded));
     if counted == request.ledger {
         return Ok(None);
     }

@@ -6,8 +6,8 @@ use crate::{
     domain::{
         event::{Event, PaymentReceived, PaymentReversed},
         ids::PlatformId,
-        ledger::{Credit, Ending, Ledger},
-        payment::{Observation, ProvenTransfer, ReversalReason, Settled},
+        ledger::{Ending, Ledger},
+        payment::ReversalReason,
         request::Request,
     },
     flows::{
@@ -64,9 +64,11 @@ async fn one(
         request: request.id.clone(),
         reason,
     };
-    let reversed = request
-        .ledger
-        .reverse(payment.is_told, &credits(&remaining), ctx.webhooks.reversals);
+    let reversed = request.ledger.reverse(
+        payment.is_told,
+        &PaymentRecord::credits(&remaining),
+        ctx.webhooks.reversals,
+    );
     advance(ctx, tx, &request, &reversed.ledger, now).await?;
     if request.ledger.ending == Ending::BankOrdered {
         off_ramp::follow::set_aside(ctx, tx, &request, &payment, now).await?;
@@ -80,7 +82,7 @@ async fn one(
     };
     let mut events = vec![Event::PaymentReversed(Box::new(PaymentReversed {
         request: with(reversed.ledger),
-        payment: settled(&payment),
+        payment: payment.settled(),
         id: payment.id.clone(),
         reason,
     }))];
@@ -90,7 +92,7 @@ async fn one(
         let left = &remaining[index];
         let received = PaymentReceived {
             secure_payment_token: tokens.get(&request.row).map(|token| token.0.clone()),
-            ..PaymentReceived::new(settlement, with(ledger), settled(left))
+            ..PaymentReceived::new(settlement, with(ledger), left.settled())
         };
         let event = Event::PaymentReceived(Box::new(received));
         let twins = event.twins(ctx.webhooks.scoped_variants);
@@ -114,7 +116,7 @@ pub(super) async fn recount(
     let Some((request, remaining)) = counted(tx, platform, request_id).await? else {
         return Ok(());
     };
-    let ledger = request.ledger.recount(&credits(&remaining));
+    let ledger = request.ledger.recount(&PaymentRecord::credits(&remaining));
     advance(ctx, tx, &request, &ledger, now).await
 }
 
@@ -135,18 +137,6 @@ async fn counted(
     Ok(Some((request, payments)))
 }
 
-fn credits(payments: &[PaymentRecord]) -> Vec<Credit> {
-    payments
-        .iter()
-        .map(|payment| Credit {
-            units: payment.credited,
-            tx_hash: payment.tx_hash,
-            is_told: payment.is_told,
-            is_quoted: payment.is_quoted,
-        })
-        .collect()
-}
-
 async fn advance(ctx: &Ctx, tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     if !store::requests::advance(tx, request, ledger, now).await? {
         return Err(FlowError::NotYet(anyhow::anyhow!(
@@ -156,51 +146,4 @@ async fn advance(ctx: &Ctx, tx: &Tx, request: &Request, ledger: &Ledger, now: Da
     }
     links::follow(tx, &[(request, ledger)], now).await?;
     off_ramp::follow::run(ctx, tx, &[(request, ledger)], now).await
-}
-
-/// The account of a request as these payments make it, the oldest first. One that they make as it is stays as it is: the
-/// order in which old payments completed it is not kept.
-pub(in crate::flows) fn recounted(request: &Request, payments: &[PaymentRecord]) -> Ledger {
-    let recounted = request.ledger.recount(&credits(payments));
-    let sums = |ledger: &Ledger| (ledger.credited, ledger.payment_count, ledger.status);
-    if sums(&recounted) == sums(&request.ledger) {
-        request.ledger.clone()
-    } else {
-        recounted
-    }
-}
-
-/// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.
-pub(in crate::flows) fn settled(payment: &PaymentRecord) -> Settled {
-    Settled {
-        observed: Observation {
-            network: payment.network,
-            tx_hash: payment.tx_hash,
-            position: payment.position,
-            block_number: payment.block_number,
-            block_hash: payment.block_hash,
-            log_index: payment.log_index,
-            proxy: payment.proxy,
-            reference_topic: payment.reference.topic(),
-            token: payment.token,
-            payee: payment.payee,
-            units: payment.event_units,
-            fee_units: payment.fee_units,
-            fee_address: payment.fee_address,
-            conversion: None,
-        },
-        proven: ProvenTransfer {
-            received_units: payment.units,
-            payer: payment.payer,
-            payer_eoa: payment.payer_eoa,
-        },
-        credited: payment.credited,
-        applied: payment.applied,
-        is_quoted: payment.is_quoted,
-        fee_shortfall: payment.fee_shortfall,
-        further_fees: payment.further_fees.clone(),
-        payer_access: payment.payer_access,
-        is_execution: payment.schedule.is_some(),
-        at: payment.paid_at,
-    }
 }

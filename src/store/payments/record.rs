@@ -5,10 +5,10 @@ use crate::{
     domain::{
         address::Address,
         ids::{ClientRowId, PaymentId, PlatformId, RequestRowId, ScheduleId},
-        ledger::{RequestStatus, SettlementUnits},
+        ledger::{Credit, RequestStatus, SettlementUnits},
         network::Network,
         paying::charge::FeeLeg,
-        payment::{PayerAccess, PaymentKind, ReversalReason, Settled},
+        payment::{Observation, PayerAccess, PaymentKind, ProvenTransfer, ReversalReason, Settled},
         rates::{AppliedRate, RateProvider},
         reference::PaymentReference,
         request::{Request, terms::CustomerInfo},
@@ -114,6 +114,52 @@ impl PaymentRecord {
     /// Its transaction, and its position among all events of that.
     pub fn place(&self) -> (B256, u32) {
         (self.tx_hash, self.position)
+    }
+
+    /// Payments as a ledger counts them.
+    pub fn credits(payments: &[Self]) -> Vec<Credit> {
+        let credit = |payment: &Self| Credit {
+            units: payment.credited,
+            tx_hash: payment.tx_hash,
+            is_told: payment.is_told,
+            is_quoted: payment.is_quoted,
+        };
+        payments.iter().map(credit).collect()
+    }
+
+    /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.
+    pub fn settled(&self) -> Settled {
+        Settled {
+            observed: Observation {
+                network: self.network,
+                tx_hash: self.tx_hash,
+                position: self.position,
+                block_number: self.block_number,
+                block_hash: self.block_hash,
+                log_index: self.log_index,
+                proxy: self.proxy,
+                reference_topic: self.reference.topic(),
+                token: self.token,
+                payee: self.payee,
+                units: self.event_units,
+                fee_units: self.fee_units,
+                fee_address: self.fee_address,
+                conversion: None,
+            },
+            proven: ProvenTransfer {
+                received_units: self.units,
+                payer: self.payer,
+                payer_eoa: self.payer_eoa,
+            },
+            credited: self.credited,
+            applied: self.applied,
+            is_quoted: self.is_quoted,
+            fee_shortfall: self.fee_shortfall,
+            further_fees: self.further_fees.clone(),
+            payer_access: self.payer_access,
+            is_execution: self.schedule.is_some(),
+            at: self.paid_at,
+        }
     }
 
     /// The payment without whose wallet paid and what was found about it. Source: decisions D32.
