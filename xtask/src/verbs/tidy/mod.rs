@@ -36,9 +36,6 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 /// The one file of the service that says which status an answer has.
 const STATUSES: &str = "src/http/error.rs";
 
-/// How the circles of folders begin that are not untied yet. The list only gets shorter.
-const NOT_UNTIED: &[&str] = &["circle of 2 rooms in src/flows: "];
-
 const SETTINGS: &str = "docs/settings.md";
 
 /// Checks everything and prints every violation.
@@ -68,7 +65,7 @@ pub(crate) fn run() -> Outcome {
         arrows.len()
     );
     found.extend(circles.files);
-    found.extend(folder_violations(circles.folders, NOT_UNTIED));
+    found.extend(circles.folders);
     found.append(&mut sources);
     found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
@@ -146,17 +143,6 @@ fn all_circles(root: &Path, files: &[PathBuf]) -> Result<Circles> {
         all.folders.extend(found.folders);
     }
     Ok(all)
-}
-
-/// The circles that are not on the list, and what is on the list though it is untied.
-fn folder_violations(circles: Vec<String>, not_untied: &[&str]) -> Vec<String> {
-    let stays = |known: &&str| circles.iter().any(|circle| circle.starts_with(known));
-    let untied = not_untied.iter().filter(|known| !stays(known));
-    let untied: Vec<String> = untied
-        .map(|known| format!("`{known}` is untied: take it off NOT_UNTIED"))
-        .collect();
-    let is_new = |circle: &String| !not_untied.iter().any(|known| circle.starts_with(known));
-    circles.into_iter().filter(is_new).chain(untied).collect()
 }
 
 /// Whether a line names a path of the machine, as opposed to a longer path that merely contains those letters.
@@ -375,18 +361,6 @@ mod tests {
         ] {
             assert!(status("src/http/body/reply.rs", code).is_empty(), "{code}");
         }
-    }
-
-    #[test]
-    fn a_list_of_circles_gets_only_shorter() {
-        let found =
-            |circles: &[&str]| folder_violations(circles.iter().map(ToString::to_string).collect(), &["circle of 2 "]);
-        assert!(found(&["circle of 2 rooms"]).is_empty());
-        assert_eq!(
-            found(&["circle of 2 rooms", "circle of 3 rooms"]),
-            ["circle of 3 rooms"]
-        );
-        assert_eq!(found(&[]).len(), 1, "untied and still on the list");
     }
 
     #[test]
