@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Pause between two looks at the page.
-const LOOK: Duration = Duration::from_millis(25);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Time in which a screen has to come.
 const PATIENCE: Duration = Duration::from_secs(20);

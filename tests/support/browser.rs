@@ -93,11 +93,15 @@ impl Browser {
     }
 
     /// A window of this size with these preferences.
+    ///
+    /// It asks for little motion: a browser without a graphics card draws each frame of what turns, and takes a core for it.
     pub async fn dress(&self, width: u32, height: u32, is_dark: bool) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
         let scheme = if is_dark { "dark" } else { "light" };
-        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        let features = [("prefers-color-scheme", scheme), ("prefers-reduced-motion", "reduce")];
+        let features = features.map(|(name, value)| json!({ "name": name, "value": value }));
+        let media = json!({ "features": features });
         self.devtools("Emulation.setEmulatedMedia", media).await;
     }
 
