@@ -37,8 +37,11 @@ fn changed(change: impl FnOnce(&mut Settings)) -> Settings {
     settings
 }
 
+/// A service with caps. Fifty calls at once may wait for the database longer than production would, on a busy machine.
 async fn capped(change: impl FnOnce(&mut Settings)) -> TestApp {
-    let app = TestApp::with(changed(change), None).await;
+    let mut settings = changed(change);
+    settings.database.answer_timeout_ms = 10_000;
+    let app = TestApp::with(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
     app
 }
