@@ -73,27 +73,15 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
             baseline: bare_memory,
             goal: Goal::AtMost(GOAL_MEMORY_MB),
         },
-        alone("idle processor", "% of a core", processor, GOAL_PROCESSOR),
-        alone(
+        Row::at_most("idle processor", "% of a core", processor, GOAL_PROCESSOR),
+        Row::at_most(
             "idle processor of dev",
             "% of a core",
             dev_processor,
             GOAL_DEV_PROCESSOR,
         ),
-        alone("program", "MB", vec![in_mb(program)], GOAL_PROGRAM_MB),
+        Row::at_most("program", "MB", vec![in_mb(program)], GOAL_PROGRAM_MB),
     ])
-}
-
-/// A number without a baseline.
-fn alone(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Row {
-    Row {
-        name,
-        unit,
-        ours,
-        baseline_name: "",
-        baseline: Vec::new(),
-        goal: Goal::AtMost(most),
-    }
 }
 
 /// Share of one core, in percent, that a process and what it started take without work.

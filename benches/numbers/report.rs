@@ -42,6 +42,20 @@ pub(crate) struct Row {
     pub(crate) goal: Goal,
 }
 
+impl Row {
+    /// A number without a baseline that must not exceed `most`.
+    pub(crate) fn at_most(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Self {
+        Self {
+            name,
+            unit,
+            ours,
+            baseline_name: "",
+            baseline: Vec::new(),
+            goal: Goal::AtMost(most),
+        }
+    }
+}
+
 /// The machine and how busy it is.
 #[derive(Debug)]
 pub(crate) struct Machine {

@@ -2,7 +2,7 @@
 
 use prs::{domain::ids::PlatformId, flows};
 
-use super::bench::{Bench, at_most, one_by_one};
+use super::bench::{Bench, one_by_one};
 use super::queue::Queue;
 use super::receiver::Receiver;
 use crate::report::{REPEATS, Row, in_ms, percentile, scaled};
@@ -16,10 +16,10 @@ pub(super) async fn measure(events: usize, scale: f64) -> anyhow::Result<Vec<Row
     let (taken50, taken99) = beside("/ok", events, backlog).await?;
     let (hanging50, hanging99) = beside("/hang", events, backlog).await?;
     Ok(vec![
-        at_most("beside a backlog, p50", "ms", taken50, 4.0),
-        at_most("beside a backlog, p99", "ms", taken99, 20.0),
-        at_most("beside a stuck backlog, p50", "ms", hanging50, 4.0),
-        at_most("beside a stuck backlog, p99", "ms", hanging99, 20.0),
+        Row::at_most("beside a backlog, p50", "ms", taken50, 4.0),
+        Row::at_most("beside a backlog, p99", "ms", taken99, 20.0),
+        Row::at_most("beside a stuck backlog, p50", "ms", hanging50, 4.0),
+        Row::at_most("beside a stuck backlog, p99", "ms", hanging99, 20.0),
     ])
 }
 

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::queue::Queue;
 use super::receiver::{Arrival, Receiver};
 use crate::database::BenchDatabase;
-use crate::report::{Goal, Row};
 use crate::service::{self, Running};
 
 /// What has not arrived by then never will.
@@ -126,15 +125,4 @@ pub(super) async fn one_by_one(bench: &mut Bench, endpoint: &String, events: usi
         tokio::time::sleep(LATENCY_PAUSE).await;
     }
     Ok(times)
-}
-
-pub(super) fn at_most(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Row {
-    Row {
-        name,
-        unit,
-        ours,
-        baseline_name: "",
-        baseline: Vec::new(),
-        goal: Goal::AtMost(most),
-    }
 }

@@ -15,7 +15,7 @@ use anyhow::ensure;
 
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, rate_per_s, scaled};
 pub(crate) use bare::send as send_bare;
-use bench::{ARRIVAL_TIMEOUT, Bench, at_most, one_by_one};
+use bench::{ARRIVAL_TIMEOUT, Bench, one_by_one};
 use receiver::Arrival;
 
 /// Events of one run of the fan-out.
@@ -121,8 +121,8 @@ async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
     worker.end().await?;
     bench.end().await?;
     Ok(vec![
-        at_most("event p50", "ms", p50, 4.0),
-        at_most("event p99", "ms", p99, 20.0),
+        Row::at_most("event p50", "ms", p50, 4.0),
+        Row::at_most("event p99", "ms", p99, 20.0),
     ])
 }
 
@@ -150,8 +150,8 @@ async fn lateness(deliveries: usize) -> anyhow::Result<Vec<Row>> {
         }
     }
     Ok(vec![
-        at_most("retry late p99", "ms", vec![in_ms(percentile(&late, 99))], 250.0),
-        at_most("retries early", "tries", vec![f64::from(early)], 0.0),
+        Row::at_most("retry late p99", "ms", vec![in_ms(percentile(&late, 99))], 250.0),
+        Row::at_most("retries early", "tries", vec![f64::from(early)], 0.0),
     ])
 }
 
@@ -244,7 +244,7 @@ async fn backlog(deliveries: usize) -> anyhow::Result<Row> {
         drop(running);
     }
     bench.end().await?;
-    Ok(at_most("backlog drained", "s", ours, 5.0))
+    Ok(Row::at_most("backlog drained", "s", ours, 5.0))
 }
 
 /// Receivers that answer without end: what they cost in memory, and how long a try lasts.
@@ -272,7 +272,7 @@ async fn endless(deliveries: usize) -> anyhow::Result<Vec<Row>> {
     // Far below 2^52 bytes.
     let grown_mb = (peak - before) as f64 / 1e6;
     Ok(vec![
-        at_most("endless answers, memory", "MB", vec![grown_mb], 20.0),
-        at_most("endless answers, try", "s", vec![longest_s], 5.2),
+        Row::at_most("endless answers, memory", "MB", vec![grown_mb], 20.0),
+        Row::at_most("endless answers, try", "s", vec![longest_s], 5.2),
     ])
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::bench::{ARRIVAL_TIMEOUT, Bench, at_most};
+use super::bench::{ARRIVAL_TIMEOUT, Bench};
 use super::peers;
 use crate::database::BenchDatabase;
 use crate::report::{Goal, REPEATS, Row, rate_per_s};
@@ -54,7 +54,7 @@ pub(super) async fn measure(events: usize) -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         row("recorded, BullMQ", "BullMQ on Redis, AOF always", bullmq),
         row("recorded, graphile", "graphile-worker in batches", graphile),
-        at_most("log of the server", "B/delivery", logged, LOGGED_BYTES_MAX),
+        Row::at_most("log of the server", "B/delivery", logged, LOGGED_BYTES_MAX),
     ])
 }
 
