@@ -26,7 +26,7 @@ pub struct CountedPayment {
 pub struct Crediting {
     /// The accounts of the requests with them, by the positions of the requests.
     pub ledgers: BTreeMap<usize, Ledger>,
-    /// What is told, in the order of the payments.
+    /// The events to send, in the order of the payments.
     pub events: Vec<Event>,
     /// The payments that it tells, with their owners.
     pub told: Vec<(PlatformId, PaymentId)>,

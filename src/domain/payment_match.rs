@@ -105,7 +105,7 @@ impl Search<'_> {
     fn transaction(&self, paid_at: DateTime<Utc>, proof: &TxProof, findings: &mut BlockFindings) {
         let unreadable = proof.unreadable.iter();
         let unreadable = unreadable.map(|event| (event.position, event.reason.clone()));
-        // Anybody can emit events of nothing with a known reference; they are nobody's business.
+        // Anyone can emit an event of zero units with a known reference; such events are ignored.
         let observed = || proof.observations.iter().filter(|observed| !observed.units.is_zero());
         let of_unreadable = observed().flat_map(|observed| {
             let rows = self.known.unreadable.iter();

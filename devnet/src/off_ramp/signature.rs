@@ -41,7 +41,7 @@ pub struct CallText<'a> {
 }
 
 impl CallText<'_> {
-    /// Whether somebody with the secret signed it within [`WINDOW`] of `now`.
+    /// Whether the signature was made with this secret and the call within [`WINDOW`] of `now`.
     pub(super) fn is_signed(&self, secret: &str, now: DateTime<Utc>, signature: &str) -> bool {
         is_timely(self.time, now) && is_id(self.id) && self.signature(secret) == signature
     }

@@ -1,4 +1,4 @@
-//! What is charged with a payment: an ordered list of charges, each with its rate, its limit and its receiver.
+//! The charges on a payment: an ordered list, each with its rate, cap and receiver.
 
 use crate::domain::{
     address::Address,
@@ -267,7 +267,7 @@ impl Charges {
         Ok(self)
     }
 
-    /// The units of each charge on top of so many, where there are any.
+    /// The units of each charge on a payment of `units`; charges of zero units are left out.
     pub fn of_units(&self, units: U256) -> Vec<ChargedUnits> {
         let charged = self.iter().map(|charge| ChargedUnits {
             kind: charge.kind,
@@ -277,12 +277,12 @@ impl Charges {
         charged.filter(|charged| !charged.units.is_zero()).collect()
     }
 
-    /// What the receivers get on top of so many units.
+    /// The units that each receiver of charges gets with a payment of `units`.
     pub fn legs(&self, units: U256) -> Vec<FeeLeg> {
         by_receiver(&self.of_units(units))
     }
 
-    /// So many units with everything that is charged on top of them; `None` beyond 256 bits.
+    /// `units` and all charges on them; `None` beyond 256 bits.
     pub fn with(&self, units: U256) -> Option<U256> {
         self.iter()
             .try_fold(units, |sum, charge| sum.checked_add(charge.of(units)))

@@ -52,14 +52,14 @@ impl FeeProxy {
     /// Admits a payment. Errors: several receivers share its charges, or a sum leaves 256 bits.
     pub fn admit(proxy: Address, leg: &Leg) -> Result<Self, BundleError> {
         let payment = payment_step(proxy, leg)?;
-        let units = match &leg.conversion {
-            Some(conversion) => Some(conversion.max_to_spend),
-            None => leg.total(),
-        };
+        let total = leg.total().ok_or(BundleError::TooLarge)?;
         Ok(Self {
             spending: Spending {
                 token: leg.token,
-                units: units.ok_or(BundleError::TooLarge)?,
+                units: leg
+                    .conversion
+                    .as_ref()
+                    .map_or(total, |conversion| conversion.max_to_spend),
                 resets_allowance: leg.resets_allowance,
             },
             payment,

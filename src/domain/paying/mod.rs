@@ -154,7 +154,7 @@ pub type Standings = BTreeMap<Option<Address>, Standing>;
 pub enum Allowing {
     /// Everything for ever, as the published interface shows it.
     Everything,
-    /// What the payment needs and nothing more: whoever pays here may never come again.
+    /// Exactly what the payment needs: the payer of a link may never pay here again.
     WhatIsNeeded,
 }
 

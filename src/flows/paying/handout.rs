@@ -22,7 +22,7 @@ pub struct PaymentDue {
     pub request: Request,
     /// How much of it.
     pub units: SettlementUnits,
-    /// What is charged on top.
+    /// The charges on top of the amount.
     pub charges: Charges,
     /// The rate, where it is agreed already; `None` for that of now.
     pub rate: Option<AppliedRate>,
@@ -74,7 +74,7 @@ pub enum Packing {
 pub struct HandedPayment {
     /// The request.
     pub request: Request,
-    /// What is charged on top.
+    /// The charges on top of the amount.
     pub charges: Charges,
     /// Fraction digits of the currency that is paid.
     pub decimals: u8,

@@ -61,8 +61,8 @@ pub(super) fn fee_proxy(ctx: &Ctx, network: Network, leg: &Leg) -> FlowResult<Ad
     Ok(known.ok_or_else(missing)?)
 }
 
-/// The payment of so many units with its charges, as far as it is known without a rate: enough to say what gas it needs.
-/// What a conversion may spend is missing.
+/// The leg that pays `units` and their charges, as far as it is known without a rate: enough to estimate its gas. The
+/// limit of a conversion is missing.
 ///
 /// Errors: nothing pays the request, or a sum leaves 256 bits (400).
 fn outline(ctx: &Ctx, request: &Request, units: U256, charges: &Charges) -> FlowResult<Leg> {
