@@ -17,7 +17,7 @@ use crate::{
         relay::BidRules,
         schedule::RetryRules,
         screening::Screening,
-        secure_payment::{options::Rest, step::Counted},
+        secure_payment::step::Counted,
         webhook::UrlPolicy,
     },
     ports::{
@@ -277,8 +277,6 @@ pub struct PaymentPages {
     pub permits: Arc<Permits>,
     /// Balances, with the reading of the steady clock at which they were read.
     pub balances: Mutex<LruCache<BalanceOf, (Duration, U256)>>,
-    /// Networks that did not answer.
-    pub rests: Mutex<HashMap<Network, Rest>>,
     /// Reports, by what they are counted for.
     pub reports: Mutex<LruCache<String, Counted>>,
     /// Recipients that public client IDs had screened, by platform and client ID.

@@ -323,7 +323,6 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         payment_pages: Arc::new(PaymentPages {
             permits: permits(BALANCES_MAX, BALANCES_OF_ONE),
             balances: Mutex::new(LruCache::new(REMEMBERED_MAX)),
-            rests: Mutex::default(),
             reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
             recipients: Mutex::new(LruCache::new(REMEMBERED_MAX)),
             rejected: Mutex::new(LruCache::new(REMEMBERED_MAX)),

@@ -1,5 +1,5 @@
-//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have permits and a
-//! breaker of their own, and their answers are remembered for a while.
+//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have permits of their
+//! own, and their answers are remembered for a while.
 
 use super::opened::Opened;
 use crate::{
@@ -16,13 +16,10 @@ use crate::{
 use alloy::primitives::U256;
 use futures_util::future::join_all;
 use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 /// Time in which a chain has to answer, with the wait for a permit; one that does not is left out.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Time that a question has at least before a chain counts as silent.
-const QUESTION: Duration = Duration::from_millis(1_500);
 
 /// How long an answer is remembered.
 const REMEMBERED: Duration = Duration::from_secs(5);
@@ -119,7 +116,7 @@ fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Balanc
         .collect()
 }
 
-/// A balance, remembered or asked for; `None` when its chain does not answer in time or is left alone for a while.
+/// A balance, remembered or asked for; `None` when its chain does not answer in time.
 async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, wallet: Address) -> Option<U256> {
     let (pages, network) = (&ctx.payment_pages, wanted.network);
     let key = (network, wanted.currency.token(), wallet);
@@ -133,34 +130,14 @@ async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, w
     if let Some((_, balance)) = known.filter(|(at, _)| now.saturating_sub(*at) < REMEMBERED) {
         return Some(balance);
     }
-    let rest = pages
-        .rests
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&network)
-        .copied();
-    if rest.is_some_and(|rest| !rest.is_over(now)) {
-        return None;
-    }
     let standings = ctx.partners.chains.standings.get(&network)?;
-    let end = Instant::now() + PATIENCE;
-    let permit = admit(&pages.permits, holder, PATIENCE).await?;
-    let silent = Instant::now() + QUESTION;
-    // What is allowed is of no interest here, so nobody in particular is named.
-    let answer = match timeout_at(silent.min(end), standings.standing(wallet, key.1, wallet)).await {
-        Ok(answer) => answer.ok(),
-        // Who waited long for a permit had no time for the chain, which says nothing about it.
-        Err(_) if end < silent => return None,
-        Err(_) => None,
+    let asked = async {
+        let _permit = admit(&pages.permits, holder, PATIENCE).await?;
+        // What is allowed is of no interest here, so nobody in particular is named.
+        standings.standing(wallet, key.1, wallet).await.ok()
     };
-    drop(permit);
+    let balance = timeout(PATIENCE, asked).await.ok()??.balance;
     let now = ctx.clock.steady();
-    {
-        let mut rests = pages.rests.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = rests.entry(network).or_default();
-        *rest = rest.after(answer.is_some(), now);
-    }
-    let balance = answer?.balance;
     pages
         .balances
         .lock()
