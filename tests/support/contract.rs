@@ -4,7 +4,10 @@
 
 use ::contract::validation::{json_schema, unlike_ours};
 use serde_json::Value;
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 pub use ::contract::validation::resolved;
 
@@ -26,6 +29,15 @@ pub fn executable(document: &Value, schema: &Value) -> jsonschema::Validator {
         .should_validate_formats(true)
         .build(&json_schema(document, schema))
         .expect("a schema")
+}
+
+/// The same for a schema within [`documents`], built once in a process: to build it takes longer than the call that it checks.
+fn validator_of(document: &'static Value, schema: &Value) -> Arc<jsonschema::Validator> {
+    static VALIDATORS: Mutex<BTreeMap<usize, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
+    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = std::ptr::from_ref(schema).addr();
+    let validator = validators.entry(place);
+    Arc::clone(validator.or_insert_with(|| Arc::new(executable(document, schema))))
 }
 
 /// The operation that answers a call, and its document.
@@ -78,17 +90,17 @@ pub fn flaws(method: &str, path: &str, status: u16, text: &str) -> Vec<String> {
 }
 
 /// What a JSON text has that its schema does not say.
-fn flaws_of(document: &Value, schema: &Value, text: &str) -> Vec<String> {
+fn flaws_of(document: &'static Value, schema: &'static Value, text: &str) -> Vec<String> {
     let body: Value = match serde_json::from_str(text) {
         Ok(body) => body,
         Err(error) => return vec![format!("no JSON: {error}")],
     };
-    let validator = executable(document, schema);
+    let validator = validator_of(document, schema);
     let wrong = validator.iter_errors(&body);
     let mut found: Vec<String> = wrong
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
-    let fits = |schema: &Value, value: &Value| executable(document, schema).is_valid(value);
+    let fits = |schema: &Value, value: &Value| validator_of(document, schema).is_valid(value);
     found.extend(unlike_ours(document, schema, &body, &fits));
     found
 }

@@ -1,7 +1,7 @@
 //! No issued secret and no personal detail may be found in the database or in a log: whatever a test gave or was given is
 //! looked for when it ends.
 
-use regex::bytes::RegexBuilder;
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::{
@@ -102,7 +102,13 @@ pub fn lines_logged_with(text: &str) -> usize {
 
 /// Whether a text stands in what is stored.
 pub fn holds(stored: &[u8], text: &str) -> bool {
-    stored.windows(text.len()).any(|window| window == text.as_bytes())
+    pattern(&regex::escape(text)).is_match(stored)
+}
+
+/// A pattern that finds bytes in megabytes quicker than a loop of an unoptimised build does.
+fn pattern(text: &str) -> Regex {
+    let pattern = RegexBuilder::new(text).size_limit(1 << 28).build();
+    pattern.expect("a pattern")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -182,13 +188,11 @@ impl Issued {
         }
         // All at once: there are long logs, and many secrets.
         let any = secrets.iter().map(|secret| regex::escape(secret)).collect::<Vec<_>>();
-        let any = RegexBuilder::new(&any.join("|")).size_limit(1 << 28).build();
-        let any = any.expect("a pattern");
+        let any = pattern(&any.join("|"));
         let leaking = places.iter().filter(|(_, text)| any.is_match(text));
         // One secret can be a part of another one, so each is looked for by itself where there is any.
         let leaks = leaking.flat_map(|(place, text)| {
-            let is_there = |secret: &&String| text.windows(secret.len()).any(|window| window == secret.as_bytes());
-            let found = secrets.iter().filter(is_there);
+            let found = secrets.iter().filter(|secret| holds(text, secret));
             found.map(move |secret| format!("{place} holds the secret {secret}"))
         });
         leaks.collect()
@@ -199,10 +203,11 @@ impl Issued {
 pub fn dump_files(folder: &Path) -> Vec<u8> {
     let files = std::fs::read_dir(folder).expect("a folder");
     let paths = files.map(|file| file.expect("a file").path());
-    paths
+    let texts: Vec<Vec<u8>> = paths
         .filter(|path| path.is_file())
-        .flat_map(|path| std::fs::read(path).expect("a readable file"))
-        .collect()
+        .map(|path| std::fs::read(path).expect("a readable file"))
+        .collect();
+    texts.concat()
 }
 
 /// Every row of every table of a database on the server.
