@@ -3,6 +3,7 @@
 //! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
@@ -19,6 +20,9 @@ const SERVICE: &str = "payment-request-service";
 
 /// The variable that has tests search all of their databases for leaked secrets.
 const SEARCH_ALL: &str = "PRS_TEST_LEAKS";
+
+/// The variable that says how many tests run at the same time.
+const THREADS: &str = "NEXTEST_TEST_THREADS";
 
 /// Which part of the tests a run of cargo takes.
 #[derive(Clone, Copy)]
@@ -242,6 +246,11 @@ fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command 
     // The other half has built all of it. A package by itself would have its dependencies built once more, with fewer features.
     cargo.arg("--workspace");
     cargo.args(["-E", &filter(half, names, members)]);
+    if std::env::var_os(THREADS).is_none() {
+        // A third of the time of a test is spent waiting, for blocks, ends of calls and backoffs.
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        cargo.env(THREADS, (cores + cores.div_ceil(2)).to_string());
+    }
     cargo
 }
 
