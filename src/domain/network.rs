@@ -91,6 +91,22 @@ impl Network {
         }
     }
 
+    /// The name that payment pages have for a chain that is paid from; `None` of Tron, from which nothing else is paid.
+    ///
+    /// Source: decisions D3.
+    pub const fn chain_name(self) -> Option<&'static str> {
+        match self {
+            Self::Mainnet => Some("ETHEREUM"),
+            Self::ArbitrumOne => Some("ARBITRUM"),
+            Self::Optimism => Some("OPTIMISM"),
+            Self::Base => Some("BASE"),
+            Self::Matic => Some("POLYGON"),
+            Self::Bsc => Some("BNB"),
+            Self::Sepolia => Some("SEPOLIA"),
+            Self::Tron => None,
+        }
+    }
+
     /// The chain ID.
     pub const fn chain_id(self) -> u64 {
         match self {

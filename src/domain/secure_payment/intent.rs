@@ -6,7 +6,6 @@ use crate::domain::{
     ids::IntentId,
     network::Network,
     refusal::{Checks, Refusal},
-    wire_text::wire_text,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -14,47 +13,11 @@ use chrono::{DateTime, Utc};
 /// Transactions that may be named for one secure payment: whoever has its token names them.
 pub const INTENTS_MAX: u64 = 20;
 
-wire_text! {
-    /// A chain that is paid from, under the name that payment pages have for it. Source: decisions D3.
-    pub enum PaymentChain {
-        /// Base.
-        Base = "BASE",
-        /// Optimism.
-        Optimism = "OPTIMISM",
-        /// Arbitrum One.
-        Arbitrum = "ARBITRUM",
-        /// Ethereum.
-        Ethereum = "ETHEREUM",
-        /// Polygon.
-        Polygon = "POLYGON",
-        /// BNB Smart Chain.
-        Bnb = "BNB",
-        /// Sepolia, the test network.
-        Sepolia = "SEPOLIA",
-    }
-}
-
-impl PaymentChain {
-    /// The chain of a network; `None` of Tron, from which nothing else is paid.
-    pub const fn of(network: Network) -> Option<Self> {
-        match network {
-            Network::Base => Some(Self::Base),
-            Network::Optimism => Some(Self::Optimism),
-            Network::ArbitrumOne => Some(Self::Arbitrum),
-            Network::Mainnet => Some(Self::Ethereum),
-            Network::Matic => Some(Self::Polygon),
-            Network::Bsc => Some(Self::Bnb),
-            Network::Sepolia => Some(Self::Sepolia),
-            Network::Tron => None,
-        }
-    }
-}
-
 /// From where a payer wants to pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Chain.
-    pub chain: PaymentChain,
+    /// Network.
+    pub network: Network,
     /// Symbol of the token.
     pub token: String,
 }
@@ -64,9 +27,9 @@ impl SecurePayment {
     /// another one. Errors: 400. Source: decisions D3.
     pub fn check_source(&self, source: &Source, symbols: &[&str]) -> Result<(), Refusal> {
         let mut checks = Checks::new();
-        let own = PaymentChain::of(self.network);
-        if own != Some(source.chain) {
-            let own = own.map_or_else(String::new, |own| format!(", or {}", own.wire()));
+        if source.network != self.network {
+            let own = self.network.chain_name();
+            let own = own.map_or_else(String::new, |own| format!(", or {own}"));
             let sentence = format!("must be absent{own}: no crosschain route is configured on this service");
             checks.fail("chain", sentence);
         } else if !symbols.iter().any(|symbol| symbol.eq_ignore_ascii_case(&source.token)) {
@@ -102,22 +65,15 @@ mod tests {
     #[test]
     fn only_the_own_chain_and_currency_pay() {
         let payment = link(SecurePaymentStatus::Pending);
-        for (chain, token, field) in [
-            (PaymentChain::Sepolia, "FAU", None),
-            (PaymentChain::Sepolia, "fau", None),
-            (PaymentChain::Sepolia, "USDC", Some("token")),
-            (PaymentChain::Base, "FAU", Some("chain")),
+        for (network, token, field) in [
+            (Network::Sepolia, "FAU", None),
+            (Network::Sepolia, "fau", None),
+            (Network::Sepolia, "USDC", Some("token")),
+            (Network::Base, "FAU", Some("chain")),
         ] {
             let token = token.to_owned();
-            let refused = payment.check_source(&Source { chain, token }, &["FAU"]).err();
+            let refused = payment.check_source(&Source { network, token }, &["FAU"]).err();
             assert_eq!(refused.map(|refusal| refusal.fields[0].field.clone()).as_deref(), field);
-        }
-    }
-
-    #[test]
-    fn every_evm_network_has_a_chain() {
-        for network in Network::ALL {
-            assert_eq!(PaymentChain::of(network).is_none(), network == Network::Tron);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! From which chains and in which tokens a wallet could pay.
 
-use super::intent::PaymentChain;
+use crate::domain::network::Network;
 use alloy::primitives::U256;
 
 /// What a wallet holds of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentOption {
-    /// Chain.
-    pub chain: PaymentChain,
+    /// Network.
+    pub network: Network,
     /// Symbol.
     pub token: String,
     /// Fraction digits of its units.

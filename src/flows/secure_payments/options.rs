@@ -9,7 +9,7 @@ use crate::{
         amount::Amount,
         currency::{Currency, CurrencyFilter},
         network::{Family, Network},
-        secure_payment::{intent::PaymentChain, options::PaymentOption},
+        secure_payment::options::PaymentOption,
     },
     flows::admission::admit,
 };
@@ -51,7 +51,7 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
             needed,
         } = one;
         Some(PaymentOption {
-            chain: PaymentChain::of(network)?,
+            network,
             token: currency.symbol.clone(),
             decimals: currency.decimals,
             balance,

@@ -10,10 +10,7 @@ use crate::{
         address::Address,
         paying::summary::{CurrencyTotal, totals},
         refusal::{Checks, Refusal},
-        secure_payment::{
-            attempt::AttemptId,
-            intent::{PaymentChain, Source},
-        },
+        secure_payment::{attempt::AttemptId, intent::Source},
     },
     flows::secure_payments::{
         attempt,
@@ -213,12 +210,9 @@ pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
 fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
     let first = opened.requests.first();
     let currency = first.and_then(|request| visit.ctx.catalogue.find(&request.terms.payment_currency));
-    let chain = PaymentChain::of(opened.payment.network);
-    let (Some(currency), Some(chain)) = (currency, chain) else {
-        return Err(Problem::internal());
-    };
+    let currency = currency.ok_or_else(Problem::internal)?;
     Ok(Source {
-        chain,
+        network: opened.payment.network,
         token: currency.symbol.clone(),
     })
 }

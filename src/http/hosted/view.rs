@@ -12,7 +12,7 @@ use crate::{
         currency::{ContractKind, CurrencyFilter, CurrencyKind},
         network,
         paying::charge::FeeLeg,
-        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus, intent::PaymentChain},
+        secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus},
     },
     flows::secure_payments::{open::Shown, opened::Opened},
     http::error::Problem,
@@ -264,9 +264,8 @@ fn payee(address: Address, is_masked: bool) -> String {
 
 fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -> Wallet {
     let decision = shown.access.as_ref();
-    let own = PaymentChain::of(network);
     let funds = shown.options.as_ref().zip(details).map(|(options, details)| {
-        let held = options.iter().filter(|option| Some(option.chain) == own);
+        let held = options.iter().filter(|option| option.network == network);
         let funds = held.filter_map(|option| {
             let currency = details.currencies.iter().position(|currency| match currency.address {
                 Some(_) => currency.symbol == option.token,

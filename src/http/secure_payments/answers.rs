@@ -4,11 +4,11 @@ use super::bodies::{FeePlanView, PayPageText};
 use crate::{
     domain::{
         destination::ScreeningProvider,
+        network::Network,
         paying::charge::{FeeBearer, FeeKind},
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletType},
-            intent::PaymentChain,
         },
     },
     flows::secure_payments::find::BlockReason,
@@ -25,10 +25,43 @@ words! {
     AccessStatus as "AccessStatus";
     /// What a wallet is
     WalletType as "WalletType";
-    /// Chain that is paid from
-    PaymentChain as "PaymentChain";
     /// Why a payout cannot be paid together with others
     BlockReason as "BlockReason";
+}
+
+/// Chain that is paid from
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "UPPERCASE")]
+pub enum PaymentChain {
+    /// Base
+    Base,
+    /// Optimism
+    Optimism,
+    /// Arbitrum One
+    Arbitrum,
+    /// Ethereum
+    Ethereum,
+    /// Polygon
+    Polygon,
+    /// BNB Smart Chain
+    Bnb,
+    /// Sepolia, the test network
+    Sepolia,
+}
+
+impl PaymentChain {
+    /// The network.
+    pub(super) const fn network(self) -> Network {
+        match self {
+            Self::Base => Network::Base,
+            Self::Optimism => Network::Optimism,
+            Self::Arbitrum => Network::ArbitrumOne,
+            Self::Ethereum => Network::Mainnet,
+            Self::Polygon => Network::Matic,
+            Self::Bnb => Network::Bsc,
+            Self::Sepolia => Network::Sepolia,
+        }
+    }
 }
 
 /// How a secure payment is paid; in this version always on one EVM network

@@ -8,11 +8,7 @@ use crate::{
     domain::{
         network::Network,
         refusal::Refusal,
-        secure_payment::{
-            Unpayable,
-            access::Payer,
-            intent::{PaymentChain, Source},
-        },
+        secure_payment::{Unpayable, access::Payer, intent::Source},
     },
     flows::{
         self, FlowResult,
@@ -442,7 +438,7 @@ fn look(
     Ok(Look {
         payer: wallet.map(|wallet| Payer { wallet, eoa }),
         source: chain.zip(symbol).map(|(chain, token)| Source {
-            chain,
+            network: chain.network(),
             token: token.into(),
         }),
     })
@@ -459,7 +455,7 @@ impl RecordIntentBody {
     /// itself, so that nothing is told of a link.
     fn check_route(&self, checks: &mut Checks) {
         let network = self.source_network.as_deref();
-        let is_own = |id: &str| Network::from_id(id).and_then(PaymentChain::of) == Some(self.chain);
+        let is_own = |id: &str| Network::from_id(id) == Some(self.chain.network());
         let token = self.source_token.as_deref();
         let right = [
             ("executionKind", self.execution_kind.as_deref(), "evm_same_chain"),
@@ -524,7 +520,7 @@ impl RecordIntentBody {
         Ok(Sent {
             tx_hash: checks.finish_with(tx_hash)?,
             source: Source {
-                chain: self.chain,
+                network: self.chain.network(),
                 token: self.token.into(),
             },
             payer,

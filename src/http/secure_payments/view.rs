@@ -185,8 +185,13 @@ fn options(options: &[PaymentOption]) -> PaymentOptionsView {
             has_enough_balance: option.missing().is_zero(),
             needed_amount: format_units(option.needed, option.decimals),
         };
-        let chain = chains.entry(option.chain.wire().to_owned()).or_default();
-        chain.insert(option.token.clone(), shown);
+        let Some(name) = option.network.chain_name() else {
+            continue;
+        };
+        chains
+            .entry(name.to_owned())
+            .or_default()
+            .insert(option.token.clone(), shown);
     }
     chains
 }
