@@ -247,9 +247,9 @@ fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command 
     cargo.arg("--workspace");
     cargo.args(["-E", &filter(half, names, members)]);
     if std::env::var_os(THREADS).is_none() {
-        // A third of the time of a test is spent waiting, for blocks, ends of calls and backoffs.
+        // Half of the time of a test is spent waiting, for blocks, ends of calls, backoffs and looks of a page.
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        cargo.env(THREADS, (cores + cores.div_ceil(2)).to_string());
+        cargo.env(THREADS, (2 * cores).to_string());
     }
     cargo
 }
