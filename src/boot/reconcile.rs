@@ -3,7 +3,8 @@
 use crate::{
     boot::{context, open_existing, output::say},
     domain::network::Network,
-    flows::payments::reconcile::{self, Difference, Report},
+    domain::reconciliation::Difference,
+    flows::payments::reconcile::{self, Report},
     settings::Settings,
 };
 use anyhow::{Context, bail};

@@ -15,11 +15,11 @@ use alloy::{
 use chrono::{DateTime, TimeDelta, Utc};
 use devnet::TxReceiptLite;
 use prs::{
-    domain::{oddity::OddReason, pair::Pair, paying::fee_proxy::Erc20FeeProxy, rate::Rate},
+    domain::{oddity::OddReason, pair::Pair, paying::fee_proxy::Erc20FeeProxy, rate::Rate, reconciliation::Difference},
     flows::{
         payments::{
             quarantine::{self, Wanted},
-            reconcile::{self, Difference},
+            reconcile,
         },
         rates::accept::{self, Word},
     },

@@ -8,11 +8,11 @@ use crate::support::{
     requests::fau,
 };
 use prs::{
-    domain::network::Network,
-    flows::payments::{
-        reconcile::{self, Difference, DifferenceKind},
-        rescan,
+    domain::{
+        network::Network,
+        reconciliation::{Difference, DifferenceKind},
     },
+    flows::payments::{reconcile, rescan},
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;

@@ -11,11 +11,7 @@ use crate::{
 };
 use alloy::primitives::{Address, B256, U256};
 use devnet::{Devnet, Options, ReorgTransaction};
-use prs::{
-    adapters::ids::SystemIds,
-    boot::dev,
-    flows::payments::reconcile::{self, Difference},
-};
+use prs::{adapters::ids::SystemIds, boot::dev, domain::reconciliation::Difference, flows::payments::reconcile};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -16,8 +16,8 @@ use devnet::{
 use prs::{
     adapters::clock::SystemClock,
     boot::dev,
-    domain::network::Network,
-    flows::payments::{PaymentRecord, reconcile, watch::Step},
+    domain::{network::Network, payment_record::PaymentRecord},
+    flows::payments::{reconcile, watch::Step},
     ports::{chain::Chain, clock::Clock},
     settings::{ChainSettings, Settings},
     store,

@@ -7,11 +7,12 @@ use crate::{
         amount::Amount,
         off_ramp::{AskedFor, FiatOrder, OrderState, OrderTrigger, PUT_OFF_MAX, Step, open_again_after, order_key},
         off_ramp_news::Taken,
+        payment_record::PaymentRecord,
         request::Request,
     },
     flows::{Fault, FlowError, FlowResult, payers::disbelieved::disbelieved},
     ports::off_ramp::{OffRamp, OffRampError, OrderNews, OrderQuestion, PartnerKey},
-    store::{self, payments::PaymentRecord},
+    store,
 };
 use alloy::primitives::U256;
 use anyhow::anyhow;

@@ -7,10 +7,11 @@ use crate::{
         ledger::{Ending, Ledger, RequestStatus},
         oddity::{Concerned, OddReason, Oddity},
         off_ramp::{FiatOrder, FiatQuote, OrderState, OrderTrigger, Step},
+        payment_record::PaymentRecord,
         request::Request,
     },
     flows::{Fault, FlowError, FlowResult},
-    store::{self, Tx, payments::PaymentRecord},
+    store::{self, Tx},
 };
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};

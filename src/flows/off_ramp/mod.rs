@@ -11,12 +11,13 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::{PlatformId, RequestRowId},
+        payment_record::PaymentRecord,
         refusal::{Refusal, RefusalKind},
         request::Request,
     },
     flows::{Fault, FlowResult, payers::disbelieved::disbelieved},
     ports::off_ramp::{OffRamp, OffRampError},
-    store::{self, Sealing, Tx, payments::PaymentRecord},
+    store::{self, Sealing, Tx},
 };
 use alloy::primitives::{B256, U256};
 use anyhow::anyhow;

@@ -8,11 +8,12 @@ use crate::{
         ledger::Settlement,
         off_ramp::{FiatOrder, OrderState, Step, ask_again_after, order_key},
         off_ramp_news::Taken,
+        payment_record::PaymentRecord,
         request::Request,
     },
     flows::{FlowError, FlowResult, payers::disbelieved::disbelieved, publish_all},
     ports::off_ramp::{OrderNews, OrderStatus},
-    store::{self, Tx, payments::PaymentRecord},
+    store::{self, Tx},
 };
 use anyhow::anyhow;
 use chrono::{DateTime, TimeDelta, Utc};

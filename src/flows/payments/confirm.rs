@@ -3,7 +3,6 @@
 
 use super::{
     ahead::{Ahead, Known, Part},
-    facts,
     gather::{Gathered, gather},
     lead::Mandate,
     lines::Confirmed,
@@ -17,6 +16,8 @@ use crate::{
         ledger::Ledger,
         oddity::OddReason,
         payment::{BlockRef, Finality},
+        payment_record::PaymentRecord,
+        reconciliation::is_moved,
         request::Request,
     },
     flows::{FlowError, FlowResult, off_ramp, publish_all},
@@ -25,7 +26,7 @@ use crate::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
         cursors::{Cursor, Mark},
-        payments::{PaymentRecord, SettledPayment},
+        payments::SettledPayment,
     },
 };
 use alloy::primitives::B256;
@@ -367,7 +368,7 @@ async fn reinstate(
                 })
             }
             Some(stored) => {
-                if facts::has_moved(&facts::differences(stored, payment.settled, payment.request)) {
+                if is_moved(stored, payment.settled, payment.request) {
                     store::payments::relocate(tx, payment).await?;
                 }
                 None

@@ -5,7 +5,6 @@ pub mod backlog;
 mod confirm;
 mod cursor;
 pub mod export;
-mod facts;
 mod gather;
 mod handed_out;
 pub mod lead;
@@ -25,7 +24,7 @@ pub mod watch;
 
 use crate::{domain::network::Network, flows::FlowError};
 
-pub use crate::store::payments::{PaymentRecord, RequestSummary};
+pub use crate::store::payments::RequestSummary;
 
 /// Somebody else moved, halted or resumed a chain while it was looked at: the next look sees how it is now.
 fn moved_meanwhile(network: Network) -> FlowError {

@@ -8,12 +8,13 @@ use crate::{
         oddity::{Concerned, OddReason, Oddity},
         off_ramp::Deposit,
         payment::Settled,
+        payment_record::PaymentRecord,
         quote::{Quote, Worth, quoted, rated},
         rates::Flaw,
         request::Request,
     },
     flows::{FlowResult, rates},
-    store::{self, payments::PaymentRecord},
+    store,
 };
 use alloy::primitives::{B256, U256, U512};
 use chrono::SecondsFormat;

@@ -8,7 +8,7 @@
 
 use super::{
     ahead::{Ahead, Known, Part},
-    confirm, facts,
+    confirm,
     gather::{self, Gathered},
     lead::Mandate,
     lines, reverse,
@@ -16,69 +16,23 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
-        address::Address,
         ids::QuarantineId,
-        payment::{ReversalReason, Settled},
+        payment::ReversalReason,
         payment_match::PaymentMatch,
+        payment_record::PaymentRecord,
+        reconciliation::{ComparedBlocks, ComparisonResult, Difference, DifferenceKind, FoundDifference},
         refusal::Refusal,
         request::Request,
-        wire_text::wire_text,
     },
     flows::{FlowError, FlowResult},
     ports::chain::Chain,
-    store::{
-        self, Scope,
-        payments::{PaymentRecord, Unreadable},
-        requests::UnreadableRequest,
-    },
+    store::{self, Scope, payments::Unreadable, requests::UnreadableRequest},
 };
 use alloy::primitives::B256;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Deref,
 };
-
-wire_text! {
-    /// How the payments table and the chain differ.
-    pub enum DifferenceKind {
-        /// The chain holds a payment of a known request that is not recorded.
-        Missing = "missing",
-        /// A recorded payment is not on the chain.
-        Gone = "gone",
-        /// A recorded payment is on the chain with other facts.
-        Different = "different",
-        /// The state or the amounts of a request are not what its recorded payments make them.
-        Miscounted = "miscounted",
-        /// A block that no node proves now, or a row that cannot be read.
-        Uncompared = "uncompared",
-    }
-}
-
-/// Where an event stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Height of the block.
-    pub block_number: u64,
-    /// Transaction.
-    pub tx_hash: B256,
-    /// Position among all events of the transaction.
-    pub position: u32,
-}
-
-/// One difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// How they differ.
-    pub kind: DifferenceKind,
-    /// The payment; `None` when it is about a request alone.
-    pub place: Option<Place>,
-    /// Public id of the request; empty of a block.
-    pub request_id: String,
-    /// What differs, in words.
-    pub detail: String,
-    /// Why it was not mended although it was to be.
-    pub unmended: Option<String>,
-}
 
 /// What a comparison found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,25 +43,6 @@ pub struct Report {
     pub differences: usize,
     /// Those of them that were to be mended and could not be, and what could not be compared.
     pub failures: usize,
-}
-
-/// A difference, and what mends it.
-struct Found<'a> {
-    difference: Difference,
-    /// The recorded payment that is taken back.
-    wrong: Option<&'a PaymentRecord>,
-    /// What the chain shows, to be credited or put where it is.
-    proven: Option<&'a PaymentMatch>,
-}
-
-impl Found<'_> {
-    fn new(difference: Difference) -> Self {
-        Self {
-            difference,
-            wrong: None,
-            proven: None,
-        }
-    }
 }
 
 /// How often a request that changed meanwhile is tried to be mended again.
@@ -221,102 +156,30 @@ async fn compare(
     let tx_hashes: BTreeSet<B256> = tx_hashes.collect();
     let tx_hashes: Vec<B256> = tx_hashes.into_iter().collect();
     let accepted = store::quarantine::accepted(ctx.db.reader(), network, &tx_hashes).await?;
-    // A payment that is recorded with another block would be missed by its height.
-    let (elsewhere, further) = store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
+    let (of_transactions, further) =
+        store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     unreadable.extend(further);
-    // Of several requests that fit a transfer, that one counts for which it is recorded.
-    let whose = recorded
-        .iter()
-        .chain(&elsewhere)
-        .map(|payment| (payment.place(), &payment.request));
-    let whose: HashSet<_> = whose.collect();
-    let mut on_chain: BTreeMap<(B256, u32), &PaymentMatch> = BTreeMap::new();
-    for found in &gathered.matches {
-        let place = key(&found.settled);
-        if !on_chain.contains_key(&place) || whose.contains(&(place, &gathered.requests[found.request_row].row)) {
-            on_chain.insert(place, found);
-        }
-    }
-    let is_elsewhere = |payment: &&PaymentRecord| !(from..=read_to).contains(&payment.block_number);
-    let mut credited: Vec<&PaymentRecord> = recorded.iter().chain(elsewhere.iter().filter(is_elsewhere)).collect();
-    let unread_requests: BTreeSet<&str> = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
-    // What cannot be compared is named below, and is not taken back.
-    credited.retain(|payment| payment.reversal.is_none() && !unread_requests.contains(payment.request_id.as_str()));
-    let mut unread: BTreeMap<&str, &Unreadable> = BTreeMap::new();
-    unread.extend(unreadable.iter().map(|row| (row.id.as_str(), row)));
-    let mut known: BTreeSet<(B256, u32)> = unread.values().filter_map(|row| row.place).collect();
-    let followed: HashSet<Address> = ctx
-        .catalogue
-        .contracts(network)
-        .iter()
-        .map(|known| known.address)
-        .collect();
-    let mut found: Vec<Found<'_>> = Vec::new();
-    let mut uncompared = Vec::new();
-    for payment in credited {
-        let found_on_chain = on_chain.get(&payment.place()).copied();
-        let differences = found_on_chain.map(|found| {
-            known.insert(payment.place());
-            facts::differences(payment, &found.settled, &gathered.requests[found.request_row])
-        });
-        if found_on_chain.is_none() && !followed.contains(&payment.proxy) {
-            uncompared.push(not_followed(payment));
-            continue;
-        }
-        // The same money elsewhere is put there when it is read again; everything else is taken back first.
-        let is_wrong = differences
-            .as_deref()
-            .is_none_or(|differences| !facts::has_moved(differences));
-        let (kind, detail) = match differences {
-            Some(differences) if differences.is_empty() => {
-                report.same += 1;
-                continue;
-            }
-            Some(differences) => {
-                let names: Vec<&str> = differences.iter().map(|fact| fact.name).collect();
-                let detail = format!("recorded with another {}", names.join(", "));
-                (DifferenceKind::Different, detail)
-            }
-            None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
-        };
-        found.push(Found {
-            difference: Difference {
-                kind,
-                place: Some(Place {
-                    block_number: payment.block_number,
-                    tx_hash: payment.tx_hash,
-                    position: payment.position,
-                }),
-                request_id: payment.request_id.clone(),
-                detail,
-                unmended: None,
-            },
-            wrong: is_wrong.then_some(payment),
-            proven: found_on_chain,
-        });
-    }
-    let is_missing = |(key, found): &(&(B256, u32), &&PaymentMatch)| {
-        (found.departure.is_none() || accepted.contains(*key)) && !known.contains(key)
+    let unreadable_requests = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
+    let unread: BTreeMap<&str, &Unreadable> = unreadable.iter().map(|row| (row.id.as_str(), row)).collect();
+    let contracts = ctx.catalogue.contracts(network).iter();
+    let blocks = ComparedBlocks {
+        range: (from, read_to),
+        recorded: &recorded,
+        of_transactions: &of_transactions,
+        matches: &gathered.matches,
+        requests: &gathered.requests,
+        unreadable_requests: &unreadable_requests,
+        unreadable_places: &unread.values().filter_map(|row| row.place).collect(),
+        accepted: &accepted,
+        followed: &contracts.map(|known| known.address).collect(),
     };
-    for (key, missing) in on_chain.iter().filter(is_missing) {
-        let Settled { observed, proven, .. } = &missing.settled;
-        found.push(Found {
-            difference: Difference {
-                kind: DifferenceKind::Missing,
-                place: Some(Place {
-                    block_number: observed.block_number,
-                    tx_hash: key.0,
-                    position: key.1,
-                }),
-                request_id: gathered.requests[missing.request_row].id.to_string(),
-                detail: format!("{} units to {} are not recorded", proven.received_units, observed.payee),
-                unmended: None,
-            },
-            wrong: None,
-            proven: Some(missing),
-        });
-    }
-    found.sort_by_key(|found| found.difference.place);
+    let ComparisonResult {
+        same,
+        mut found,
+        uncompared,
+        paid_requests,
+    } = blocks.compare();
+    report.same += same;
     let mending = Mending {
         ctx,
         chain,
@@ -329,31 +192,27 @@ async fn compare(
         mending.all(&mut found, mend).await;
         set_aside = mending.set_aside((from, read_to), &accepted, mend.1).await;
     }
-    found.extend(unread.into_values().map(|row| Found::new(not_read(row))));
-    found.extend(unproven.iter().map(|number| Found::new(not_proven(*number))));
-    found.extend(uncompared.into_iter().map(Found::new));
-    found.extend(
-        gathered
-            .unreadable
-            .iter()
-            .map(|request| Found::new(request_not_read(request))),
-    );
-    let rows: BTreeSet<usize> = on_chain.values().map(|found| found.request_row).collect();
-    for row in rows {
+    let mut told: Vec<Difference> = Vec::new();
+    told.extend(unread.into_values().map(not_read));
+    told.extend(unproven.iter().map(|number| not_proven(*number)));
+    told.extend(uncompared);
+    told.extend(gathered.unreadable.iter().map(request_not_read));
+    for row in paid_requests {
         let request = &gathered.requests[row];
         // A payment that is taken back or credited has its request counted again; one that is put elsewhere has not.
-        let is_counted = |found: &Found<'_>| {
+        let is_counted = |found: &FoundDifference<'_>| {
             let is_own = found.difference.request_id == request.id.as_str();
             is_own && (found.wrong.is_some() || found.difference.kind != DifferenceKind::Different)
         };
-        if !found.iter().any(is_counted) {
+        let is_told = told.iter().any(|one| one.request_id == request.id.as_str());
+        if !is_told && !found.iter().any(is_counted) {
             let counted = recounted(ctx, request, mend.map(|(_, mandate)| mandate)).await;
-            found.extend(counted.map(Found::new));
+            told.extend(counted);
         }
     }
-    for found in &found {
-        report.count(&found.difference);
-        tell(&found.difference);
+    for difference in found.iter().map(|found| &found.difference).chain(&told) {
+        report.count(difference);
+        tell(difference);
     }
     // The error comes after the loop, so that the caller hears of each difference that was mended.
     set_aside?;
@@ -367,21 +226,6 @@ fn not_read(row: &Unreadable) -> Difference {
         place: None,
         request_id: row.request_id.clone(),
         detail: format!("row {} of payments cannot be read: {}", row.id, row.error),
-        unmended: None,
-    }
-}
-
-/// A recorded payment whose contract the settings do not name, so that nothing was read of it.
-fn not_followed(payment: &PaymentRecord) -> Difference {
-    Difference {
-        kind: DifferenceKind::Uncompared,
-        place: Some(Place {
-            block_number: payment.block_number,
-            tx_hash: payment.tx_hash,
-            position: payment.position,
-        }),
-        request_id: payment.request_id.clone(),
-        detail: format!("its contract {} is none of those that the settings name", payment.proxy),
         unmended: None,
     }
 }
@@ -417,9 +261,9 @@ struct Mending<'a> {
 
 impl Mending<'_> {
     /// Mends differences, those that belong together in one commit, and notes why one could not be mended.
-    async fn all(&self, found: &mut [Found<'_>], (reason, mandate): (ReversalReason, &Mandate)) {
+    async fn all(&self, found: &mut [FoundDifference<'_>], (reason, mandate): (ReversalReason, &Mandate)) {
         for mut found in self.grouped(found) {
-            let together: Vec<&Found<'_>> = found.iter().map(|one| &**one).collect();
+            let together: Vec<&FoundDifference<'_>> = found.iter().map(|one| &**one).collect();
             let Err(error) = self.together(&together, reason, mandate).await else {
                 continue;
             };
@@ -449,8 +293,8 @@ impl Mending<'_> {
     }
 
     /// Differences in groups without a request in common: a row may record the payment of another request than its own.
-    fn grouped<'f, 'a>(&self, found: &'f mut [Found<'a>]) -> Vec<Vec<&'f mut Found<'a>>> {
-        let mut groups: Vec<Vec<&mut Found<'_>>> = Vec::new();
+    fn grouped<'f, 'a>(&self, found: &'f mut [FoundDifference<'a>]) -> Vec<Vec<&'f mut FoundDifference<'a>>> {
+        let mut groups: Vec<Vec<&mut FoundDifference<'_>>> = Vec::new();
         let mut group_of: HashMap<String, usize> = HashMap::new();
         for one in found {
             let requests = self.requests_of(std::slice::from_ref(&&*one));
@@ -474,7 +318,7 @@ impl Mending<'_> {
     }
 
     /// The requests that differences are about: those whose payments they are by the rows, and by the chain.
-    fn requests_of<'f, 'a: 'f>(&self, found: &[impl Deref<Target = Found<'a>>]) -> BTreeSet<String> {
+    fn requests_of<'f, 'a: 'f>(&self, found: &[impl Deref<Target = FoundDifference<'a>>]) -> BTreeSet<String> {
         let by_chain = found.iter().filter_map(|one| one.proven);
         let by_chain = by_chain.map(|proven| self.gathered.requests[proven.request_row].id.to_string());
         let by_rows = found.iter().map(|one| one.difference.request_id.clone());
@@ -482,7 +326,12 @@ impl Mending<'_> {
     }
 
     /// Takes back what is wrong and credits what the chain shows, in one commit.
-    async fn together(&self, found: &[&Found<'_>], reason: ReversalReason, mandate: &Mandate) -> FlowResult<()> {
+    async fn together(
+        &self,
+        found: &[&FoundDifference<'_>],
+        reason: ReversalReason,
+        mandate: &Mandate,
+    ) -> FlowResult<()> {
         let (ctx, chain) = (self.ctx, self.chain);
         let wrong: Vec<&PaymentRecord> = found.iter().filter_map(|one| one.wrong).collect();
         let proven: Vec<&PaymentMatch> = found.iter().filter_map(|one| one.proven).collect();
@@ -516,7 +365,7 @@ impl Mending<'_> {
             .gathered
             .matches
             .iter()
-            .filter(|found| !accepted.contains(&key(&found.settled)));
+            .filter(|found| !accepted.contains(&(found.settled.observed.tx_hash, found.settled.observed.position)));
         let departed = departed.filter_map(|found| found.departure.as_ref());
         let tx = self.ctx.db.begin("set_aside").await?;
         let unproven = &self.gathered.unproven;
@@ -581,8 +430,4 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
         detail,
         unmended: None,
     }))
-}
-
-fn key(settled: &Settled) -> (B256, u32) {
-    (settled.observed.tx_hash, settled.observed.position)
 }

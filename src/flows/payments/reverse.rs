@@ -8,6 +8,7 @@ use crate::{
         ids::PlatformId,
         ledger::{Ending, Ledger},
         payment::ReversalReason,
+        payment_record::PaymentRecord,
         request::Request,
     },
     flows::{
@@ -15,7 +16,7 @@ use crate::{
         payments::{lines::Reversed, links},
         publish_all,
     },
-    store::{self, Scope, Tx, payments::PaymentRecord},
+    store::{self, Scope, Tx},
 };
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;

@@ -7,6 +7,7 @@ use crate::{
         currency::FIAT_CHAIN_DECIMALS,
         off_ramp::Deposit,
         payment::Observation,
+        payment_record::PaymentRecord,
         quote::rated,
         rate::{RATE_DECIMALS, ratio},
         rates::{AppliedRate, RateProvider},
@@ -17,7 +18,7 @@ use crate::{
         },
     },
     flows::{FlowResult, paying::lookup::Lookup, rates, requests::find},
-    store::{self, payments::PaymentRecord, quarantine::Quarantined},
+    store::{self, quarantine::Quarantined},
 };
 use alloy::primitives::U256;
 

@@ -3,9 +3,11 @@
 use super::find;
 use crate::{
     ctx::Ctx,
-    domain::{caller::PlatformCaller, ids::ScheduleId, request::Request, schedule::Schedule},
+    domain::{
+        caller::PlatformCaller, ids::ScheduleId, payment_record::PaymentRecord, request::Request, schedule::Schedule,
+    },
     flows::FlowResult,
-    store::{self, payments::PaymentRecord},
+    store,
 };
 
 /// Most payments of a schedule that are shown: anybody may pay dust for one of its requests.

@@ -5,11 +5,9 @@ use super::screen;
 use crate::{
     ctx::Ctx,
     domain::payment::PayerAccess,
+    domain::payment_record::PaymentRecord,
     flows::{FlowResult, payments::payer_access},
-    store::{
-        self, Scope,
-        payments::{PaidBefore, PaymentRecord},
-    },
+    store::{self, Scope, payments::PaidBefore},
 };
 use chrono::TimeDelta;
 use std::sync::{Mutex, PoisonError};

@@ -6,13 +6,13 @@ use crate::{
         currency::Currency,
         paying::charge::FeeLeg,
         payment::{PayerAccess, PaymentKind, ReversalReason},
+        payment_record::PaymentRecord,
         rates::RateProvider,
         request::{
             progress::{Part, Scale},
             terms,
         },
     },
-    flows::payments::PaymentRecord,
     http::forms::{
         null::OrNull,
         text::{LINE, text},

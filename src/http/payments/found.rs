@@ -2,7 +2,8 @@
 
 use crate::{
     domain::ledger::RequestStatus,
-    flows::payments::{PaymentRecord, RequestSummary},
+    domain::payment_record::PaymentRecord,
+    flows::payments::RequestSummary,
     http::{
         forms::payment::{Payment, PaymentRequestSummary, payment},
         operation::*,

@@ -6,11 +6,8 @@ use super::{
     recurring_bodies::*,
 };
 use crate::{
-    domain::{amount::format_units, request, schedule::Schedule},
-    flows::{
-        payments::PaymentRecord,
-        schedules::{create::ScheduleMade, read::ScheduleDetail, update::Changed},
-    },
+    domain::{amount::format_units, payment_record::PaymentRecord, request, schedule::Schedule},
+    flows::schedules::{create::ScheduleMade, read::ScheduleDetail, update::Changed},
     http::{forms::calldata::transactions, operation::*},
 };
 

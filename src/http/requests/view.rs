@@ -2,11 +2,9 @@
 
 use super::bodies::*;
 use crate::{
+    domain::payment_record::PaymentRecord,
     domain::request::{self, progress::Scale, terms},
-    flows::{
-        payments::{PaymentRecord, quarantine::Quarantined},
-        requests::read::RequestDetail,
-    },
+    flows::{payments::quarantine::Quarantined, requests::read::RequestDetail},
     http::{
         forms::{
             payment::{FeeType, PaymentRateSource, Shown, payment},

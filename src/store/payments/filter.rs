@@ -1,7 +1,10 @@
 //! What is searched for, and which part of it is read.
 
-use super::record::{PaymentRecord, RequestSummary};
-use crate::domain::{address::Address, payment::PaymentKind, reference::PaymentReference, search::PaymentPosition};
+use super::record::RequestSummary;
+use crate::domain::{
+    address::Address, payment::PaymentKind, payment_record::PaymentRecord, reference::PaymentReference,
+    search::PaymentPosition,
+};
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 

@@ -1,10 +1,11 @@
 //! Payments of blocks, transactions, requests and recurring payments.
 
-use super::record::{PaymentRecord, from_row};
+use super::record::from_row;
 use crate::{
     domain::{
         ids::{PlatformId, ScheduleId},
         network::Network,
+        payment_record::PaymentRecord,
         request::Request,
     },
     store::{StoreError, columns},

@@ -12,7 +12,7 @@ pub use lists::{
     PaidBefore, Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule,
     list_of_request, of_transactions, of_unknown_access, readable_of_transactions,
 };
-pub use record::{PaymentRecord, RequestSummary, Reversal, SettledPayment};
+pub use record::{RequestSummary, SettledPayment};
 pub use search::{read, search};
 pub(in crate::store) use write::hide;
 pub use write::{insert_new, reinstate, relocate, reverse, set_access, set_told};

@@ -2,12 +2,13 @@
 
 use super::{
     groups,
-    record::{PaymentRecord, SettledPayment, from_row, to_row},
+    record::{SettledPayment, from_row, to_row},
 };
 use crate::{
     domain::{
         ids::{PaymentId, PlatformId},
         payment::{PayerAccess, ReversalReason},
+        payment_record::PaymentRecord,
     },
     store::{StoreError, columns},
 };

@@ -13,6 +13,7 @@ use prs::{
         network::Network,
         paying::charge::Charges,
         payment::{Observation, PaymentKind, ProvenTransfer, Settled},
+        payment_record::PaymentRecord,
         reference::PaymentReference,
         request::Request,
         search::PaymentPosition,
@@ -23,7 +24,7 @@ use prs::{
     },
     store::{
         self, Db, Scope,
-        payments::{Begin, PaymentFilter, PaymentRecord, SettledPayment, Window},
+        payments::{Begin, PaymentFilter, SettledPayment, Window},
     },
 };
 use std::collections::HashSet;

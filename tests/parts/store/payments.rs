@@ -11,12 +11,13 @@ use prs::{
         ids::{PaymentId, ScheduleId},
         paying::charge::FeeLeg,
         payment::{Observation, PayerAccess, PaymentKind, ProvenTransfer, ReversalReason, Settled},
+        payment_record::Reversal,
         request::{Request, terms::CustomerInfo},
         search::PaymentPosition,
     },
     store::{
         self, Db, Scope,
-        payments::{Begin, PaymentFilter, Reversal, SettledPayment, Window},
+        payments::{Begin, PaymentFilter, SettledPayment, Window},
     },
 };
 use sea_orm::ConnectionTrait;
