@@ -18,6 +18,7 @@ use crate::{
         schedule::RetryRules,
         screening::Screening,
         secure_payment::step::Counted,
+        waits::Waits,
         webhook::UrlPolicy,
     },
     ports::{
@@ -85,6 +86,8 @@ pub struct Ctx {
     pub partners: Partners,
     /// How people sign in.
     pub people: People,
+    /// How long callers wait.
+    pub waits: Arc<Waits>,
     /// Settings of webhooks.
     pub webhooks: Arc<WebhookRules>,
     /// How much one owner may have.

@@ -26,6 +26,7 @@ use crate::{
             access::AskedPolicy,
             plan::{NewItem, NewSecurePayment, Wanted},
         },
+        waits::Waits,
     },
     flows::{
         self, FlowError,
@@ -249,7 +250,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let db = open_database(&settings).await?;
     let clock = Arc::new(MovableClock::new(database_clock(&db)));
     let ids = Arc::new(SystemIds::new(clock.clone()));
-    let ctx = context_with(&settings, db, clock.clone(), ids)?;
+    let ctx = context_with(&settings, db, clock.clone(), ids, Waits::default())?;
     let sandbox = Arc::new(RateSandbox::new(settings.conversion.coins(), clock.clone()));
     rate_feed::serve(feed, sandbox.clone());
     let screening = Arc::new(ScreeningSandbox::default());

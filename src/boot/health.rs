@@ -26,9 +26,6 @@ use tokio::sync::Mutex;
 /// Final blocks that a chain may be behind before it counts as degraded.
 const LAG_BLOCKS_MAX: u64 = 500;
 
-/// Time that the database has for each question of the page.
-const DATABASE_DEADLINE: Duration = Duration::from_secs(2);
-
 /// How long the measured queue is believed: counting reads every delivery that failed.
 const QUEUE_BELIEVED: Duration = Duration::from_secs(5);
 
@@ -86,7 +83,7 @@ impl Health {
     /// What only the operator can change, and for the API everything about the chains, leaves the service ready and is
     /// shown as degraded. A process that was told to stop is not ready.
     pub async fn look(&self) -> Report {
-        let schema = tokio::time::timeout(DATABASE_DEADLINE, self.ctx.db.is_schema_complete()).await;
+        let schema = tokio::time::timeout(self.ctx.waits.health, self.ctx.db.is_schema_complete()).await;
         let (is_database_up, is_schema_complete) = match schema {
             Ok(Ok(is_complete)) => (true, is_complete),
             _ => (false, false),
@@ -131,7 +128,7 @@ impl Health {
     }
 
     async fn obstacles(&self) -> Option<Obstacles> {
-        let found = tokio::time::timeout(DATABASE_DEADLINE, obstacles::run(&self.ctx)).await;
+        let found = tokio::time::timeout(self.ctx.waits.health, obstacles::run(&self.ctx)).await;
         found.ok()?.ok()
     }
 
@@ -220,7 +217,7 @@ impl Health {
         if measured.is_some_and(|at| now.saturating_sub(at) < QUEUE_BELIEVED) {
             return;
         }
-        let look = tokio::time::timeout(DATABASE_DEADLINE, backlog::run(&self.ctx));
+        let look = tokio::time::timeout(self.ctx.waits.health, backlog::run(&self.ctx));
         let Ok(Ok(queue)) = look.await else { return };
         *measured = Some(now);
         for (state, count) in [
@@ -238,7 +235,7 @@ impl Health {
         if self.ctx.partners.rate_feeds.is_empty() {
             return;
         }
-        let look = tokio::time::timeout(DATABASE_DEADLINE, rates::list::run(&self.ctx));
+        let look = tokio::time::timeout(self.ctx.waits.health, rates::list::run(&self.ctx));
         let Ok(Ok(listed)) = look.await else { return };
         for one in listed {
             let usable = f64::from(u8::from(one.now.is_ok()));

@@ -38,6 +38,7 @@ use crate::{
         currency::Catalogue,
         ids::Secret,
         network::{Family, Network},
+        waits::Waits,
         webhook::UrlPolicy,
     },
     ports::{
@@ -196,7 +197,7 @@ fn relayer_key(settings: &Settings) -> anyhow::Result<Option<PrivateKeySigner>> 
 pub fn context(settings: &Settings, db: Db) -> anyhow::Result<Ctx> {
     let clock = database_clock(&db);
     let ids: Arc<dyn Ids> = Arc::new(adapters::ids::SystemIds::new(clock.clone()));
-    context_with(settings, db, clock, ids)
+    context_with(settings, db, clock, ids, Waits::default())
 }
 
 fn database_clock(db: &Db) -> Arc<dyn Clock> {
@@ -204,8 +205,14 @@ fn database_clock(db: &Db) -> Arc<dyn Clock> {
     Arc::new(DatabaseClock::new(db, machine))
 }
 
-/// Like [`context`], with another clock and source of identifiers: tests fix both.
-pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Ctx> {
+/// Like [`context`], with another clock and source of identifiers, which tests fix, and waits, which they shorten.
+pub fn context_with(
+    settings: &Settings,
+    db: Db,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    waits: Waits,
+) -> anyhow::Result<Ctx> {
     let catalogue = catalogue::load(settings)?;
     let mut chains = Chains::default();
     let mut relays: BTreeMap<Network, Arc<dyn Relay>> = BTreeMap::new();
@@ -229,6 +236,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             contracts: catalogue.contracts(network).to_vec(),
             nodes_apart_bps: settings.conversion.nodes_apart_bps(),
             call_timeout: Duration::from_millis(chain.call_timeout_ms),
+            lookup_timeout: waits.nodes,
         })?;
         if let Some(key) = &relayer_key {
             relays.insert(network, connected.relay(key.clone()));
@@ -291,8 +299,8 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
             relays: Arc::new(relays),
             outbound: Arc::new(adapters::outbound::HttpOutbound::new(url_policy, clock.clone())?),
             rate_feeds: rate_feeds(settings, &clock)?,
-            screeners: screeners(settings)?,
-            off_ramp: off_ramp(settings, &catalogue, &clock, &ids)?,
+            screeners: screeners(settings, &waits)?,
+            off_ramp: off_ramp(settings, &catalogue, &clock, &ids, waits.partner)?,
         },
         people: People {
             passwords: Arc::new(adapters::passwords::Argon2Passwords::new()?),
@@ -304,6 +312,7 @@ pub fn context_with(settings: &Settings, db: Db, clock: Arc<dyn Clock>, ids: Arc
         ids,
         sealer,
         catalogue,
+        waits: Arc::new(waits),
         webhooks: Arc::new(webhooks),
         caps: Arc::new((&settings.caps).into()),
         payments: Arc::new(payments),
@@ -383,7 +392,7 @@ fn rate_feeds(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc
 }
 
 /// The providers of which the settings have a key.
-fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
+fn screeners(settings: &Settings, waits: &Waits) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
     use adapters::screening::{Hypernative, HypernativeOptions, MerkleScience, MerkleScienceOptions};
     let screening = &settings.screening;
     let mut screeners: Vec<Arc<dyn Screener>> = Vec::new();
@@ -397,6 +406,7 @@ fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
     if let Some((client_id, client_secret)) = key {
         screeners.push(Arc::new(Hypernative::new(HypernativeOptions {
             url: screening.hypernative_url()?,
+            timeout: waits.screening,
             client_id,
             client_secret,
             policy_id: screening.hypernative_policy_id.clone(),
@@ -405,6 +415,7 @@ fn screeners(settings: &Settings) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
     if let Some(api_key) = screening.merklescience_api_key.clone() {
         screeners.push(Arc::new(MerkleScience::new(MerkleScienceOptions {
             url: screening.merklescience_url()?,
+            timeout: waits.screening,
             api_key,
             blockchains: screening.blockchains()?,
             reject_from: screening.merklescience_reject_from,
@@ -419,6 +430,7 @@ fn off_ramp(
     catalogue: &Arc<Catalogue>,
     clock: &Arc<dyn Clock>,
     ids: &Arc<dyn Ids>,
+    timeout: Duration,
 ) -> anyhow::Result<Option<Arc<dyn OffRamp>>> {
     use adapters::off_ramp::{HttpOffRamp, HttpOffRampOptions};
     if settings.partners.offramp == OffRampSource::Off {
@@ -427,6 +439,7 @@ fn off_ramp(
     let access = settings.offramp.access()?;
     let partner = HttpOffRamp::new(HttpOffRampOptions {
         url: access.url,
+        timeout,
         key_id: access.key_id,
         key_secret: access.key_secret,
         callback_secrets: access.callback_secrets,

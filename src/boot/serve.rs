@@ -246,7 +246,12 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
         routes: table,
         origins,
         addresses: Addresses::new(&settings.rate_limits),
-        rates: RateLimits::new(&settings.rate_limits, settings.http.production, ctx.clock.clone()),
+        rates: RateLimits::new(
+            &settings.rate_limits,
+            settings.http.production,
+            ctx.clock.clone(),
+            ctx.waits.guess,
+        ),
     };
     edge::wrap(routes, edge)
 }

@@ -56,5 +56,6 @@ pub mod screening;
 pub mod search;
 pub mod secure_payment;
 pub mod session;
+pub mod waits;
 pub mod webhook;
 pub(crate) mod wire_text;

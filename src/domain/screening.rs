@@ -14,8 +14,8 @@ use super::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How long one question to a provider may take. Source: rules S.8.
-pub const DEADLINE: TimeDelta = TimeDelta::seconds(3);
+/// When every provider had its time to answer a question. Source: rules S.8.
+const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(9);
 
 /// Wallets of one payment that are asked about within [`WINDOW`], at most, and recipients of one public client ID: each costs
 /// money, and everybody who has the link, or read the client ID off a page, may name any. Source: rules S.8.
@@ -129,7 +129,7 @@ pub struct Question {
 impl Question {
     /// Whether somebody is asking at this moment. A question whose asker is gone is over once every provider had its time.
     fn is_in_flight(&self, now: DateTime<Utc>) -> bool {
-        self.is_open && is_within(self.asked_at, DEADLINE * 3, now)
+        self.is_open && is_within(self.asked_at, ANSWERED_WITHIN, now)
     }
 
     /// Whether the wallet may be asked about again.

@@ -12,19 +12,13 @@ use crate::{
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey, payer_keys::Keyring},
 };
 use chrono::TimeDelta;
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, PoisonError};
 
 /// How long an answer is kept. Source: decisions D18.
 const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// Keys of one transaction of the sweep.
 const BATCH_KEYS: u64 = 500;
-
-/// How long a call waits for another one with its key on this instance.
-const TURN_MAX: Duration = Duration::from_secs(1);
 
 /// What a caller reads whose key another call is using.
 const IN_FLIGHT: &str =
@@ -245,7 +239,7 @@ impl<'a> Queued<'a> {
 
     /// Waits until no other call with the key is being answered. Errors: that takes too long (409).
     async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, Refusal> {
-        let turn = tokio::time::timeout(TURN_MAX, self.turn.lock()).await;
+        let turn = tokio::time::timeout(self.ctx.waits.repeated_call, self.turn.lock()).await;
         turn.map_err(|_| Refusal::conflict(IN_FLIGHT))
     }
 }

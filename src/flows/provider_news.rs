@@ -7,18 +7,14 @@ use crate::{
     ports::off_ramp::News,
 };
 use anyhow::anyhow;
-use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long news waits for a place.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes news of the off-ramp partner. The same news again, and news that was overtaken, change nothing.
 ///
 /// A few are taken at a time: those of one record wait for each other in the database, and would keep its connections from
 /// everybody else. Errors: too many wait (503).
 pub async fn run(ctx: &Ctx, news: &News) -> FlowResult<Taken> {
-    let place = timeout(PATIENCE, ctx.news.acquire()).await;
+    let place = timeout(ctx.waits.news, ctx.news.acquire()).await;
     let Ok(Ok(_place)) = place else {
         return Err(FlowError::NotYet(anyhow!(
             "news of the off-ramp partner waited for a place in vain"

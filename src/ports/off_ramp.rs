@@ -1,7 +1,8 @@
 //! The partner that proves payers and pays their bank accounts.
 //!
-//! Each call ends within [`DEADLINE`], and can be repeated with the same key: the partner finds the record that the first
-//! one made. What it tells has a number that grows with each change of the record, so that news that was overtaken is seen.
+//! Each call ends within [`crate::domain::waits::Waits::partner`], and can be repeated with the same key: the partner finds the
+//! record that the first one made. What it tells has a number that grows with each change of the record, so that news that was
+//! overtaken is seen.
 
 use crate::domain::{
     address::Address,
@@ -16,10 +17,6 @@ use crate::domain::{
 };
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use std::time::Duration;
-
-/// How long one call may take. Source: ADR-0022.
-pub const DEADLINE: Duration = Duration::from_secs(3);
 
 /// The partner did not do what it was asked. No text of these holds anything of a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -35,7 +35,7 @@ pub struct Finding {
 pub trait Screener: Send + Sync + 'static {
     /// Who it is.
     fn provider(&self) -> ScreeningProvider;
-    /// Asks about a wallet on a network, once, for at most [`crate::domain::screening::DEADLINE`]. Each call may cost money.
+    /// Asks about a wallet on a network, once, for at most [`crate::domain::waits::Waits::screening`]. Each call may cost money.
     async fn screen(&self, wallet: &Address, network: Network) -> Result<Finding, ScreeningError>;
 }
 

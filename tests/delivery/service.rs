@@ -8,6 +8,7 @@ use prs::{
     ctx::Ctx,
     domain::{
         ids::{DeliveryId, EndpointId, EventId, PlatformId, Secret},
+        waits::Waits,
         webhook::DeliveryState,
     },
     flows,
@@ -272,7 +273,7 @@ impl Service {
 async fn context(settings: &Settings, clock: &Arc<JumpingClock>) -> Ctx {
     let db = boot::open_database(settings).await.expect("the database opens");
     let ids = Arc::new(SystemIds::new(clock.clone()));
-    boot::context_with(settings, db, clock.clone(), ids).expect("a context")
+    boot::context_with(settings, db, clock.clone(), ids, Waits::default()).expect("a context")
 }
 
 /// Starts the worker of an instance.

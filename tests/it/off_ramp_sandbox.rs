@@ -19,6 +19,7 @@ use prs::{
         event::{AgreementStatus, KycStatus},
         ids::Secret,
         off_ramp_signature::{CallbackText, header},
+        waits::Waits,
     },
     ports::{
         clock::Clock,
@@ -70,6 +71,7 @@ impl Stage {
         };
         let options = HttpOffRampOptions {
             url: bank.url().parse().expect("an address"),
+            timeout: Waits::default().partner,
             key_id: key.id.clone(),
             key_secret: Secret::new(KEY),
             callback_secrets: vec![Secret::new(CALLBACK_SECRET)],

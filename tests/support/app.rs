@@ -22,6 +22,7 @@ use prs::{
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
         network::Network,
+        waits::Waits,
         webhook::{ClaimedDelivery, Wanted},
     },
     flows::{
@@ -647,6 +648,7 @@ async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx,
         db,
         clock.clone(),
         Arc::new(SeededIds::new(seed, clock.clone())),
+        Waits::default(),
     )
     .expect("a context");
     let endpoint = boot::serve::app(settings, &ctx, &Process::new(Role::Api));

@@ -73,11 +73,6 @@ use url::Url;
 /// Deadline of one question to one node, where the settings name none.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most time that a lookup on behalf of a waiting caller may take, over all nodes together.
-///
-/// Source: rules F.20 (the caller has its answer within two seconds).
-const LOOKUP_TIMEOUT: Duration = Duration::from_millis(1_800);
-
 /// Deadlines of one question that the content of a block may take.
 const CONTENT_SHARES: u32 = 5;
 
@@ -107,6 +102,8 @@ pub struct EvmChainOptions {
     pub nodes_apart_bps: u16,
     /// Deadline of one question to one node; [`CALL_TIMEOUT`] is usual.
     pub call_timeout: Duration,
+    /// Deadline of a lookup on behalf of a waiting caller, over all nodes together.
+    pub lookup_timeout: Duration,
 }
 
 /// An EVM chain.
@@ -121,6 +118,7 @@ pub struct EvmChain {
     rates: Option<EvmAddress>,
     nodes_apart_bps: u16,
     call_timeout: Duration,
+    lookup_timeout: Duration,
     /// The height at which contracts are asked, and since when.
     common_height: Mutex<Option<(u64, Instant)>>,
     /// When enough nodes agreed last.
@@ -148,13 +146,6 @@ enum Patience {
     Content,
     /// Somebody waits: all nodes together have until then.
     Until(Instant),
-}
-
-impl Patience {
-    /// For a lookup on behalf of a waiting caller, which begins now.
-    fn lookup() -> Self {
-        Self::Until(Instant::now() + LOOKUP_TIMEOUT)
-    }
 }
 
 /// What distinct nodes answered, with their positions in the settings, and how the others failed.
@@ -231,6 +222,7 @@ impl EvmChain {
             rates: rates.first().map(|contract| contract.address.bytes()),
             nodes_apart_bps: options.nodes_apart_bps,
             call_timeout: options.call_timeout,
+            lookup_timeout: options.lookup_timeout,
             common_height: Mutex::default(),
             agreed_at: Mutex::new(Instant::now()),
             finalized: Mutex::default(),
@@ -263,6 +255,11 @@ impl EvmChain {
             _ => {}
         }
         if believes_alone { 1 } else { self.agreement }
+    }
+
+    /// The time of a lookup on behalf of a waiting caller, which begins now.
+    fn lookup(&self) -> Patience {
+        Patience::Until(Instant::now() + self.lookup_timeout)
     }
 
     fn deadline(&self, patience: Patience, nodes_left: usize) -> Instant {

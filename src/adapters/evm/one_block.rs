@@ -39,7 +39,7 @@ impl EvmChain {
         C: SolCall + Send + Sync,
         R: Send + Sync,
     {
-        let patience = Patience::lookup();
+        let patience = self.lookup();
         let call = &call;
         if self.agreement == 1 {
             let question = |line: Line| async move {

@@ -1,7 +1,7 @@
 //! What calldata needs to know before somebody pays: balances, allowance, gas price and rates.
 
 use super::{
-    EvmChain, Patience,
+    EvmChain,
     node::{CONTRACT_CALL, Failure, Line},
 };
 use crate::{
@@ -99,7 +99,7 @@ impl StandingLookup for EvmChain {
                 price: NetworkPrice::Gas(read(gas_price, "a price of gas")?),
             })
         };
-        self.ask(Patience::lookup(), question).await
+        self.ask(self.lookup(), question).await
     }
 
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {

@@ -208,7 +208,7 @@ impl Relay for EvmRelay {
                 time_s: time.timestamp.to(),
             })
         };
-        self.chain.ask(Patience::lookup(), question).await
+        self.chain.ask(self.chain.lookup(), question).await
     }
 
     async fn counted_next(&self, permit: &Permit) -> Result<u8, ChainError> {

@@ -4,7 +4,7 @@
 //! over lines of their own: what a wallet makes slow or breaks never rests a line that payments need.
 
 use super::{
-    EvmChain, EvmChainOptions, LOOKUP_TIMEOUT, Patience,
+    EvmChain, EvmChainOptions, Patience,
     node::Line,
     signature_check::{SignatureCheck, read},
     wallet_owners,
@@ -45,7 +45,7 @@ impl ContractWallets {
 impl WalletLookup for ContractWallets {
     async fn check_signature(&self, wallet: Address, hash: B256, signature: &[u8]) -> Result<WalletAnswer, ChainError> {
         let (lines, network) = (&self.lines, self.lines.network);
-        let end = Instant::now() + LOOKUP_TIMEOUT;
+        let end = Instant::now() + lines.lookup_timeout;
         let place = timeout_at(end, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else {
             return Err(ChainError::Busy { network });
@@ -58,7 +58,7 @@ impl WalletLookup for ContractWallets {
         let answer = lines.ask(Patience::Until(end), question).await?;
         // One node that lies must not be enough to sign in as somebody else.
         if answer == WalletAnswer::Accepts && lines.nodes.len() > 1 {
-            let answers = lines.ask_distinct(2, Patience::lookup(), &[], question).await;
+            let answers = lines.ask_distinct(2, lines.lookup(), &[], question).await;
             if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != answer) {
                 return Err(ChainError::Disagreement {
                     network,
@@ -71,7 +71,7 @@ impl WalletLookup for ContractWallets {
 
     async fn has_delegated(&self, wallet: WalletAddress, account: WalletAddress) -> Result<bool, ChainError> {
         let (lines, network) = (&self.lines, self.lines.network);
-        let end = Instant::now() + LOOKUP_TIMEOUT;
+        let end = Instant::now() + lines.lookup_timeout;
         let place = timeout_at(end, self.places.acquire()).await;
         let Ok(Ok(_place)) = place else {
             return Err(ChainError::Busy { network });
@@ -81,7 +81,7 @@ impl WalletLookup for ContractWallets {
         let has_delegated = lines.ask(Patience::Until(end), question).await?;
         // One node that lies must not be enough to pay as somebody else.
         if has_delegated && lines.nodes.len() > 1 {
-            let answers = lines.ask_distinct(2, Patience::lookup(), &[], question).await;
+            let answers = lines.ask_distinct(2, lines.lookup(), &[], question).await;
             if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| !given) {
                 return Err(ChainError::Disagreement {
                     network,

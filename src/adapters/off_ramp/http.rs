@@ -19,8 +19,8 @@ use crate::{
         clock::Clock,
         ids::Ids,
         off_ramp::{
-            AccountNews, DEADLINE, News, OffRamp, OffRampError, OffRampQuote, OrderNews, OrderQuestion, PartnerKey,
-            PayerNews, QuoteQuestion,
+            AccountNews, News, OffRamp, OffRampError, OffRampQuote, OrderNews, OrderQuestion, PartnerKey, PayerNews,
+            QuoteQuestion,
         },
     },
 };
@@ -35,6 +35,7 @@ use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 use url::{Position, Url};
 
@@ -65,6 +66,8 @@ pub const OUTCOMES: [&str; 6] = ["done", "refused", "unknown", "busy", "no_answe
 pub struct HttpOffRampOptions {
     /// Its address.
     pub url: Url,
+    /// How long one call may take.
+    pub timeout: Duration,
     /// Name of the key.
     pub key_id: String,
     /// The key.
@@ -159,7 +162,7 @@ impl HttpOffRamp {
         }
         below(&options.url, "v1/").context("offramp.url")?;
         Ok(Self {
-            guarded: Guarded::new(DEADLINE, CALLS_MAX)?,
+            guarded: Guarded::new(options.timeout, CALLS_MAX)?,
             key_id: secret(&options.key_id, "offramp.key_id")?,
             url: options.url,
             key_secret: options.key_secret,

@@ -15,6 +15,7 @@ use crate::{
         off_ramp_refusal::OffRampRefusal,
         off_ramp_signature::{CallText, CallbackText, header},
         payer::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails},
+        waits::Waits,
     },
     ports::{
         clock::Clock,
@@ -226,6 +227,7 @@ fn partner_with(url: &str, change: impl FnOnce(&mut HttpOffRampOptions)) -> anyh
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut options = HttpOffRampOptions {
         url: format!("{url}/bridge").parse()?,
+        timeout: Waits::default().partner,
         key_id: "prs".to_owned(),
         key_secret: Secret::new("the key with which calls are signed"),
         callback_secrets: ["present", "former"].map(Secret::new).to_vec(),

@@ -13,6 +13,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use url::Url;
 
 /// Where addresses are asked about.
@@ -27,6 +28,8 @@ const DENY: &str = "Deny";
 pub struct HypernativeOptions {
     /// Address of the interface.
     pub url: Url,
+    /// How long one question may take.
+    pub timeout: Duration,
     /// First half of the key.
     pub client_id: String,
     /// Second half of the key.
@@ -72,7 +75,7 @@ impl Hypernative {
     /// Checks the options. Errors: half of the key is no header value, or the address cannot be extended.
     pub fn new(options: HypernativeOptions) -> anyhow::Result<Self> {
         Ok(Self {
-            asked: Asked::new(ScreeningProvider::Hypernative)?,
+            asked: Asked::new(ScreeningProvider::Hypernative, options.timeout)?,
             url: below(&options.url, PATH).context("screening.hypernative_url")?,
             client_id: secret(&options.client_id, "screening.hypernative_client_id")?,
             client_secret: secret(&options.client_secret, "screening.hypernative_client_secret")?,

@@ -13,7 +13,7 @@ use anyhow::Context;
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use url::Url;
 
 /// Where addresses are asked about.
@@ -27,6 +27,8 @@ const LEVEL_MAX: u8 = 5;
 pub struct MerkleScienceOptions {
     /// Address of the interface.
     pub url: Url,
+    /// How long one question may take.
+    pub timeout: Duration,
     /// Key.
     pub api_key: String,
     /// What it calls the networks.
@@ -64,7 +66,7 @@ impl MerkleScience {
     /// Checks the options. Errors: the key is no header value, or the address cannot be extended.
     pub fn new(options: MerkleScienceOptions) -> anyhow::Result<Self> {
         Ok(Self {
-            asked: Asked::new(ScreeningProvider::Merklescience)?,
+            asked: Asked::new(ScreeningProvider::Merklescience, options.timeout)?,
             url: below(&options.url, PATH).context("screening.merklescience_url")?,
             api_key: secret(&options.api_key, "screening.merklescience_api_key")?,
             blockchains: options.blockchains,

@@ -2,11 +2,11 @@
 
 use crate::{
     adapters::partner::{Guarded, NoAnswer, Standing, Told},
-    domain::{destination::ScreeningProvider, screening::DEADLINE},
+    domain::destination::ScreeningProvider,
     ports::screening::{Finding, ScreeningError},
 };
-use anyhow::Context;
 use reqwest::{Client, RequestBuilder, StatusCode};
+use std::time::Duration;
 
 /// Questions to one provider that are in flight on this instance at the same time.
 const QUESTIONS_MAX: usize = 16;
@@ -37,11 +37,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(provider: ScreeningProvider) -> anyhow::Result<Self> {
-        let deadline = DEADLINE.to_std().context("the deadline of a screening")?;
+    /// For questions that take so long at most.
+    pub(super) fn new(provider: ScreeningProvider, timeout: Duration) -> anyhow::Result<Self> {
         Ok(Self {
             provider,
-            guarded: Guarded::new(deadline, QUESTIONS_MAX)?,
+            guarded: Guarded::new(timeout, QUESTIONS_MAX)?,
         })
     }
 

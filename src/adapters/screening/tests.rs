@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{address::Address, network::Network, screening::ScreeningStatus},
+    domain::{address::Address, network::Network, screening::ScreeningStatus, waits::Waits},
     ports::screening::Screener,
 };
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ async fn server(answer: ResponseTemplate) -> MockServer {
 fn hypernative(server: &MockServer, policy_id: Option<&str>) -> Hypernative {
     let options = HypernativeOptions {
         url: server.uri().parse().unwrap(),
+        timeout: Waits::default().screening,
         client_id: "id".to_owned(),
         client_secret: "secret".to_owned(),
         policy_id: policy_id.map(str::to_owned),
@@ -67,6 +68,7 @@ async fn merkle_science_is_asked_in_its_shape_and_not_about_a_network_without_a_
     let options = MerkleScienceOptions {
         // Below a path, as behind a proxy of the operator.
         url: format!("{}/merkle", server.uri()).parse().unwrap(),
+        timeout: Waits::default().screening,
         api_key: "key".to_owned(),
         blockchains: BTreeMap::from([(Network::Matic, 9)]),
         reject_from: 3,

@@ -7,15 +7,7 @@ use crate::{
     flows::admission::{HeldPermit, admit, holder_of},
     ports::off_ramp::OffRampError,
 };
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-
-/// How long a call waits for its turn.
-const PATIENCE: Duration = Duration::from_millis(1_500);
-
-/// How long the turn and the call take together at most. A call that waited, and so had less time than the partner is given,
-/// is dropped and says nothing of the partner. Source: ADR-0022.
-const IN_ALL: Duration = Duration::from_millis(3_300);
 
 /// The right to make one call of the partner.
 pub(in crate::flows) struct Turn {
@@ -25,8 +17,8 @@ pub(in crate::flows) struct Turn {
 
 /// Waits for the caller's turn; who gets none has cost nothing but the wait. Errors: it does not come in time.
 pub(in crate::flows) async fn turn(ctx: &Ctx, caller: &PlatformCaller) -> Result<Turn, OffRampError> {
-    let ends = Instant::now() + IN_ALL;
-    let permit = admit(&ctx.off_ramp_calls, &holder_of(caller), PATIENCE).await;
+    let ends = Instant::now() + ctx.waits.partner_in_turn;
+    let permit = admit(&ctx.off_ramp_calls, &holder_of(caller), ctx.waits.permit).await;
     let permit = permit.ok_or_else(|| {
         tracing::warn!("a call of the off-ramp partner did not get its turn");
         OffRampError::Busy

@@ -2,7 +2,7 @@
 
 use crate::{
     ctx::{Ctx, PermitHolder, Permits},
-    domain::{address::Address, caller::PlatformCaller, network::Network, paying::Standing},
+    domain::{address::Address, caller::PlatformCaller, network::Network, paying::Standing, waits::Waits},
     flows::{
         FlowError,
         admission::{HeldPermit, admit, holder_of},
@@ -10,14 +10,8 @@ use crate::{
     ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
 };
 use alloy::primitives::{Address as EvmAddress, U256};
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 use tokio::{sync::Mutex, time::timeout};
-
-/// Time in which a network has to answer all that calldata needs to know of it.
-const PATIENCE: Duration = Duration::from_millis(2_500);
-
-/// How long a lookup waits for a permit.
-const PERMIT_WAIT: Duration = Duration::from_millis(1_500);
 
 /// In what the contracts write rates.
 pub(super) const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
@@ -35,6 +29,7 @@ pub struct Lookup {
     network: Network,
     chain: ChainLookup,
     permits: Option<(Arc<Permits>, PermitHolder)>,
+    waits: Arc<Waits>,
     /// What [`ONE`] converts to, by path; `None` where every amount is asked for by itself.
     rates: Option<Mutex<HashMap<Vec<EvmAddress>, ConvertedUnits>>>,
 }
@@ -56,6 +51,7 @@ impl Lookup {
                 batch_fees: chains.batch_fees.get(&network).cloned(),
             },
             permits: ctx.questions.get(&network).map(|permits| (Arc::clone(permits), holder)),
+            waits: Arc::clone(&ctx.waits),
             rates: None,
         }
     }
@@ -82,7 +78,7 @@ impl Lookup {
                 reason: "its answers took too long together".to_owned(),
             })
         };
-        timeout(PATIENCE, asked).await.map_err(late)?
+        timeout(self.waits.calldata, asked).await.map_err(late)?
     }
 
     /// Balances, allowance and prices of a payer.
@@ -141,7 +137,7 @@ impl Lookup {
         let Some((permits, holder)) = &self.permits else {
             return Ok(None);
         };
-        let permit = admit(permits, holder, PERMIT_WAIT).await;
+        let permit = admit(permits, holder, self.waits.permit).await;
         permit.map(Some).ok_or(ChainError::Busy { network: self.network })
     }
 }

@@ -38,10 +38,7 @@ use crate::{
     },
     store::{self, Scope},
 };
-use std::{sync::Arc, time::Duration};
-
-/// How long a batch waits until those of its platform before it are made.
-const BATCH_WAITS: Duration = Duration::from_secs(1);
+use std::sync::Arc;
 
 /// What a caller asks for; every value holds for itself.
 #[derive(Debug, Clone)]
@@ -150,7 +147,7 @@ pub async fn run(
 /// each with a connection that others need. Errors: that takes too long (429).
 async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> Result<HeldPermit, Refusal> {
     let sentence = "Other batches are being made at this moment, and one platform makes one at a time; try again";
-    require(&ctx.batches, &holder_of(caller), BATCH_WAITS, sentence).await
+    require(&ctx.batches, &holder_of(caller), ctx.waits.earlier_batch, sentence).await
 }
 
 /// A batch that is being made.

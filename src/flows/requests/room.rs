@@ -14,13 +14,7 @@ use crate::{
     },
     store::{self, Scope, Sealing, Tx},
 };
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
-
-/// How long a call waits until others of its platform have made theirs.
-const WAITS: Duration = Duration::from_millis(1_500);
+use std::sync::{Arc, PoisonError};
 
 /// Room for the requests of one call. What was taken off the headroom for them is settled when it is dropped, so it is kept
 /// until they are committed.
@@ -86,7 +80,8 @@ impl Room {
 /// it takes too long until those before have made theirs (429).
 pub async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<HeldPermit> {
     let sentence = "Many requests and links are being made for this platform; try again";
-    Ok(require(&ctx.counted_requests, &holder_of(caller), WAITS, sentence).await?)
+    let (permits, wait) = (&ctx.counted_requests, ctx.waits.permit);
+    Ok(require(permits, &holder_of(caller), wait, sentence).await?)
 }
 
 /// Requests that were taken off a headroom.

@@ -18,9 +18,6 @@ use futures_util::future::join_all;
 use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
 use tokio::time::timeout;
 
-/// Time in which a chain has to answer, with the wait for a permit; one that does not is left out.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// How long an answer is remembered.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
@@ -132,11 +129,11 @@ async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, w
     }
     let standings = ctx.partners.chains.standings.get(&network)?;
     let asked = async {
-        let _permit = admit(&pages.permits, holder, PATIENCE).await?;
+        let _permit = admit(&pages.permits, holder, ctx.waits.balance).await?;
         // What is allowed is of no interest here, so nobody in particular is named.
         standings.standing(wallet, key.1, wallet).await.ok()
     };
-    let balance = timeout(PATIENCE, asked).await.ok()??.balance;
+    let balance = timeout(ctx.waits.balance, asked).await.ok()??.balance;
     let now = ctx.clock.steady();
     pages
         .balances

@@ -40,13 +40,7 @@ const NOT_CONFIGURED: &str = "not_configured";
 /// How a question to a provider ends.
 pub const OUTCOMES: [&str; 4] = ["approved", "rejected", "error", NOT_CONFIGURED];
 
-/// How long somebody waits for a permit.
-const PATIENCE: Duration = Duration::from_millis(1_500);
-
-/// How long a payer waits for the answer to a question that somebody else asked: as long as both providers have together.
-const OTHERS_WAIT: Duration = Duration::from_secs(7);
-
-/// Pause between two looks for it.
+/// Pause between two looks for the answer to a question that somebody else asked.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// Decides whether the wallets of a payer pass the screening of a secure payment; `None` where nobody is screened, as on
@@ -182,7 +176,7 @@ fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
 /// Waits for a permit to screen. Errors: too many wallets are screened (429).
 async fn permit(ctx: &Ctx, holder: &PermitHolder) -> Result<HeldPermit, Refusal> {
     let sentence = "Too many wallets are screened at this moment; try again";
-    require(&ctx.screenings, holder, PATIENCE, sentence).await
+    require(&ctx.screenings, holder, ctx.waits.permit, sentence).await
 }
 
 /// Whom to ask, and about how many new wallets of a payment within an hour.
@@ -323,7 +317,7 @@ async fn close(ctx: &Ctx, payment: &SecurePayment, asked: &[ScreenedWallet], fou
 
 /// Waits until the questions of others about wallets have ended.
 async fn await_others(ctx: &Ctx, payment: &SecurePayment, awaited: &[ScreenedWallet]) -> FlowResult<()> {
-    let until = Instant::now() + OTHERS_WAIT;
+    let until = Instant::now() + ctx.waits.others_screening;
     while !awaited.is_empty() && Instant::now() < until {
         let questions = store::screenings::questions(ctx.db.reader(), &payment.origin.platform, &payment.id).await?;
         let is_awaited = |address| awaited.iter().any(|wallet| wallet.address == address);

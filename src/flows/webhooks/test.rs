@@ -13,9 +13,6 @@ use crate::{
 use std::{collections::HashMap, sync::PoisonError, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Longest wait for the worker. It is within the time of one answer, and several times that of one try.
-const WAIT_MAX: Duration = Duration::from_secs(15);
-
 /// Pauses between two looks, from the first to the longest: each is twice the one before, so that a receiver that does
 /// not answer costs some twenty looks.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -127,7 +124,7 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
 async fn taken(ctx: &Ctx, holder: &Holder, event: &EventId) -> FlowResult<u64> {
     let look = || store::outbox::states_of_event(ctx.db.reader(), &holder.owner, event);
     let is_over = |states: &HashMap<DeliveryState, u64>| !states.contains_key(&DeliveryState::Queued);
-    let end = Instant::now() + WAIT_MAX;
+    let end = Instant::now() + ctx.waits.sample;
     let mut pause = LOOK_PAUSE_MIN;
     let mut states = look().await?;
     while !is_over(&states) && Instant::now() < end {

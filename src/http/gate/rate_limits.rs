@@ -68,9 +68,6 @@ const BURSTS_PER_MINUTE: u32 = 6;
 /// Credentials that are looked up at a time for addresses which are blocked for guessing.
 const GUESSES_LOOKED_UP: usize = 4;
 
-/// Longest wait of a credential for such a look. Only a flood of guesses takes so long.
-const LOOKUP_WAIT: Duration = Duration::from_secs(2);
-
 const WHOLE_MINUTE: Duration = Duration::from_mins(1);
 
 /// Client IDs are managed in bursts, by people who click through a list.
@@ -242,6 +239,7 @@ pub struct RateLimits {
     settings: RateLimitSettings,
     factor: u32,
     clock: Arc<dyn Clock>,
+    guess_wait: Duration,
     credentials: Counts,
     addresses: Counts,
     pages: Counts,
@@ -254,7 +252,12 @@ pub struct RateLimits {
 
 impl RateLimits {
     /// Starts with nothing counted; `None` when limits are switched off.
-    pub fn new(settings: &RateLimitSettings, is_production: bool, clock: Arc<dyn Clock>) -> Option<Arc<Self>> {
+    pub fn new(
+        settings: &RateLimitSettings,
+        is_production: bool,
+        clock: Arc<dyn Clock>,
+        guess_wait: Duration,
+    ) -> Option<Arc<Self>> {
         let factor = if is_production {
             1
         } else {
@@ -266,6 +269,7 @@ impl RateLimits {
                 settings: settings.clone(),
                 factor,
                 clock,
+                guess_wait,
                 credentials: counts(),
                 addresses: counts(),
                 pages: counts(),
@@ -487,7 +491,7 @@ impl Meter {
     /// The turn of a credential to be looked up for an address that is blocked for guessing. Errors: 429, when more is guessed
     /// than is looked up in time.
     pub(super) async fn turn_of_guess(&self) -> Result<Option<SemaphorePermit<'_>>, Problem> {
-        match timeout(LOOKUP_WAIT, self.limits.lookups.acquire()).await {
+        match timeout(self.limits.guess_wait, self.limits.lookups.acquire()).await {
             Ok(turn) => Ok(turn.ok()),
             Err(_) => Err(too_many(1)),
         }
@@ -617,7 +621,7 @@ mod tests {
     #[test]
     fn however_many_links_are_visited_nothing_else_is_forgotten() {
         let settings = RateLimitSettings::default();
-        let limits = RateLimits::new(&settings, true, Arc::new(StillClock)).unwrap();
+        let limits = RateLimits::new(&settings, true, Arc::new(StillClock), Duration::ZERO).unwrap();
         let others = [
             Purpose::Work(Tier::Basic),
             Purpose::SignIn,

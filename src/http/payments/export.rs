@@ -62,10 +62,6 @@ const RETRY_AFTER_S: u32 = 10;
 /// Bytes that go out together.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// How long a reader may take nothing; then it counts as gone. The server keeps what waits in its sockets small, so that
-/// whoever takes a little at a time is seen to take it.
-const PATIENCE: Duration = Duration::from_secs(8);
-
 /// Pause after which the credential of an export that is written is looked up again.
 const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
 
@@ -232,7 +228,8 @@ impl Open {
             }
             Err(Cut::Gone) => {}
             Err(Cut::Stalled) => {
-                tracing::info!("an export was given up: its reader took nothing for {PATIENCE:?}");
+                let waited = self.ctx.waits.reader;
+                tracing::info!("an export was given up: its reader took nothing for {waited:?}");
                 // What waits in the connection would keep it for longer.
                 self.hang_up.iter().for_each(HangUp::cut);
             }
@@ -277,7 +274,7 @@ impl Open {
 
     /// Waits until the reader has room for a piece.
     async fn send(&self, piece: Piece) -> Result<(), Cut> {
-        match timeout(PATIENCE, self.pieces.send(piece)).await {
+        match timeout(self.ctx.waits.reader, self.pieces.send(piece)).await {
             Ok(sent) => sent.map_err(|_| Cut::Gone),
             Err(_) => Err(Cut::Stalled),
         }

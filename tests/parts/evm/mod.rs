@@ -16,6 +16,7 @@ use prs::{
         currency::{ContractKind, KnownContract},
         network::Network,
         payment::{BlockRef, SettledBlock},
+        waits::Waits,
     },
     ports::chain::{Chain, ChainError, Told},
 };
@@ -69,6 +70,7 @@ impl Bench {
             })
             .to_vec(),
             call_timeout: Duration::from_millis(500),
+            lookup_timeout: Waits::default().nodes,
             agreement: None,
             agreement_fallback: None,
             nodes_apart_bps: 100,

@@ -299,6 +299,7 @@ async fn options_that_cannot_work_are_refused() {
         contracts: Vec::new(),
         nodes_apart_bps: 100,
         call_timeout: Duration::from_secs(1),
+        lookup_timeout: Duration::from_secs(1),
     };
     let (one, other) = ("http://one.example/secret-key", "http://other.example");
     assert!(EvmChain::new(options(Network::Base, &[one, other], Some(2))).is_ok());
