@@ -119,8 +119,9 @@ async fn the_entry_whose_fees_are_used_up_is_named_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_second() {
+async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_while() {
     let app = TestApp::on_chain().await;
+    let app = app.hurried(|waits| waits.earlier_batch /= 4).await;
     let (_, other) = app.other_tenant().await;
     let body = json!({ "requests": [fau("1")] });
     let holder = PermitHolder {

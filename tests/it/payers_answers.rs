@@ -4,7 +4,7 @@
 use crate::support::{
     Answer, TestApp,
     off_ramp::{Change, Partner, Scripted},
-    payers::{dollars, person, with_partner},
+    payers::{dollars, hurried_with_partner, person},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ async fn is_asked_again(app: &TestApp, partner: &Partner) {
 
 #[tokio::test]
 async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_served() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     // They wait for good, so that the partner is asked about them and has nothing new to say.
     for (id, number) in [
         (ID, "7734500011"),

@@ -4,7 +4,7 @@
 use crate::support::{
     Answer, TestApp,
     off_ramp::{Partner, Scripted},
-    payers::{dollars, person, with_partner},
+    payers::{dollars, hurried_with_partner, person, with_partner},
 };
 use prs::domain::off_ramp_sandbox::OffRampBehaviour;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ const WAYS: [&str; 3] = ["the partner is late", "the answer is odd", "the caller
 
 #[tokio::test]
 async fn whoever_was_registered_by_a_call_that_nobody_heard_can_be_erased() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     for way in WAYS {
         registered_unheard(&app, &partner, way).await;
         waits(&app.erase_payer(ID).await);
@@ -105,7 +105,7 @@ async fn whoever_was_registered_by_a_call_that_nobody_heard_can_be_erased() {
 
 #[tokio::test]
 async fn a_registration_that_nobody_heard_is_made_again_and_is_one() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     for way in WAYS {
         registered_unheard(&app, &partner, way).await;
         app.register_payer(&person(ID)).await.expect(200);
@@ -120,7 +120,7 @@ async fn a_registration_that_nobody_heard_is_made_again_and_is_one() {
 
 #[tokio::test]
 async fn what_the_partner_did_not_take_is_noted_nowhere() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     let refusal = json!({ "reason": "invalid_person", "fields": ["lastName"] }).to_string();
     partner.answer("register", Some(Scripted::Says(422, refusal)));
     app.register_payer(&person(ID)).await.expect(400);
@@ -185,7 +185,7 @@ async fn of_first_registrations_at_once_none_brings_back_who_was_erased() {
 
 #[tokio::test]
 async fn an_erasure_that_nobody_heard_keeps_the_id_until_it_can_reach_nobody() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     app.register_payer(&person(ID)).await.expect(200);
     partner.answer("erase", Some(Scripted::Hangs));
     app.erase_payer(ID).await.expect(502);
@@ -282,7 +282,7 @@ async fn whom_the_partner_took_for_nobody_is_forgotten_after_two_days() {
 
 #[tokio::test]
 async fn what_a_clock_noted_that_was_ahead_is_in_flight_no_more() {
-    let (app, partner) = with_partner().await;
+    let (app, partner) = hurried_with_partner().await;
     let day = 24 * 60 * 60 * 1_000;
     app.advance_ms(day);
     registered_unheard(&app, &partner, "the caller is gone").await;

@@ -68,6 +68,7 @@ pub struct TestApp {
     pub backend_client: String,
     endpoint: BoxEndpoint<'static, Response>,
     settings: Settings,
+    waits: Waits,
     database: Arc<TestDatabase>,
     seed: u64,
 }
@@ -339,7 +340,8 @@ impl TestApp {
         settings.database.synchronous = Synchronous::Normal;
         settings.secrets.master_key = Some("5e".repeat(32));
         let clock = Arc::new(FixedClock::new());
-        let (ctx, endpoint) = build(&settings, &clock, 1).await;
+        let waits = Waits::default();
+        let (ctx, endpoint) = build(&settings, &waits, &clock, 1).await;
         let platform = flows::platforms::create::run(&ctx, "Test").await.expect("a platform");
         let key = flows::keys::create(&ctx, &platform, None).await.expect("a key").key;
         let page_client = client(&ctx, &platform, &[PAGE]).await;
@@ -356,6 +358,7 @@ impl TestApp {
             backend_client,
             endpoint,
             settings,
+            waits,
             database,
             seed: 1,
         }
@@ -370,7 +373,7 @@ impl TestApp {
     pub async fn restarted_with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         let seed = self.seed + 1;
-        let (ctx, endpoint) = build(&self.settings, &self.clock, seed).await;
+        let (ctx, endpoint) = build(&self.settings, &self.waits, &self.clock, seed).await;
         Self {
             ctx,
             endpoint,
@@ -390,8 +393,20 @@ impl TestApp {
     pub async fn beside(&self, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = self.settings.clone();
         change(&mut settings);
+        self.instance(settings, self.waits.clone()).await
+    }
+
+    /// Another instance on the same database, with other waits: for tests that see one end.
+    #[allow(dead_code, reason = "not every binary that shares this sees a wait end")]
+    pub async fn hurried(&self, change: impl FnOnce(&mut Waits)) -> Self {
+        let mut waits = self.waits.clone();
+        change(&mut waits);
+        self.instance(self.settings.clone(), waits).await
+    }
+
+    async fn instance(&self, settings: Settings, waits: Waits) -> Self {
         let seed = self.seed + 1;
-        let (ctx, endpoint) = build(&settings, &self.clock, seed).await;
+        let (ctx, endpoint) = build(&settings, &waits, &self.clock, seed).await;
         Self {
             ctx,
             clock: self.clock.clone(),
@@ -402,6 +417,7 @@ impl TestApp {
             backend_client: self.backend_client.clone(),
             endpoint,
             settings,
+            waits,
             database: self.database.clone(),
             seed,
         }
@@ -641,14 +657,19 @@ impl TestApp {
     }
 }
 
-async fn build(settings: &Settings, clock: &Arc<FixedClock>, seed: u64) -> (Ctx, BoxEndpoint<'static, Response>) {
+async fn build(
+    settings: &Settings,
+    waits: &Waits,
+    clock: &Arc<FixedClock>,
+    seed: u64,
+) -> (Ctx, BoxEndpoint<'static, Response>) {
     let db = boot::open_database(settings).await.expect("the database opens");
     let ctx = boot::context_with(
         settings,
         db,
         clock.clone(),
         Arc::new(SeededIds::new(seed, clock.clone())),
-        Waits::default(),
+        waits.clone(),
     )
     .expect("a context");
     let endpoint = boot::serve::app(settings, &ctx, &Process::new(Role::Api));

@@ -26,6 +26,12 @@ pub async fn with_partner() -> (TestApp, Partner) {
     with_partner_as(|_| {}).await
 }
 
+/// The same, where the partner is awaited a quarter as long: for tests in which it does not answer.
+pub async fn hurried_with_partner() -> (TestApp, Partner) {
+    let (app, partner) = with_partner().await;
+    (app.hurried(|waits| waits.partner /= 4).await, partner)
+}
+
 /// The same with other settings.
 pub async fn with_partner_as(change: impl FnOnce(&mut Settings)) -> (TestApp, Partner) {
     let partner = Partner::start().await;

@@ -609,13 +609,13 @@ async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_oth
 #[tokio::test]
 async fn fifty_calls_of_a_partner_that_hangs_end_in_time_and_then_it_is_left_alone() {
     let server = server(ResponseTemplate::new(200).set_delay(Duration::from_secs(8))).await;
-    let partner = partner(&server.uri());
+    let partner = partner_with(&server.uri(), |options| options.timeout /= 4).unwrap();
     let begun = Instant::now();
     let calls = (0..50).map(|_| async { ask(&partner, "register").await });
     let ended = futures_util::future::join_all(calls).await;
     let took = begun.elapsed();
     assert!(ended.iter().all(Result::is_err));
-    assert!(took < Duration::from_millis(3_500), "{took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
     let busy = ended
         .iter()
         .filter(|end| matches!(end, Err(OffRampError::Busy)))
