@@ -3,7 +3,7 @@
 
 use crate::support::{
     Answer, TestApp,
-    off_ramp::{Partner, Scripted},
+    off_ramp::{HANGS, Partner, Scripted},
     payers::{dollars, hurried_with_partner, person, with_partner},
 };
 use prs::domain::off_ramp_sandbox::OffRampBehaviour;
@@ -51,7 +51,7 @@ async fn registered_unheard(app: &TestApp, partner: &Partner, way: &str) {
     let before = partner.count("register").await;
     match way {
         "the partner is late" => {
-            partner.answer("register", Some(Scripted::Unheard));
+            partner.answer("register", Some(Scripted::After(HANGS)));
             app.register_payer(&person(ID)).await.expect(502);
             partner.answer("register", None);
         }
@@ -145,17 +145,18 @@ async fn what_the_partner_did_not_take_is_noted_nowhere() {
 #[tokio::test]
 async fn of_first_registrations_at_once_none_brings_back_who_was_erased() {
     let (app, partner) = with_partner().await;
-    partner.behave(OffRampBehaviour::Slow);
+    partner.answer("register", Some(Scripted::After(Duration::from_millis(800))));
     let (one, other) = (person(ID), person(ID));
     let first = app.register_payer(&one);
     let second = async {
         until_called(&partner, "register", 1).await;
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        // It is answered long after the first one, so that somebody is there who can be erased meanwhile.
+        partner.answer("register", Some(Scripted::After(Duration::from_secs(2))));
         app.register_payer(&other).await
     };
     let erasing = async {
         until_called(&partner, "register", 2).await;
-        partner.behave(OffRampBehaviour::Normal);
+        partner.answer("register", None);
         while app.payer(ID).await.status == 404 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -290,7 +291,7 @@ async fn what_a_clock_noted_that_was_ahead_is_in_flight_no_more() {
     app.erase_payer(ID).await.expect(200);
     nobody_is_left(&app, &partner).await;
     app.advance_ms(day);
-    partner.answer("add_account", Some(Scripted::Unheard));
+    partner.answer("add_account", Some(Scripted::After(HANGS)));
     let unheard = app.add_account(ID, &dollars("7734509911")).await;
     assert_eq!(unheard.status, 502, "{}", unheard.text);
     partner.answer("add_account", None);

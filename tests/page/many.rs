@@ -36,8 +36,8 @@ async fn paid(stage: &mut Stage, token: &str, (what, alike): (&str, usize)) -> T
         "the last part is not there without scripts",
     )?;
     stage.js("document.getElementById('receivers').open = true;").await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
-    holds(stage.js(rows).await == json!(MOST), "the list is not complete")?;
+    let whole = format!("document.querySelectorAll('#entries tr').length === {MOST}");
+    stage.until_true(&whole).await?;
     stage.judge(&format!("connect-{MOST}")).await;
     let narrow = "const field = document.getElementById('search'); field.value = document.querySelector('#entries tr:last-child bdi')\
         .textContent; field.dispatchEvent(new Event('input')); \

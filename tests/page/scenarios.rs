@@ -481,10 +481,11 @@ async fn no_wallet(stage: &mut Stage) -> Told {
     stage.visit(&token, "").await;
     stage.js("sessionStorage.noWallet = 1;").await;
     stage.browser.post("refresh", &json!({})).await;
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    let way = "document.body.innerText.includes('Open in MetaMask')";
+    stage.until_true(way).await?;
     stage.look = "-without-wallet";
     stage.until("connect").await?;
-    holds(stage.text().await.contains("Open in MetaMask"), "no way to an app")
+    stage.until_true(way).await
 }
 
 async fn phone_at_night(stage: &mut Stage) -> Told {
@@ -607,10 +608,9 @@ async fn count_down(stage: &mut Stage) -> Told {
     let token = stage.link(with(amounts(&["7.6"]), json!({ "expiresIn": 500 }))).await;
     stage.visit(&token, "").await;
     stage.until("connect").await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
-    let text = stage.js("return document.getElementById('expiry').innerText;").await;
-    let text = text.as_str().unwrap_or_default().to_owned();
-    holds(text.contains("Link holds for") && text.contains("8:"), text)
+    stage
+        .until_true("/Link holds for[^]*\\b8:/.test(document.getElementById('expiry').innerText)")
+        .await
 }
 
 async fn without_scripts(stage: &mut Stage) -> Told {
@@ -647,9 +647,10 @@ async fn outage(stage: &mut Stage) -> Told {
     stage.js("sessionStorage.isAway = 1;").await;
     with_blocks(stage).await;
     sent?;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let missed = stage.until_true("window.missed >= 3").await;
     let waiting = stage.turn().await;
     stage.js("sessionStorage.removeItem('isAway');").await;
+    missed?;
     stage.until("success").await?;
     holds(waiting == "sign-confirm", waiting)
 }
@@ -687,7 +688,7 @@ async fn partly_paid(stage: &mut Stage) -> Told {
     );
     part["data"] = json!(data.replacen(&eight, &two, 1));
     stage.send(&part).await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    stage.until_told(&token, r#""paid":"2""#).await?;
     stage.connect(&token, "partial").await?;
     let text = stage.text().await;
     holds(text.contains("Already received") && text.contains("Pay 6"), text)?;

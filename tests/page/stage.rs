@@ -126,18 +126,19 @@ impl Stage {
     /// Waits until links are paid.
     pub async fn until_paid(&self, tokens: &[String]) -> Result<(), String> {
         for token in tokens {
-            let begun = Instant::now();
-            while !self
-                .read(&format!("/pay/{token}/state"))
-                .await
-                .1
-                .contains(r#""status":"completed""#)
-            {
-                if begun.elapsed() > SETTLING {
-                    return Err(format!("{token} is not paid"));
-                }
-                tokio::time::sleep(LOOK).await;
+            self.until_told(token, r#""status":"completed""#).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until this is a part of the state of a link.
+    pub async fn until_told(&self, token: &str, part: &str) -> Result<(), String> {
+        let begun = Instant::now();
+        while !self.read(&format!("/pay/{token}/state")).await.1.contains(part) {
+            if begun.elapsed() > SETTLING {
+                return Err(format!("the state of {token} is without {part}"));
             }
+            tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
@@ -219,6 +220,18 @@ impl Stage {
     pub async fn js(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
         self.browser.post("execute/sync", &body).await
+    }
+
+    /// Waits until something is true of the page. Errors: it does not become so.
+    pub async fn until_true(&self, what: &str) -> Result<(), String> {
+        let begun = Instant::now();
+        while self.js(&format!("return {what};")).await != json!(true) {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("it does not become true that {what}: {}", self.text().await));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Lets the wallet answer what the page asks; returns the screen that is shown.

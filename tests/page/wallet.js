@@ -50,7 +50,10 @@
   const fetched = window.fetch;
   window.fetch = async (address, options) => {
     if (sessionStorage.isSlow) return new Promise(() => {});
-    if (sessionStorage.isAway) throw new TypeError('Failed to fetch');
+    if (sessionStorage.isAway) {
+      window.missed = (window.missed ?? 0) + 1;
+      throw new TypeError('Failed to fetch');
+    }
     return fetched(address, options);
   };
 })();

@@ -33,7 +33,7 @@ pub const FORMER_SECRET: &str = "the secret of callbacks, the former ";
 const NO_KEY: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Longer than a call may take.
-const HANGS: Duration = Duration::from_secs(5);
+pub const HANGS: Duration = Duration::from_secs(5);
 
 /// What the partner answers instead of what it would.
 #[derive(Debug, Clone)]
@@ -44,8 +44,8 @@ pub enum Scripted {
     Changed(Vec<(&'static str, Change)>),
     /// Nothing in time.
     Hangs,
-    /// Nothing in time, and does what it was asked.
-    Unheard,
+    /// What it would, after so long; nobody hears what comes after [`HANGS`].
+    After(Duration),
 }
 
 /// What becomes of a member.
@@ -147,7 +147,7 @@ impl Respond for Answers {
         match &scripted {
             Some(Scripted::Says(status, body)) => return ResponseTemplate::new(*status).set_body_string(body),
             Some(Scripted::Hangs) => return ResponseTemplate::new(503).set_delay(HANGS),
-            Some(Scripted::Changed(_) | Scripted::Unheard) | None => {}
+            Some(Scripted::Changed(_) | Scripted::After(_)) | None => {}
         }
         // The partner has the time of whoever calls it.
         let seconds = text.time.parse().expect("seconds");
@@ -155,7 +155,7 @@ impl Respond for Answers {
         let reaction = self.sandbox.react(&received, now);
         let mut body = reaction.body;
         let after = match scripted {
-            Some(Scripted::Unheard) => HANGS,
+            Some(Scripted::After(after)) => after,
             _ => reaction.after,
         };
         if let Some(Scripted::Changed(changes)) = scripted {
