@@ -200,9 +200,14 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
+/// Stack of each thread. Unoptimised, a future has a place there for every future that it may await, a megabyte in all; the
+/// usual two megabytes are too few. Only what is used takes memory.
+const STACK_BYTES: usize = 8 << 20;
+
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     adapters::install_tls();
     tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .context("runtime")
