@@ -419,6 +419,26 @@ async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tries_that_end_all_the_time_delay_no_retry() {
+    let service = Service::start().await;
+    let receiver = Receiver::start().await;
+    let down = service.endpoint(&receiver.url("500")).await;
+    let mut endpoints = vec![down.clone()];
+    for number in 1..=60 {
+        let after = format!("after-{}", number * 50);
+        endpoints.push(service.endpoint(&receiver.url(&after)).await);
+    }
+    let worker = work(&service.ctx, USUAL);
+    let event = service.publish(&endpoints, 1).await.remove(0);
+    service.wait_for_tries(&event, &down, 2, LONG).await;
+    worker.stop().await;
+    let delivery = service.delivery(&event, &down).await;
+    let [first, second] = [0, 1].map(|number| delivery.tries[number].outcome.started_at);
+    let late_ms = (second - first).num_milliseconds() - 1_000;
+    assert!((0..600).contains(&late_ms), "{late_ms} ms late");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_died_unseen_cost_a_delivery_one_try() {
     let service = Service::start_with_still_clock().await;
     let receiver = Receiver::start().await;

@@ -166,7 +166,10 @@ async fn answer(stream: &mut BufReader<TcpStream>, mode: &str) -> std::io::Resul
                 "slow" => tokio::time::sleep(Duration::from_secs(7)).await,
                 "late" => tokio::time::sleep(Duration::from_millis(400)).await,
                 "later" | "forgets" => tokio::time::sleep(Duration::from_millis(40)).await,
-                _ => {}
+                _ => {
+                    let after = mode.strip_prefix("after-").and_then(|ms| ms.parse().ok());
+                    tokio::time::sleep(Duration::from_millis(after.unwrap_or(0))).await;
+                }
             }
             let status: u16 = mode.parse().unwrap_or(200);
             let head = format!(

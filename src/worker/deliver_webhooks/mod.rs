@@ -70,7 +70,7 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
         records.start(&ctx, sending.tasks.is_empty());
         tokio::select! {
             () = ctx.due.notified() => claims.hear(),
-            () = tokio::time::sleep(claims.nap(&sending.turns)) => {
+            () = tokio::time::sleep_until(claims.next_look(&sending.turns).into()) => {
                 claims.wake(&ctx, &mut sending.turns);
                 sending.opened.forget_old(ctx.clock.steady());
             }
@@ -177,6 +177,8 @@ struct Claims {
     /// Places that are worth a claim at once.
     worth: usize,
     begun: Instant,
+    /// When the last look was, or the last answer came. The pause counts from then, however often a try ends meanwhile.
+    looked: Instant,
     /// Whether more may be due than was claimed; when not, the pause tells when to look again.
     is_hungry: bool,
     /// Whether something was published since the last claim.
@@ -190,6 +192,7 @@ impl Claims {
             asking: JoinSet::new(),
             worth: options.concurrency / 4,
             begun: Instant::now(),
+            looked: Instant::now(),
             is_hungry: true,
             has_news: false,
             pause: IDLE_PAUSE,
@@ -221,6 +224,7 @@ impl Claims {
     /// Looks again after a pause. Where nothing was due, two reads tell whether there is something to claim: a claim takes the
     /// one writer of SQLite, four times a second.
     fn wake(&mut self, ctx: &Ctx, turns: &mut Turns) {
+        self.looked = Instant::now();
         if !self.is_hungry && self.pause == IDLE_PAUSE && self.asking.is_empty() {
             self.asking.spawn(until_due(ctx.clone(), turns.leave_out()));
         } else {
@@ -235,16 +239,17 @@ impl Claims {
         }
     }
 
-    /// Time until the next look.
-    fn nap(&self, turns: &Turns) -> Duration {
-        match self.is_hungry {
+    fn next_look(&self, turns: &Turns) -> Instant {
+        let pause = match self.is_hungry {
             true => self.gather_pause(turns),
             false => self.pause,
-        }
+        };
+        self.looked + pause
     }
 
     /// Takes in what the database answered, and asks for the next due time once nothing more is due.
     fn take(&mut self, ctx: &Ctx, answer: Result<Answer, JoinError>, turns: &mut Turns) {
+        self.looked = Instant::now();
         match answer {
             Ok(Answer::Claimed(batch, may_be_more, until)) => {
                 turns.add(batch, until);
