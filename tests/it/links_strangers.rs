@@ -345,13 +345,22 @@ async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
     }
     let sent = json!({ "txHash": format!("0x{}", "8f".repeat(32)), "chain": "BASE", "token": "USDC" });
     let path = format!("/v2/secure-payments/{link}/intent");
-    let answer = app.post(&path).with_client().json(&sent).send().await;
-    assert_eq!(answer.wrong_fields().len(), 2, "{}", answer.text);
-    leaks.extend(
-        tells(&answer.text)
-            .into_iter()
-            .map(|secret| format!("intent: {secret}")),
-    );
+    for payer in [Value::Null, json!(UNLISTED)] {
+        let mut answers = Vec::new();
+        for (chain, token) in [("BASE", "USDC"), ("SEPOLIA", "FAU")] {
+            let mut sent = sent.clone();
+            (sent["chain"], sent["token"], sent["payerAddress"]) = (json!(chain), json!(token), payer.clone());
+            let answer = app.post(&path).with_client().json(&sent).send().await;
+            assert!(matches!(answer.status, 400 | 403), "{}", answer.text);
+            leaks.extend(
+                tells(&answer.text)
+                    .into_iter()
+                    .map(|secret| format!("intent: {secret}")),
+            );
+            answers.push((answer.status, answer.json()["message"].clone(), answer.wrong_fields()));
+        }
+        assert_eq!(answers[0], answers[1], "the right pair is told from a wrong one");
+    }
     for path in ["", "/state", &format!("/state?{wallet}"), "/receipt"] {
         let answer = app.get(&format!("/pay/{link}{path}")).send().await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
