@@ -144,7 +144,8 @@ pub(super) async fn migrate_up(db: &Db) -> anyhow::Result<()> {
 
 /// Opens a database for a command, which neither makes it nor changes its schema.
 ///
-/// Errors: there is none, its schema is older than this program, or its values are sealed under other master keys.
+/// Errors: there is none, its schema is older than this program or of another version, or its values are sealed under other
+/// master keys.
 pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
     let url = &settings.database.url;
     let shown = settings::without_password(url);
@@ -154,7 +155,9 @@ pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
         bail!("database.url: there is no database at {shown}; `prs serve` and `prs migrate up` make one");
     }
     let db = connect(settings).await?;
-    if !db.is_schema_complete().await.unwrap_or(false) {
+    let at = || format!("database.url: {shown}");
+    let migrations = db.migrate_status().await.with_context(at)?;
+    if migrations.iter().any(|migration| !migration.is_applied) {
         bail!(
             "database.url: the schema at {shown} is older than this program; run `prs migrate up` or `prs serve` first"
         );
