@@ -92,7 +92,7 @@ impl QuarantineState {
                 Err("nothing says how much it settles; name the rate of its time: prs admin rates accept")
             }
             (_, Verdict::Accept) if !reason.may_be_accepted() => {
-                Err("nothing proves that its money arrived, so it cannot be credited; retry or reject it")
+                Err("nothing proves that its money arrived, or which request it pays; retry or reject it")
             }
             (_, Verdict::Retry) => Ok(Self::Retrying),
             (_, Verdict::Accept) => Ok(Self::Accepted),

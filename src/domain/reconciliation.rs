@@ -1,7 +1,12 @@
 //! How recorded payments and the payments that the chain proves differ.
 
 use super::{
-    address::Address, payment::Settled, payment_match::PaymentMatch, payment_record::PaymentRecord, request::Request,
+    address::Address,
+    oddity::{OddReason, Oddity},
+    payment::{Observation, Settled},
+    payment_match::PaymentMatch,
+    payment_record::PaymentRecord,
+    request::Request,
     wire_text::wire_text,
 };
 use alloy::primitives::B256;
@@ -124,6 +129,13 @@ impl<'a> ComparedBlocks<'a> {
             }
         }
         for (key, proven) in on_chain {
+            if let Some(odd) = &proven.departure
+                && odd.reason == OddReason::Unreadable
+                && !compared_places.contains(&key)
+            {
+                result.uncompared.push(self.not_credited(proven, odd));
+                continue;
+            }
             let is_due = proven.departure.is_none() || self.accepted.contains(&key);
             if is_due && !compared_places.contains(&key) {
                 result.found.push(self.missing(proven));
@@ -190,6 +202,17 @@ impl<'a> ComparedBlocks<'a> {
         })
     }
 
+    /// A transfer that is credited to nobody, since nothing says which request it pays.
+    fn not_credited(&self, proven: &PaymentMatch, odd: &Oddity) -> Difference {
+        Difference {
+            kind: DifferenceKind::Uncompared,
+            place: Some(place_on_chain(&proven.settled.observed)),
+            request_id: self.requests[proven.request_row].id.to_string(),
+            detail: odd.detail.clone(),
+            unmended: None,
+        }
+    }
+
     fn missing(&self, proven: &'a PaymentMatch) -> FoundDifference<'a> {
         let Settled {
             observed,
@@ -199,11 +222,7 @@ impl<'a> ComparedBlocks<'a> {
         FoundDifference {
             difference: Difference {
                 kind: DifferenceKind::Missing,
-                place: Some(Place {
-                    block_number: observed.block_number,
-                    tx_hash: observed.tx_hash,
-                    position: observed.position,
-                }),
+                place: Some(place_on_chain(observed)),
                 request_id: self.requests[proven.request_row].id.to_string(),
                 detail: format!(
                     "{} units to {} are not recorded",
@@ -233,6 +252,14 @@ fn place_of(payment: &PaymentRecord) -> Place {
         block_number: payment.block_number,
         tx_hash: payment.tx_hash,
         position: payment.position,
+    }
+}
+
+fn place_on_chain(observed: &Observation) -> Place {
+    Place {
+        block_number: observed.block_number,
+        tx_hash: observed.tx_hash,
+        position: observed.position,
     }
 }
 

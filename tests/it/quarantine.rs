@@ -18,11 +18,15 @@ use prs::{
         network::Network,
         oddity::{Concerned, OddReason, Oddity, QuarantineState, Verdict},
         paying::fee_proxy::Erc20ConversionProxy,
+        reconciliation::{Difference, DifferenceKind},
         refusal::RefusalKind,
     },
     flows::{
         FlowError,
-        payments::quarantine::{self, Wanted},
+        payments::{
+            quarantine::{self, Wanted},
+            reconcile,
+        },
     },
     store::{self, Scope},
 };
@@ -272,6 +276,17 @@ async fn a_transfer_that_fits_the_requests_of_two_platforms_is_credited_to_neith
     assert!(detail.contains(&paid) && detail.contains(&other), "{detail}");
     let accepted = quarantine::decide(&app.ctx, &row.id, Verdict::Accept, None).await;
     accepted.expect_err("whose it would be is what nobody knows");
+    let mut compared = Vec::new();
+    let mut tell = |found: &Difference| compared.push((found.kind, found.detail.clone()));
+    let chain = app.ctx.partners.chains.followed[&Network::Sepolia].clone();
+    let to = app.devnet().block_number().await.expect("a height");
+    let report = reconcile::run(&app.ctx, chain.as_ref(), (1, to), true, &mut tell).await;
+    assert_eq!(report.expect("compared").failures, 1);
+    assert_eq!(
+        compared,
+        [(DifferenceKind::Uncompared, detail.clone())],
+        "money that nobody got is named"
+    );
     let apart = format!("UPDATE requests SET reference_topic = reference || salt WHERE request_id = '{other}'");
     db.execute_unprepared(&apart)
         .await
