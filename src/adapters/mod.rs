@@ -40,7 +40,10 @@ fn client() -> Result<ClientBuilder, rustls::Error> {
     let tls = match TLS.get() {
         Some(tls) => tls,
         None => {
-            let mut tls = ClientConfig::with_platform_verifier()?;
+            let mut tls = ClientConfig::with_platform_verifier().map_err(|error| {
+                let remedy = "install ca-certificates, or name a file in SSL_CERT_FILE";
+                rustls::Error::General(format!("{error}; {remedy}"))
+            })?;
             tls.alpn_protocols = vec![b"http/1.1".to_vec()];
             TLS.get_or_init(|| tls)
         }
