@@ -15,13 +15,15 @@ pub struct Connected {
 /// Checks the options and sets up the nodes. Nothing is sent before the first question.
 pub fn connect(options: EvmChainOptions) -> anyhow::Result<Connected> {
     let wallets = ContractWallets::new(options.clone())?;
-    let chain = Arc::new(EvmChain::new(options)?);
+    let chain = Arc::new(EvmChain::new(options.clone())?);
+    // Strangers may ask as a payer does, as often as they like: what that makes slow rests no line that credits need.
+    let for_payers = Arc::new(chain.with_lines_apart(options)?);
     Ok(Connected {
         parts: ChainParts {
             followed: chain.clone(),
-            standings: chain.clone(),
-            price_feeds: Some(chain.clone()),
-            batch_fees: Some(chain.clone()),
+            standings: for_payers.clone(),
+            price_feeds: Some(for_payers.clone()),
+            batch_fees: Some(for_payers),
             wallets: Some(Arc::new(wallets)),
         },
         chain,

@@ -165,6 +165,18 @@ impl EvmChain {
         Ok(chain)
     }
 
+    /// The same network over lines of their own: nodes that are slow or refuse there are left alone there and nowhere else.
+    /// Which of them move with the chain both know. `options` are those of this one.
+    fn with_lines_apart(&self, options: EvmChainOptions) -> anyhow::Result<Self> {
+        let mut apart = Self::set_up(options)?;
+        for (node, known) in apart.nodes.iter_mut().zip(&self.nodes) {
+            if let Some(node) = Arc::get_mut(node) {
+                node.movement = Arc::clone(&known.movement);
+            }
+        }
+        Ok(apart)
+    }
+
     fn set_up(options: EvmChainOptions) -> anyhow::Result<Self> {
         let EvmChainOptions { network, chain_id, .. } = options;
         if network.family() != Family::Evm {

@@ -161,7 +161,7 @@ pub(super) struct Node {
     /// Position in the settings, from 0.
     pub(super) index: usize,
     /// Whether its head moves with the chain.
-    pub(super) movement: Movement,
+    pub(super) movement: Arc<Movement>,
     network: Network,
     chain_id: u64,
     url: Url,
@@ -191,7 +191,7 @@ impl Node {
     ) -> Result<Self, regex::Error> {
         Ok(Self {
             index,
-            movement: Movement::new(network, index),
+            movement: Arc::new(Movement::new(network, index)),
             network,
             chain_id,
             redaction: Redaction::of(&url)?,

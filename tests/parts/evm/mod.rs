@@ -30,6 +30,7 @@ use wiremock::{Mock, MockServer, matchers::any};
 struct Bench {
     nodes: Vec<FakeNode>,
     chain: EvmChain,
+    options: EvmChainOptions,
     _servers: Vec<MockServer>,
 }
 
@@ -78,7 +79,8 @@ impl Bench {
         adjust(&mut options);
         Self {
             nodes,
-            chain: EvmChain::new(options).unwrap(),
+            chain: EvmChain::new(options.clone()).unwrap(),
+            options,
             _servers: servers,
         }
     }

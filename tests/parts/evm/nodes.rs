@@ -8,7 +8,7 @@ use super::{
 use alloy::primitives::U256;
 use chrono::DateTime;
 use prs::{
-    adapters::evm::{EvmChain, EvmChainOptions},
+    adapters::evm::{EvmChain, EvmChainOptions, connect},
     domain::{address::Address, network::Network, payment::Finality},
     ports::chain::{Chain, ChainError, PriceFeeds, StandingLookup},
 };
@@ -148,6 +148,20 @@ async fn a_node_that_recovers_is_used_again() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(head(&bench).await, 100);
+}
+
+#[tokio::test]
+async fn what_payers_are_told_rests_no_node_that_credits_need() {
+    let bench = Bench::new([Served::honest(100).lying(Lie::Status(500))]).await;
+    let parts = connect(bench.options.clone()).unwrap().parts;
+    let payer = Address::Evm(PAYER);
+    for _ in 0..4 {
+        parts.standings.standing(payer, None, payer).await.unwrap_err();
+    }
+    bench.nodes[0].change(|served| served.lie = Lie::Nothing);
+    parts.followed.tip(None).await.unwrap();
+    let resting = parts.standings.standing(payer, None, payer).await;
+    resting.expect_err("the lines of payers are left alone for a while");
 }
 
 #[tokio::test]
