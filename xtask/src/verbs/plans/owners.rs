@@ -12,47 +12,123 @@ pub(super) type Keyed = BTreeMap<String, String>;
 const LOCKS: [&str; 4] = [" FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE", " FOR KEY SHARE"];
 
 /// How it changes them. What it adds has an owner.
-const WRITES: [&str; 2] = ["UPDATE ", "DELETE FROM "];
+const WRITES: [&str; 3] = ["UPDATE ", "DELETE FROM ", "MERGE INTO "];
 
 /// Statements that change rows of such a table without the owner, or lock those of more than one.
 pub(super) fn findings(statements: &Statements, keyed: &Keyed) -> Vec<Finding> {
     let judged = statements.iter().filter_map(|(shape, samples)| {
-        let text = samples.first()?.text.replace('"', "");
+        let words: Vec<&str> = samples.first()?.text.split_whitespace().collect();
+        let text = words.join(" ").replace('"', "");
         Some((shape.clone(), finding(&text, keyed)?))
     });
     judged.collect()
 }
 
-/// What is wrong with a statement without its quotes.
+/// What is wrong with a statement without quotes, whose words have one blank between them.
 fn finding(text: &str, keyed: &Keyed) -> Option<String> {
     let mut changes = WRITES.iter().flat_map(|verb| text.match_indices(verb));
     let unnamed = changes.find_map(|(at, verb)| {
-        let (table, column, condition) = about(query_from(&text[at + verb.len()..]), keyed)?;
-        let is_named = equals(condition, table, column).next().is_some() || is_in_tuple(condition, table, column);
+        let query = query_from(&text[at + verb.len()..]);
+        let (table, column, name) = target(query, keyed)?;
+        let is_named = terms(condition(query)).any(|term| names_owner(term, name, column));
         (!is_named).then(|| format!("changes rows of {table} without their {column}"))
     });
     let mut locks = LOCKS.iter().flat_map(|lock| text.match_indices(lock));
     let shared = || {
         locks.find_map(|(at, _)| {
-            let (_, behind) = query_before(&text[..at]).split_once(" FROM ")?;
-            let (table, column, condition) = about(behind, keyed)?;
-            let is_one = equals(condition, table, column).any(|value| value.starts_with('$'));
-            (!is_one).then(|| format!("locks rows of {table} that may have several of {column}"))
+            let query = query_before(&text[..at]);
+            let tables = split_outside(query, " FROM ").nth(1)?;
+            let tables = split_outside(tables, " WHERE ").next()?;
+            let mut locked = tables.split(", ").flat_map(|table| table.split(" JOIN "));
+            locked.find_map(|table| {
+                let (table, column, name) = target(table, keyed)?;
+                let is_one = terms(condition(query)).any(|term| compared(term, name, column).is_some_and(is_given));
+                (!is_one).then(|| format!("locks rows of {table} that may have several of {column}"))
+            })
         })
     };
     unnamed.or_else(shared)
 }
 
-/// The table that a part of a statement begins with, where its key begins with the owner; that column; and the condition.
-fn about<'t>(text: &'t str, keyed: &'t Keyed) -> Option<(&'t str, &'t str, &'t str)> {
+/// The table that a part of a statement begins with, where its key begins with the owner; that column; and the name that
+/// the statement has for it.
+fn target<'t>(text: &'t str, keyed: &'t Keyed) -> Option<(&'t str, &'t str, &'t str)> {
+    let text = text.strip_prefix("ONLY ").unwrap_or(text);
+    let text = text.strip_prefix("public.").unwrap_or(text);
     let (table, column) = keyed.get_key_value(first_word(text))?;
-    let condition = text.split_once(" WHERE ").map_or("", |(_, condition)| condition);
-    Some((table, column, condition))
+    let alias = text[table.len()..].strip_prefix(" AS ").map(first_word);
+    Some((table, column, alias.unwrap_or(table)))
 }
 
 fn first_word(text: &str) -> &str {
     let end = text.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
     &text[..end.unwrap_or(text.len())]
+}
+
+/// The condition of a query, not that of a query within it.
+fn condition(query: &str) -> &str {
+    let behind = split_outside(query, " WHERE ").nth(1).unwrap_or_default();
+    let ends = [" RETURNING ", " ORDER BY ", " LIMIT ", " GROUP BY "];
+    ends.iter()
+        .fold(behind, |text, end| split_outside(text, end).next().unwrap_or(text))
+}
+
+/// The terms that all have to hold; none where one of several is enough.
+fn terms(condition: &str) -> Box<dyn Iterator<Item = &str> + '_> {
+    let is_whole = condition.starts_with('(') && query_from(&condition[1..]).len() + 2 == condition.len();
+    if is_whole {
+        return terms(&condition[1..condition.len() - 1]);
+    }
+    let mut parts = split_outside(condition, " AND ").peekable();
+    let first = parts.next().unwrap_or_default();
+    if parts.peek().is_some() {
+        return Box::new(std::iter::once(first).chain(parts).flat_map(terms));
+    }
+    let is_choice = split_outside(condition, " OR ").nth(1).is_some();
+    Box::new((!is_choice).then_some(condition).into_iter())
+}
+
+/// The parts of a text between separators that stand in no parenthesis.
+fn split_outside<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = &'t str> {
+    let is_outside = |at: usize| text[..at].matches('(').count() == text[..at].matches(')').count();
+    let ends = text.match_indices(separator).map(|(at, _)| at);
+    let ends: Vec<usize> = ends.filter(|at| is_outside(*at)).chain([text.len()]).collect();
+    let mut begin = 0;
+    ends.into_iter().map(move |end| {
+        let part = &text[begin..end];
+        begin = end + separator.len();
+        part
+    })
+}
+
+/// Whether a term compares the owner of a table with a value, with that of a table beside it, or as the first of a key.
+fn names_owner(term: &str, name: &str, column: &str) -> bool {
+    let of_another = |value: &str| !value.starts_with(name) && value.contains('.');
+    compared(term, name, column).is_some_and(|value| is_given(value) || of_another(value))
+        || is_of_key(term, name, column)
+}
+
+/// What a term compares a column of a table with by equality.
+fn compared<'t>(term: &'t str, name: &str, column: &str) -> Option<&'t str> {
+    behind(term, name, column)?.strip_prefix(" = ")
+}
+
+fn is_given(value: &str) -> bool {
+    value.starts_with('$')
+}
+
+/// Whether a term compares a key that begins with the column.
+fn is_of_key(term: &str, name: &str, column: &str) -> bool {
+    let key = term.strip_prefix('(').and_then(|term| behind(term, name, column));
+    let rest = key.and_then(|key| key.strip_prefix(", "));
+    let compared = rest.map(|rest| &rest[query_from(rest).len()..]);
+    compared.is_some_and(|rest| rest.starts_with(") IN (SELECT") || rest.starts_with(") = ("))
+}
+
+/// What stands behind a column that a term begins with, by itself or as that of its table.
+fn behind<'t>(term: &'t str, name: &str, column: &str) -> Option<&'t str> {
+    let of_table = term.strip_prefix(name).and_then(|term| term.strip_prefix('.'));
+    of_table.unwrap_or(term).strip_prefix(column)
 }
 
 /// A query up to where the parenthesis ends that it stands in.
@@ -83,29 +159,6 @@ fn query_before(text: &str) -> &str {
     text
 }
 
-/// What a column of a table is compared with by equality.
-fn equals<'t>(condition: &'t str, table: &'t str, column: &'t str) -> impl Iterator<Item = &'t str> {
-    named(condition, table, column).filter_map(|behind| behind.strip_prefix(" = "))
-}
-
-/// Whether a column begins a tuple that is one of several, or equals another one.
-fn is_in_tuple(condition: &str, table: &str, column: &str) -> bool {
-    let tuples = named(condition, table, column).filter_map(|behind| behind.strip_prefix(", "));
-    let mut behind = tuples.map(|rest| &rest[query_from(rest).len()..]);
-    behind.any(|behind| behind.starts_with(") IN (SELECT") || behind.starts_with(") = ("))
-}
-
-/// What stands behind each mention of a column, by itself or as that of its table.
-fn named<'t>(condition: &'t str, table: &'t str, column: &'t str) -> impl Iterator<Item = &'t str> {
-    condition.match_indices(column).filter_map(move |(at, _)| {
-        let (before, behind) = (&condition[..at], &condition[at + column.len()..]);
-        let is_whole =
-            |text: &str| !text.ends_with(|letter: char| letter.is_ascii_lowercase() || "_.".contains(letter));
-        let of_table = before.strip_suffix('.').and_then(|before| before.strip_suffix(table));
-        (is_whole(before) || of_table.is_some_and(is_whole)).then_some(behind)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +187,14 @@ mod tests {
         refused("UPDATE \"requests\" SET \"platform_id\" = $1 WHERE \"requests\".\"id\" = $2");
         refused("DELETE FROM events WHERE id IN (SELECT id FROM other WHERE other.owner_id = $1)");
         refused("WITH gone AS (DELETE FROM events WHERE id = $1 RETURNING id) SELECT 1 FROM queue WHERE owner_id = $2");
+        refused("DELETE FROM events WHERE owner_id = $1 OR created_at < $2");
+        refused("DELETE FROM events WHERE (owner_id = $1 OR created_at < $2) AND id = $3");
+        refused("UPDATE requests SET status = $1 WHERE NOT (requests.platform_id = $2)");
+        refused("UPDATE requests SET status = (SELECT 1 FROM other WHERE platform_id = $1) WHERE id = $2");
+        refused("DELETE FROM events WHERE id IN (SELECT event_id FROM deliveries WHERE owner_id = $1)");
+        refused("UPDATE requests SET status = $1 WHERE platform_id = platform_id");
+        refused("UPDATE ONLY public.requests SET status = $1\n WHERE id = $2");
+        refused("MERGE INTO requests USING other ON other.id = requests.id WHEN MATCHED THEN DELETE");
         for fine in [
             "UPDATE \"requests\" SET \"status\" = $1 WHERE \"requests\".\"platform_id\" = $2 AND \"requests\".\"id\" = $3",
             "UPDATE requests SET status = given.column2 FROM (VALUES ($1, $2)) AS given WHERE requests.platform_id = given.column1",
@@ -151,6 +212,9 @@ mod tests {
         let refused = |text: &str| assert!(found(text).is_some_and(|why| why.starts_with("locks rows")), "{text}");
         refused("SELECT \"id\" FROM \"requests\" WHERE \"requests\".\"platform_id\" IN ($1, $2) FOR NO KEY UPDATE");
         refused("SELECT \"id\" FROM \"requests\" WHERE \"requests\".\"status\" = $1 LIMIT $2 FOR UPDATE SKIP LOCKED");
+        refused("SELECT id FROM requests\nWHERE status = $1\nFOR UPDATE");
+        refused("SELECT id FROM requests WHERE platform_id = $1 OR id = $2 FOR UPDATE");
+        refused("SELECT 1 FROM queue JOIN events ON events.id = queue.id WHERE queue.owner_id = $1 FOR UPDATE");
         refused("SELECT 1 FROM queue WHERE owner_id = $1 AND id = (SELECT id FROM events WHERE id = $2 FOR UPDATE)");
         for fine in [
             "SELECT \"id\" FROM \"requests\" WHERE \"requests\".\"platform_id\" = $1 ORDER BY \"requests\".\"id\" ASC FOR NO KEY UPDATE",
