@@ -125,6 +125,17 @@ async fn offers(stage: &Stage) -> u64 {
     stage.js(script).await.as_u64().unwrap_or(u64::MAX)
 }
 
+/// The same on a screen that a page leaves again while it waits for an answer of the wallet, and to have it judged takes long.
+async fn offers_on(stage: &mut Stage, screen: &str) -> Result<u64, String> {
+    loop {
+        stage.until(screen).await?;
+        let offered = offers(stage).await;
+        if stage.turn().await == screen {
+            return Ok(offered);
+        }
+    }
+}
+
 /// Goes on as a payer who accepts that it may be paid twice; without that the way on is closed.
 async fn accept(stage: &mut Stage) -> Told {
     let before = stage.turn().await;
@@ -355,18 +366,15 @@ pub async fn not_sent(stage: &mut Stage) -> Told {
             stage.until("unknown").await.map_err(told)?;
             holds(offers(stage).await == 0, format!("{what}: offered at once"))?;
             stage.wait_for(STILL_S).await;
-            stage.until("unknown-unseen").await.map_err(told)?;
-            retries += offers(stage).await;
+            retries += offers_on(stage, "unknown-unseen").await.map_err(told)?;
             stage.go_to(&second).await;
-            stage.until("unknown-unseen").await.map_err(told)?;
-            retries += offers(stage).await;
+            retries += offers_on(stage, "unknown-unseen").await.map_err(told)?;
             stage.go_to(&first).await;
             stage.browser.post("refresh", &json!({})).await;
             stage.until("unknown").await.map_err(told)?;
             holds(offers(stage).await == 0, format!("{what}: offered after a reload"))?;
             stage.wait_for(STILL_S).await;
-            stage.until("unknown-unseen").await.map_err(told)?;
-            retries += offers(stage).await;
+            retries += offers_on(stage, "unknown-unseen").await.map_err(told)?;
             cells += 3;
             accept(stage).await.map_err(told)?;
             stage.until("options").await.map_err(told)?;
