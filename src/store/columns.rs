@@ -6,6 +6,7 @@ use crate::domain::{
     amount::Percent,
     ids::{PlatformId, RequestRowId},
     network::Network,
+    paying::charge::{Charge, Charges, FeeKind},
     reference::PaymentReference,
     request::Request,
 };
@@ -186,6 +187,22 @@ pub(super) fn broken(column: &str, value: &str) -> StoreError {
     StoreError::Broken(anyhow::anyhow!("column {column} holds {value:?}"))
 }
 
+/// The charges for which there are columns: the fee of the platform, and after it that of the service. Errors: there are
+/// others, which would be lost.
+pub(super) fn platform_and_protocol<'a>(
+    column: &str,
+    charges: &'a Charges,
+) -> Result<(Option<&'a Charge>, Option<&'a Charge>), StoreError> {
+    let (platform, protocol) = (charges.platform(), charges.of(FeeKind::Protocol));
+    if charges.iter().eq(platform.into_iter().chain(protocol)) {
+        return Ok((platform, protocol));
+    }
+    let kinds: Vec<&str> = charges.iter().map(|charge| charge.kind.wire()).collect();
+    Err(StoreError::Broken(anyhow::anyhow!(
+        "{column} has columns for one charge of platform and then one of protocol, not for {kinds:?}"
+    )))
+}
+
 /// Reads a text by a rule that knows all valid ones.
 pub(super) fn known<T>(column: &str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, StoreError> {
     read(text).ok_or_else(|| broken(column, text))
@@ -309,6 +326,7 @@ pub(super) fn from_json<T: DeserializeOwned>(column: &str, value: JsonValue) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::paying::charge::FeeOrigin;
 
     #[test]
     fn values_that_were_never_written_are_errors() {
@@ -321,6 +339,31 @@ mod tests {
         assert!(number::<i64, u64>("number", -1).is_err());
         assert!(number::<u64, i64>("number", u64::MAX).is_err());
         assert!(unix_time("time_s", i64::MAX).is_err());
+    }
+
+    #[test]
+    fn charges_without_a_column_of_their_own_are_errors() {
+        let receiver = Address::Evm(EvmAddress::ZERO);
+        let rate = percent("rate", 5).unwrap();
+        let platform = Charge::platform(FeeOrigin::Call, rate, receiver);
+        let protocol = Charge::protocol(rate, receiver, None);
+        let contract = Charge {
+            kind: FeeKind::Contract,
+            ..protocol
+        };
+        for (charges, is_kept) in [
+            (vec![], true),
+            (vec![platform], true),
+            (vec![protocol], true),
+            (vec![platform, protocol], true),
+            (vec![protocol, platform], false),
+            (vec![platform, platform], false),
+            (vec![platform, protocol, contract], false),
+            (vec![contract], false),
+        ] {
+            let charges: Charges = charges.into_iter().collect();
+            assert_eq!(platform_and_protocol("price", &charges).is_ok(), is_kept, "{charges:?}");
+        }
     }
 
     #[test]

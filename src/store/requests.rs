@@ -8,7 +8,7 @@ use crate::{
         ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
         ledger::{Ending, Ledger, RequestStatus},
         network::Network,
-        paying::charge::{Charge, FeeKind, FeeOrigin},
+        paying::charge::{Charge, FeeOrigin},
         payment::PaymentKind,
         request::{
             Origin, Request,
@@ -188,13 +188,14 @@ fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
         receiver: fee.receiver.canonical(),
         cap: fee.cap.map(|cap| cap.to_string()),
     };
+    let (platform, protocol) = columns::platform_and_protocol("price", &price.charges)?;
     let column = PriceColumn {
         rates: price.rates.as_ref().map(|rates| RatesColumn {
             path: rates.path.clone(),
             max_age_s: rates.max_age_s,
         }),
-        platform_fee: price.charges.of(FeeKind::Platform).map(fee),
-        protocol_fee: price.charges.of(FeeKind::Protocol).map(fee),
+        platform_fee: platform.map(fee),
+        protocol_fee: protocol.map(fee),
     };
     columns::to_json("price", &column).map(Some)
 }

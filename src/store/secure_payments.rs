@@ -7,7 +7,7 @@ use crate::domain::{
     ids::{ClientRowId, IntentId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
     interop_address::{DestinationKey, InteropAddress},
     ledger::RequestStatus,
-    paying::charge::{Charge, FeeKind, FeeOrigin},
+    paying::charge::{Charge, FeeOrigin},
     request::{Origin, Request},
     secure_payment::{
         About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentStatus,
@@ -173,7 +173,7 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
 
 fn item_row(payment: &SecurePayment, position: usize, item: &Item) -> Result<secure_payment_items::Model, StoreError> {
     let points = |fee: &Charge| i32::from(fee.rate.basis_points());
-    let (platform, protocol) = (item.charges.platform(), item.charges.of(FeeKind::Protocol));
+    let (platform, protocol) = columns::platform_and_protocol("secure_payment_items", &item.charges)?;
     Ok(secure_payment_items::Model {
         secure_payment_id: payment.id.0.clone(),
         position: columns::number("position", position)?,
