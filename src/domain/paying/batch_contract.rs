@@ -1,8 +1,10 @@
 //! Several payments in one transaction, all of them or none: the call of the batch contract, its approvals and its gas.
 
 use super::{
-    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, OwnFee, Spending, Standings, Step, Steps,
-    charge::FeeLeg, evm,
+    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, Spending, Standings, Step,
+    Steps,
+    charge::{ChargedUnits, FeeKind},
+    evm,
 };
 use crate::domain::{
     address::Address,
@@ -117,6 +119,8 @@ struct Entry {
     token: Option<Address>,
     resets_allowance: bool,
     detail: Detail,
+    /// The charges that it pays.
+    paid: Vec<PaidCharge>,
 }
 
 impl Entry {
@@ -139,6 +143,7 @@ impl Entry {
                 maxToSpend: U256::ZERO,
                 maxRateTimespan: U256::from(max_rate_timespan_s),
             },
+            paid: Vec::new(),
         }
     }
 
@@ -224,7 +229,7 @@ pub struct BatchContract {
     /// In the order of the call.
     entries: Vec<Entry>,
     spendings: Vec<Spending>,
-    own_fees: Vec<OwnFee>,
+    paid: Vec<PaidCharge>,
 }
 
 impl BatchContract {
@@ -241,18 +246,29 @@ impl BatchContract {
             (None, Some(payer)) => payer.bytes(),
             (None, None) => return Err(BundleError::NoPayer),
         };
-        let entries = entries(legs, taker).ok_or(BundleError::TooLarge)?;
+        let mut entries = entries(legs, taker).ok_or(BundleError::TooLarge)?;
+        let told = |entry: &Entry| {
+            let is_coin = entry.token.is_none();
+            entry.paid.iter().map(move |paid| (is_coin, *paid)).collect::<Vec<_>>()
+        };
+        let mut paid: Vec<(bool, PaidCharge)> = entries.iter().flat_map(told).collect();
+        entries.sort_by_key(|entry| entry.kind);
         let Spent { spendings, own } = spent(&entries, terms.fee_basis_points).ok_or(BundleError::TooLarge)?;
         let own = own.into_iter().filter(|(_, units)| !units.is_zero());
         // Where nobody takes fees, it goes back to the payer.
-        let own_fees = own.filter_map(|(token, units)| {
-            let leg = FeeLeg {
+        let own = own.filter_map(|(token, units)| {
+            let charged = ChargedUnits {
+                kind: FeeKind::Contract,
                 receiver: taker?,
                 units,
             };
-            Some(OwnFee { token, leg })
+            let leg = legs.iter().position(|leg| leg.token == token)?;
+            Some((token.is_none(), PaidCharge { leg, charged }))
         });
-        let own_fees = own_fees.collect();
+        let mut own: Vec<_> = own.collect();
+        own.sort_by_key(|(_, paid)| paid.leg);
+        paid.append(&mut own);
+        paid.sort_by_key(|(is_coin, _)| *is_coin);
         Ok(Self {
             contract: terms.contract,
             fee_receiver,
@@ -263,7 +279,7 @@ impl BatchContract {
             },
             entries,
             spendings,
-            own_fees,
+            paid: paid.into_iter().map(|(_, paid)| paid).collect(),
         })
     }
 
@@ -309,8 +325,8 @@ impl Executor for BatchContract {
         &self.spendings
     }
 
-    fn own_fees(&self) -> &[OwnFee] {
-        &self.own_fees
+    fn paid(&self) -> &[PaidCharge] {
+        &self.paid
     }
 
     fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs {
@@ -332,11 +348,18 @@ pub fn fitting(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max
     counts.partition_point(|count| fits(*count))
 }
 
-/// The payments and after them, in each group, what further receivers of fees get. `None` beyond 256 bits.
+/// The payments, and after them what further receivers of fees get. `None` beyond 256 bits.
 fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
     let mut payments = Vec::with_capacity(legs.len());
     let mut fees: Vec<Entry> = Vec::new();
-    for leg in legs {
+    for (place, leg) in legs.iter().enumerate() {
+        let paid_to = move |receiver: Address| {
+            let charges = leg.charges.iter().filter(move |charged| charged.receiver == receiver);
+            charges.map(move |charged| PaidCharge {
+                leg: place,
+                charged: *charged,
+            })
+        };
         let (riding, others) = leg
             .fees()
             .into_iter()
@@ -350,6 +373,7 @@ fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
         let mut payment = Entry::new(leg, leg.payee, leg.reference);
         payment.detail.feeAmount = riding;
         payment.add(leg.units, limit(own)?)?;
+        payment.paid = taker.into_iter().flat_map(paid_to).collect();
         payments.push(payment);
         for fee in others {
             let known = fees.iter_mut().find(|entry| entry.takes(leg, fee.receiver));
@@ -361,10 +385,15 @@ fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
                     fees.push(entry);
                 }
             }
+            // Other terms of a conversion make another payment; what one receiver gets in a currency is told together.
+            let is_told =
+                |entry: &&mut Entry| (entry.token, entry.detail.recipient) == (leg.token, fee.receiver.bytes());
+            if let Some(first) = fees.iter_mut().find(is_told) {
+                first.paid.extend(paid_to(fee.receiver));
+            }
         }
     }
     payments.append(&mut fees);
-    payments.sort_by_key(|entry| entry.kind);
     Some(payments)
 }
 

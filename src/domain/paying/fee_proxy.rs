@@ -1,8 +1,8 @@
 //! The fee proxies: one payment with one receiver of charges, in a token or the coin, converted by price feeds or not.
 
 use super::{
-    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, OwnFee, Spending, Standings, Step, Steps,
-    evm,
+    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, Spending, Standings, Step,
+    Steps, evm,
 };
 use crate::domain::{address::Address, currency::ContractKind};
 use alloy::{
@@ -35,6 +35,7 @@ const PAYMENT_GAS: u64 = 130_000;
 #[derive(Debug, Clone)]
 pub struct FeeProxy {
     spending: Spending,
+    paid: Vec<PaidCharge>,
     payment: Step,
 }
 
@@ -53,6 +54,10 @@ impl FeeProxy {
     pub fn admit(proxy: Address, leg: &Leg) -> Result<Self, BundleError> {
         let payment = payment_step(proxy, leg)?;
         let total = leg.total().ok_or(BundleError::TooLarge)?;
+        let paid = leg.charges.iter().map(|charged| PaidCharge {
+            leg: 0,
+            charged: *charged,
+        });
         Ok(Self {
             spending: Spending {
                 token: leg.token,
@@ -62,6 +67,7 @@ impl FeeProxy {
                     .map_or(total, |conversion| conversion.max_to_spend),
                 resets_allowance: leg.resets_allowance,
             },
+            paid: paid.collect(),
             payment,
         })
     }
@@ -76,8 +82,8 @@ impl Executor for FeeProxy {
         std::slice::from_ref(&self.spending)
     }
 
-    fn own_fees(&self) -> &[OwnFee] {
-        &[]
+    fn paid(&self) -> &[PaidCharge] {
+        &self.paid
     }
 
     fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs {

@@ -169,13 +169,13 @@ pub struct Spending {
     pub resets_allowance: bool,
 }
 
-/// What a contract takes in one currency for itself.
+/// One fee as it is paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnFee {
-    /// The token; `None` for the native coin.
-    pub token: Option<Address>,
-    /// Who gets it, and how much at most: the contract may have a limit of its own.
-    pub leg: FeeLeg,
+pub struct PaidCharge {
+    /// Position of the payment that it is paid with.
+    pub leg: usize,
+    /// What it is. Of what a contract takes for itself it is the most: the contract may have a limit of its own.
+    pub charged: ChargedUnits,
 }
 
 /// What the network takes for transactions at most, in units of its coin.
@@ -200,8 +200,9 @@ pub trait Executor: Send + Sync {
     fn contract(&self) -> Address;
     /// What leaves the payer at most: tokens in the order of their first payment, then the coin.
     fn spendings(&self) -> &[Spending];
-    /// What the contract takes for itself and does not give back.
-    fn own_fees(&self) -> &[OwnFee];
+    /// The fees, with what the contract takes for itself and does not give back: those in tokens before those in the coin,
+    /// and in each of the two those that ride in payments, those that are paid alone, and those of the contract.
+    fn paid(&self) -> &[PaidCharge];
     /// What the network takes for the payment after so many approvals.
     fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs;
     /// The transactions of the payer: approvals of what is not allowed or not known to be, and the payment.

@@ -1,73 +1,11 @@
-//! What a bundle takes from a payer: fee by fee, and currency by currency.
+//! What a bundle takes from a payer, currency by currency.
 
 use super::{
-    Leg, OwnFee, Spending,
-    charge::{ChargedUnits, FeeKind, FeeLeg},
+    Leg, PaidCharge, Spending,
+    charge::{FeeKind, FeeLeg},
     spent,
 };
-use crate::domain::address::Address;
 use alloy::primitives::U256;
-
-/// One fee as it is paid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PaidCharge {
-    /// Position of the payment that it is paid with.
-    pub leg: usize,
-    /// What it is.
-    pub charged: ChargedUnits,
-}
-
-/// When a transaction pays a fee, among the payments of tokens or among those of the coin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    /// In a payment.
-    Riding,
-    /// After the payments, with what else its receiver gets in the same currency.
-    Alone,
-    /// At the end, by the contract itself.
-    OfContract,
-}
-
-/// The fees in the order in which the transaction pays them. The contract of batches pays tokens before the coin, and knows
-/// one receiver of riding fees, that of the first one.
-pub fn paid_charges(legs: &[Leg], own: &[OwnFee]) -> Vec<PaidCharge> {
-    let charged = legs.iter().enumerate().flat_map(|(place, leg)| {
-        let charges = leg.charges.iter();
-        charges.map(move |charged| (place, leg.token, *charged))
-    });
-    let charged: Vec<(usize, Option<Address>, ChargedUnits)> = charged.collect();
-    let taker = charged.first().map(|(_, _, charged)| charged.receiver);
-    // What one receiver gets alone in a currency is paid where the first part of it stands.
-    let first = |token: Option<Address>, receiver: Address| {
-        let mut charged = charged.iter();
-        charged.position(|(_, other, charged)| (*other, charged.receiver) == (token, receiver))
-    };
-    let of_calls = charged.iter().map(|(leg, token, charged)| {
-        let (turn, place) = if Some(charged.receiver) == taker {
-            (Turn::Riding, None)
-        } else {
-            (Turn::Alone, first(*token, charged.receiver))
-        };
-        let paid = PaidCharge {
-            leg: *leg,
-            charged: *charged,
-        };
-        ((token.is_none(), turn, place), paid)
-    });
-    let of_contract = own.iter().filter_map(|own| {
-        let leg = legs.iter().position(|leg| leg.token == own.token)?;
-        let charged = ChargedUnits {
-            kind: FeeKind::Contract,
-            receiver: own.leg.receiver,
-            units: own.leg.units,
-        };
-        let paid = PaidCharge { leg, charged };
-        Some(((own.token.is_none(), Turn::OfContract, Some(leg)), paid))
-    });
-    let mut placed: Vec<_> = of_calls.chain(of_contract).collect();
-    placed.sort_by_key(|(place, _)| *place);
-    placed.into_iter().map(|(_, paid)| paid).collect()
-}
 
 /// Units that the payees get; `None` when they are in several currencies, or leave 256 bits.
 pub fn gross(legs: &[Leg]) -> Option<U256> {

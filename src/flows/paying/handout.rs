@@ -5,7 +5,7 @@ use crate::{
         address::Address,
         ledger::SettlementUnits,
         network::Network,
-        paying::{Allowing, Bundle, BundleError, PayerMeans, Spending, Steps, charge::Charges, summary::PaidCharge},
+        paying::{Allowing, Bundle, BundleError, PaidCharge, PayerMeans, Spending, Steps, charge::Charges},
         quote::Quote,
         rates::AppliedRate,
         refusal::Refusal,

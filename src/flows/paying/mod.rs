@@ -19,7 +19,6 @@ use crate::{
             batch_contract::{BatchContract, BatchTerms, fitting},
             charge::Charges,
             fee_proxy::FeeProxy,
-            summary::paid_charges,
         },
         request::Request,
     },
@@ -80,7 +79,7 @@ pub async fn hand_out(
         };
         let steps = executor.steps(wallet.allowing, &standings);
         Ok(Handout {
-            charges: paid_charges(&bundle.legs, executor.own_fees()),
+            charges: executor.paid().to_vec(),
             spendings: executor.spendings().to_vec(),
             payer: PayerMeans::of(executor.as_ref(), steps.approvals.len(), standings),
             ends_at: match payments.as_slice() {

@@ -1,10 +1,7 @@
 //! What a batch pays to whom, and what it may cost.
 
 use super::*;
-use crate::domain::paying::{
-    NetworkPrice, Standing, approval_step,
-    charge::{ChargedUnits, FeeKind},
-};
+use crate::domain::paying::{NetworkPrice, Standing, approval_step};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -309,8 +306,10 @@ proptest! {
         let fee = |units: U256| units * U256::from(fee_basis_points) / U256::from(10_000);
         for (currency, limit) in limits {
             let spends = batch.spendings.iter().find(|one| one.token == currency).unwrap().units;
-            let own: U256 = batch.own_fees.iter().filter(|own| own.token == currency).map(|own| own.leg.units).sum();
-            let goes_back = batch.own_fees.is_empty();
+            let of_contract = || batch.paid.iter().filter(|paid| paid.charged.kind == FeeKind::Contract);
+            let own = of_contract().filter(|paid| legs[paid.leg].token == currency);
+            let own: U256 = own.map(|paid| paid.charged.units).sum();
+            let goes_back = of_contract().next().is_none();
             prop_assert!(spends >= limit + own && own <= fee(limit + parts), "{spends} {limit} {own}");
             prop_assert!(goes_back || spends <= limit + parts + own, "{spends} {limit} {own}");
             prop_assert!(spends <= limit + parts + fee(limit + parts), "{spends} {limit}");
