@@ -130,16 +130,6 @@ pub enum HandoutError {
     Failed(FlowError),
 }
 
-impl From<BundleError> for HandoutError {
-    fn from(error: BundleError) -> Self {
-        match error {
-            BundleError::TooLarge => Self::TooLarge(0),
-            BundleError::NoPayer => Self::NoPayer,
-            BundleError::TooMany => Self::Failed(Refusal::from(error).into()),
-        }
-    }
-}
-
 impl From<FlowError> for HandoutError {
     fn from(error: FlowError) -> Self {
         Self::Failed(error)

@@ -12,7 +12,7 @@ use crate::{
         currency::Currency,
         network::Network,
         pair::Pair,
-        paying::{Conversion, Leg, charge::Charges, fee_proxy::FeeProxy},
+        paying::{BundleError, Conversion, Leg, charge::Charges, fee_proxy::FeeProxy},
         quote::Quote,
         rates::AppliedRate,
         refusal::{Refusal, RefusalKind},
@@ -207,7 +207,7 @@ async fn price(
 }
 
 fn too_large() -> Refusal {
-    Refusal::field("amount", "is too large together with the fee")
+    BundleError::TooLarge.into()
 }
 
 /// Converts units where the result is fixed, so that no contract looks at the age of the rates when it is paid.

@@ -20,6 +20,7 @@ use crate::{
             charge::Charges,
             fee_proxy::FeeProxy,
         },
+        refusal::Refusal,
         request::Request,
     },
     flows::FlowResult,
@@ -104,7 +105,8 @@ async fn executor(
     let terms = match (terms, bundle.for_fee_proxy()) {
         (None, Some(leg)) => {
             let proxy = FeeProxy::admit(legs::fee_proxy(ctx, bundle.network, leg)?, leg);
-            return Ok(Box::new(proxy.map_err(HandoutError::from)?));
+            let refused = |error| HandoutError::Payment(0, Refusal::from(error).into());
+            return Ok(Box::new(proxy.map_err(refused)?));
         }
         (None, None) => batch_terms(ctx, lookup).await?,
         (Some(terms), _) => terms,
@@ -116,7 +118,8 @@ async fn executor(
 fn batch(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>) -> Result<BatchContract, HandoutError> {
     BatchContract::admit(terms, legs, payer).map_err(|error| match error {
         BundleError::TooLarge => HandoutError::TooLarge(fitting(terms, legs, payer, u64::MAX)),
-        other => other.into(),
+        BundleError::NoPayer => HandoutError::NoPayer,
+        BundleError::TooMany => HandoutError::Failed(Refusal::from(error).into()),
     })
 }
 
