@@ -97,7 +97,6 @@ impl Draft {
         });
         Opened {
             now: payment.created_at,
-            is_seen: false,
             requests: requests.collect(),
             payment,
         }

@@ -29,8 +29,6 @@ pub struct Opened {
     pub payment: SecurePayment,
     /// Its requests.
     pub requests: Vec<Request>,
-    /// Whether a payment of one that awaits money is seen on the chain and not final.
-    pub is_seen: bool,
     /// The moment.
     pub now: DateTime<Utc>,
 }
@@ -57,16 +55,7 @@ pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResu
     let missing = || Fault(anyhow!("a request of secure payment {} is not there", payment.id));
     let requests = requests.ok_or_else(missing)?;
     let now = ctx.clock.now();
-    let is_seen = match payment.payable_at(now) {
-        Ok(()) => is_seen(ctx, &payment, &requests).await?,
-        Err(_) => false,
-    };
-    Ok(Opened {
-        requests,
-        is_seen,
-        now,
-        payment,
-    })
+    Ok(Opened { requests, now, payment })
 }
 
 /// The client ID that made a secure payment; `None` of one that a key or a session made.
@@ -87,18 +76,6 @@ pub async fn has_foreign_redirect(ctx: &Ctx, opened: &Opened) -> FlowResult<bool
     Ok(maker.is_some_and(|maker| maker.is_public() && !maker.lists(&redirect.url)))
 }
 
-/// Whether a payment of one of the requests that await money is seen on the chain and not final.
-async fn is_seen(ctx: &Ctx, payment: &SecurePayment, requests: &[Request]) -> FlowResult<bool> {
-    let awaiting = requests.iter().filter(|request| request.payable().is_ok());
-    let awaiting: HashMap<B256, &Request> = awaiting.map(|request| (request.reference.topic(), request)).collect();
-    let topics: Vec<B256> = awaiting.keys().copied().collect();
-    let seen = store::observations::list_seen_by_topics(ctx.db.reader(), payment.network, &topics).await?;
-    Ok(seen.iter().any(|observed| {
-        let request = awaiting.get(&observed.reference_topic);
-        request.is_some_and(|request| request.matches(observed, &[], &ctx.catalogue))
-    }))
-}
-
 impl Opened {
     /// Whether a caller is its platform itself. Whoever holds no secret of that may be anybody who has the token.
     pub(super) fn is_of(&self, caller: &PlatformCaller) -> bool {
@@ -110,9 +87,25 @@ impl Opened {
         self.payment.status_at(self.now)
     }
 
-    /// Until when a payment counts as on its way; `None` when nothing is seen and nobody says so.
-    pub fn in_flight_until(&self) -> Option<DateTime<Utc>> {
-        self.payment.in_flight_until(self.is_seen, self.now)
+    /// Whether a payment of one of its requests that await money is seen on the chain and not final; nothing is looked up
+    /// of one that cannot be paid.
+    pub async fn is_seen(&self, ctx: &Ctx) -> FlowResult<bool> {
+        if self.payable().is_err() {
+            return Ok(false);
+        }
+        let awaiting = self.requests.iter().filter(|request| request.payable().is_ok());
+        let awaiting: HashMap<B256, &Request> = awaiting.map(|request| (request.reference.topic(), request)).collect();
+        let topics: Vec<B256> = awaiting.keys().copied().collect();
+        let seen = store::observations::list_seen_by_topics(ctx.db.reader(), self.payment.network, &topics).await?;
+        Ok(seen.iter().any(|observed| {
+            let request = awaiting.get(&observed.reference_topic);
+            request.is_some_and(|request| request.matches(observed, &[], &ctx.catalogue))
+        }))
+    }
+
+    /// Until when a payment counts as on its way; `None` when none is seen and nobody says so.
+    pub fn in_flight_until(&self, is_seen: bool) -> Option<DateTime<Utc>> {
+        self.payment.in_flight_until(is_seen, self.now)
     }
 
     /// Errors: it cannot be paid any more (403), or it is paid (409).

@@ -32,15 +32,24 @@ const PROXIES: [ContractKind; 3] = [
     ContractKind::BatchConversionPayments,
 ];
 
-/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid, and `is_foreign` whether its
-/// redirect leads out of the pages of its maker.
+/// What is looked up of a link for whoever visits it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings {
+    /// Whether its redirect leads out of the pages of its maker.
+    pub(super) is_foreign: bool,
+    /// Whether a payment of it is seen on the chain and not final.
+    pub(super) is_seen: bool,
+}
+
+/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid.
 ///
 /// Errors: a currency left the catalogue (500).
 pub(super) fn link(
     ctx: &Ctx,
     page: &Page,
     opened: &Opened,
-    (shown, is_foreign): (Option<&Shown>, bool),
+    shown: Option<&Shown>,
+    Surroundings { is_foreign, is_seen }: Surroundings,
 ) -> Result<Link, Problem> {
     let payment = &opened.payment;
     let is_hidden = match shown {
@@ -56,7 +65,7 @@ pub(super) fn link(
     let in_flight = match opened.status() {
         // What was begun before the end of a link may arrive after it.
         SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
-            opened.in_flight_until()
+            opened.in_flight_until(is_seen)
         }
         SecurePaymentStatus::Completed | SecurePaymentStatus::ComplianceFailed => None,
     };
@@ -85,7 +94,7 @@ pub(super) fn link(
         tx_hash: last.filter(|_| !is_hidden).map(|hash| hash.to_string()),
         in_flight: in_flight.map(|until| InFlight {
             until: iso(until),
-            is_seen: opened.is_seen,
+            is_seen,
         }),
         wallet,
     })

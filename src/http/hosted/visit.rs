@@ -1,6 +1,10 @@
 //! Who visits which link, and how often.
 
-use super::{link::Link, look::Page, view};
+use super::{
+    link::Link,
+    look::Page,
+    view::{self, Surroundings},
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -111,8 +115,7 @@ impl Visit {
 
     /// What somebody sees who names no wallet.
     pub(super) async fn shown(&self, page: &Page, opened: &Opened) -> Result<Link, Problem> {
-        let is_foreign = opened::has_foreign_redirect(&self.ctx, opened).await?;
-        view::link(&self.ctx, page, opened, (None, is_foreign))
+        view::link(&self.ctx, page, opened, None, self.surroundings(opened).await?)
     }
 
     /// What a wallet sees, with what it may and what it holds. Errors: it is no wallet (400).
@@ -122,8 +125,14 @@ impl Visit {
             return self.shown(page, opened).await;
         }
         let shown = open::run(&self.ctx, opened, &look).await?;
-        let is_foreign = opened::has_foreign_redirect(&self.ctx, opened).await?;
-        view::link(&self.ctx, page, opened, (Some(&shown), is_foreign))
+        view::link(&self.ctx, page, opened, Some(&shown), self.surroundings(opened).await?)
+    }
+
+    async fn surroundings(&self, opened: &Opened) -> Result<Surroundings, Problem> {
+        Ok(Surroundings {
+            is_foreign: opened::has_foreign_redirect(&self.ctx, opened).await?,
+            is_seen: opened.is_seen(&self.ctx).await?,
+        })
     }
 }
 

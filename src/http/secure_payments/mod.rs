@@ -242,7 +242,8 @@ impl SecurePayments {
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
         let shown = unless_paid(&opened, shown)?;
-        Ok(Json(view::shown(&opened, &shown)))
+        let is_seen = opened.is_seen(&ctx).await?;
+        Ok(Json(view::shown(&opened, &shown, is_seen)))
     }
 
     /// Get the calldata that pays a link

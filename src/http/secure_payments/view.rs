@@ -212,8 +212,8 @@ fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> Secure
     }
 }
 
-/// A secure payment as a payer may see it.
-pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
+/// A secure payment as a payer may see it; `is_seen` says whether a payment of it is seen on the chain.
+pub(super) fn shown(opened: &Opened, shown: &Shown, is_seen: bool) -> SecurePaymentView {
     let payment = &opened.payment;
     let access_decision = shown.access.as_ref().map(decision);
     let expires_at = Instant(payment.expires_at);
@@ -250,7 +250,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown) -> SecurePaymentView {
         access_decision,
         flow: payment.flow,
         expires_at,
-        in_flight: opened.in_flight_until().is_some(),
+        in_flight: opened.in_flight_until(is_seen).is_some(),
     };
     let payees: Vec<Address> = opened
         .requests
