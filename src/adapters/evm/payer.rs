@@ -2,6 +2,7 @@
 
 use super::{
     EvmChain,
+    locked::store,
     node::{CONTRACT_CALL, Failure, Line},
 };
 use crate::{
@@ -105,6 +106,8 @@ impl StandingLookup for EvmChain {
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
         let (owner, spender) = (owner.bytes(), spender.bytes());
         let call = Token::allowanceCall { owner, spender };
+        // A height that was remembered may be before the block in which the payer has just allowed something.
+        store(&self.common_height, None);
         self.agreed_answer((token.bytes(), call), |allowance| allowance, U256::eq)
             .await
     }
