@@ -203,11 +203,12 @@ impl Issued {
 pub fn dump_files(folder: &Path) -> Vec<u8> {
     let files = std::fs::read_dir(folder).expect("a folder");
     let paths = files.map(|file| file.expect("a file").path());
-    let texts: Vec<Vec<u8>> = paths
-        .filter(|path| path.is_file())
-        .map(|path| std::fs::read(path).expect("a readable file"))
-        .collect();
-    texts.concat()
+    let texts: io::Result<Vec<Vec<u8>>> = paths.filter(|path| path.is_file()).map(std::fs::read).collect();
+    match texts {
+        // A connection that closes takes the log of SQLite with it, and its rows are in the database only then.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => dump_files(folder),
+        texts => texts.expect("readable files").concat(),
+    }
 }
 
 /// Every row of every table of a database on the server.
