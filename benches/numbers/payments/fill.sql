@@ -23,5 +23,6 @@ INSERT INTO fill.chosen
     UNION ALL VALUES ('platform_id', quote_literal(:'platform')),
       ('client_row', format('CASE WHEN i %% 10 = 3 THEN %L END', :'client')),
       ('request_id', $$'01' || md5('request' || i) || md5(i || 'request')$$),
-      ('fee_shortfall', 'NULL'), ('rate', 'NULL'), ('rate_provider', 'NULL'), ('further_fees', 'NULL'))
+      ('fee_shortfall', 'NULL'), ('rate', 'NULL'), ('rate_provider', 'NULL'), ('further_fees', 'NULL'),
+      ('payer_access', 'NULL'))
   SELECT tab, col, expression FROM unnest(ARRAY['requests', 'payments']) AS tab, expressions AS chosen(col, expression);
