@@ -220,6 +220,7 @@ async fn main() -> Outcome<()> {
         requests: vec![item],
         reference: Some(reference.parse()?),
         access_policy: None,
+        destination_id: None,
         expires_in: None,
         fee_address: None,
         fee_percentage: None,
