@@ -40,6 +40,11 @@ impl ClockWatch {
         self.wall
     }
 
+    /// Whether times of the old clock may still be written.
+    pub(super) fn is_echoing(&self) -> bool {
+        self.echo.is_some()
+    }
+
     /// A jump since the last look.
     fn jump(&self, wall: DateTime<Utc>, at: Duration) -> Option<Jump> {
         let passed = TimeDelta::from_std(at.saturating_sub(self.at)).unwrap_or(TimeDelta::MAX);
