@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long who waits for what, at most. The service has one set of these, which no setting changes.
+/// The longest waits of the service: each field names who waits, and for what. No setting changes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waits {
     /// A call, for a permit to ask a chain or the off-ramp partner, to screen a wallet or to make what is counted.

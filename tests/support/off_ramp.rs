@@ -44,7 +44,7 @@ pub enum Scripted {
     Changed(Vec<(&'static str, Change)>),
     /// Nothing in time.
     Hangs,
-    /// What it would, after so long; nobody hears what comes after [`HANGS`].
+    /// Sends the usual answer after this pause. A pause longer than [`HANGS`] outlasts every caller.
     After(Duration),
 }
 

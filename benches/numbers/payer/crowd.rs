@@ -57,17 +57,9 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let (rotation, beside) = rotate(&stage, &service, payers)?;
     drop(service);
     stage.strike()?;
-    let row = |name, unit, ours, most| Row {
-        name,
-        unit,
-        ours,
-        baseline_name: "",
-        baseline: Vec::new(),
-        goal: Goal::AtMost(most),
-    };
     Ok(vec![
-        row("payer, p99", "ms", p99, P99_MS_MAX),
-        row(
+        Row::at_most("payer, p99", "ms", p99, P99_MS_MAX),
+        Row::at_most(
             "rotation of their keys",
             "s",
             vec![rotation.as_secs_f64()],
@@ -75,7 +67,7 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
         ),
         Row {
             goal: Goal::None,
-            ..row(
+            ..Row::at_most(
                 "payer beside it, p99",
                 "ms",
                 vec![in_ms(percentile(&beside, 99))],

@@ -16,7 +16,7 @@ pub struct Connected {
 pub fn connect(options: EvmChainOptions) -> anyhow::Result<Connected> {
     let wallets = ContractWallets::new(options.clone())?;
     let chain = Arc::new(EvmChain::new(options.clone())?);
-    // Strangers may ask as a payer does, as often as they like: what that makes slow rests no line that credits need.
+    // A stranger may send the lookups of a payer. A node that they make slow must stay available for reading payments.
     let for_payers = Arc::new(chain.with_lines_apart(options)?);
     Ok(Connected {
         parts: ChainParts {

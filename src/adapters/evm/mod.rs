@@ -165,8 +165,8 @@ impl EvmChain {
         Ok(chain)
     }
 
-    /// The same network over lines of their own: nodes that are slow or refuse there are left alone there and nowhere else.
-    /// Which of them move with the chain both know. `options` are those of this one.
+    /// The same network over separate connections with separate breakers. Both share what is known of which nodes follow the
+    /// chain. `options` are those of this one.
     fn with_lines_apart(&self, options: EvmChainOptions) -> anyhow::Result<Self> {
         let mut apart = Self::set_up(options)?;
         for (node, known) in apart.nodes.iter_mut().zip(&self.nodes) {

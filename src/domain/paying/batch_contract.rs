@@ -247,11 +247,7 @@ impl BatchContract {
             (None, None) => return Err(BundleError::NoPayer),
         };
         let mut entries = entries(legs, taker).ok_or(BundleError::TooLarge)?;
-        let told = |entry: &Entry| {
-            let is_coin = entry.token.is_none();
-            entry.paid.iter().map(move |paid| (is_coin, *paid)).collect::<Vec<_>>()
-        };
-        let mut paid: Vec<(bool, PaidCharge)> = entries.iter().flat_map(told).collect();
+        let mut paid: Vec<PaidCharge> = entries.iter().flat_map(|entry| entry.paid.iter().copied()).collect();
         entries.sort_by_key(|entry| entry.kind);
         let Spent { spendings, own } = spent(&entries, terms.fee_basis_points).ok_or(BundleError::TooLarge)?;
         let own = own.into_iter().filter(|(_, units)| !units.is_zero());
@@ -263,12 +259,12 @@ impl BatchContract {
                 units,
             };
             let leg = legs.iter().position(|leg| leg.token == token)?;
-            Some((token.is_none(), PaidCharge { leg, charged }))
+            Some(PaidCharge { leg, charged })
         });
         let mut own: Vec<_> = own.collect();
-        own.sort_by_key(|(_, paid)| paid.leg);
+        own.sort_by_key(|paid| paid.leg);
         paid.append(&mut own);
-        paid.sort_by_key(|(is_coin, _)| *is_coin);
+        paid.sort_by_key(|paid| legs[paid.leg].token.is_none());
         Ok(Self {
             contract: terms.contract,
             fee_receiver,
@@ -279,7 +275,7 @@ impl BatchContract {
             },
             entries,
             spendings,
-            paid: paid.into_iter().map(|(_, paid)| paid).collect(),
+            paid,
         })
     }
 

@@ -103,7 +103,7 @@ impl Opened {
         }))
     }
 
-    /// Until when a payment counts as on its way; `None` when none is seen and nobody says so.
+    /// The time until which a payment counts as in flight; `None` when no payment is seen and no payer reported one.
     pub fn in_flight_until(&self, is_seen: bool) -> Option<DateTime<Utc>> {
         self.payment.in_flight_until(is_seen, self.now)
     }
