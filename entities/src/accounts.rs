@@ -11,11 +11,11 @@ pub struct Model {
     pub id: String,
     /// The platform of this account.
     pub platform_id: String,
-    /// Sealed e-mail address.
+    /// Encrypted e-mail address.
     pub email: String,
-    /// Keyed hash of the address in lower case.
+    /// Keyed hash of the e-mail address in lower case.
     pub email_hash: Option<String>,
-    /// Argon2id hash in its usual text form.
+    /// Argon2id hash of the password, as a PHC string.
     pub password_hash: String,
     /// Time of the registration.
     pub created_at: DateTimeUtc,

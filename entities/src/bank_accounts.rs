@@ -1,4 +1,4 @@
-//! Bank accounts of payers. All that names a person is in `details`, sealed with the payer's own key.
+//! Bank accounts of payers. `details` holds the personal data, encrypted with the payer's own key.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,25 +15,25 @@ pub struct Model {
     pub payer_id: String,
     /// The public id, a UUID.
     pub payment_detail_id: String,
-    /// Keyed hash of the partner's id of the account; none once erased.
+    /// Keyed hash of the partner's id of the account; none once the payer is erased.
     pub partner_hash: Option<String>,
-    /// Keyed hash of what was handed in, and of how often it failed before; none once erased.
+    /// Keyed hash of the submitted form and of how often the same form failed before; none once the payer is erased.
     pub content_hash: Option<String>,
-    /// Form, ids and what the partner told, sealed; none once erased.
+    /// Form, ids and what the partner reported, encrypted; none once the payer is erased.
     pub details: Option<String>,
     /// State.
     pub status: String,
-    /// What the partner told while the payer was not approved.
+    /// State that the partner reported while the payer was not approved.
     pub told: Option<String>,
-    /// Number of the last change that was told.
+    /// Number of the newest state of the account. It grows by one with each change, which an event reports.
     pub version: i64,
-    /// Number of the last change of the partner that is known.
+    /// Version of the account in the partner's newest known report.
     pub partner_version: i64,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// When the state changed last.
     pub changed_at: DateTimeUtc,
-    /// When the partner is asked next; none when nothing is open.
+    /// When the service queries the partner next; none when no query is due.
     pub ask_at: Option<DateTimeUtc>,
 }
 

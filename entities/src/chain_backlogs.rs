@@ -1,4 +1,4 @@
-//! Ranges of final blocks that are filled in beside new blocks.
+//! Ranges of final blocks that are read in parallel with new blocks.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,14 +14,14 @@ pub struct Model {
     /// Last block.
     #[sea_orm(primary_key, auto_increment = false)]
     pub end_block: i64,
-    /// Why it is read.
+    /// Why the range is read.
     #[sea_orm(primary_key, auto_increment = false)]
     pub reason: String,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: i32,
-    /// Not before this time.
+    /// Earliest time of the next attempt.
     pub due_at: DateTimeUtc,
-    /// When it was asked for.
+    /// When the range was added.
     pub created_at: DateTimeUtc,
 }
 

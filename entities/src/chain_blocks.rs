@@ -1,4 +1,4 @@
-//! Window of recent blocks of each chain, to find where a reorganisation began.
+//! Window of recent blocks of each chain, which shows where a reorganisation began.
 
 use sea_orm::entity::prelude::*;
 

@@ -11,17 +11,18 @@ pub struct Model {
     pub network: String,
     /// Newest block that was read.
     pub seen_number: i64,
-    /// Its hash, 64 hexadecimal digits.
+    /// Hash of the newest block that was read, 64 hexadecimal digits.
     pub seen_hash: String,
     /// Newest block that was settled.
     pub final_number: i64,
-    /// Its hash, 64 hexadecimal digits.
+    /// Hash of the newest block that was settled, 64 hexadecimal digits.
     pub final_hash: String,
-    /// Why the chain is halted, when it is.
+    /// Why the chain is halted; none while the service reads it.
     pub halted_reason: Option<String>,
-    /// How blocks count as final.
+    /// Rule by which blocks count as final: the finality tag of the nodes, the depth of the network, or the depth in
+    /// the settings.
     pub finality: Option<String>,
-    /// Whether the operator lets it go back below what was final.
+    /// Whether the operator allows the service to return to a block before `final_number`.
     pub may_rewind: bool,
     /// Last change.
     pub updated_at: DateTimeUtc,

@@ -1,4 +1,4 @@
-//! Who follows each network.
+//! The leader of each network.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,11 +9,11 @@ pub struct Model {
     /// Network.
     #[sea_orm(primary_key, auto_increment = false)]
     pub network: String,
-    /// Grows whenever somebody begins to lead.
+    /// Number of the current term; each new leader gets a larger number.
     pub term: i64,
-    /// Instance that leads; nobody after a hand-over.
+    /// Instance that leads; none after a hand-over.
     pub holder: Option<String>,
-    /// When its lease ends, by the clock of the database.
+    /// When the lease of the leading instance ends, by the clock of the database.
     pub lease_until: DateTimeUtc,
 }
 

@@ -1,4 +1,4 @@
-//! What is odd about payments and blocks: set aside, seen by the operator.
+//! Unexpected payments and blocks, quarantined for the operator.
 
 use sea_orm::entity::prelude::*;
 
@@ -13,35 +13,35 @@ pub struct Model {
     pub network: String,
     /// Height of the block.
     pub block_number: i64,
-    /// Transaction, 64 hexadecimal digits; none when the whole block is odd.
+    /// Hash of the transaction, 64 hexadecimal digits; none for a quarantined block.
     pub tx_hash: Option<String>,
-    /// Position of the event among all events of the transaction, where it is known.
+    /// Position of the event among all events of the transaction; none while the position is unknown.
     pub position: Option<i32>,
-    /// Transaction and position as one text, so that the same thing has one row.
+    /// Transaction and position as one text, so that each quarantined payment or block has one row.
     pub place: String,
     /// Why.
     pub reason: String,
-    /// What was seen, and which nodes said so.
+    /// The observed values, and the nodes that reported these values.
     pub detail: String,
-    /// Tenant of the request that it concerns.
+    /// Tenant of the request concerned.
     pub platform_id: Option<String>,
-    /// Row of that request.
+    /// Row of the request concerned.
     pub request_row: Option<String>,
-    /// What became of it.
+    /// State.
     pub state: String,
-    /// How often it was seen.
+    /// How often the payment or block was seen.
     pub attempts: i32,
     /// When it was seen first.
     pub first_seen: DateTimeUtc,
     /// When it was seen last.
     pub last_seen: DateTimeUtc,
-    /// When it was over.
+    /// When it was settled.
     pub settled_at: Option<DateTimeUtc>,
-    /// What the operator noted.
+    /// Note of the operator.
     pub note: Option<String>,
-    /// Units of the payment currency that moved, where a payment is proven.
+    /// Units of the payment currency that the payment transferred; none unless the payment is proven.
     pub units: Option<String>,
-    /// How much of its request they would settle.
+    /// Settlement units that the payment would credit to its request.
     pub settlement_units: Option<String>,
 }
 

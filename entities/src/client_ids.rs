@@ -26,14 +26,14 @@ pub struct Model {
     pub fee_address: Option<String>,
     /// Canonical address of the operator.
     pub operator_wallet: Option<String>,
-    /// Payee destination that it is bound to.
+    /// Payee destination that the client ID is bound to.
     pub payee_destination_id: Option<String>,
-    /// What may be asked for with it, none for everything.
+    /// Limits on the requests of the client ID; none without limits.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub limits: Option<Json>,
-    /// Stored for the owner.
+    /// The service stores this value for the owner and does not use it.
     pub default_pre_approval_expiry_s: Option<i64>,
-    /// Stored for the owner.
+    /// The service stores this value for the owner and does not use it.
     pub default_authorization_expiry_s: Option<i64>,
     /// Time of creation.
     pub created_at: DateTimeUtc,
@@ -41,10 +41,26 @@ pub struct Model {
     pub updated_at: DateTimeUtc,
     /// Last authenticated use.
     pub last_used_at: Option<DateTimeUtc>,
+    /// Orchestrator that the platform allows to link the client ID.
+    pub orchestrator_id: Option<String>,
 }
 
 /// Joins from this table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-pub enum Relation {}
+pub enum Relation {
+    /// The link of the client ID to an orchestrator.
+    #[sea_orm(
+        belongs_to = "super::orchestrator_links::Entity",
+        from = "(Column::PlatformId, Column::Id)",
+        to = "(super::orchestrator_links::Column::PlatformId, super::orchestrator_links::Column::ClientRow)"
+    )]
+    Link,
+}
+
+impl Related<super::orchestrator_links::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Link.def()
+    }
+}
 
 impl ActiveModelBehavior for ActiveModel {}

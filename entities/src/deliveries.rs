@@ -1,4 +1,4 @@
-//! Deliveries of events to endpoints. They outlive their endpoint, so that the log stays whole.
+//! Deliveries of events to endpoints. They outlive their endpoint, so that the log stays complete.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,37 +14,41 @@ pub struct Model {
     pub id: String,
     /// Event.
     pub event_id: String,
-    /// Endpoint, which may be gone.
+    /// Endpoint, which may have been deleted.
     pub endpoint_id: String,
-    /// State. No index holds it, so that a success changes nothing that an index holds.
+    /// State. No index contains this column, so that a success changes no index entry.
     pub state: String,
-    /// Number of retries that were scheduled until it was finished; the queue counts those of one that waits.
+    /// Number of retries that were scheduled until the delivery finished. For a pending delivery, see `delivery_queue`.
     pub retry_count: i32,
     /// Whether it is a test delivery.
     pub is_test: bool,
-    /// Whether it was queued again by its owner.
+    /// Whether the delivery was queued later than its event: for a replay that the owner requested, or for a recovery
+    /// round.
     pub is_replay: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
-    /// When it left the queue.
+    /// When the delivery left the queue.
     pub finished_at: Option<DateTimeUtc>,
-    /// Recovery rounds that were begun since its four tries.
+    /// Number of recovery rounds that began after the first four attempts of the delivery.
     pub recovery_rounds: i32,
-    /// From when on the next round may come, once the endpoint answers.
+    /// Earliest time of the next recovery round. Until `recover_at`, the round begins only if the endpoint responds
+    /// again.
     pub recover_from: Option<DateTimeUtc>,
-    /// When the next round comes, or the current one was due; none when there are no more.
+    /// Latest time of the next recovery round. During a round, the time at which this round was due. None when no round
+    /// is left.
     pub recover_at: Option<DateTimeUtc>,
-    /// The state again, of one that failed or was cancelled; none of any other.
+    /// Copy of `state` for an index: set while the delivery is failed or cancelled, otherwise none.
     pub missed: Option<String>,
-    /// Number of the try that arrived, unless it was queued again before. Tries that have no row of their own are these.
+    /// Number of the successful attempt, if it was in the first round; otherwise none. The `success` columns contain
+    /// this attempt, which has no row in `delivery_attempts`.
     pub success_number: Option<i32>,
-    /// When that try began.
+    /// When the attempt with `success_number` began.
     pub success_started_at: Option<DateTimeUtc>,
-    /// When that try ended.
+    /// When the attempt with `success_number` ended.
     pub success_ended_at: Option<DateTimeUtc>,
-    /// Status that the receiver answered it with.
+    /// HTTP status of the response to the attempt with `success_number`.
     pub success_status: Option<i32>,
-    /// First bytes of that answer.
+    /// First bytes of the response to the attempt with `success_number`.
     pub success_response: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Tries of deliveries, but for the one that arrived first: its delivery holds it.
+//! Attempts of deliveries. A successful attempt of the first round has no row here: the row of its delivery contains
+//! it.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,17 +16,17 @@ pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Number of the try, from 1.
+    /// Number of the attempt, from 1.
     pub number: i32,
     /// When it began.
     pub started_at: DateTimeUtc,
     /// When it ended.
     pub ended_at: DateTimeUtc,
-    /// Status that the receiver answered with.
+    /// Status of the receiver's response.
     pub status: Option<i32>,
-    /// Why there was no usable answer.
+    /// Why there was no usable response.
     pub error: Option<String>,
-    /// First bytes of the answer.
+    /// First bytes of the response.
     pub response: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Deliveries that wait for a try. A row is here as long as its delivery is queued, and says when it is due and who has it.
+//! Deliveries that wait for an attempt. A row exists as long as its delivery is queued. It contains the time at which
+//! the delivery is due, and the lease of the worker that has claimed it.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,21 +12,22 @@ pub struct Model {
     pub id: String,
     /// Event.
     pub event_id: String,
-    /// Endpoint, which may be gone.
+    /// Endpoint, which may have been deleted.
     pub endpoint_id: String,
     /// Platform or orchestrator.
     pub owner_id: String,
     /// Whether it is a test delivery.
     pub is_test: bool,
-    /// Whether it was queued again, by its owner or for a recovery.
+    /// Whether the delivery was queued later than its event: for a replay that the owner requested, or for a recovery
+    /// round.
     pub is_replay: bool,
     /// Number of retries that were scheduled.
     pub retry_count: i32,
-    /// Not before this time.
+    /// Earliest time of the next attempt.
     pub next_at: DateTimeUtc,
-    /// Until when it belongs to a worker.
+    /// End of the lease of the worker that has claimed the delivery.
     pub lease_until: Option<DateTimeUtc>,
-    /// Which claim it belongs to.
+    /// Token of the claim; only the worker with this token may record the attempt.
     pub lease_token: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Data about payee destinations that wallets were asked to sign.
+//! Data that a wallet signs, once, to add or deactivate a payee destination.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,9 +11,9 @@ pub struct Model {
     pub nonce: String,
     /// Tenant.
     pub platform_id: String,
-    /// Client ID that asked.
+    /// Client ID that requested the data.
     pub client_row: String,
-    /// What is agreed to.
+    /// Action that the signature of the wallet allows.
     pub action: String,
     /// Canonical address of the payee.
     pub wallet: String,
@@ -21,9 +21,9 @@ pub struct Model {
     pub network: String,
     /// Canonical address of the token.
     pub token: String,
-    /// End of its life.
+    /// When it expires.
     pub expires_at: DateTimeUtc,
-    /// When it was used up.
+    /// When it was used.
     pub used_at: Option<DateTimeUtc>,
 }
 

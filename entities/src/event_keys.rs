@@ -1,4 +1,4 @@
-//! Facts that were told, by the keys that make them unique over all partitions of events.
+//! Deduplication keys of events, unique over all partitions of events.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,10 +9,10 @@ pub struct Model {
     /// Platform or orchestrator.
     #[sea_orm(primary_key, auto_increment = false)]
     pub owner_id: String,
-    /// The same fact has the same key.
+    /// Deduplication key: events about the same fact have the same key.
     #[sea_orm(primary_key, auto_increment = false)]
     pub deduplication_key: String,
-    /// The event that tells it.
+    /// The event that reports the fact with this key.
     pub event_id: String,
 }
 

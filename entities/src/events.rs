@@ -1,4 +1,4 @@
-//! What happened, with the bytes that are told.
+//! Events, each with the body that webhooks send.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,13 +12,13 @@ pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Client ID that the object belongs to.
+    /// Client ID that the object of the event belongs to.
     pub client_row: Option<String>,
-    /// Name on the wire.
+    /// Name of the event in the API.
     pub kind: String,
-    /// The same fact has the same key.
+    /// Deduplication key: events about the same fact have the same key.
     pub deduplication_key: String,
-    /// Public id of the request that it is about.
+    /// Public id of the request that the event concerns.
     pub request_id: Option<String>,
     /// Bytes that are signed and sent.
     pub body: String,

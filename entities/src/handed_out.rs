@@ -1,4 +1,4 @@
-//! Fees of calldata that was handed out for a request, one row for all equal answers.
+//! Fees in the calldata that the service returned for a request. All equal responses share one row.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,16 +12,16 @@ pub struct Model {
     /// Row of the request.
     #[sea_orm(primary_key, auto_increment = false)]
     pub request_row: String,
-    /// Hash of who asked and of what was handed out, 64 hexadecimal digits.
+    /// Hash of the recipient and the content of the response, 64 hexadecimal digits.
     #[sea_orm(primary_key, auto_increment = false)]
     pub content_hash: String,
     /// Rate of the fee in basis points, none without a fee.
     pub fee_basis_points: Option<i32>,
     /// Canonical address that receives the fee.
     pub fee_address: Option<String>,
-    /// When it was first handed out.
+    /// When such a response was first returned.
     pub handed_out_at: DateTimeUtc,
-    /// Row of the client ID that asked; empty where a key or session did.
+    /// Row of the client ID that made the call; empty if the call was made with a key or session.
     pub client_row: String,
 }
 

@@ -1,4 +1,4 @@
-//! Answers of operations that were called with an idempotency key.
+//! Stored responses of operations that were called with an idempotency key.
 
 use sea_orm::entity::prelude::*;
 
@@ -17,7 +17,7 @@ pub struct Model {
     pub key: String,
     /// Hash of the body.
     pub body_hash: String,
-    /// Body of the answer.
+    /// Body of the response.
     pub response: String,
     /// Time of the call.
     pub created_at: DateTimeUtc,

@@ -1,4 +1,4 @@
-//! Permissions to open one account; only the hash of a code is kept.
+//! Invites, each of which permits one new account. Only the hash of a code is stored.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,17 +11,17 @@ pub struct Model {
     pub id: String,
     /// Hexadecimal SHA-256 of the code; none when the invite is for a wallet.
     pub code_hash: Option<String>,
-    /// Hexadecimal SHA-256 of the code and the e-mail address that it is for; none when it is for anybody.
+    /// Hexadecimal SHA-256 of the code and the invited e-mail address; none when any address may use the code.
     pub email_hash: Option<String>,
-    /// Canonical address of the wallet that it is for.
+    /// Canonical address of the invited wallet; none when the invite is not for a wallet.
     pub wallet: Option<String>,
-    /// Time of its making.
+    /// Time of creation.
     pub created_at: DateTimeUtc,
-    /// First moment at which it is too late.
+    /// When it expires.
     pub expires_at: DateTimeUtc,
-    /// Time of its use; none while it can be used.
+    /// When the invite was used; none before its use.
     pub used_at: Option<DateTimeUtc>,
-    /// The platform that it opened.
+    /// The platform that was created with the invite.
     pub platform_id: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the keys of sealed values are checked with, and the key of look-ups.
+//! The lookup key, encrypted, and one check value for each master key.
 
 use sea_orm::entity::prelude::*;
 
@@ -6,10 +6,10 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "key_material")]
 pub struct Model {
-    /// What it is.
+    /// Name.
     #[sea_orm(primary_key, auto_increment = false)]
     pub name: String,
-    /// Sealed value.
+    /// Encrypted value.
     pub sealed: String,
     /// Time of creation.
     pub created_at: DateTimeUtc,

@@ -1,4 +1,4 @@
-//! Server-side keys of platforms and of orchestrators; only their hash is kept.
+//! Server-side keys of platforms and of orchestrators; only their hash is stored.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,7 +15,7 @@ pub struct Model {
     pub owner_id: String,
     /// Hexadecimal SHA-256 of the key.
     pub hash: String,
-    /// First characters of the key, for people.
+    /// First characters of the key, by which people recognise it.
     pub hint: String,
     /// Name for people.
     pub label: Option<String>,

@@ -1,4 +1,4 @@
-//! Devices from which people have signed in to their accounts; only hashes are kept.
+//! Devices from which people have signed in to their accounts; only hashes are stored.
 
 use sea_orm::entity::prelude::*;
 
@@ -6,10 +6,10 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "known_devices")]
 pub struct Model {
-    /// Hexadecimal SHA-256 of a marker, or of the account and an address.
+    /// Hexadecimal SHA-256 of the marker in a browser, or of the account and a network address.
     #[sea_orm(primary_key, auto_increment = false)]
     pub hash: String,
-    /// Account that it is known to.
+    /// Account.
     pub account_id: String,
     /// Last sign-in.
     pub last_used_at: DateTimeUtc,

@@ -1,7 +1,7 @@
 //! Tables as sea-orm entities, one module for each table: columns and the relations that joins need, nothing else.
 //!
-//! Identifiers and amounts are text. Amounts hold the decimal digits of an unsigned 256-bit number, because no numeric
-//! column type keeps such a number on both databases; they are added up in Rust.
+//! Identifiers and amounts are text. Amounts are the decimal digits of an unsigned 256-bit number, because no numeric
+//! column type stores such a number on both databases. Sums are computed in Rust.
 
 pub mod accounts;
 pub mod bank_accounts;
@@ -17,6 +17,7 @@ pub mod delivery_queue;
 pub mod destination_nonces;
 pub mod event_keys;
 pub mod events;
+pub mod fee_configs;
 pub mod handed_out;
 pub mod idempotency_keys;
 pub mod invites;
@@ -28,6 +29,7 @@ pub mod off_ramp_addresses;
 pub mod off_ramp_bindings;
 pub mod off_ramp_orders;
 pub mod off_ramp_quotes;
+pub mod orchestrator_links;
 pub mod orchestrators;
 pub mod payee_destinations;
 pub mod payer_keys;

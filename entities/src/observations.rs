@@ -1,4 +1,4 @@
-//! Payments of known requests that were seen on chain and are not final.
+//! Payments to known requests that are on chain and not yet final.
 
 use sea_orm::entity::prelude::*;
 
@@ -29,7 +29,7 @@ pub struct Model {
     pub token: Option<String>,
     /// Canonical address of the receiver.
     pub payee: String,
-    /// Token units that the event names.
+    /// Token units that the event states.
     pub units: String,
     /// Token units of the fee.
     pub fee_units: String,
@@ -41,7 +41,7 @@ pub struct Model {
     pub invoice_fee_units: Option<String>,
     /// Canonical hash of the invoice currency of a conversion.
     pub conversion_currency: Option<String>,
-    /// Oldest rate that a conversion accepts.
+    /// Maximum age in seconds of a rate that the conversion accepts.
     pub max_rate_timespan_s: Option<String>,
     /// When it was first seen.
     pub seen_at: DateTimeUtc,

@@ -1,4 +1,4 @@
-//! Whose a deposit address of the off-ramp partner is: the bank account for which it was handed out first.
+//! The bank account that each deposit address of the off-ramp partner was first issued for.
 
 use sea_orm::entity::prelude::*;
 

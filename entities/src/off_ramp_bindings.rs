@@ -1,4 +1,4 @@
-//! To which bank account a request is paid out: the one for which it was quoted first.
+//! The bank account that receives the payout of each request: the account of the first quote of the request.
 
 use sea_orm::entity::prelude::*;
 
@@ -16,13 +16,13 @@ pub struct Model {
     pub payer_id: String,
     /// Row of the bank account.
     pub account_id: String,
-    /// When it was quoted first.
+    /// When the first quote of the request was issued.
     pub created_at: DateTimeUtc,
-    /// When the operator closed it.
+    /// When the operator closed the binding.
     pub closed_at: Option<DateTimeUtc>,
-    /// How many payments the request had then.
+    /// Number of payments of the request when the operator closed the binding.
     pub closed_payments: Option<i32>,
-    /// What the operator noted.
+    /// Note of the operator.
     pub closed_note: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Orders by which payments reach bank accounts, one for each request.
+//! Orders that pay out the payments of requests to bank accounts, one for each request.
 
 use sea_orm::entity::prelude::*;
 
@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "off_ramp_orders")]
 pub struct Model {
-    /// ULID, which events tell as `offrampId`.
+    /// ULID, `offrampId` in events.
     pub id: String,
     /// Tenant of the request.
     #[sea_orm(primary_key, auto_increment = false)]
@@ -20,27 +20,27 @@ pub struct Model {
     pub payer_id: String,
     /// Row of the bank account.
     pub account_id: String,
-    /// Token units that the partner was asked to pay out, once it was.
+    /// Token units that the service ordered the partner to pay out; none before the order was sent.
     pub asked_units: Option<String>,
-    /// The transactions that brought them, as a JSON list.
+    /// Transactions that brought the token units of `asked_units`, as a JSON list.
     pub asked_transactions: Option<String>,
-    /// How many payments those are.
+    /// Number of payments that brought the token units of `asked_units`.
     pub asked_payments: Option<i32>,
     /// The partner's id of the order, once it is known.
     pub partner_order: Option<String>,
-    /// How far it is.
+    /// State.
     pub state: String,
-    /// Number of the newest news of the partner; 0 before any.
+    /// Version of the partner's latest report; 0 before the first one.
     pub version: i64,
-    /// The partner's own word for the state, or what keeps it from being opened.
+    /// The partner's own status of the order, or the reason why the order cannot be opened.
     pub word: Option<String>,
-    /// Questions in a row that brought nothing.
+    /// Consecutive queries without a result.
     pub failures: i32,
-    /// When the partner is asked next; none when there is nothing to ask.
+    /// When the service queries the partner next; none when no query is due.
     pub next_at: Option<DateTimeUtc>,
-    /// When something of it changed.
+    /// Last change.
     pub changed_at: DateTimeUtc,
-    /// When the money was complete.
+    /// When the payments of the request reached its expected total.
     pub created_at: DateTimeUtc,
 }
 

@@ -1,4 +1,5 @@
-//! Quotes of the off-ramp partner that were handed out: where the money of a request may arrive, and what it is worth there.
+//! Quotes of the off-ramp partner: the deposit address for the money of a request, and the amount that the partner pays
+//! out.
 
 use sea_orm::entity::prelude::*;
 
@@ -27,23 +28,23 @@ pub struct Model {
     pub network: String,
     /// Canonical address.
     pub deposit_address: String,
-    /// Token units that were asked for.
+    /// Token units that were quoted.
     pub units: String,
-    /// How much of the request they settle.
+    /// Settlement units that the quoted token units credit to the request.
     pub settlement_units: String,
-    /// By which rate, a decimal text; none of a request in the token itself.
+    /// Exchange rate, a decimal text; none if the request's amount is in the token itself.
     pub rate: Option<String>,
-    /// Who told that rate.
+    /// Source of the rate in `rate`.
     pub rate_provider: Option<String>,
-    /// What the partner keeps, in token units.
+    /// Fee of the partner in token units.
     pub fee_units: String,
-    /// What reaches the bank account, a decimal text.
+    /// Amount that reaches the bank account, a decimal text.
     pub pays_out: String,
     /// Currency of the bank account.
     pub currency: String,
-    /// When it ends.
+    /// When it expires.
     pub ends_at: DateTimeUtc,
-    /// When it was handed out.
+    /// When it was issued.
     pub created_at: DateTimeUtc,
 }
 

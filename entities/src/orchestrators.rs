@@ -13,6 +13,8 @@ pub struct Model {
     pub name: String,
     /// Time of creation.
     pub created_at: DateTimeUtc,
+    /// When the operator disabled it; none while it is enabled.
+    pub disabled_at: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

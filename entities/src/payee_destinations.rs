@@ -1,4 +1,4 @@
-//! Where payees want to be paid.
+//! Payee destinations: the network and token in which each payee wants to be paid.
 
 use sea_orm::entity::prelude::*;
 
@@ -17,7 +17,7 @@ pub struct Model {
     pub network: String,
     /// Canonical address of the token.
     pub token: String,
-    /// Which payers are screened; absent when no policy was set.
+    /// Which payers are screened; none if no policy was set.
     pub policy_mode: Option<String>,
     /// Who screens them.
     pub policy_provider: Option<String>,
@@ -25,15 +25,15 @@ pub struct Model {
     pub hides_until_approved: bool,
     /// Part of the policy.
     pub hides_payee: bool,
-    /// Whether the owner of the wallet created it, here or elsewhere.
+    /// Whether the owner of the wallet created the destination, on this platform or on another one.
     pub is_claimed: bool,
-    /// Whether it is the one that its wallet is paid at.
+    /// Whether the wallet is paid at this destination.
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// Last change.
     pub updated_at: DateTimeUtc,
-    /// Whether the owner of the wallet created it on this platform.
+    /// Whether the owner of the wallet created the destination on this platform.
     pub is_set_up: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Data keys of payers, wrapped by a master key. A payer without one is erased.
+//! Data keys of payers, wrapped by a master key. A payer without a data key is erased.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,7 +11,7 @@ pub struct Model {
     pub payer_id: String,
     /// Tenant.
     pub platform_id: String,
-    /// The key, sealed.
+    /// The key, encrypted.
     pub data_key: String,
 }
 

@@ -1,5 +1,5 @@
-//! First registrations of payers that the partner may have taken, and that came to no payer here yet. Nothing in a row names
-//! anybody.
+//! Registrations of payers that the partner may have accepted although no payer row exists yet. A row contains no
+//! personal data.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,16 +7,17 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "payer_registrations")]
 pub struct Model {
-    /// Under which the partner keeps the payer: a keyed hash of the tenant and its own id of the payer.
+    /// Idempotency key under which the service registers the payer at the partner: a keyed hash of the tenant and of
+    /// the tenant's own id of the payer.
     #[sea_orm(primary_key, auto_increment = false)]
     pub partner_key: String,
     /// Tenant.
     pub platform_id: String,
-    /// Until when a call that hands the partner the form, or has it forgotten, may be in flight.
+    /// Until when a call that registers or erases the payer at the partner may be in flight.
     pub in_flight_until: DateTimeUtc,
-    /// When erasure was asked for.
+    /// When erasure was requested.
     pub erasing_at: Option<DateTimeUtc>,
-    /// When the partner is asked to forget it; none while nobody wants that.
+    /// When erasure is requested from the partner; none when no erasure was requested.
     pub ask_at: Option<DateTimeUtc>,
 }
 

@@ -1,4 +1,4 @@
-//! Payers. All that names one is in `details`, sealed with the payer's own key.
+//! Payers. `details` holds the personal data, encrypted with the payer's own key.
 
 use sea_orm::entity::prelude::*;
 
@@ -13,33 +13,33 @@ pub struct Model {
     pub platform_id: String,
     /// The public id, a UUID.
     pub user_id: String,
-    /// Keyed hash of the tenant's own id of the payer; none once erased.
+    /// Keyed hash of the tenant's own id of the payer; none once the payer is erased.
     pub client_user_hash: Option<String>,
-    /// Keyed hash of the partner's id of the payer; none once erased.
+    /// Keyed hash of the partner's id of the payer; none once the payer is erased.
     pub partner_hash: Option<String>,
-    /// Form, ids and what the partner told, sealed; none once erased.
+    /// Form, ids and what the partner reported, encrypted; none once the payer is erased.
     pub details: Option<String>,
     /// Identity.
     pub kyc: String,
     /// Terms.
     pub agreement: String,
-    /// Number of the last change that was told.
+    /// Number of the newest state of the payer. It grows by one with each change, which an event reports.
     pub version: i64,
-    /// Number of the last change of the partner that is known.
+    /// Version of the payer in the partner's newest known report.
     pub partner_version: i64,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// When identity or terms changed last.
     pub changed_at: DateTimeUtc,
-    /// When the partner is asked next; none when nothing is open.
+    /// When the service queries the partner next; none when no query is due.
     pub ask_at: Option<DateTimeUtc>,
-    /// When erasure was asked for.
+    /// When erasure was requested.
     pub erasing_at: Option<DateTimeUtc>,
-    /// When it was done.
+    /// When the payer was erased.
     pub erased_at: Option<DateTimeUtc>,
-    /// Until when a call that hands the partner something of it, or has it forgotten, may be in flight.
+    /// Until when a call that registers, changes or erases the payer at the partner may be in flight.
     pub in_flight_until: Option<DateTimeUtc>,
-    /// Since when the tenant wants it erased, while its money is on its way.
+    /// Since when the tenant has wanted the payer erased, while money of the payer is in flight.
     pub erasure_wanted_at: Option<DateTimeUtc>,
 }
 

@@ -1,5 +1,6 @@
-//! Groups of payments, and how many there are of each: those of a platform, or of one of its client IDs, with one kind
-//! and one pair of currencies, hidden or not. Kept with every payment, so that no search has to look at rows that do not match.
+//! Groups of payments and the number of payments in each. A group belongs to a platform or to one of its client IDs.
+//! Its payments have the same kind and pair of currencies, and are all hidden or all visible. Each recorded payment
+//! updates the counts. A search first finds the groups that match, and then reads only the payments of these groups.
 
 use sea_orm::entity::prelude::*;
 
@@ -22,10 +23,10 @@ pub struct Model {
     /// Currency id of the payments.
     #[sea_orm(primary_key, auto_increment = false)]
     pub payment_currency: String,
-    /// Whether a link hides them from who is not approved.
+    /// Whether a link hides the payments of the group from callers that are not approved.
     #[sea_orm(primary_key, auto_increment = false)]
     pub is_hidden: bool,
-    /// What its payments carry; follows from the columns above.
+    /// Key of the group, computed from the columns above. Each payment of the group stores the key, too.
     pub group_key: i64,
     /// Number of its payments.
     pub payments: i64,

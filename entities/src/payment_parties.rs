@@ -1,5 +1,5 @@
-//! Wallets that took part in a payment, for each group that it belongs to, so that a search for payments of a wallet is one
-//! range of one index in each of its groups.
+//! Wallets that took part in payments. A payment has one row for each pair of a wallet that took part and a group of
+//! the payment. A search for the payments of a wallet reads one index range in each group.
 
 use sea_orm::entity::prelude::*;
 
@@ -10,13 +10,14 @@ pub struct Model {
     /// Tenant.
     #[sea_orm(primary_key, auto_increment = false)]
     pub platform_id: String,
-    /// The 20 bytes of its address, after 0x41 on Tron.
+    /// The 20 bytes of the address, after 0x41 on Tron.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: Vec<u8>,
-    /// Group of the payment: that of the platform, and in a further row that of its client ID.
+    /// A group of the payment. One row has the group of the platform; a second row has the group of the client ID, if
+    /// there is one.
     #[sea_orm(primary_key, auto_increment = false)]
     pub group_key: i64,
-    /// Whether it received the payment.
+    /// Whether the wallet received the payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub is_payee: bool,
     /// Time of the block of the payment.

@@ -1,4 +1,6 @@
-//! In which groups each wallet takes part, as payee or otherwise, and in how many payments; kept with every payment.
+//! Number of payments of a group in which a wallet takes part. A wallet has at most two rows for a group: one for the
+//! payments that it received, and one for the payments in which it is the payer or the account behind the payer. Each
+//! recorded payment updates the numbers.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,7 +11,7 @@ pub struct Model {
     /// Tenant.
     #[sea_orm(primary_key, auto_increment = false)]
     pub platform_id: String,
-    /// The 20 bytes of its address, after 0x41 on Tron.
+    /// The 20 bytes of the address, after 0x41 on Tron.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: Vec<u8>,
     /// Client ID of the group; empty for groups of the whole platform.
@@ -18,7 +20,7 @@ pub struct Model {
     /// Group.
     #[sea_orm(primary_key, auto_increment = false)]
     pub group_key: i64,
-    /// Whether it received the payments.
+    /// Whether the wallet received the payments.
     #[sea_orm(primary_key, auto_increment = false)]
     pub is_payee: bool,
     /// Number of payments.

@@ -1,4 +1,4 @@
-//! Settled payments: appended once; one that leaves the chain stays and is marked.
+//! Settled payments. Rows are never deleted: a payment that leaves the chain stays and is marked as reversed.
 
 use sea_orm::entity::prelude::*;
 
@@ -42,7 +42,7 @@ pub struct Model {
     pub payer_eoa: Option<Vec<u8>>,
     /// Token units that arrived.
     pub units: String,
-    /// Token units that the event names.
+    /// Token units that the event states.
     pub event_units: String,
     /// Token units of the fee.
     pub fee_units: String,
@@ -50,7 +50,7 @@ pub struct Model {
     pub fee_address: Option<Vec<u8>>,
     /// Settlement units credited to the request.
     pub credited: String,
-    /// Settlement units by which the fees on top fall short.
+    /// Settlement units of the fees on top that the payment did not cover.
     pub fee_shortfall: Option<String>,
     /// Kind of the payment.
     pub kind: String,
@@ -66,30 +66,33 @@ pub struct Model {
     pub paid_at: DateTimeUtc,
     /// When the payment was recorded.
     pub created_at: DateTimeUtc,
-    /// When it was reversed, while it is.
+    /// When the payment was reversed; none unless it is reversed now.
     pub reversed_at: Option<DateTimeUtc>,
-    /// Why it is reversed, while it is.
+    /// Why the payment was reversed; none unless it is reversed now.
     pub reversal_reason: Option<String>,
-    /// Whether it was told, and that was not taken back.
+    /// Whether an event reported the payment, and no later event reported its reversal.
     pub is_told: bool,
-    /// Recurring payment that executed it.
+    /// Recurring payment that executed this payment.
     pub schedule_id: Option<String>,
-    /// Rate by which it counts, a decimal text; none where the chain converted or nothing was converted.
+    /// Rate that was applied, a decimal text; none if the chain converted the amount, or if nothing was converted.
     pub rate: Option<String>,
-    /// Who told that rate.
+    /// Source of the applied rate.
     pub rate_provider: Option<String>,
-    /// Fees that its transaction paid to further receivers: canonical addresses, each with `=` and token units, separated
-    /// by commas; none without any.
+    /// Fees that the transaction paid to further receivers, separated by commas. Each consists of a canonical address,
+    /// `=` and token units. None without further fees.
     pub further_fees: Option<String>,
-    /// Whether it settled a quote.
+    /// The part of the fees of the payment that went to an orchestrator: token units borne by the payer, a comma, and
+    /// token units borne by the payee. None without such a fee.
+    pub orchestrator_fees: Option<String>,
+    /// Whether the payment settled a quote.
     pub is_quoted: bool,
-    /// Which group of the platform's payments it belongs to.
+    /// Key of the group that contains the payment among the groups of the whole platform.
     pub group_key: i64,
-    /// Which group of its client ID's payments it belongs to.
+    /// Key of the group that contains the payment among the groups of its client ID; none without a client ID.
     pub client_group_key: Option<i64>,
-    /// Whether a link hides it from who is not approved, as its request says.
+    /// Whether a link hides the payment from callers that are not approved; copied from the request.
     pub is_hidden: bool,
-    /// Whether who paid might have; none where everybody might.
+    /// Whether the payer was allowed to pay; none if everyone was allowed.
     pub payer_access: Option<String>,
 }
 

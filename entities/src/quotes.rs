@@ -1,4 +1,4 @@
-//! Quotes that were handed out: token units for a part of a request, until an end.
+//! Quotes for requests: the token units that pay a part of a request until an expiry.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,24 +9,25 @@ pub struct Model {
     /// Tenant of the request.
     #[sea_orm(primary_key, auto_increment = false)]
     pub platform_id: String,
-    /// Hash of the columns from the tenant to the time of the quote and of who asked, 64 hexadecimal digits.
+    /// Hash of the quote's content and of the caller, 64 hexadecimal digits. The content is every column from the
+    /// tenant to the time of the quote.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
     /// Row of the request.
     pub request_row: String,
-    /// How much of the request it settles.
+    /// Settlement units that the quote credits to the request.
     pub settlement_units: String,
     /// Token units for the payee, without fees.
     pub units: String,
-    /// By which rate, a decimal text.
+    /// Rate, a decimal text.
     pub rate: String,
-    /// Who told that rate.
+    /// Source of the rate in `rate`.
     pub rate_provider: String,
-    /// When it was first handed out.
+    /// When the quote was first returned.
     pub quoted_at: DateTimeUtc,
-    /// When it ends.
+    /// When it expires.
     pub ends_at: DateTimeUtc,
-    /// Row of the client ID that asked; an empty text for whoever acts for the whole platform.
+    /// Row of the client ID that called; an empty text for a caller of the whole platform.
     pub client_row: String,
 }
 

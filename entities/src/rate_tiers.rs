@@ -1,4 +1,4 @@
-//! Departures from the default tier of rate limits.
+//! Rate limit tiers that differ from the default.
 
 use sea_orm::entity::prelude::*;
 

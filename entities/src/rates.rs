@@ -1,4 +1,4 @@
-//! Readings of the feeds of rates: what a token cost in a fiat currency, or why nobody knows.
+//! Readings of the rate feeds: what a token cost in a fiat currency, or why that is unknown.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,15 +15,15 @@ pub struct Model {
     pub invoice: String,
     /// When the feeds were read.
     pub read_at: DateTimeUtc,
-    /// What the reading was found to be.
+    /// Verdict on the reading.
     pub state: String,
-    /// Who told it.
+    /// Its source.
     pub provider: String,
-    /// Invoice units for one token, a decimal text; none where the reading is no rate.
+    /// Invoice units for one token, a decimal text; none if the feed returned no usable rate.
     pub rate: Option<String>,
-    /// When that was true, by the word of the feed.
+    /// Time of the rate according to the feed.
     pub as_of: Option<DateTimeUtc>,
-    /// Why the reading is no rate.
+    /// Why the feed returned no usable rate.
     pub flaw: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Signed forms of the transactions of this service, each at its price.
+//! Signed versions of the relayer account's transactions, each with its own price.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,19 +12,19 @@ pub struct Model {
     /// Canonical address of the account.
     #[sea_orm(primary_key, auto_increment = false)]
     pub relayer: String,
-    /// Place of the transaction among all of the account.
+    /// Nonce of the transaction.
     #[sea_orm(primary_key, auto_increment = false)]
     pub nonce: i64,
     /// Number of the bid, from 0.
     #[sea_orm(primary_key, auto_increment = false)]
     pub bid: i32,
-    /// What it pays for a unit of gas at most.
+    /// Maximum fee for a unit of gas.
     pub max_fee: String,
-    /// The part of that for whoever makes the block.
+    /// The part of the maximum fee that goes to the block producer.
     pub tip: String,
     /// Hash, 64 hexadecimal digits.
     pub tx_hash: String,
-    /// What is sent, in hexadecimal digits.
+    /// The signed transaction in hexadecimal digits.
     pub raw: String,
     /// When it was signed.
     pub signed_at: DateTimeUtc,

@@ -1,4 +1,4 @@
-//! Transactions of the account of this service.
+//! Transactions of the relayer account of this service.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,22 +12,22 @@ pub struct Model {
     /// Canonical address of the account.
     #[sea_orm(primary_key, auto_increment = false)]
     pub relayer: String,
-    /// Place among all transactions of the account.
+    /// Nonce.
     #[sea_orm(primary_key, auto_increment = false)]
     pub nonce: i64,
     /// Tenant of the recurring payment.
     pub platform_id: String,
     /// The recurring payment.
     pub schedule_id: String,
-    /// Which payment of it, from 1.
+    /// Number of the payment within the recurring payment, from 1.
     pub number: i32,
     /// Canonical address of the contract that is called.
     pub to_address: String,
-    /// The call in hexadecimal digits.
+    /// The calldata in hexadecimal digits.
     pub calldata: String,
-    /// Gas that it may use.
+    /// Gas limit.
     pub gas_limit: i64,
-    /// What became of it.
+    /// State.
     pub state: String,
     /// Time of creation.
     pub created_at: DateTimeUtc,

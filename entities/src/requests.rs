@@ -12,11 +12,11 @@ pub struct Model {
     /// ULID of the row.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Row of the client ID that created it.
+    /// Row of the client ID that created the request.
     pub client_row: Option<String>,
-    /// Public text of that client ID.
+    /// Public text of the client ID that created the request.
     pub client_id: Option<String>,
-    /// Page that created it.
+    /// Page that created the request.
     pub origin: Option<String>,
     /// Public id.
     pub request_id: String,
@@ -26,7 +26,7 @@ pub struct Model {
     pub reference: String,
     /// Keccak-256 of the reference, 64 hexadecimal digits.
     pub reference_topic: String,
-    /// Kind of its payments.
+    /// Kind of the request's payments.
     pub kind: String,
     /// State.
     pub status: String,
@@ -48,9 +48,12 @@ pub struct Model {
     pub expected: String,
     /// Credited settlement units.
     pub credited: String,
+    /// Fees that the credited payments paid to an orchestrator: units borne by the payer, a comma, and units borne by
+    /// the payee. None without such a fee.
+    pub orchestrator_fees: Option<String>,
     /// Number of credited payments.
     pub payment_count: i32,
-    /// Transaction that completed it, as the domain wrote it.
+    /// Transaction that completed the request, in the text form of the domain.
     pub tx_hash: Option<String>,
     /// Merchant reference.
     pub merchant_reference: Option<String>,
@@ -66,45 +69,47 @@ pub struct Model {
     pub original_request_id: Option<String>,
     /// Reference of the parent.
     pub original_request_reference: Option<String>,
-    /// Whether it may be paid out to a bank account.
+    /// Whether the request may be paid out to a bank account.
     pub is_crypto_to_fiat: bool,
-    /// Whether the partner was asked to pay it out.
+    /// Whether the partner was ordered to pay the request out.
     pub is_ordered: bool,
-    /// Whether calldata was issued.
+    /// Whether calldata was issued and a payment is still expected.
     pub is_listening: bool,
-    /// Whether it was told as confirmed, and that was not taken back.
+    /// Whether an event reported the request as confirmed, and no later event reported a reversal.
     pub is_told_paid: bool,
-    /// How often something was taken back.
+    /// Number of reported reversals.
     pub reversals: i32,
     /// Time of creation.
     pub created_at: DateTimeUtc,
     /// Last change.
     pub updated_at: DateTimeUtc,
-    /// When the expected total was recorded as arrived.
+    /// When the service recorded that the expected total had arrived.
     pub paid_at: Option<DateTimeUtc>,
-    /// Recurring payment that pays it.
+    /// Recurring payment that pays the request.
     pub schedule_id: Option<String>,
-    /// Number of the period that comes next of a recurring request; 0 when the program has yet to find it.
+    /// Number of the next period of a recurring request; 0 while the service has not computed it.
     pub next_period: i32,
-    /// When it begins; none when the request does not repeat, or no more.
+    /// When the next period begins; none when the request does not repeat or is finished.
     pub next_period_at: Option<DateTimeUtc>,
-    /// Row of the recurring request that this one repeats.
+    /// Row of the recurring request that this request repeats.
     pub parent_row: Option<String>,
-    /// Number of its period.
+    /// Number of the period for which the request was created.
     pub period: Option<i32>,
-    /// Whether it is paid by quotes.
+    /// Whether the token units of a payment of the request are determined by quotes.
     pub is_quoted: bool,
-    /// How much may be missing when it counts as paid, in settlement units.
+    /// Tolerance: number of settlement units that may be missing when the request counts as paid.
     pub tolerated: String,
-    /// Whether a link that pays it hides something from who is not approved.
+    /// Whether a link that pays the request hides details from callers that are not approved.
     pub is_hidden: bool,
-    /// Path and rate age of its conversion and the fees on top, fixed at its creation; none where nothing is.
+    /// Conversion path, maximum rate age and fees on top, fixed at creation; none if the request has none of these.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub price: Option<Json>,
-    /// Until when the link that pays it can be paid; none where no link pays it.
+    /// When the link that pays the request expires; none if no link pays it.
     pub link_until: Option<DateTimeUtc>,
-    /// Row of the public client ID that it was made with; empty where it was made with none.
+    /// Row of the public client ID with which the request was created; empty if another credential created it.
     pub public_client: String,
+    /// Orchestrator whose key was sent with the call that created the request.
+    pub orchestrator_id: Option<String>,
 }
 
 /// Joins from this table.

@@ -1,4 +1,4 @@
-//! Payments of recurring payments, and the requests that they pay.
+//! Executed payments of recurring payments, and the requests that these payments pay.
 
 use sea_orm::entity::prelude::*;
 

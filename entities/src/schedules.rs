@@ -12,17 +12,17 @@ pub struct Model {
     /// Public id.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// Row of the client ID that created it.
+    /// Row of the client ID that created the recurring payment.
     pub client_row: Option<String>,
-    /// Public text of that client ID.
+    /// Public text of the client ID that created the recurring payment.
     pub client_id: Option<String>,
-    /// Page that created it.
+    /// Page that created the recurring payment.
     pub origin: Option<String>,
     /// Network.
     pub network: String,
     /// Canonical address of the contract that executes the payments.
     pub contract: String,
-    /// Canonical address of who pays.
+    /// Canonical address of the payer.
     pub payer: String,
     /// Canonical address of the token.
     pub token: String,
@@ -46,25 +46,25 @@ pub struct Model {
     pub nonce: String,
     /// Unix time until which payments can be executed.
     pub deadline_s: i64,
-    /// Signature of the payer, 130 hexadecimal digits, none before it is handed in.
+    /// Signature of the payer, 130 hexadecimal digits; none until the payer submits it.
     pub signature: Option<String>,
     /// State.
     pub status: String,
-    /// Payments that were executed for good.
+    /// Payments that are final.
     pub executed: i32,
     /// Failures since the last payment.
     pub failures: i32,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub failure_reason: Option<String>,
-    /// When the relayer looks at it next.
+    /// When the relayer checks the recurring payment next.
     pub wake_at: Option<DateTimeUtc>,
     /// Time of the last payment.
     pub last_paid_at: Option<DateTimeUtc>,
     /// Counts the changes.
     pub version: i64,
-    /// Amount of each payment in the currency in which it was asked for.
+    /// Amount of each payment in the requested currency.
     pub asked_amount: String,
-    /// Id of that currency.
+    /// Id of the currency of `asked_amount`.
     pub asked_currency: String,
     /// Time of creation.
     pub created_at: DateTimeUtc,

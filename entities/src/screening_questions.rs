@@ -1,4 +1,4 @@
-//! Wallets of a secure payment that providers were asked about within the last hour.
+//! Queries of the last hour to screening providers about wallets of a secure payment.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,14 +12,14 @@ pub struct Model {
     /// The secure payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub secure_payment_id: String,
-    /// The wallet, an EVM one in lower case.
+    /// The wallet; an EVM address is in lower case.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: String,
-    /// When it was asked about last.
+    /// When it was last queried.
     pub asked_at: DateTimeUtc,
-    /// Questions in a row that came to no result.
+    /// Consecutive queries without a result.
     pub failures: i32,
-    /// Whether the last one waits for its answer.
+    /// Whether the last query is still in flight.
     pub is_open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a provider found about a wallet of a secure payment; it never changes.
+//! Results of a screening provider about a wallet of a secure payment. A row never changes.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,18 +12,18 @@ pub struct Model {
     /// The secure payment.
     #[sea_orm(primary_key, auto_increment = false)]
     pub secure_payment_id: String,
-    /// The wallet, an EVM one in lower case.
+    /// The wallet; an EVM address is in lower case.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: String,
-    /// Whether it is the account of a person or a contract.
+    /// Whether the wallet is the account of a person or a contract.
     pub wallet_kind: String,
     /// The account that controls the contract.
     pub parent_wallet: Option<String>,
     /// Result.
     pub status: String,
-    /// Who found it.
+    /// The provider.
     pub provider: String,
-    /// What the provider calls it.
+    /// The provider's own word for the result.
     pub raw_status: String,
     /// When it was found.
     pub evaluated_at: DateTimeUtc,

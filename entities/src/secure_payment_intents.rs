@@ -1,4 +1,4 @@
-//! Transactions that payers say to have sent for a secure payment. They settle nothing.
+//! Transactions that payers report for a secure payment. A report alone settles nothing.
 
 use sea_orm::entity::prelude::*;
 
@@ -18,9 +18,9 @@ pub struct Model {
     pub tx_hash: String,
     /// Canonical address of the account that pays.
     pub payer: Option<String>,
-    /// Canonical address of the externally owned account behind it.
+    /// Canonical address of the externally owned account that controls the paying account.
     pub payer_eoa: Option<String>,
-    /// When it was said.
+    /// When it was reported.
     pub created_at: DateTimeUtc,
 }
 

@@ -1,4 +1,4 @@
-//! The requests that a secure payment pays, with the fees that it was made with.
+//! The requests that a secure payment pays, with the fees fixed when the secure payment was created.
 
 use sea_orm::entity::prelude::*;
 
@@ -23,14 +23,17 @@ pub struct Model {
     pub fee_basis_points: Option<i32>,
     /// Canonical address that receives the fee.
     pub fee_address: Option<String>,
-    /// Whether the fee was that of the client ID.
+    /// Whether the fee comes from the settings of the client ID.
     pub is_own_fee: bool,
     /// The service's own fee in basis points.
     pub protocol_basis_points: Option<i32>,
     /// Canonical address that receives the service's own fee.
     pub protocol_address: Option<String>,
-    /// Most units of the service's own fee in one payment, decimal; none without a limit.
+    /// Maximum units of the service's own fee in one payment, decimal; none without a limit.
     pub protocol_cap: Option<String>,
+    /// Fees of an orchestrator, captured at creation: a JSON array; none without any.
+    #[sea_orm(column_type = "JsonBinary", nullable)]
+    pub orchestrator_fees: Option<Json>,
 }
 
 /// Joins from this table.

@@ -1,4 +1,5 @@
-//! Accounts that the chain proved to own wallets which pay secure payments with a list.
+//! Accounts that own a wallet according to a check on chain. The wallet pays a secure payment with an allow list of
+//! payers.
 
 use sea_orm::entity::prelude::*;
 
@@ -18,7 +19,7 @@ pub struct Model {
     /// Canonical address of the account.
     #[sea_orm(primary_key, auto_increment = false)]
     pub account: String,
-    /// When it was proven last.
+    /// When it was last proven.
     pub proven_at: DateTimeUtc,
 }
 

@@ -1,4 +1,4 @@
-//! Wallets that may not pay a secure payment, tried to, and were told about.
+//! Wallets that were rejected as payers of a secure payment, and the events that reported each rejection.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,9 +15,9 @@ pub struct Model {
     /// Canonical address.
     #[sea_orm(primary_key, auto_increment = false)]
     pub wallet: String,
-    /// How often it was told about.
+    /// Number of events that reported the wallet.
     pub occasions: i64,
-    /// When it was told about last.
+    /// Time of the last of these events.
     pub told_at: DateTimeUtc,
 }
 

@@ -12,61 +12,63 @@ pub struct Model {
     /// ULID.
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
-    /// What payers have of it.
+    /// The token of its link.
     pub token: String,
-    /// Row of the client ID that created it.
+    /// Row of the client ID that created the secure payment.
     pub client_row: Option<String>,
-    /// Public text of that client ID.
+    /// Public text of the client ID that created the secure payment.
     pub client_id: Option<String>,
-    /// Page that created it.
+    /// Page that created the secure payment.
     pub origin: Option<String>,
-    /// Whether its creator is paid or pays.
+    /// Whether the creator is paid or pays.
     pub flow: String,
-    /// Whether it pays one request or several.
+    /// Whether the secure payment pays one request or several.
     pub kind: String,
-    /// State. One that has expired may still stand as pending.
+    /// State. An expired secure payment may still be stored as pending.
     pub status: String,
-    /// Network of its payments.
+    /// Network of the secure payment's payments.
     pub network: String,
-    /// Canonical address of the payee of its destination; none where there is no destination.
+    /// Canonical address of the payee of the destination; none without a destination.
     pub destination_wallet: Option<String>,
-    /// Canonical address of the token of its destination.
+    /// Canonical address of the token of the destination.
     pub destination_token: Option<String>,
-    /// Address of the wallet that is to pay a payout, as text; it is not held to it.
+    /// Address of the wallet that is expected to pay a payout, as text. The service does not enforce it.
     pub creator: Option<String>,
     /// Reference of the merchant.
     pub reference: Option<String>,
-    /// The merchant's own name of the payer.
+    /// The merchant's own name for the payer.
     pub payer_identifier: Option<String>,
-    /// The merchant's own name of the recipient.
+    /// The merchant's own name for the recipient.
     pub recipient_identifier: Option<String>,
-    /// Where the payer may go after it is paid.
+    /// URL of a button that the payment page shows after the payment.
     pub redirect_url: Option<String>,
-    /// What the button there says; none for the usual text.
+    /// Label of the button that opens the redirect URL; none for the usual text.
     pub redirect_label: Option<String>,
     /// Which wallets are screened.
     pub access_mode: String,
-    /// Who screens them.
+    /// The screening provider.
     pub access_provider: Option<String>,
-    /// Whether everything stays hidden until the payer is approved.
+    /// Whether all details stay hidden until the payer is approved.
     pub hides_until_approved: bool,
     /// Whether the payee is shown masked.
     pub hides_payee: bool,
-    /// Canonical addresses that may pay, a JSON array of texts; empty for everybody.
+    /// Canonical addresses that may pay, a JSON array of texts; empty when everyone may.
     #[sea_orm(column_type = "JsonBinary")]
     pub allowed_payers: Json,
-    /// When somebody said last that a payment is on its way.
+    /// When a payment in flight was last reported.
     pub hinted_at: Option<DateTimeUtc>,
-    /// Attempts of payment pages: a JSON object with the random id and the time of each that is kept, and until when those
-    /// warn that made room; none where no page asked a wallet to pay.
+    /// Attempts of payment pages, as a JSON object. It contains the random id and the time of each stored attempt, and
+    /// the expiry of the warnings of attempts that were dropped to make room. None if no page asked a wallet to pay.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub attempts: Option<Json>,
     /// Time of creation.
     pub created_at: DateTimeUtc,
-    /// Until when it can be paid.
+    /// When it expires.
     pub expires_at: DateTimeUtc,
-    /// When the last of its requests was paid.
+    /// When the last request of the secure payment was paid.
     pub completed_at: Option<DateTimeUtc>,
+    /// Orchestrator whose key was sent with the call that created the secure payment.
+    pub orchestrator_id: Option<String>,
 }
 
 /// Joins from this table.

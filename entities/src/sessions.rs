@@ -1,4 +1,4 @@
-//! People who are signed in; only the hash of a token is kept.
+//! Sessions of people who are signed in; only the hash of a token is stored.
 
 use sea_orm::entity::prelude::*;
 
@@ -19,9 +19,9 @@ pub struct Model {
     pub account_id: Option<String>,
     /// Time of the sign-in.
     pub created_at: DateTimeUtc,
-    /// Last noted use.
+    /// Last recorded use.
     pub last_used_at: DateTimeUtc,
-    /// First moment at which it is over, unless it is used before.
+    /// When the session expires; each use extends it.
     pub expires_at: DateTimeUtc,
 }
 

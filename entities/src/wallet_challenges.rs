@@ -1,4 +1,4 @@
-//! Messages that wallets were asked to sign.
+//! Sign-in messages that wallets sign.
 
 use sea_orm::entity::prelude::*;
 
@@ -15,13 +15,13 @@ pub struct Model {
     pub nonce: String,
     /// What the wallet signs.
     pub message: String,
-    /// Time of the question.
+    /// Time of creation.
     pub created_at: DateTimeUtc,
-    /// First moment at which it is too late.
+    /// When it expires.
     pub expires_at: DateTimeUtc,
-    /// Time of the sign-in that it served; none while it can be used.
+    /// When the message was used to sign in; none before its use.
     pub used_at: Option<DateTimeUtc>,
-    /// How often a contract wallet was asked about a signature of it.
+    /// How often a contract wallet was queried about its signature.
     pub checks: i32,
 }
 

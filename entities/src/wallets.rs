@@ -1,4 +1,4 @@
-//! Wallets that have signed in, each with the platform that it owns.
+//! Wallets that have signed in, each with the platform that belongs to it.
 
 use sea_orm::entity::prelude::*;
 

@@ -11,27 +11,28 @@ pub struct Model {
     pub id: String,
     /// Platform or orchestrator.
     pub owner_id: String,
-    /// Client ID that it belongs to, none for the whole platform.
+    /// Client ID that the endpoint belongs to; none for the whole platform.
     pub client_row: Option<String>,
-    /// Where to.
+    /// URL.
     pub url: String,
-    /// Sealed signing secret.
+    /// Encrypted signing secret.
     pub secret_sealed: String,
-    /// Sealed secrets of before, each with the end of its overlap; none when there was no rotation.
+    /// Encrypted previous secrets, each with the time until which webhooks are signed with it, too; none if no secret
+    /// was rotated.
     pub former_secrets: Option<Json>,
-    /// Whether events are sent to it.
+    /// Whether the service sends events to the endpoint.
     pub is_active: bool,
-    /// Whether it may be told about persons.
+    /// Whether the endpoint may receive personal data.
     pub is_approved: bool,
     /// Time of creation.
     pub created_at: DateTimeUtc,
-    /// Prefix of the headers that it reads; none for every one of the settings.
+    /// Prefix of the endpoint's webhook headers; none if each header is sent with every prefix in the settings.
     pub header_prefix: Option<String>,
-    /// Since when it takes nothing.
+    /// Since when all deliveries to the endpoint have failed.
     pub failing_since: Option<DateTimeUtc>,
-    /// When a delivery to it failed for the fourth time last, while it takes nothing.
+    /// When a delivery to the endpoint last failed in its fourth attempt; none unless the endpoint is failing.
     pub failed_at: Option<DateTimeUtc>,
-    /// Whether it answers again and something may still wait for it.
+    /// Whether the endpoint responds again and failed deliveries may still wait for a recovery round.
     pub is_recovering: bool,
 }
 

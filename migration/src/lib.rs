@@ -16,6 +16,8 @@ mod m20261202_0011_create_webhooks;
 mod m20261202_0012_create_secure_payments;
 mod m20261202_0013_create_payers;
 mod m20261202_0014_create_off_ramp;
+mod m20261203_0015_link_orchestrators;
+mod m20261203_0016_create_fee_configs;
 mod months;
 mod tables;
 
@@ -41,6 +43,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261202_0012_create_secure_payments::MIGRATION),
             Box::new(m20261202_0013_create_payers::MIGRATION),
             Box::new(m20261202_0014_create_off_ramp::MIGRATION),
+            Box::new(m20261203_0015_link_orchestrators::Migration),
+            Box::new(m20261203_0016_create_fee_configs::Migration),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL keeps what grows in partitions by month. Source: ADR-0019.
+//! PostgreSQL partitions growing tables by month. Source: ADR-0019.
 
 use chrono::{DateTime, Datelike, Days, Months, NaiveTime, Utc};
 use sea_orm_migration::{
@@ -6,14 +6,16 @@ use sea_orm_migration::{
     sea_orm::{DbBackend, Statement},
 };
 
-/// The partition of today reaches at least so far ahead: time for the service to make those of the months that follow.
+/// Minimum number of days from the creation of a table to the end of its first partition. In this time the service
+/// creates the partitions of the following months.
 const DAYS_AHEAD: u64 = 7;
 
 /// Digits of ids.
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Creates a table. On PostgreSQL it is partitioned by the time in its ids: the first partition is that of everything before
-/// a month that is to come, and what fits nowhere has a partition too. `storage` says how their rows are stored.
+/// Creates a table. On PostgreSQL the table is partitioned by the time in its ids: the first partition contains every
+/// row before a future month, and a default partition contains all later rows. `storage` gives the storage parameters
+/// of the partitions.
 pub(crate) async fn create_divided(
     manager: &SchemaManager<'_>,
     name: &str,
@@ -35,14 +37,14 @@ pub(crate) async fn create_divided(
     Ok(())
 }
 
-/// The smallest id of the first month that begins after the days that are ahead.
+/// The smallest id of the first month that begins at least [`DAYS_AHEAD`] after `now`.
 fn first_id_behind(now: DateTime<Utc>) -> String {
     let ahead = now.date_naive() + Days::new(DAYS_AHEAD);
     let month = ahead.with_day(1).unwrap_or(ahead) + Months::new(1);
     first_id(month.and_time(NaiveTime::MIN).and_utc().timestamp_millis())
 }
 
-/// The smallest ULID of a time: 48 bits of milliseconds, and 80 bits of nothing.
+/// The smallest ULID of a time: 48 bits of milliseconds, and 80 zero bits.
 fn first_id(at_ms: i64) -> String {
     let digit = |position: u32| {
         let index = usize::try_from((at_ms >> (5 * position)) & 31).unwrap_or(0);
@@ -55,6 +57,6 @@ fn first_id(at_ms: i64) -> String {
 async fn now(manager: &SchemaManager<'_>) -> Result<DateTime<Utc>, DbErr> {
     let asked = Statement::from_string(DbBackend::Postgres, "SELECT now() AS now");
     let row = manager.get_connection().query_one_raw(asked).await?;
-    row.ok_or_else(|| DbErr::Migration("the server does not tell the time".to_owned()))?
+    row.ok_or_else(|| DbErr::Migration("the time of the server could not be read".to_owned()))?
         .try_get("", "now")
 }

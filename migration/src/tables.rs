@@ -1,14 +1,14 @@
-//! What migrations do with tables in the same way.
+//! Steps that migrations have in common.
 
 use sea_orm_migration::prelude::*;
 
 /// A migration that creates tables.
 pub(crate) struct Creation {
-    /// Path of its module, whose last part is its name.
+    /// Module path of the migration; its last part is the migration's name.
     pub(crate) path: &'static str,
-    /// They are dropped from the last to the first.
+    /// Functions that describe the tables, in the order of creation; the tables are dropped in reverse order.
     pub(crate) tables: &'static [fn() -> TableCreateStatement],
-    /// SQL that both databases read.
+    /// SQL that works on both databases.
     pub(crate) indexes: &'static [&'static str],
 }
 
@@ -33,8 +33,8 @@ impl MigrationTrait for Creation {
     }
 }
 
-/// Creates tables, and then their indexes, in SQL that both databases read. Of two indexes that serve alike, SQLite takes the
-/// one that was made last.
+/// Creates tables, and then their indexes, in SQL that works on both databases. Of two equally useful indexes, SQLite
+/// uses the one that was created last.
 pub(crate) async fn create(
     manager: &SchemaManager<'_>,
     tables: &[fn() -> TableCreateStatement],
@@ -58,7 +58,7 @@ pub(crate) fn key(name: &'static str, columns: &'static str) -> IndexCreateState
     key
 }
 
-/// Drops tables, the last created one first, so that no foreign key is left dangling.
+/// Drops tables in reverse order of creation, so that no foreign key refers to a dropped table.
 pub(crate) async fn drop_tables(
     manager: &SchemaManager<'_>,
     created: &[fn() -> TableCreateStatement],
