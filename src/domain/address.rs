@@ -1,4 +1,4 @@
-//! Wallet and contract addresses of both families: reading with checksum, comparing, showing.
+//! Wallet and contract addresses of both families, EVM and Tron: parsing with checksum, comparing, displaying.
 
 use super::network::{Family, Network};
 use alloy::primitives::Address as EvmAddress;
@@ -7,18 +7,18 @@ use std::fmt;
 /// First byte of a decoded Tron address.
 const TRON_PREFIX: u8 = 0x41;
 
-/// Why a text is not an address that can be used here.
+/// Why a text is not a valid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Neither form.
+    /// Neither an EVM nor a Tron address.
     #[error(
         "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address of 34 Base58 characters starting with T"
     )]
     Form,
-    /// Mixed case that is not the EIP-55 checksum.
+    /// The address is in mixed case, and its EIP-55 checksum is wrong.
     #[error("has a wrong checksum: check the address, or write it in lower case")]
     Checksum,
-    /// Base58Check does not hold.
+    /// Wrong Base58Check checksum.
     #[error("has a wrong Base58 checksum: check the address")]
     Base58,
     /// The zero address.
@@ -27,7 +27,7 @@ pub enum AddressError {
     /// Wrong family for the network.
     #[error("must be {expected} for a payment on {network}")]
     Family {
-        /// The form that would be right.
+        /// The expected form.
         expected: &'static str,
         /// The network of the payment.
         network: Network,
@@ -37,17 +37,17 @@ pub enum AddressError {
 /// An address of either family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
-    /// 20 bytes, shown with the EIP-55 checksum.
+    /// 20 bytes, displayed with the EIP-55 checksum.
     Evm(EvmAddress),
-    /// 20 bytes, shown as Base58Check with the Tron prefix.
+    /// 20 bytes, displayed as Base58Check with the Tron prefix.
     Tron(EvmAddress),
 }
 
 impl Address {
-    /// Reads an address of either family and refuses a wrong checksum and the zero address.
+    /// Parses an EVM or a Tron address; refuses a wrong checksum and the zero address.
     ///
-    /// EVM text in one case carries no checksum and is accepted; mixed case must be EIP-55.
-    /// Source: rules C.3; decisions D25.
+    /// An EVM address in only lower case or only upper case has no checksum and is accepted. In mixed case, its EIP-55
+    /// checksum must be right. Source: rules C.3; decisions D25.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let address = match Family::of_address(text) {
             Family::Evm => Self::parse_evm(text)?,
@@ -60,12 +60,12 @@ impl Address {
         }
     }
 
-    /// Reads an address that has to live on `network`.
+    /// Parses an address of the family of `network`.
     pub fn parse_on(text: &str, network: Network) -> Result<Self, AddressError> {
         Self::parse(text)?.usable_on(network)
     }
 
-    /// The address, if it can live on `network`. Errors: [`AddressError::Family`].
+    /// The address, if its family fits `network`. Errors: [`AddressError::Family`].
     pub fn usable_on(self, network: Network) -> Result<Self, AddressError> {
         if self.family() == network.family() {
             return Ok(self);
@@ -107,7 +107,7 @@ impl Address {
         }
     }
 
-    /// Puts 20 bytes into the family of a network.
+    /// The address with these 20 bytes, in the address family of this network.
     pub fn on(network: Network, bytes: EvmAddress) -> Self {
         match network.family() {
             Family::Evm => Self::Evm(bytes),
@@ -130,7 +130,7 @@ impl Address {
         }
     }
 
-    /// The form that is stored and compared: lower case for EVM, the original Base58 for Tron.
+    /// The form for storage and comparison: lower case for EVM, the original Base58 for Tron.
     pub fn canonical(&self) -> String {
         match self {
             Self::Evm(_) => self.to_string().to_lowercase(),
@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_wrong_checksum_is_refused_in_both_families() {
+    fn a_wrong_checksum_is_rejected_in_both_families() {
         let good = "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7";
         assert_eq!(Address::parse(good).unwrap().to_string(), good);
         assert!(Address::parse(&good.to_lowercase()).is_ok());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zero_address_and_the_wrong_family_are_refused() {
+    fn the_zero_address_and_the_wrong_family_are_rejected() {
         assert_eq!(
             Address::parse("0x0000000000000000000000000000000000000000"),
             Err(AddressError::Zero)
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_forms_survive_writing_and_reading(bytes in any::<[u8; 20]>()) {
+        fn both_address_forms_round_trip_through_text(bytes in any::<[u8; 20]>()) {
             prop_assume!(bytes != [0; 20]);
             for address in [Address::Evm(bytes.into()), Address::Tron(bytes.into())] {
                 prop_assert_eq!(Address::parse(&address.to_string()), Ok(address));

@@ -1,9 +1,9 @@
-//! Decimal amounts and token units. Nothing is ever rounded in silence and no float is involved.
+//! Decimal amounts and token units, without silent rounding and without floats.
 
 use alloy::primitives::{U256, U512};
 use std::{cmp::Ordering, fmt};
 
-/// Longest decimal text that is read: 77 integer digits, a point, 30 fraction digits.
+/// Longest accepted decimal text: 77 integer digits, a point, 30 fraction digits.
 ///
 /// Source: rules C.3 (2^256 has 78 digits).
 const TEXT_LENGTH_MAX: usize = 108;
@@ -19,13 +19,13 @@ pub enum AmountError {
     /// Zero.
     #[error("must be greater than 0")]
     Zero,
-    /// More fraction digits than the currency has.
+    /// The amount has more decimals than its currency.
     #[error("must have at most {decimals} fraction digits for this currency")]
     Precision {
-        /// Fraction digits of the currency.
+        /// Decimals of the currency.
         decimals: u8,
     },
-    /// Does not fit into 256 bits of token units.
+    /// The amount does not fit into 256 bits of token units.
     #[error("is too large for this currency")]
     TooLarge,
 }
@@ -37,7 +37,7 @@ pub enum AmountError {
 pub struct Amount(String);
 
 impl Amount {
-    /// Reads a decimal text. Errors: [`AmountError::Form`], [`AmountError::Zero`].
+    /// Parses a decimal text. Errors: [`AmountError::Form`], [`AmountError::Zero`].
     pub fn parse(text: &str) -> Result<Self, AmountError> {
         let (whole, fraction) = split(text).ok_or(AmountError::Form)?;
         let canonical = canonical(whole, fraction);
@@ -48,7 +48,7 @@ impl Amount {
         }
     }
 
-    /// So many of the smallest unit of a currency with `decimals` fraction digits; `None` for none.
+    /// Converts a number of smallest units of a currency with `decimals` decimals to an amount; `None` for zero.
     pub fn of_units(units: U256, decimals: u8) -> Option<Self> {
         (!units.is_zero()).then(|| Self(format_units(units, decimals)))
     }
@@ -58,13 +58,14 @@ impl Amount {
         &self.0
     }
 
-    /// Without superfluous zeros the longer whole number is the larger one, and fractions sort as texts.
+    /// Key for sorting. The text has no superfluous zeros, so the longer integer part is larger and fractions sort as
+    /// text.
     fn sortable(&self) -> (usize, &str, &str) {
         let (whole, fraction) = self.0.split_once('.').unwrap_or((&self.0, ""));
         (whole.len(), whole, fraction)
     }
 
-    /// The sum with another amount, exactly.
+    /// The exact sum with another amount.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let [mine, others] = [&self.0, &other.0].map(|text| text.split_once('.').unwrap_or((text, "")));
@@ -83,9 +84,9 @@ impl Amount {
         Self(canonical(if whole.is_empty() { "0" } else { whole }, fraction))
     }
 
-    /// The amount in the smallest unit of a currency with `decimals` fraction digits.
+    /// Converts the amount to the smallest unit of a currency with `decimals` decimals.
     ///
-    /// Errors: [`AmountError::Precision`] rather than rounding, [`AmountError::TooLarge`].
+    /// Errors: [`AmountError::Precision`] when the amount would have to be rounded, [`AmountError::TooLarge`].
     pub fn to_units(&self, decimals: u8) -> Result<U256, AmountError> {
         let (whole, fraction) = self.0.split_once('.').unwrap_or((&self.0, ""));
         if fraction.len() > usize::from(decimals) {
@@ -104,7 +105,7 @@ impl PartialOrd for Amount {
 }
 
 impl Ord for Amount {
-    /// Compares the numbers, however many digits they have.
+    /// Compares numbers of any length.
     fn cmp(&self, other: &Self) -> Ordering {
         self.sortable().cmp(&other.sortable())
     }
@@ -116,7 +117,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Splits at the point; `None` when the text is anything but ASCII digits around at most one point.
+/// Splits at the point; `None` unless the text is ASCII digits with at most one point.
 fn split(text: &str) -> Option<(&str, &str)> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = match text.split_once('.') {
@@ -149,7 +150,7 @@ pub fn format_units(units: U256, decimals: u8) -> String {
     canonical(whole, fraction)
 }
 
-/// A percentage from 0 to 100 with at most two fraction digits, kept in hundredths of a percent.
+/// A percentage from 0 to 100 with at most two fraction digits, stored in hundredths of a percent.
 ///
 /// Source: interface §2.10; interface §8; decisions D1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +162,7 @@ pub struct Percent(u16);
 pub struct PercentError;
 
 impl Percent {
-    /// Reads `2.5` as 2.5 %.
+    /// Parses `2.5` as 2.5 %.
     pub fn parse(text: &str) -> Result<Self, PercentError> {
         let (whole, fraction) = split(text).ok_or(PercentError)?;
         if fraction.len() > 2 || whole.len() > 3 {
@@ -179,12 +180,12 @@ impl Percent {
         self.0
     }
 
-    /// The percentage of so many basis points; `None` above 100 %.
+    /// The percentage of a number of basis points; `None` above 100 %.
     pub fn from_basis_points(points: u16) -> Option<Self> {
         (points <= 10_000).then_some(Self(points))
     }
 
-    /// The part of `units` that this percentage is, rounded down; never more than the whole.
+    /// This percentage of `units`, rounded down; never more than `units`.
     pub fn of(self, units: U256) -> U256 {
         let part = U512::from(units) * U512::from(self.0) / U512::from(10_000);
         U256::checked_from_limbs_slice(part.as_limbs()).unwrap_or(units)
@@ -203,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_sum_is_exact_however_many_digits_it_has() {
+    fn sums_are_exact_for_any_number_of_digits() {
         let long = format!("{}.{}", "9".repeat(77), "9".repeat(30));
         let carried = format!("1{}.{}1", "0".repeat(77), "0".repeat(29));
         for (one, other, sum) in [
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_not_plain_decimals_are_refused() {
+    fn texts_other_than_plain_decimals_are_rejected() {
         for text in [
             "", "-1", "+1", "1e3", "1.", ".5", "1.2.3", "1,5", " 1", "1 ", "0x10", "NaN", "01", "١", "１", "1_000",
             "1\0", "∞",
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn excess_fraction_digits_are_refused_and_not_rounded() {
+    fn excess_fraction_digits_are_rejected_not_rounded() {
         let amount = Amount::parse("1.0000001").unwrap();
         assert_eq!(amount.to_units(6), Err(AmountError::Precision { decimals: 6 }));
         assert_eq!(amount.to_units(7), Ok(U256::from(10_000_001)));
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_end_at_one_hundred_and_two_digits() {
+    fn percentages_have_at_most_two_digits_and_end_at_one_hundred() {
         assert_eq!(Percent::parse("100").unwrap().basis_points(), 10_000);
         assert_eq!(Percent::parse("2.5").unwrap().basis_points(), 250);
         assert_eq!(Percent::parse("2.5").unwrap().to_string(), "2.5");
@@ -260,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn units_survive_writing_and_reading(words in any::<[u64; 4]>(), decimals in 0u8..=30) {
+        fn units_round_trip_through_text(words in any::<[u64; 4]>(), decimals in 0u8..=30) {
             let units = U256::from_limbs(words);
             prop_assume!(!units.is_zero());
             let text = format_units(units, decimals);
@@ -268,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn amounts_compare_as_their_units_do(one in 1u64.., other in 1u64.., decimals in 0u8..=30) {
+        fn amounts_compare_like_their_units(one in 1u64.., other in 1u64.., decimals in 0u8..=30) {
             let amount = |units: u64| Amount::of_units(U256::from(units), decimals).unwrap();
             prop_assert_eq!(amount(one).cmp(&amount(other)), one.cmp(&other));
         }

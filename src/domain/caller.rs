@@ -1,11 +1,11 @@
-//! Who calls: the one type that credentials of every kind end in.
+//! The authenticated caller, for every kind of credential.
 
 use super::{
     address::Address,
     ids::{AccountId, ClientRowId, KeyId, OrchestratorId, PlatformId, SessionId},
 };
 
-/// Whoever is authenticated.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     /// Acts for a tenant.
@@ -51,11 +51,11 @@ impl TryFrom<Caller> for OrchestratorCaller {
 pub struct PlatformCaller {
     /// The tenant whose objects the caller can see.
     pub platform: PlatformId,
-    /// How the caller proved it.
+    /// Credential of the caller.
     pub credential: Credential,
 }
 
-/// The credential that a caller showed.
+/// The credential of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// Server-side key of a platform.
@@ -63,23 +63,29 @@ pub enum Credential {
         /// Row of the key.
         id: KeyId,
     },
-    /// Client ID, with the page that used it.
+    /// A client ID, with the page that used it.
     ClientId {
         /// Row of the client ID.
         id: ClientRowId,
-        /// The text that callers send.
+        /// The client ID that callers send.
         client_id: String,
-        /// Whether pages use it, so that everybody can read it there.
+        /// Whether anyone may be calling: pages contain the client ID, and the call does not carry the key of an
+        /// orchestrator.
         is_public: bool,
-        /// The page, when the call came from a browser.
+        /// Origin of the page, if the call came from a browser.
         origin: Option<String>,
+        /// The orchestrator to which the client ID is linked.
+        linked: Option<OrchestratorId>,
+        /// Whether the call also carries the key of that orchestrator. This key is secret, so a call with the client ID
+        /// and the key does not count as public.
+        is_paired: bool,
     },
     /// A person who signed in.
     Session {
         /// Row of the session.
         id: SessionId,
-        /// Who signed in.
-        person: Person,
+        /// The signed-in person.
+        person: SignedInPerson,
     },
 }
 
@@ -94,9 +100,9 @@ impl Credential {
     }
 }
 
-/// Who signed in.
+/// The signed-in person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Person {
+pub enum SignedInPerson {
     /// The owner of a wallet.
     Wallet(Address),
     /// The owner of an e-mail account.
@@ -108,12 +114,12 @@ pub enum Person {
 pub struct OrchestratorCaller {
     /// The orchestrator.
     pub id: OrchestratorId,
-    /// Row of the key that it showed.
+    /// Row of its key.
     pub key: KeyId,
 }
 
 impl PlatformCaller {
-    /// The client ID that the call was made with: what it creates belongs to it, what it lists is limited to it.
+    /// The client ID of the call: created objects belong to it, and lists are limited to it.
     pub fn client(&self) -> Option<&ClientRowId> {
         match &self.credential {
             Credential::ClientId { id, .. } => Some(id),
@@ -121,12 +127,44 @@ impl PlatformCaller {
         }
     }
 
-    /// Whether the credential is no secret, so that anybody may be calling. Source: decisions D32.
+    /// Whether the credential is public, so that anyone may be calling. Source: decisions D32.
     pub fn is_public(&self) -> bool {
         matches!(self.credential, Credential::ClientId { is_public: true, .. })
     }
 
-    /// The page that the call came from.
+    /// The orchestrator that acts for the platform with its key and a linked client ID.
+    pub fn orchestrator(&self) -> Option<&OrchestratorId> {
+        match &self.credential {
+            Credential::ClientId {
+                linked,
+                is_paired: true,
+                ..
+            } => linked.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the client ID of the call is linked to an orchestrator, and the call does not carry the key of this
+    /// orchestrator.
+    pub fn is_linked_alone(&self) -> bool {
+        matches!(
+            self.credential,
+            Credential::ClientId {
+                linked: Some(_),
+                is_paired: false,
+                ..
+            }
+        )
+    }
+
+    /// Whether the caller is an outsider of the platform: anyone with a public client ID, or an orchestrator. An
+    /// outsider can only make the policies of the platform stricter. It cannot name a destination or a fee receiver
+    /// that the platform did not choose. Source: decisions D48; decisions D49.
+    pub fn is_outsider(&self) -> bool {
+        self.is_public() || self.orchestrator().is_some()
+    }
+
+    /// Origin of the calling page.
     pub fn origin(&self) -> Option<&str> {
         match &self.credential {
             Credential::ClientId { origin, .. } => origin.as_deref(),
@@ -134,11 +172,11 @@ impl PlatformCaller {
         }
     }
 
-    /// The wallet of the person who signed in with one.
+    /// The wallet of a person who signed in with a wallet.
     pub fn wallet(&self) -> Option<&Address> {
         match &self.credential {
             Credential::Session {
-                person: Person::Wallet(wallet),
+                person: SignedInPerson::Wallet(wallet),
                 ..
             } => Some(wallet),
             _ => None,

@@ -1,167 +1,172 @@
-//! How much of what all share one platform or orchestrator may have.
+//! Caps on the share of common resources that one platform or orchestrator may use.
 
 use super::refusal::{Refusal, RefusalKind};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
-/// Seconds after which deliveries that waited for their turn may have been sent.
+/// Seconds after which a caller should retry when due deliveries have reached their cap.
 const DUE_RETRY_AFTER_S: u32 = 10;
 
-/// Seconds after which requests that await payment may have been paid, or their links expired.
+/// Seconds after which a caller should retry when open requests have reached their cap.
 const OPEN_RETRY_AFTER_S: u32 = 60;
 
-/// The caps of every owner, as the operator set them. Events of payments are told whatever is capped.
+/// The caps of every owner (platform or orchestrator), as set by the operator. Payment events are sent regardless of
+/// caps.
 #[derive(Debug, Clone, Copy)]
 pub struct Caps {
-    /// Webhook endpoints, inactive ones and those of client IDs included; not those that wait for approval.
+    /// Maximum number of webhook endpoints of an owner. Inactive endpoints and the endpoints of its client IDs count;
+    /// endpoints that wait for approval do not.
     pub endpoints: u64,
-    /// Webhook endpoints of a public client ID that wait for approval.
+    /// Maximum number of webhook endpoints of a public client ID that wait for approval.
     pub unapproved_endpoints: u64,
-    /// API keys that are good.
+    /// Valid API keys.
     pub api_keys: u64,
-    /// Client IDs that are not revoked.
+    /// Maximum number of client IDs of a platform. Revoked client IDs do not count.
     pub client_ids: u64,
-    /// Event streams that are open on one instance.
+    /// Maximum number of open event streams of a platform on one instance.
     pub event_streams: u64,
-    /// Due deliveries beyond which replays and tests have to wait.
+    /// An owner with at least this number of due webhook deliveries cannot request replays or test deliveries.
     pub due_deliveries: u64,
-    /// Live recurring payments of a platform.
+    /// Maximum number of live recurring payments of a platform.
     pub schedules: u64,
-    /// Live recurring payments that a public client ID made.
+    /// Maximum number of live recurring payments that a public client ID created.
     pub public_schedules: u64,
-    /// Requests of a platform that await payment, items of links included; not those that its public client IDs made.
+    /// Maximum number of open requests of a platform. Requests of its links count. Requests that its public client IDs
+    /// created do not count.
     pub open_requests: u64,
-    /// Requests that a public client ID made and that await payment, items of links included.
+    /// Maximum number of open requests that one public client ID created. Requests of its links count.
     pub public_open_requests: u64,
-    /// Days after its creation for which a request counts that awaits payment and that no link pays.
+    /// An open request that belongs to no link counts towards the caps for this number of days after its creation.
     pub open_request_days: u32,
-    /// Reports in an hour about the links that a public client ID made.
+    /// Maximum number of reports per hour that payment pages may send about the links of one public client ID.
     pub public_reports: u32,
-    /// Reports in an hour from one address.
+    /// Maximum number of reports per hour that payment pages may send from one IP address.
     pub reports_of_address: u32,
     /// Bank accounts of a payer.
     pub bank_accounts: u64,
 }
 
-/// Recurring payments that are signed and have not ended.
+/// Number of recurring payments that are signed and have not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveSchedules {
-    /// Of the platform.
+pub struct LiveScheduleCounts {
+    /// Those of the platform.
     pub of_platform: u64,
-    /// Of them, those that the public client ID made that has another one begin; 0 for any other maker.
+    /// Live recurring payments of the public client ID that created the recurring payment to be activated. 0 if no
+    /// public client ID created that recurring payment.
     pub of_public_client: u64,
 }
 
 impl Caps {
-    /// Whether an owner may have so many endpoints. Errors: more than the cap (409).
+    /// Checks the number of endpoints of an owner. Errors: more than the cap (409).
     pub fn admit_endpoints(&self, count: u64) -> Result<(), Refusal> {
-        let way_out = "delete one before you register another";
+        let way_out = "delete an endpoint before you add another";
         at_most(count, self.endpoints, "webhook endpoints", "caps.endpoints", way_out)
     }
 
-    /// Whether a public client ID may have so many endpoints that nobody approved. Errors: more than the cap (409).
+    /// Checks the number of unapproved endpoints of a public client ID. Errors: more than the cap (409).
     pub fn admit_unapproved_endpoints(&self, count: u64) -> Result<(), Refusal> {
         let (what, setting) = (
-            "webhook endpoints of a public client ID that wait for approval",
+            "unapproved webhook endpoints per public client ID",
             "caps.unapproved_endpoints",
         );
-        let way_out = "delete one, or let an API key or a session approve one";
+        let way_out = "delete an endpoint, or have one approved with an API key or a session";
         at_most(count, self.unapproved_endpoints, what, setting, way_out)
     }
 
-    /// Whether a platform may have so many good keys. Errors: more than the cap (409).
+    /// Checks the number of valid keys of a platform. Errors: more than the cap (409).
     pub fn admit_api_keys(&self, count: u64) -> Result<(), Refusal> {
-        let way_out = "revoke one first; a rotated key counts until its overlap ends";
+        let way_out = "revoke a key first (a rotated key counts until its overlap ends)";
         at_most(count, self.api_keys, "API keys", "caps.api_keys", way_out)
     }
 
-    /// Whether a platform may have so many client IDs. Errors: more than the cap (409).
+    /// Checks the number of client IDs of a platform. Errors: more than the cap (409).
     pub fn admit_client_ids(&self, count: u64) -> Result<(), Refusal> {
-        let way_out = "revoke one before you create another";
+        let way_out = "revoke a client ID before you create another";
         at_most(count, self.client_ids, "client IDs", "caps.client_ids", way_out)
     }
 
-    /// Whether one more recurring payment may begin beside those that are live. Errors: a cap is reached (409).
-    pub fn admit_another_schedule(&self, live: LiveSchedules) -> Result<(), Refusal> {
-        let way_out = "cancel one, or wait until one is completed";
-        let (what, setting) = ("live recurring payments of a platform", "caps.schedules");
+    /// Checks whether a recurring payment may begin in addition to the live ones. Errors: a cap is reached (409).
+    pub fn admit_another_schedule(&self, live: LiveScheduleCounts) -> Result<(), Refusal> {
+        let way_out = "cancel a recurring payment, or wait until one is completed";
+        let (what, setting) = ("live recurring payments per platform", "caps.schedules");
         at_most(live.of_platform + 1, self.schedules, what, setting, way_out)?;
-        let (what, setting) = ("live recurring payments of a public client ID", "caps.public_schedules");
+        let (what, setting) = ("live recurring payments per public client ID", "caps.public_schedules");
         at_most(live.of_public_client + 1, self.public_schedules, what, setting, way_out)
     }
 
-    /// Whether a platform may have so many requests that await payment, those of its public client IDs not counted. Errors:
-    /// more than the cap (429).
+    /// Checks the number of open requests of a platform, not counting those of its public client IDs. Errors: more than
+    /// the cap (429).
     pub fn admit_open_requests(&self, count: u64) -> Result<(), Refusal> {
-        let what = "open requests and link items of a platform beside those of its public client IDs";
+        let what = "open requests and link items per platform, not counting those of its public client IDs";
         self.open_at_most(count, self.open_requests, what, "caps.open_requests")
     }
 
-    /// Whether a public client ID may have so many requests that await payment. Errors: more than the cap (429).
+    /// Checks the number of open requests of a public client ID. Errors: more than the cap (429).
     pub fn admit_public_open_requests(&self, count: u64) -> Result<(), Refusal> {
-        let what = "open requests and link items of a public client ID";
+        let what = "open requests and link items per public client ID";
         self.open_at_most(count, self.public_open_requests, what, "caps.public_open_requests")
     }
 
     fn open_at_most(&self, count: u64, cap: u64, what: &str, setting: &str) -> Result<(), Refusal> {
         let days = self.open_request_days;
         let way_out = format!(
-            "cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that \
-             no link pays counts for {days} days, caps.open_request_days)"
+            "cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request \
+             without a link counts for {days} days, caps.open_request_days)"
         );
         at_most(count, cap, what, setting, &way_out)
             .map_err(|refusal| Refusal::new(RefusalKind::TooMany, refusal.message).after(OPEN_RETRY_AFTER_S))
     }
 
-    /// When the oldest request was made that counts now without a link.
+    /// Earliest creation time at which a request without a link still counts towards the caps.
     pub fn open_since(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         now - TimeDelta::days(self.open_request_days.into())
     }
 
-    /// Whether a payer may have so many bank accounts. Errors: more than the cap (409).
+    /// Checks the number of bank accounts of a payer. Errors: more than the cap (409).
     pub fn admit_bank_accounts(&self, count: u64) -> Result<(), Refusal> {
-        let way_out = "use one that the payer has";
+        let way_out = "use an existing one";
         at_most(
             count,
             self.bank_accounts,
-            "bank accounts of a payer",
+            "bank accounts per payer",
             "caps.bank_accounts",
             way_out,
         )
     }
 
-    /// Whether a payer may have so many bank accounts that failed: they are of no use, and each is read when another one is
-    /// added. Errors: more than there may be good ones (409).
+    /// Checks the number of bank accounts of a payer whose verification failed. They cannot be used, but adding an
+    /// account has to read all of them. Errors: more than the cap on bank accounts (409).
     pub fn admit_failed_accounts(&self, count: u64) -> Result<(), Refusal> {
-        let way_out = "correct what the bank refuses before another one is added";
+        let way_out = "correct a failed account before you add another one";
         at_most(
             count,
             self.bank_accounts,
-            "bank accounts of a payer that failed",
+            "failed bank accounts per payer",
             "caps.bank_accounts",
             way_out,
         )
     }
 
-    /// Whether a platform may have so many streams open. Errors: more than the cap (429).
+    /// Checks the number of open event streams of a platform on this instance. Errors: more than the cap (429).
     pub fn admit_event_streams(&self, count: u64) -> Result<(), Refusal> {
         if count <= self.event_streams {
             return Ok(());
         }
         let cap = self.event_streams;
-        let message = format!("As many event streams are open as caps.event_streams allows, {cap}; close one first");
+        let message = format!("The limit is {cap} open event streams (caps.event_streams); close a stream first");
         Err(Refusal::new(RefusalKind::TooMany, message))
     }
 
-    /// Whether an owner with so many due deliveries may ask for more. Errors: the cap is reached (429).
+    /// Checks whether an owner with this number of due deliveries may request replays and tests. Errors: the cap is
+    /// reached (429).
     pub fn admit_more_due(&self, due: u64) -> Result<(), Refusal> {
         if due < self.due_deliveries {
             return Ok(());
         }
         let cap = self.due_deliveries;
         let message = format!(
-            "As many deliveries wait for their turn as caps.due_deliveries allows, {cap}; replays and tests are taken again \
-             once some were sent"
+            "The limit of {cap} due deliveries (caps.due_deliveries) is reached; retry replays and tests after \
+             some have been sent"
         );
         Err(Refusal::new(RefusalKind::TooMany, message).after(DUE_RETRY_AFTER_S))
     }
@@ -172,35 +177,37 @@ fn at_most(count: u64, cap: u64, what: &str, setting: &str, way_out: &str) -> Re
         return Ok(());
     }
     Err(Refusal::conflict(format!(
-        "There may be {cap} {what} at most ({setting}); {way_out}, or ask the operator for more"
+        "The limit is {cap} {what} ({setting}); {way_out}, or ask the operator for a higher limit"
     )))
 }
 
-/// Requests of one owner that an instance may make before those that await payment are counted again, and those that it
-/// is making. Times are readings of a clock that never runs backwards.
+/// The headroom of one owner on one instance: the number of requests that may be created before the open requests are
+/// counted again in the database. It also tracks the requests that are being created. Times are readings of a monotonic
+/// clock.
 ///
-/// A count gives a tenth of the room that it found, for half a minute, and nothing where there is little room: there each
-/// call counts for itself, in its own transaction.
+/// After a count of the open requests, a tenth of the remaining capacity may be used for 30 seconds without another
+/// count. If the remaining capacity is less than 1,000 requests, each call counts the open requests in its own
+/// transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Headroom {
     left: u64,
     until: Duration,
-    /// All that were ever taken off it.
+    /// Number of all requests ever taken from the headroom.
     taken: u64,
-    /// Of these, those that are committed, or will not be.
+    /// Number of taken requests whose creation is committed or abandoned.
     settled: u64,
 }
 
 impl Headroom {
-    /// Room below which every call counts.
+    /// Remaining capacity below which every call counts the open requests.
     const COUNTED_BELOW: u64 = 1_000;
 
-    /// The part of the room that one count gives.
+    /// After a count, the headroom is the remaining capacity divided by this number.
     const PART: u64 = 10;
 
     const LASTS: Duration = Duration::from_secs(30);
 
-    /// Takes so many requests off it. `false` when these have to be counted.
+    /// Takes a number of requests from the headroom. Returns `false` when the open requests have to be counted instead.
     pub fn take(&mut self, requests: u64, now: Duration) -> bool {
         let left = self.left.checked_sub(requests).filter(|_| now < self.until);
         if let Some(left) = left {
@@ -210,19 +217,23 @@ impl Headroom {
         left.is_some()
     }
 
-    /// Notes that requests which were taken off it are committed, or will not be.
+    /// Records that the creation of taken requests is committed or abandoned.
     pub fn settle(&mut self, requests: u64) {
         self.settled += requests;
     }
 
-    /// How many are settled: a count that begins now sees all of these.
+    /// Number of taken requests whose creation is committed or abandoned. A count of the open requests that begins now
+    /// sees all of them.
     pub fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// Begins anew with the room that a count left, which began when so many were `settled` and found so many `counted`.
-    /// Returns how many await payment at most: it may have missed those that were taken and not settled before it.
-    pub fn renew(&mut self, (counted, settled): (u64, u64), cap: u64, now: Duration) -> u64 {
+    /// Renews the headroom after a count of open requests. `counted` is its result; `settled` is [`Self::settled`] from
+    /// before the count.
+    ///
+    /// Returns the largest possible number of open requests: the count may have missed requests that were taken but not
+    /// yet settled.
+    pub fn renew(&mut self, counted: u64, settled: u64, cap: u64, now: Duration) -> u64 {
         let open = counted.saturating_add(self.taken.saturating_sub(settled));
         let room = cap.saturating_sub(open);
         self.left = if room < Self::COUNTED_BELOW {
@@ -240,14 +251,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headroom_is_a_tenth_of_the_room_and_ends() {
+    fn headroom_is_a_tenth_of_the_free_capacity_and_expires() {
         let at = Duration::from_secs;
         let given = |room: u64, second: u64, requests: u64| {
             let mut headroom = Headroom::default();
-            assert_eq!(headroom.renew((5, 0), room + 5, at(100)), 5);
+            assert_eq!(headroom.renew(5, 0, room + 5, at(100)), 5);
             headroom.take(requests, at(second)).then_some(headroom.left)
         };
-        assert_eq!(given(999, 100, 1), None, "little room is counted each time");
+        assert_eq!(given(999, 100, 1), None, "small free capacity is counted each time");
         assert_eq!(given(1_000, 100, 100), Some(0));
         assert_eq!(given(1_000, 100, 101), None);
         assert_eq!(given(10_000, 129, 200), Some(800));
@@ -255,25 +266,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_count_may_have_missed_gives_no_headroom() {
+    fn rows_a_count_may_have_missed_reduce_headroom() {
         let now = Duration::from_secs(100);
         let mut headroom = Headroom::default();
-        headroom.renew((0, 0), 3_000, now);
+        headroom.renew(0, 0, 3_000, now);
         assert!(headroom.take(200, now));
         let before = headroom.settled();
-        assert_eq!(headroom.renew((0, before), 3_000, now), 200);
+        assert_eq!(headroom.renew(0, before, 3_000, now), 200);
         assert!(headroom.take(200, now));
         headroom.settle(200);
         assert_eq!(
-            headroom.renew((200, before), 3_000, now),
+            headroom.renew(200, before, 3_000, now),
             600,
-            "the count may have begun before"
+            "the count may have started earlier"
         );
         let after = headroom.settled();
-        assert_eq!(headroom.renew((200, after), 3_000, now), 400);
+        assert_eq!(headroom.renew(200, after, 3_000, now), 400);
         headroom.settle(200);
         let settled = headroom.settled();
-        assert_eq!(headroom.renew((400, settled), 3_000, now), 400);
+        assert_eq!(headroom.renew(400, settled, 3_000, now), 400);
         assert!(headroom.take(200, now) && !headroom.take(200, now));
     }
 
@@ -295,9 +306,9 @@ mod tests {
     };
 
     #[test]
-    fn a_refusal_names_its_cap() {
+    fn a_rejection_names_its_cap() {
         let beside = |of_platform, of_public_client| {
-            CAPS.admit_another_schedule(LiveSchedules {
+            CAPS.admit_another_schedule(LiveScheduleCounts {
                 of_platform,
                 of_public_client,
             })

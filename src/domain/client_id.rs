@@ -1,35 +1,36 @@
-//! Client IDs: their states, the domains they may be used from, and what matches an `Origin`.
+//! Client IDs: states, allowed domains, and matching of `Origin`.
 
 use super::{
     address::Address,
     amount::Percent,
     client_limits::{ClientLimits, LimitsChange},
     currency::Catalogue,
-    ids::{ClientRowId, DestinationId, PlatformId},
+    ids::{ClientRowId, DestinationId, OrchestratorId, PlatformId},
+    orchestrator::OrchestratorLink,
     refusal::{Checks, Refusal},
     webhook::is_host_name,
     wire_text::wire_text,
 };
 use chrono::{DateTime, Utc};
 
-/// Most domains of a client ID. Source: rules P.1.6.
+/// Maximum number of domains of a client ID. Source: rules P.1.6.
 const DOMAINS_MAX: usize = 10;
 
-/// What whoever takes all domains away reads: pages showed the client ID to everybody.
+/// Message for a change that removes all domains of a public client ID.
 const STAYS_PUBLIC: &str =
-    "must keep at least 1 entry: a client ID that was public stays public; make a new one for servers";
+    "must keep at least 1 entry: a public client ID stays public; create another client ID for servers";
 
-/// Longest origin: no host has a longer name.
+/// Maximum length of an origin: no host name is longer.
 const ORIGIN_LENGTH_MAX: usize = 255;
 
 wire_text! {
     /// State of a client ID. Source: rules S.10.
     pub enum ClientStatus {
-        /// In use.
+        /// Active.
         Active = "active",
-        /// Switched off, can come back.
+        /// Switched off; can be reactivated.
         Inactive = "inactive",
-        /// Gone for good.
+        /// Permanently revoked.
         Revoked = "revoked",
     }
 }
@@ -37,7 +38,7 @@ wire_text! {
 /// Which client IDs may manage endpoints. Keys and sessions always may. Source: decisions D32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointManagers {
-    /// Every client ID, a public one those that it registered and nobody approved.
+    /// Every client ID. A public client ID may manage only its own unapproved endpoints.
     All,
     /// Client IDs without domains.
     Backend,
@@ -46,7 +47,7 @@ pub enum EndpointManagers {
 }
 
 impl EndpointManagers {
-    /// Whether a client ID is one. Errors: 403.
+    /// Checks whether a client ID may manage endpoints. Errors: 403.
     pub fn require(self, is_public: bool) -> Result<(), Refusal> {
         match self {
             Self::Backend if is_public => Err(Refusal::forbidden(
@@ -59,7 +60,7 @@ impl EndpointManagers {
         }
     }
 
-    /// Whether what public client IDs registered, and nobody approved, is told anything.
+    /// Whether unapproved endpoints of public client IDs receive events.
     pub fn reach_public(self) -> bool {
         self.require(true).is_ok()
     }
@@ -72,21 +73,22 @@ pub struct ClientId {
     pub row: ClientRowId,
     /// Tenant.
     pub platform: PlatformId,
-    /// Public text, `cli_` and 30 letters or digits.
+    /// Client ID: `cli_` and 30 letters or digits.
     pub client_id: String,
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Pages that may use it, as normalised origins; empty for a backend client ID.
+    /// Origins of the pages that may use the client ID, normalised; empty for a backend client ID.
     pub allowed_domains: Vec<String>,
     /// State.
     pub status: ClientStatus,
-    /// Fee on every payment that is made with it.
+    /// Fee on every payment created with the client ID.
     pub fee_percentage: Option<Percent>,
-    /// Receiver of that fee.
+    /// Fee receiver.
     pub fee_address: Option<Address>,
-    /// Payee destination to whose wallet alone requests are paid.
+    /// Payee destination of the client ID. Requests of the client ID can be paid only to the wallet of this
+    /// destination.
     pub payee_destination: Option<DestinationId>,
-    /// What may be asked for with it.
+    /// Limits.
     pub limits: ClientLimits,
     /// Operator wallet, stored only.
     pub operator_wallet: Option<Address>,
@@ -100,24 +102,29 @@ pub struct ClientId {
     pub updated_at: DateTime<Utc>,
     /// Last authenticated use.
     pub last_used_at: Option<DateTime<Utc>>,
+    /// Orchestrator that may link the client ID. The platform consents to the link by naming the orchestrator here.
+    pub orchestrator: Option<OrchestratorId>,
+    /// The link of the client ID, active or ended.
+    pub link: Option<OrchestratorLink>,
 }
 
 /// Input of a new client ID.
 #[derive(Debug, Clone, Default)]
 pub struct NewClientId {
-    /// Name for people.
+    /// Display name.
     pub label: String,
-    /// Pages that may use it, as [`normalise_domain`] writes them.
+    /// Pages that may use the client ID, as [`normalise_domain`] writes them.
     pub allowed_domains: Vec<String>,
-    /// Whether it may have no domains: a backend client ID.
+    /// Whether the new client ID is a backend client ID, which needs no domains. Every other client ID needs at least
+    /// one.
     pub is_backend: bool,
     /// Fee.
     pub fee_percentage: Option<Percent>,
-    /// Receiver of the fee.
+    /// Fee receiver.
     pub fee_address: Option<Address>,
-    /// Payee destination that it is bound to.
+    /// Bound payee destination.
     pub payee_destination: Option<DestinationId>,
-    /// What may be asked for with it.
+    /// Limits.
     pub limits: LimitsChange,
     /// Operator wallet.
     pub operator_wallet: Option<Address>,
@@ -127,22 +134,22 @@ pub struct NewClientId {
     pub default_authorization_expiry_s: Option<i64>,
 }
 
-/// Changes of a client ID. The outer option is absent for what stays, the inner one for what is unset.
+/// Changes to a client ID. An outer `None` leaves a value unchanged, an inner `None` unsets it.
 #[derive(Debug, Clone, Default)]
 pub struct ClientIdChange {
-    /// Name for people.
+    /// Display name.
     pub label: Option<String>,
-    /// Pages that may use it, as [`normalise_domain`] writes them.
+    /// Pages that may use the client ID, as [`normalise_domain`] writes them.
     pub allowed_domains: Option<Vec<String>>,
-    /// Whether it may be left without domains.
+    /// Whether the changed client ID is a backend client ID, which needs no domains.
     pub is_backend: bool,
     /// Fee.
     pub fee_percentage: Option<Option<Percent>>,
-    /// Receiver of the fee.
+    /// Fee receiver.
     pub fee_address: Option<Option<Address>>,
-    /// Payee destination that it is bound to.
+    /// Payee destination that the client ID is bound to.
     pub payee_destination: Option<Option<DestinationId>>,
-    /// What may be asked for with it.
+    /// Limits.
     pub limits: LimitsChange,
     /// Operator wallet.
     pub operator_wallet: Option<Option<Address>>,
@@ -150,11 +157,13 @@ pub struct ClientIdChange {
     pub default_pre_approval_expiry_s: Option<Option<i64>>,
     /// Stored only.
     pub default_authorization_expiry_s: Option<Option<i64>>,
+    /// Orchestrator that may link the client ID.
+    pub orchestrator: Option<Option<OrchestratorId>>,
     /// State.
     pub status: Option<ClientStatus>,
 }
 
-/// What is fresh about a new client ID; the caller of [`NewClientId::plan`] draws it.
+/// Generated values of a new client ID, provided by the caller of [`NewClientId::plan`].
 #[derive(Debug, Clone)]
 pub struct FreshClientId {
     /// Row.
@@ -168,7 +177,7 @@ pub struct FreshClientId {
 }
 
 impl NewClientId {
-    /// Decides whether the client ID can be made.
+    /// Checks whether the client ID can be created.
     ///
     /// Errors: every wrong field at once. Source: rules P.3.2; rules P.4.2.
     pub fn plan(&self, fresh: FreshClientId, catalogue: &Catalogue) -> Result<ClientId, Refusal> {
@@ -177,7 +186,7 @@ impl NewClientId {
         check_receiver(self.fee_address, catalogue, &mut checks);
         let limits = ClientLimits::default().changed(&self.limits, catalogue, &mut checks);
         checks.finish()?;
-        Ok(self.made(fresh, limits))
+        Ok(self.build(fresh, limits))
     }
 
     fn check(&self, checks: &mut Checks) {
@@ -193,7 +202,7 @@ impl NewClientId {
         }
     }
 
-    fn made(&self, fresh: FreshClientId, limits: ClientLimits) -> ClientId {
+    fn build(&self, fresh: FreshClientId, limits: ClientLimits) -> ClientId {
         ClientId {
             row: fresh.row,
             platform: fresh.platform,
@@ -211,6 +220,8 @@ impl NewClientId {
             created_at: fresh.now,
             updated_at: fresh.now,
             last_used_at: None,
+            orchestrator: None,
+            link: None,
         }
     }
 
@@ -238,9 +249,9 @@ fn check_receiver(address: Option<Address>, catalogue: &Catalogue, checks: &mut 
     }
 }
 
-/// Reads an allowed domain and writes it as an origin: scheme, host in lower case, port when it is not the usual one.
+/// Normalises an allowed domain to an origin: scheme, lowercase host, and the port if it is not the default.
 ///
-/// Errors: the sentence for the caller. Source: rules P.1.4; rules P.3.2.
+/// Errors: the message for the caller. Source: rules P.1.4; rules P.3.2.
 pub fn normalise_domain(text: &str) -> Result<String, String> {
     const RIGHT: &str = "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name";
     let url = url::Url::parse(text).map_err(|_| RIGHT.to_owned())?;
@@ -256,31 +267,33 @@ pub fn normalise_domain(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where a call comes from, as the browser says.
+/// Origin of a call, as the browser states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallOrigin<'a> {
     /// The `Origin` header.
     pub origin: Option<&'a str>,
-    /// Whether the browser said that the call is from a page of the service itself; it sends no `Origin` on such reads.
+    /// Whether the browser states that the call is from a page of the service itself. Browsers send no `Origin` with
+    /// GET requests of such pages.
     pub is_same_origin: bool,
 }
 
 /// The service's own pages.
 #[derive(Debug)]
 pub struct OwnPages {
-    /// Origin that they call from.
+    /// Their origin.
     pub origin: String,
-    /// Whether they may use client IDs without being listed.
+    /// Whether the service's own pages may use public client IDs whose allowed domains do not contain the service.
     pub are_trusted: bool,
 }
 
 impl ClientId {
-    /// The client ID after a change. The rules hold for the merged result; only a new receiver of the fee and new limits
-    /// are looked up in the catalogue, so that a wallet that became a contract does not keep a client ID from being
-    /// revoked.
+    /// The client ID after a change. The result must follow the rules for a new client ID, with one exception: an
+    /// unchanged fee receiver and unchanged limits are not looked up in the catalogue. So a client ID can be revoked
+    /// even if the catalogue now lists its fee receiver as a contract.
     ///
-    /// Errors: every wrong field at once; a public client ID stays public, and a revoked one revoked.
-    /// Source: rules P.3.2; rules S.10.
+    /// Errors: every wrong field at once. A public client ID must stay public, and a revoked client ID cannot be
+    /// reactivated. The link to an orchestrator ends when the platform withdraws its consent or the client ID is
+    /// revoked. Source: rules P.3.2; rules S.10.
     pub fn changed(&self, change: &ClientIdChange, catalogue: &Catalogue, now: DateTime<Utc>) -> Result<Self, Refusal> {
         let status = change.status.unwrap_or(self.status);
         if self.status == ClientStatus::Revoked && status != ClientStatus::Revoked {
@@ -289,7 +302,7 @@ impl ClientId {
         let loses_pages = self.is_public() && change.allowed_domains.as_ref().is_some_and(Vec::is_empty);
         let merged = NewClientId {
             label: change.label.clone().unwrap_or_else(|| self.label.clone()),
-            // One that never had domains stays without them until some are given.
+            // A client ID without domains stays without them until some are added.
             is_backend: loses_pages
                 || change.is_backend
                 || (change.allowed_domains.is_none() && self.allowed_domains.is_empty()),
@@ -323,26 +336,36 @@ impl ClientId {
             client_id: self.client_id.clone(),
             now,
         };
-        let made = merged.made(fresh, limits);
-        Ok(Self {
+        let made = Self {
             status,
             created_at: self.created_at,
             last_used_at: self.last_used_at,
-            ..made
+            orchestrator: self.orchestrator.clone(),
+            link: self.link.clone(),
+            ..merged.build(fresh, limits)
+        };
+        let made = match &change.orchestrator {
+            Some(orchestrator) => made.consenting(orchestrator.clone()),
+            None => made,
+        };
+        Ok(match status {
+            ClientStatus::Revoked => made.unlinked(),
+            ClientStatus::Active | ClientStatus::Inactive => made,
         })
     }
 
-    /// Fee on every payment of what is made with it, and its receiver.
+    /// Fee on every payment created with the client ID, and the receiver of the fee.
     pub fn fee(&self) -> Option<(Percent, Address)> {
         self.fee_percentage.zip(self.fee_address)
     }
 
-    /// Whether everybody can read it off a page; without pages it is held like a secret. Source: decisions D32.
+    /// Whether the client ID is public: it has allowed domains, so anyone can copy it from a page. A client ID without
+    /// domains is treated as a secret. Source: decisions D32.
     pub fn is_public(&self) -> bool {
         !self.allowed_domains.is_empty()
     }
 
-    /// Whether an address is one of its allowed domains or below one of them, by scheme, host and port.
+    /// Whether a URL has the origin (scheme, host and port) of one of the allowed domains.
     pub fn lists(&self, address: &str) -> bool {
         let origin = url::Url::parse(address).map(|url| url.origin().ascii_serialization());
         origin.is_ok_and(|origin| self.allowed_domains.contains(&origin))
@@ -357,11 +380,21 @@ impl ClientId {
         }
     }
 
-    /// Decides whether the client ID may be used for this call; returns the page it was used from.
+    /// Like [`Self::admit`], for a call that also carries the key of an orchestrator. This key is secret, so the call
+    /// needs no `Origin`.
+    pub fn admit_with_key(&self, call: CallOrigin<'_>, own: &OwnPages) -> Result<Option<String>, Refusal> {
+        match call.origin {
+            Some(_) => self.admit(call, own),
+            None => self.require_active().map(|()| None),
+        }
+    }
+
+    /// Decides whether the client ID may be used for this call. Returns the origin of the calling page, if there is
+    /// one.
     ///
-    /// Errors: 403 for a client ID that is not active or a page that is not listed, 401 for a missing `Origin`.
-    /// The comparison is exact: scheme, host and port, never a suffix.
-    /// Source: rules P.1.4; decisions D7; decisions D27; rules H.7.
+    /// Errors: 403 for a client ID that is not active. For a public client ID also 403 for an origin that is not among
+    /// its domains, and 401 for a missing `Origin`. Scheme, host and port must be equal; a suffix of a host does not
+    /// match. Source: rules P.1.4; decisions D7; decisions D27; rules H.7.
     pub fn admit(&self, call: CallOrigin<'_>, own: &OwnPages) -> Result<Option<String>, Refusal> {
         self.require_active()?;
         let Some(origin) = call
@@ -378,7 +411,7 @@ impl ClientId {
         if !self.is_public() {
             return Ok(normal);
         }
-        // An origin that cannot be read is nobody's, also where the service's own is none.
+        // An unreadable origin matches nothing, even if the service's own origin is not a URL.
         let may_call = normal.as_ref().is_some_and(|origin| {
             self.allowed_domains.contains(origin)
                 || (own.are_trusted && normalise_origin(&own.origin).as_ref() == Some(origin))
@@ -397,21 +430,21 @@ fn merge<T: Clone>(change: &Option<Option<T>>, stays: impl FnOnce() -> Option<T>
     change.clone().unwrap_or_else(stays)
 }
 
-/// An `Origin` header in the form in which domains are stored; `None` for `null` and anything that is no origin.
+/// Normalises an `Origin` header to the stored form of domains; `None` for `null` and invalid origins.
 pub fn normalise_origin(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
     let fits = is_bare(text, &url) && matches!(url.scheme(), "http" | "https") && text.len() <= ORIGIN_LENGTH_MAX;
     let origin = url.origin().ascii_serialization();
     let bare = text.strip_suffix('/').unwrap_or(text);
     let with_port = url.port_or_known_default().map(|port| format!("{origin}:{port}"));
-    // Browsers write it in this one form: a host in another form is none of theirs.
+    // Browsers send exactly this form; a host in another form does not come from a browser.
     let is_written_so =
         bare.eq_ignore_ascii_case(&origin) || with_port.is_some_and(|with_port| bare.eq_ignore_ascii_case(&with_port));
     (fits && is_written_so).then_some(origin)
 }
 
-/// Whether an address says scheme, host and port alone, in so many words: the parser also reads `https:shop.example` and
-/// `https://shop.example/a/..`, decodes `%2E`, and leaves out blanks and an empty user name.
+/// Whether a URL consists literally of scheme, host and port. The parser is not enough: it also accepts
+/// `https:shop.example` and `https://shop.example/a/..`, decodes `%2E`, and drops blanks and an empty user name.
 fn is_bare(text: &str, url: &url::Url) -> bool {
     let host = text
         .split_once("://")
@@ -430,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_are_origins_and_nothing_else() {
+    fn only_origins_are_accepted_as_domains() {
         for (text, wanted) in [
             ("https://Shop.Example.com", Some("https://shop.example.com")),
             ("https://shop.example.com:443/", Some("https://shop.example.com")),
@@ -468,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_of_a_call_is_an_origin_or_nothing() {
+    fn the_origin_of_a_call_is_a_valid_origin_or_absent() {
         let long = format!("https://{}", "a".repeat(248));
         for (text, wanted) in [
             ("https://Shop.Example.com:443", Some("https://shop.example.com")),
@@ -496,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_cannot_be_read_is_no_own_page() {
+    fn an_unparseable_origin_is_not_an_own_page() {
         let listed = NewClientId {
             label: "Shop".into(),
             allowed_domains: vec!["https://example.com".into()],
@@ -521,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_client_id_keeps_its_state_and_a_backend_its_lack_of_domains() {
+    fn client_ids_stay_revoked_and_backends_stay_without_domains() {
         let backend = NewClientId {
             label: "Backend".into(),
             is_backend: true,

@@ -1,7 +1,7 @@
-//! What may be asked for with a client ID: whom to pay, in which currencies, on which networks, and how much at most.
+//! Limits of a client ID: payees, currencies, networks and the maximum amount of its requests.
 //!
-//! Every operation that asks for a payment holds what it is given against [`ClientLimits::breaches`], item by item, and
-//! names its own field for each breach.
+//! Every operation that requests payments checks each item of its input with [`ClientLimits::breaches`]. For each
+//! breach, it reports an error under the member of its own request body.
 
 use super::{
     address::Address,
@@ -11,32 +11,32 @@ use super::{
     refusal::{Checks, Refusal},
 };
 
-/// Most payees of a client ID.
+/// Maximum number of payees of a client ID.
 pub const PAYEES_MAX: usize = 20;
 
-/// Most currencies of a client ID.
+/// Maximum number of currencies of a client ID.
 pub const CURRENCIES_MAX: usize = 50;
 
-/// What is said of an entry that stands twice.
+/// The message for a duplicate entry.
 const ONLY_ONCE: &str = "must be listed only once";
 
-/// Values that a sentence repeats at most.
+/// Maximum number of values that a message lists.
 const NAMED_MAX: usize = 8;
 
-/// What may be asked for with a client ID. An empty list limits nothing.
+/// Limits of a client ID. An empty list is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// Who may be paid.
+    /// Allowed payees.
     pub payees: Vec<Address>,
-    /// Canonical ids of the currencies in which amounts may be written and paid.
+    /// Canonical ids of the allowed invoice and payment currencies.
     pub currencies: Vec<String>,
-    /// Networks on which may be paid.
+    /// Allowed networks.
     pub networks: Vec<Network>,
-    /// Largest amount of one request, and of all that are asked for together.
+    /// Maximum amount of one request, and of the sum of all requests in one call.
     pub max_amount: Option<AmountLimit>,
 }
 
-/// An amount that must not be exceeded.
+/// A maximum amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmountLimit {
     /// In human units.
@@ -45,23 +45,23 @@ pub struct AmountLimit {
     pub currency: String,
 }
 
-/// Changes of the limits: `None` stays, an empty list and an inner `None` lift the limit.
+/// Changes to the limits: `None` leaves a limit unchanged, an empty list or an inner `None` removes it.
 #[derive(Debug, Clone, Default)]
 pub struct LimitsChange {
-    /// Who may be paid.
+    /// Allowed payees.
     pub payees: Option<Vec<Address>>,
     /// Ids or aliases of currencies.
     pub currencies: Option<Vec<String>>,
     /// Networks.
     pub networks: Option<Vec<Network>>,
-    /// Largest amount; its currency is an id or an alias.
+    /// Maximum amount. Its currency is given by an id or an alias.
     pub max_amount: Option<Option<AmountLimit>>,
 }
 
-/// One payment that is asked for.
+/// One requested payment.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    /// Who is paid; `None` when that is wrong anyway.
+pub struct CheckedPayment<'a> {
+    /// Payee; `None` when the payee is already refused as invalid.
     pub payee: Option<Address>,
     /// Network of the payment.
     pub network: Network,
@@ -71,26 +71,27 @@ pub struct Asked<'a> {
     pub invoice: &'a Currency,
     /// Currency of the payment.
     pub payment: &'a Currency,
-    /// Whether the client ID is public: then no sentence names wallets, one of which a destination may hide.
-    pub is_public: bool,
+    /// Whether the caller is an outsider of the platform: anyone with a public client ID, or an orchestrator. Messages
+    /// for such a caller list no wallets, because a payee destination may hide its wallet.
+    pub is_outsider: bool,
 }
 
-/// What of a payment is beyond a limit.
+/// The part of a payment that exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Who is paid.
+pub enum LimitedField {
+    /// The payee.
     Payee,
     /// The amount.
     Amount,
     /// The currency of the amount.
     InvoiceCurrency,
-    /// The currency of the payment, or its network.
+    /// The currency of the payment, or the network of this currency.
     PaymentCurrency,
 }
 
 impl ClientLimits {
-    /// The limits after a change. Only what is new is looked up in the catalogue, so that a wallet that became a
-    /// contract keeps nothing else from being changed. Errors: every wrong field.
+    /// The limits after a change. Unchanged limits are not looked up in the catalogue. So other changes stay possible
+    /// even if the catalogue now lists an allowed payee as a contract. Errors: every invalid field.
     #[must_use]
     pub fn changed(&self, change: &LimitsChange, catalogue: &Catalogue, checks: &mut Checks) -> Self {
         Self {
@@ -118,30 +119,31 @@ impl ClientLimits {
         }
     }
 
-    /// Whether only certain payees may be paid.
+    /// Whether the payees are limited.
     pub fn names_payees(&self) -> bool {
         !self.payees.is_empty()
     }
 
-    /// What of a payment is beyond the limits, each with the sentence for the caller.
+    /// The parts of a payment that exceed the limits, each with the message for the caller.
     ///
-    /// An amount is compared with a limit in the same currency, and in dollars with one in dollars, be they USD or a
-    /// dollar token. What cannot be compared is refused.
-    pub fn breaches(&self, asked: &Asked<'_>, catalogue: &Catalogue) -> Vec<(Part, String)> {
+    /// An amount is compared with a limit in the same currency. An amount in USD or a dollar token is compared with a
+    /// limit in USD or any dollar token. An amount that cannot be compared with the limit is refused.
+    pub fn breaches(&self, asked: &CheckedPayment<'_>, catalogue: &Catalogue) -> Vec<(LimitedField, String)> {
         let mut breaches = Vec::new();
         if let Some(payee) = asked.payee
             && !self.payees.is_empty()
             && !self.payees.contains(&payee)
         {
-            let sentence = match asked.is_public {
-                true => "must be a payee of this client ID (allowedPayees)".to_owned(),
-                false => among("a payee", &self.payees),
+            let sentence = if asked.is_outsider {
+                "must be an allowed payee of this client ID (allowedPayees)".to_owned()
+            } else {
+                among("a payee", &self.payees)
             };
-            breaches.push((Part::Payee, sentence));
+            breaches.push((LimitedField::Payee, sentence));
         }
         let currencies = [
-            (Part::InvoiceCurrency, asked.invoice),
-            (Part::PaymentCurrency, asked.payment),
+            (LimitedField::InvoiceCurrency, asked.invoice),
+            (LimitedField::PaymentCurrency, asked.payment),
         ];
         for (part, currency) in currencies {
             if !self.currencies.is_empty() && !self.currencies.contains(&currency.id) {
@@ -150,7 +152,7 @@ impl ClientLimits {
         }
         if !self.networks.is_empty() && !self.networks.contains(&asked.network) {
             let sentence = format!("must be on a network of this client ID: {}", in_words(&self.networks));
-            breaches.push((Part::PaymentCurrency, sentence));
+            breaches.push((LimitedField::PaymentCurrency, sentence));
         }
         if let Some(limit) = &self.max_amount {
             breaches.extend(limit.breach(asked, catalogue));
@@ -158,9 +160,9 @@ impl ClientLimits {
         breaches
     }
 
-    /// Checks that what is asked for together, in a link or a batch, is at most the largest amount. Each payment is an amount
-    /// and the id of its currency; `list` is the member that names them. Nothing is converted or rounded. Errors: the sum is
-    /// larger, or one of them cannot be compared (400).
+    /// Checks that the sum of a link or a batch is at most the maximum amount, without converting or rounding. Each
+    /// payment is an amount and the id of its currency; `list` names the body member with the payments. Errors: the sum
+    /// is larger, or an amount cannot be compared with the maximum (400).
     pub fn check_sum<'a>(
         &self,
         list: &str,
@@ -181,7 +183,7 @@ impl ClientLimits {
         match sum.filter(|sum| sum > amount) {
             Some(sum) => Err(Refusal::field(
                 list,
-                format!("must add up to at most {amount} {currency} with this client ID, and add up to {sum}"),
+                format!("must add up to at most {amount} {currency} with this client ID, but add up to {sum}"),
             )),
             None => Ok(()),
         }
@@ -189,16 +191,16 @@ impl ClientLimits {
 }
 
 impl AmountLimit {
-    fn breach(&self, asked: &Asked<'_>, catalogue: &Catalogue) -> Option<(Part, String)> {
+    fn breach(&self, asked: &CheckedPayment<'_>, catalogue: &Catalogue) -> Option<(LimitedField, String)> {
         let Self { amount, currency } = self;
         if let Some(sentence) = self.incomparable(&asked.invoice.id, catalogue) {
-            return Some((Part::InvoiceCurrency, sentence));
+            return Some((LimitedField::InvoiceCurrency, sentence));
         }
         let sentence = || format!("must be at most {amount} {currency} with this client ID");
-        (asked.amount > amount).then(|| (Part::Amount, sentence()))
+        (asked.amount > amount).then(|| (LimitedField::Amount, sentence()))
     }
 
-    /// Why an amount in a currency cannot be compared with this one; `None` when it can.
+    /// The message when an amount in a currency cannot be compared with this limit; `None` when it can.
     fn incomparable(&self, invoice: &str, catalogue: &Catalogue) -> Option<String> {
         let Self { amount, currency } = self;
         let is_dollar = |id: &str| catalogue.find(id).is_some_and(Currency::is_dollar);
@@ -211,7 +213,7 @@ impl AmountLimit {
             other => other.to_owned(),
         };
         Some(format!(
-            "must be {right}: this client ID may ask for at most {amount} {currency}, which cannot be compared with an \
+            "must be {right}: this client ID may request at most {amount} {currency}, which cannot be compared with an \
              amount in {invoice}"
         ))
     }
@@ -311,23 +313,23 @@ mod tests {
         Catalogue::new(currencies.to_vec(), HashMap::new(), BTreeSet::new())
     }
 
-    fn breaches(limits: &ClientLimits, payee: &str, amount: &str, invoice: &str, payment: &str) -> Vec<Part> {
+    fn breaches(limits: &ClientLimits, payee: &str, amount: &str, invoice: &str, payment: &str) -> Vec<LimitedField> {
         let catalogue = catalogue();
         let payment = catalogue.find(payment).unwrap();
-        let asked = Asked {
+        let asked = CheckedPayment {
             payee: Address::parse(payee).ok(),
             network: payment.network.unwrap(),
             amount: &Amount::parse(amount).unwrap(),
             invoice: catalogue.find(invoice).unwrap(),
             payment,
-            is_public: false,
+            is_outsider: false,
         };
         let found = limits.breaches(&asked, &catalogue);
         found.into_iter().map(|(part, _)| part).collect()
     }
 
     #[test]
-    fn each_limit_names_the_part_that_is_beyond_it() {
+    fn each_limit_names_the_field_that_exceeds_it() {
         let none = ClientLimits::default();
         assert_eq!(breaches(&none, OTHER, "1000000", "EUR", "FAU-sepolia"), []);
         let limits = ClientLimits {
@@ -343,23 +345,23 @@ mod tests {
         for (payee, amount, invoice, payment, wanted) in [
             (OWN, "100", "USD", "USDC-base", vec![]),
             (&lower, "99.99", "USDC-base", "USDC-base", vec![]),
-            (OTHER, "1", "USD", "USDC-base", vec![Part::Payee]),
-            (OWN, "100.01", "USD", "USDC-base", vec![Part::Amount]),
-            (OWN, "100.000001", "USDC-base", "USDC-base", vec![Part::Amount]),
-            (OWN, "1000", "USD", "USDC-base", vec![Part::Amount]),
+            (OTHER, "1", "USD", "USDC-base", vec![LimitedField::Payee]),
+            (OWN, "100.01", "USD", "USDC-base", vec![LimitedField::Amount]),
+            (OWN, "100.000001", "USDC-base", "USDC-base", vec![LimitedField::Amount]),
+            (OWN, "1000", "USD", "USDC-base", vec![LimitedField::Amount]),
             (
                 OWN,
                 "1",
                 "EUR",
                 "USDC-base",
-                vec![Part::InvoiceCurrency, Part::InvoiceCurrency],
+                vec![LimitedField::InvoiceCurrency, LimitedField::InvoiceCurrency],
             ),
             (
                 OWN,
                 "1",
                 "USD",
                 "FAU-sepolia",
-                vec![Part::PaymentCurrency, Part::PaymentCurrency],
+                vec![LimitedField::PaymentCurrency, LimitedField::PaymentCurrency],
             ),
         ] {
             let found = breaches(&limits, payee, amount, invoice, payment);
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_together_is_limited_by_its_sum() {
+    fn items_of_one_call_are_limited_by_their_sum() {
         let limits = ClientLimits {
             max_amount: Some(AmountLimit {
                 amount: Amount::parse("100").unwrap(),
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_in_canonical_form_and_wrong_ones_are_named() {
+    fn limits_are_stored_in_canonical_form_and_invalid_ones_are_named() {
         let change = LimitsChange {
             currencies: Some(vec!["usd".into(), "alias-FAU-sepolia".into()]),
             max_amount: Some(Some(AmountLimit {

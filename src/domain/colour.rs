@@ -1,10 +1,11 @@
-//! Colours of a page, and whether people can read one on another.
+//! Colours of a payment page, and whether text in one colour is readable on another.
 //!
-//! An operator names five; what is written on them is moved towards black or white until it is readable.
+//! An operator chooses five colours. The service moves the colours of texts, links and edges towards black or white
+//! until they are readable or visible on their backgrounds.
 
 use std::fmt;
 
-/// How much light each value of a channel gives, in millionths: the relative luminance of WCAG 2.2.
+/// Relative luminance (WCAG 2.2) of each value of a colour channel, in millionths.
 const LIGHT: [u32; 256] = [
     0, 304, 607, 911, 1_214, 1_518, 1_821, 2_125, 2_428, 2_732, 3_035, 3_347, 3_677, 4_025, 4_391, 4_777, 5_182, 5_605,
     6_049, 6_512, 6_995, 7_499, 8_023, 8_568, 9_134, 9_721, 10_330, 10_960, 11_612, 12_286, 12_983, 13_702, 14_444,
@@ -28,16 +29,16 @@ const LIGHT: [u32; 256] = [
     921_582, 930_111, 938_686, 947_307, 955_973, 964_686, 973_445, 982_251, 991_102, 1_000_000,
 ];
 
-/// White's light in the units of [`Colour::light`].
+/// The luminance of white, in the units of [`Colour::light`].
 const WHOLE: u64 = 1_000_000 * 10_000;
 
-/// Contrast of text that is easy to read, in hundredths, after WCAG 2.2 (1.4.6).
+/// Minimum contrast, in hundredths, of text that is easy to read (WCAG 2.2, 1.4.6).
 const CLEAR: u64 = 700;
 
-/// Contrast of text, in hundredths, after WCAG 2.2 (1.4.3).
+/// Minimum contrast, in hundredths, of readable text (WCAG 2.2, 1.4.3).
 const READABLE: u64 = 450;
 
-/// Contrast of the edge of a field, in hundredths, after WCAG 2.2 (1.4.11).
+/// Minimum contrast, in hundredths, of the visible edge of a field (WCAG 2.2, 1.4.11).
 const VISIBLE: u64 = 300;
 
 /// A colour.
@@ -61,13 +62,13 @@ impl Colour {
         2_126 * red + 7_152 * green + 722 * blue
     }
 
-    /// Whether two colours differ by at least so many hundredths.
+    /// Whether the contrast of two colours is at least this number of hundredths.
     fn differs(self, other: Self, hundredths: u64) -> bool {
         let (one, two) = (self.light() + WHOLE / 20, other.light() + WHOLE / 20);
         one.max(two) * 100 >= one.min(two) * hundredths
     }
 
-    /// So many percent of another colour in this one.
+    /// This colour mixed with a percentage of another one.
     fn mixed(self, other: Self, percent: u16) -> Self {
         let percent = percent.min(100);
         let mut channels = self.0;
@@ -78,7 +79,8 @@ impl Colour {
         Self(channels)
     }
 
-    /// This colour, as far from those that it is written on as they need; black or white where nothing is far enough.
+    /// This colour, moved towards black or white until it has enough contrast to all backgrounds. If no step has enough
+    /// contrast, the result is black or white.
     fn on(self, grounds: &[Self], hundredths: u64) -> Self {
         let fits = |colour: Self| grounds.iter().all(|ground| colour.differs(*ground, hundredths));
         let end = Self::far_from(grounds);
@@ -86,14 +88,15 @@ impl Colour {
         steps.into_iter().find(|colour| fits(*colour)).unwrap_or(end)
     }
 
-    /// Black or white, whichever can be read better on all of them.
+    /// Black or white: the one with more contrast to all backgrounds.
     fn far_from(grounds: &[Self]) -> Self {
         let lights = || grounds.iter().map(|ground| u128::from(ground.light() + WHOLE / 20));
         let (darkest, lightest) = (lights().min().unwrap_or_default(), lights().max().unwrap_or_default());
         let (black, white) = (u128::from(WHOLE / 20), u128::from(WHOLE + WHOLE / 20));
-        match darkest * lightest >= black * white {
-            true => Self::BLACK,
-            false => Self::WHITE,
+        if darkest * lightest >= black * white {
+            Self::BLACK
+        } else {
+            Self::WHITE
         }
     }
 }
@@ -105,57 +108,58 @@ impl fmt::Display for Colour {
     }
 }
 
-/// What an operator chose.
+/// Colours that an operator chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brand {
-    /// Behind everything.
+    /// Background of the page.
     pub ground: Colour,
-    /// Behind the texts.
+    /// Background of texts.
     pub card: Colour,
-    /// Of the button that pays.
+    /// Button that pays.
     pub action: Colour,
-    /// Of texts.
+    /// Texts.
     pub text: Colour,
-    /// Of texts that matter less.
+    /// Less important texts.
     pub quiet: Colour,
 }
 
-/// What a page is drawn with.
+/// Colours of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
-    /// Behind everything.
+    /// Background of the page.
     pub ground: Colour,
-    /// Behind texts.
+    /// Background of texts.
     pub card: Colour,
-    /// Behind what is set off.
+    /// Background of highlighted parts.
     pub tint: Colour,
-    /// Of texts.
+    /// Texts.
     pub text: Colour,
-    /// Of texts that matter less.
+    /// Less important texts.
     pub quiet: Colour,
-    /// Of texts on what is behind everything.
+    /// Texts on the background of the page.
     pub below: Colour,
-    /// Between parts.
+    /// Lines between parts.
     pub line: Colour,
-    /// Around fields.
+    /// Edges of fields.
     pub edge: Colour,
-    /// Of the button.
+    /// Button.
     pub action: Colour,
-    /// Around the button: its own colour where that can be seen on the card.
+    /// Edge of the button: the colour of the button if it is visible on the card, otherwise the edge colour of fields.
     pub action_edge: Colour,
-    /// On the button.
+    /// Text of the button.
     pub on_action: Colour,
-    /// Of links and of what has the focus.
+    /// Links and the focus.
     pub link: Colour,
 }
 
 impl Brand {
-    /// By day.
+    /// For the light theme.
     pub fn light(&self) -> Palette {
         Palette::of(*self)
     }
 
-    /// By night: the colours of the brand as far as the eye stands them in the dark.
+    /// The palette for the dark theme: dark backgrounds with a tint of the chosen colours, and light text. A dark
+    /// button is lightened.
     pub fn dark(&self) -> Palette {
         let night = |colour: Colour, base: Colour| base.mixed(colour, 6);
         let dim = self.action.light() < WHOLE / 6;
@@ -176,11 +180,12 @@ impl Brand {
 impl Palette {
     fn of(brand: Brand) -> Self {
         let tinted = brand.card.mixed(brand.action, 5);
-        // A card of a middle grey bears one of black and white alone, and its tint may bear the other one.
+        // On a medium grey card, only black may be readable, and on its tint only white, or the other way round.
         let palette = Self::on(brand, tinted);
-        match palette.link.differs(tinted, READABLE) && palette.link.differs(brand.card, READABLE) {
-            true => palette,
-            false => Self::on(brand, brand.card),
+        if palette.link.differs(tinted, READABLE) && palette.link.differs(brand.card, READABLE) {
+            palette
+        } else {
+            Self::on(brand, brand.card)
         }
     }
 
@@ -206,10 +211,11 @@ impl Palette {
             edge,
             action,
             action_edge: if action.differs(card, VISIBLE) { action } else { edge },
-            // Where white cannot be read, black can.
-            on_action: match Colour::WHITE.differs(action, READABLE) {
-                true => Colour::WHITE,
-                false => Colour::BLACK,
+            // Where white is not readable, black is.
+            on_action: if Colour::WHITE.differs(action, READABLE) {
+                Colour::WHITE
+            } else {
+                Colour::BLACK
             },
             link: action.on(&grounds, READABLE),
         }
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_written_as_they_are_read() {
+    fn colours_round_trip_through_text() {
         assert_eq!(colour("#00D395").to_string(), "#00d395");
         for text in ["00d395", "#00d39", "#00d3955", "#00d39g", "red", ""] {
             assert_eq!(Colour::parse(text), None, "{text}");
@@ -234,15 +240,15 @@ mod tests {
     }
 
     #[test]
-    fn contrasts_are_those_that_others_compute() {
-        // 4.54 and 4.48 by the published formula.
+    fn contrasts_match_reference_values() {
+        // The published formula gives 4.54 and 4.48.
         assert!(colour("#767676").differs(Colour::WHITE, 454) && !colour("#767676").differs(Colour::WHITE, 455));
         assert!(!colour("#777777").differs(Colour::WHITE, 450));
         assert!(Colour::BLACK.differs(Colour::WHITE, 2_100) && !Colour::BLACK.differs(Colour::WHITE, 2_101));
     }
 
     #[test]
-    fn a_bright_button_is_written_on_in_black() {
+    fn a_bright_button_has_black_text() {
         let brand = Brand {
             ground: colour("#f3f4f6"),
             card: colour("#ffffff"),
@@ -257,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_chosen_can_be_read_by_day_and_by_night(chosen in proptest::array::uniform5(uniform3(any::<u8>()))) {
+        fn any_chosen_colour_is_readable_in_light_and_dark_mode(chosen in proptest::array::uniform5(uniform3(any::<u8>()))) {
             let [ground, card, action, text, quiet] = chosen.map(Colour);
             let brand = Brand { ground, card, action, text, quiet };
             for palette in [brand.light(), brand.dark()] {

@@ -1,4 +1,5 @@
-//! Which conversion path a transaction asked for, read from its input: the events of the proxies do not say it.
+//! Decodes the conversion paths of payments from the input of their transaction, because the events of the proxies do
+//! not contain the paths.
 
 use super::{
     address::Address,
@@ -21,7 +22,7 @@ const BATCH_TOKEN_CONVERSION: U256 = U256::ZERO;
 /// `paymentNetworkId` of coin payments with conversion in a batch.
 const BATCH_COIN_CONVERSION: U256 = U256::from_limbs([4, 0, 0, 0]);
 
-/// What a conversion proxy was asked for.
+/// A call of a conversion proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversionCall {
     /// Kind of the proxy.
@@ -30,37 +31,37 @@ pub struct ConversionCall {
     pub payee: EvmAddress,
     /// Invoice amount in 8-decimal fiat units.
     pub invoice_units: U256,
-    /// Hashes from invoice to payment currency.
+    /// Hashes of the currencies along the path, from the invoice currency to the payment currency.
     pub path: Vec<EvmAddress>,
     /// Topic of the reference.
     pub reference_topic: B256,
-    /// Invoice fee in the same units.
+    /// Invoice fee in 8-decimal fiat units.
     pub invoice_fee_units: U256,
-    /// Oldest accepted rate in seconds; 0 accepts any.
+    /// Maximum accepted age of a rate, in seconds; 0 accepts any age.
     pub max_rate_timespan_s: U256,
 }
 
-/// A kind of proxy and the topic of a reference: what events and calls are paired by.
-type Pairing = (ContractKind, B256);
+/// Kind of a proxy and topic of a reference; events and calls with equal values are paired.
+type ConversionCallKey = (ContractKind, B256);
 
-/// Conversions that a transaction asked for, and its events of conversions.
+/// Conversion calls of a transaction, and its conversion events.
 #[derive(Debug, Clone, Default)]
 pub struct ConversionCalls {
-    /// Contract that was called, when it is known.
+    /// Called contract, when known.
     called: Option<ContractKind>,
-    /// In their order.
-    calls: HashMap<Pairing, Vec<ConversionCall>>,
+    /// Calls in order.
+    calls: HashMap<ConversionCallKey, Vec<ConversionCall>>,
     /// Positions of the events, ascending.
-    events: HashMap<Pairing, Vec<u32>>,
+    events: HashMap<ConversionCallKey, Vec<u32>>,
 }
 
 impl ConversionCalls {
-    /// Reads the conversions of a transaction; none when it called anything but a conversion proxy or a batch.
+    /// Decodes the conversions of a transaction; none unless it called a conversion proxy or a batch contract.
     ///
-    /// Takes time in proportion to the transaction, however many conversions it asks for: anybody can put thousands in one.
+    /// Runs in time linear in the size of the transaction, which can contain thousands of conversions.
     pub fn read(proof: &TxProof, kind_of: impl Fn(&Address) -> Option<ContractKind>) -> Self {
         let called = proof.to.as_ref().and_then(&kind_of);
-        let mut calls: HashMap<Pairing, Vec<ConversionCall>> = HashMap::new();
+        let mut calls: HashMap<ConversionCallKey, Vec<ConversionCall>> = HashMap::new();
         for call in called
             .and_then(|called| decode(called, &proof.input))
             .into_iter()
@@ -68,7 +69,7 @@ impl ConversionCalls {
         {
             calls.entry((call.kind, call.reference_topic)).or_default().push(call);
         }
-        let mut events: HashMap<Pairing, Vec<u32>> = HashMap::new();
+        let mut events: HashMap<ConversionCallKey, Vec<u32>> = HashMap::new();
         for observed in proof
             .observations
             .iter()
@@ -83,10 +84,10 @@ impl ConversionCalls {
         Self { called, calls, events }
     }
 
-    /// The conversion that an event of the transaction comes from.
+    /// The conversion call of an event of the transaction.
     ///
-    /// Events and calls with the same reference are paired in their order. `None` when they cannot be paired beyond
-    /// doubt: one of them is missing, or they differ in what both of them say.
+    /// Events and calls with the same reference are paired in order. `None` when the pairing is ambiguous: an event or
+    /// a call is missing, or the event and its call differ.
     pub fn of(
         &self,
         observed: &Observation,
@@ -112,7 +113,7 @@ impl ConversionCalls {
     }
 }
 
-/// Reads what a contract of the protocol was called with. `None` when it is no call that converts.
+/// Decodes the input of a call to a contract of the protocol. `None` when it is not a conversion.
 pub fn decode(called: ContractKind, input: &[u8]) -> Option<Vec<ConversionCall>> {
     use BatchConversionPayments as Batch;
     const TOKEN: [u8; 4] = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall::SELECTOR;
@@ -121,7 +122,7 @@ pub fn decode(called: ContractKind, input: &[u8]) -> Option<Vec<ConversionCall>>
     const TOKENS: [u8; 4] = Batch::batchMultiERC20ConversionPaymentsCall::SELECTOR;
     const COINS: [u8; 4] = Batch::batchNativeConversionPaymentsCall::SELECTOR;
     let (selector, arguments) = input.split_first_chunk::<4>()?;
-    let mut words = Words::new(arguments);
+    let mut words = AbiWords::new(arguments);
     let (token, coin) = (ContractKind::Erc20ConversionProxy, ContractKind::EthConversionProxy);
     match (called, *selector) {
         (ContractKind::Erc20ConversionProxy, TOKEN) => Some(vec![words.call(token, 0, 7)?]),
@@ -143,16 +144,16 @@ pub fn decode(called: ContractKind, input: &[u8]) -> Option<Vec<ConversionCall>>
     }
 }
 
-/// Reads ABI words where they are needed, each at most once.
+/// Reads ABI words on demand, in total at most as many as the input has.
 ///
-/// Offsets of the ABI may all point at the same words, so that a general decoder makes gigabytes of a small input.
-/// Here the number of words that are read is bounded by the length of the input, which honest calls never exceed.
-struct Words<'a> {
+/// ABI offsets may all point at the same words, so a general decoder can expand a small input to gigabytes. The limit
+/// of this decoder prevents this; valid calls never reach it.
+struct AbiWords<'a> {
     bytes: &'a [u8],
     left: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> AbiWords<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -181,13 +182,13 @@ impl<'a> Words<'a> {
             .then(|| EvmAddress::from_slice(&word[12..]))
     }
 
-    /// Where the value lies that the slot of a tuple points at.
+    /// Position of the value to which a slot of a tuple points.
     fn pointed(&mut self, tuple: usize, slot: usize) -> Option<usize> {
         let offset = self.size(slot_of(tuple, slot)?)?;
         tuple.checked_add(offset)
     }
 
-    /// Where the elements of an array of tuples lie.
+    /// Positions of the elements of an array of tuples.
     fn elements(&mut self, tuple: usize, slot: usize) -> Option<Vec<usize>> {
         let array = self.pointed(tuple, slot)?;
         let (count, first) = (self.size(array)?, array.checked_add(32)?);
@@ -202,7 +203,8 @@ impl<'a> Words<'a> {
         details.into_iter().map(|detail| self.call(kind, detail, 6)).collect()
     }
 
-    /// The arguments that both proxies and the details of a batch begin with, and the age bound, whose slot differs.
+    /// Reads a conversion. Both proxies and the batch contract have the same first arguments. The slot of the maximum
+    /// rate age differs.
     fn call(&mut self, kind: ContractKind, tuple: usize, timespan_slot: usize) -> Option<ConversionCall> {
         let path = self.pointed(tuple, 2)?;
         let reference = self.pointed(tuple, 3)?;

@@ -1,6 +1,6 @@
-//! Countries that have a code of two letters.
+//! Countries with a two-letter code.
 
-/// The codes that ISO 3166-1 assigns, and XK, with which banks write Kosovo.
+/// The codes that ISO 3166-1 assigns, and XK, which banks use for Kosovo.
 const ASSIGNED: &str = "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT \
                         BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH \
                         ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT \
@@ -10,7 +10,7 @@ const ASSIGNED: &str = "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD
                         SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG \
                         UM US UY UZ VA VC VE VG VI VN VU WF WS XK YE YT ZA ZM ZW";
 
-/// Whether a text is the code of a country, in capital or small letters.
+/// Whether a text is a country code, in upper or lower case.
 pub fn is_assigned(code: &str) -> bool {
     code.len() == 2 && ASSIGNED.split(' ').any(|known| known.eq_ignore_ascii_case(code))
 }
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_assigned_code_counts_and_no_other() {
+    fn only_assigned_country_codes_are_accepted() {
         assert_eq!(ASSIGNED.split(' ').count(), 250);
         for code in ["US", "de", "Gb", "XK"] {
             assert!(is_assigned(code), "{code}");

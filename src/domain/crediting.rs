@@ -1,4 +1,4 @@
-//! What payments that were proven make of their requests, and what is told of them.
+//! Crediting of proven payments to their requests, and the resulting events.
 
 use super::{
     event::{AccessRejected, Event, PaymentReceived},
@@ -10,43 +10,44 @@ use super::{
 use alloy::primitives::B256;
 use std::collections::{BTreeMap, HashMap};
 
-/// A payment that counts from now on.
+/// A payment to credit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedPayment {
     /// Its row.
     pub id: PaymentId,
-    /// Whether it never counted before.
+    /// Whether the payment is credited for the first time.
     pub is_new: bool,
-    /// Whether it was told before, and that was not taken back.
+    /// Whether an event reported the payment before, and no later event reversed this report.
     pub is_told: bool,
 }
 
-/// What payments that count from now on make of their requests.
+/// Result of crediting payments.
 #[derive(Debug, Default)]
-pub struct Crediting {
-    /// The accounts of the requests with them, by the positions of the requests.
+pub struct CreditingResult {
+    /// The ledgers after the payments, by the position of the request in the given list.
     pub ledgers: BTreeMap<usize, Ledger>,
     /// The events to send, in the order of the payments.
     pub events: Vec<Event>,
-    /// The payments that it tells, with their owners.
+    /// The payments that the events report, each with its platform.
     pub told: Vec<(PlatformId, PaymentId)>,
     /// Transaction and request of each payment.
     pub payments: Vec<(B256, RequestId)>,
-    /// New ones that fall short of a fee.
+    /// Number of new payments with a fee shortfall.
     pub shortfalls: u64,
 }
 
-/// Credits payments that count from now on to `requests`, each by the position of its request, in the order of the chain.
-/// `ledgers` are the accounts without them, and `tokens` those of the links of the requests, where twins of events are told.
+/// Credits payments to `requests` in the order of the chain. Each payment comes with the position of its request.
+/// `ledgers` are the ledgers before these payments. `tokens` are the link tokens of the requests. They are present when
+/// the variants of payment events for client IDs and links are switched on.
 pub fn credit(
     requests: &[Request],
     ledgers: BTreeMap<usize, Ledger>,
     counted: impl Iterator<Item = (Settled, usize, CountedPayment)>,
     tokens: Option<&HashMap<RequestRowId, SecurePaymentToken>>,
-) -> Crediting {
-    let mut crediting = Crediting {
+) -> CreditingResult {
+    let mut crediting = CreditingResult {
         ledgers,
-        ..Crediting::default()
+        ..CreditingResult::default()
     };
     for (settled, request_row, counted) in counted {
         let Some((request, before)) = requests.get(request_row).zip(crediting.ledgers.get(&request_row)) else {
@@ -60,6 +61,7 @@ pub fn credit(
             tx_hash: settled.observed.tx_hash,
             is_told: counted.is_told,
             is_quoted: settled.is_quoted,
+            orchestrator_fees: settled.orchestrator_fees,
         });
         if let Some(settlement) = told {
             crediting.told.push((request.origin.platform.clone(), counted.id));
@@ -82,7 +84,8 @@ pub fn credit(
     crediting
 }
 
-/// That a wallet paid which is on no list of the link: told of each such payment, however often the wallet was told about.
+/// The event for a payment by a wallet that is not on the allow list of the link. It is sent for each such payment,
+/// even if the wallet was reported before.
 fn rejected(settled: &Settled, request: &Request, counted: &CountedPayment) -> Option<Event> {
     let wallet = settled
         .proven

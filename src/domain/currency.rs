@@ -8,14 +8,17 @@ use super::{
 };
 use std::collections::{BTreeSet, HashMap};
 
-/// Fraction digits that conversion contracts use for fiat currencies. Source: rules G.3.
+/// Decimals that conversion contracts use for fiat currencies. Source: rules G.3.
 pub const FIAT_CHAIN_DECIMALS: u8 = 8;
+
+/// Fraction digits of amounts in US dollars. Source: rules P.7.1.
+pub const DOLLAR_DECIMALS: u8 = 6;
 
 /// Tokens that count as one US dollar. Source: rules P.7.1.
 pub(super) const DOLLAR_SYMBOLS: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 wire_text! {
-    /// What a currency is, and its `type` on the wire. Source: rules P.1.3.
+    /// Kind of a currency, and its `type` in the API. Source: rules P.1.3.
     pub enum CurrencyKind {
         /// A token with a contract on an EVM network.
         Erc20 = "ERC20",
@@ -28,28 +31,29 @@ wire_text! {
     }
 }
 
-/// A currency that requests can be written or paid in.
+/// A currency for invoices or payments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Currency {
     /// Canonical id, `<symbol>-<network>` or the fiat code.
     pub id: String,
     /// Other ids that mean the same currency.
     pub aliases: Vec<String>,
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// Symbol.
     pub symbol: String,
-    /// Fraction digits.
+    /// Decimals.
     pub decimals: u8,
     /// Contract address of a token; the pseudo address of a coin or fiat currency.
     pub address: String,
     /// Network; `None` for fiat.
     pub network: Option<Network>,
-    /// What it is.
+    /// Kind.
     pub kind: CurrencyKind,
-    /// Hash that conversion contracts know the currency by.
+    /// Hash that identifies the currency in conversion contracts.
     pub hash: String,
-    /// On-chain conversion paths by fiat id: hashes from the invoice currency to this one.
+    /// On-chain conversion paths to this currency, by the id of the fiat currency at their start. A path has the hashes
+    /// of its currencies, from the invoice currency to this currency.
     pub conversion_paths: HashMap<String, Vec<String>>,
 }
 
@@ -68,7 +72,7 @@ impl Currency {
         self.id == "USD" || (is_token && DOLLAR_SYMBOLS.contains(&self.symbol.as_str()))
     }
 
-    /// Whether the token refuses to change a non-zero allowance to another non-zero one.
+    /// Whether the token refuses to change a non-zero allowance to another non-zero value.
     pub fn resets_allowance(&self) -> bool {
         self.symbol.starts_with("USDT")
     }
@@ -81,9 +85,9 @@ pub struct KnownContract {
     pub kind: ContractKind,
     /// Where it is.
     pub address: Address,
-    /// Block of its creation, where watching begins.
+    /// Block in which the contract was created; the service watches the contract from this block on.
     pub creation_block: u64,
-    /// Whether new calldata uses it; older versions are only watched.
+    /// Whether new calldata uses this contract. Of older versions, the service only watches the payments.
     pub is_default: bool,
 }
 
@@ -120,7 +124,7 @@ wire_text! {
 }
 
 impl ContractKind {
-    /// Whether payments show as events of this contract.
+    /// Whether this contract emits payment events.
     pub const fn emits_payments(self) -> bool {
         matches!(
             self,
@@ -133,7 +137,7 @@ impl ContractKind {
         )
     }
 
-    /// Whether the contract passes money on in the name of whoever called it. Source: rules G.6 (the payer).
+    /// Whether the contract forwards payments on behalf of its caller. Source: rules G.6 (the payer).
     pub const fn forwards_payments(self) -> bool {
         matches!(
             self,
@@ -145,7 +149,7 @@ impl ContractKind {
         )
     }
 
-    /// Reads a name, in any case.
+    /// Parses a name, case-insensitive.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -158,7 +162,7 @@ impl ContractKind {
 pub struct CurrencyFilter {
     /// Network ID.
     pub network: Option<String>,
-    /// Symbol, or another name before the network in an alias, in any case.
+    /// Symbol of the currency, or the part of one of its aliases before the network; case-insensitive.
     pub symbol: Option<String>,
     /// Currency id or alias.
     pub id: Option<String>,
@@ -166,19 +170,19 @@ pub struct CurrencyFilter {
     pub first_only: bool,
 }
 
-/// Everything the service knows about currencies and contracts, read-only after start.
+/// All currencies and contracts that the service knows; read-only after start.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
     currencies: Vec<Currency>,
     by_id: HashMap<String, usize>,
     contracts: HashMap<Network, Vec<KnownContract>>,
     enabled: BTreeSet<Network>,
-    /// Symbols of tokens, in upper case, whose rates feeds beside the chains tell.
+    /// Upper-case symbols of tokens whose rates off-chain feeds report.
     priced: BTreeSet<String>,
 }
 
 impl Catalogue {
-    /// Builds the catalogue. Ids and aliases are looked up in any case.
+    /// Builds the catalogue. Lookups by id and alias are case-insensitive.
     pub fn new(
         currencies: Vec<Currency>,
         contracts: HashMap<Network, Vec<KnownContract>>,
@@ -199,7 +203,7 @@ impl Catalogue {
         }
     }
 
-    /// The same with feeds beside the chains that tell the rates of tokens, by their symbols in upper case.
+    /// The catalogue with the upper-case symbols of tokens whose rates off-chain feeds report.
     #[must_use]
     pub fn pricing(self, symbols: BTreeSet<String>) -> Self {
         Self {
@@ -215,19 +219,19 @@ impl Catalogue {
             .and_then(|index| self.currencies.get(*index))
     }
 
-    /// Finds a currency by id or alias. Errors: the sentence for the caller.
+    /// Finds a currency by id or alias. Errors: the message for the caller.
     pub fn known(&self, id: &str) -> Result<&Currency, String> {
         self.find(id).ok_or_else(|| {
             "is not a known currency id: GET /v2/currencies lists them, for example USD or USDC-base".to_owned()
         })
     }
 
-    /// Whether requests on this network are served.
+    /// Whether the service handles requests on this network.
     pub fn is_enabled(&self, network: Network) -> bool {
         self.enabled.contains(&network)
     }
 
-    /// The networks that are served.
+    /// The enabled networks.
     pub fn enabled(&self) -> impl Iterator<Item = Network> + '_ {
         self.enabled.iter().copied()
     }
@@ -241,8 +245,9 @@ impl Catalogue {
             .join(", ")
     }
 
-    /// Canonical ids that a search text means: the currency of that id or alias, or every currency that has this symbol, or
-    /// this name before its network in an id or alias. So `ETH` is the coin of each network, whatever its symbol there.
+    /// Canonical ids of the currencies that match a search text. If the text is an id or alias, the result is that
+    /// currency. Otherwise it is every currency with this symbol, or with an id or alias that consists of the text, a
+    /// dash and the network. So `ETH` matches the native coin of every network, even where the coin has another symbol.
     pub fn ids_or_symbols(&self, text: &str) -> Vec<String> {
         if let Some(currency) = self.find(text) {
             return vec![currency.id.clone()];
@@ -251,7 +256,7 @@ impl Catalogue {
         meant.map(|currency| currency.id.clone()).collect()
     }
 
-    /// Whether a currency has this symbol, or this name before its network in its id or an alias.
+    /// Whether the symbol of a currency is this text, or its id or an alias is the text, a dash and the network.
     fn is_called(&self, currency: &Currency, text: &str) -> bool {
         let is_named = |network: Network| {
             let named = self.find(&format!("{text}-{}", network.id()));
@@ -275,17 +280,18 @@ impl Catalogue {
             .map(|contract| contract.address)
     }
 
-    /// The address, if it can receive money on a network.
+    /// The address, if it can receive payments on a network.
     ///
-    /// Errors: the wrong family, and contracts of the protocol or tokens, where money would be lost.
+    /// Errors: an address of the wrong family (EVM or Tron), or the address of a token or payment contract, where
+    /// payments would be lost.
     pub fn receiver(&self, address: Address, network: Network) -> Result<Address, String> {
         let address = address.usable_on(network).map_err(|error| error.to_string())?;
         self.receives_on(&[network], address)
     }
 
-    /// The address, if it can receive money on every enabled network of its family.
+    /// The address, if it can receive payments on every enabled network of its family.
     ///
-    /// Errors: contracts of the protocol or tokens, where money would be lost.
+    /// Errors: the address of a token or payment contract, where payments would be lost.
     pub fn receiver_anywhere(&self, address: Address) -> Result<Address, String> {
         let networks: Vec<Network> = self
             .enabled()
@@ -297,7 +303,7 @@ impl Catalogue {
     fn receives_on(&self, networks: &[Network], address: Address) -> Result<Address, String> {
         if networks.iter().any(|network| self.is_contract(*network, &address)) {
             return Err(
-                "must be a wallet: this is the address of a token or payment contract, and money sent there is lost"
+                "must be a wallet: this is the address of a token or payment contract, and payments sent there are lost"
                     .to_owned(),
             );
         }
@@ -361,8 +367,8 @@ impl Catalogue {
 
     /// Payment currencies that an invoice currency can be paid in, on the given networks or on all enabled ones.
     ///
-    /// A route exists where the conversion contracts of the network know a path of price feeds, and where a feed beside
-    /// the chain tells a rate. Source: interface §4.4; rules P.3.1.
+    /// A route exists when the conversion contracts of the network have a path of price feeds, or when an off-chain
+    /// feed reports a rate. Source: interface §4.4; rules P.3.1.
     pub fn routes(&self, invoice: &Currency, networks: Option<&[String]>) -> Vec<&Currency> {
         let wanted: Option<Vec<&str>> = networks.map(|networks| networks.iter().map(|id| network_filter(id)).collect());
         self.visible()
@@ -384,8 +390,8 @@ impl Catalogue {
         payment.conversion_paths.get(&invoice.id).map(Vec::as_slice)
     }
 
-    /// The rate by which a fiat currency is paid in a token that no price feed on chain converts it to; `None` where one
-    /// does, and where no feed beside the chain tells a rate either. Source: interface §1.
+    /// The token and fiat currency of the rate that quotes need. `None` when on-chain price feeds convert between them,
+    /// or when no off-chain feed reports a rate. Also `None` for native coins and for Tron. Source: interface §1.
     pub fn quoted_pair(&self, invoice: &Currency, payment: &Currency) -> Option<Pair> {
         let is_evm = payment.network.is_some_and(|network| network.family() == Family::Evm);
         let is_quoted = invoice.kind == CurrencyKind::Fiat
@@ -396,7 +402,7 @@ impl Catalogue {
         is_quoted.then(|| Pair::new(&payment.symbol.to_uppercase(), &invoice.id))
     }
 
-    /// Every such rate that an enabled network needs.
+    /// All pairs of [`Self::quoted_pair`] that the enabled networks need.
     pub fn quoted_pairs(&self) -> BTreeSet<Pair> {
         let fiat = self
             .currencies
@@ -410,7 +416,7 @@ impl Catalogue {
         .collect()
     }
 
-    /// Ids of the currencies that are paid by the rate of a pair.
+    /// Ids of the currencies whose payments use the rate of a pair.
     pub fn paid_by(&self, pair: &Pair) -> Vec<String> {
         let paid = self.currencies.iter().filter(|payment| {
             let is_of = |symbol: &str| symbol.eq_ignore_ascii_case(&pair.symbol);
@@ -419,7 +425,7 @@ impl Catalogue {
         paid.map(|payment| payment.id.clone()).collect()
     }
 
-    /// Symbol of the currency that conversion contracts know by a hash.
+    /// Symbol of the currency with this hash in conversion contracts.
     pub fn symbol_by_hash(&self, hash: &str) -> Option<&str> {
         let known = self
             .currencies
@@ -428,7 +434,7 @@ impl Catalogue {
         known.map(|currency| currency.symbol.as_str())
     }
 
-    /// Whether a currency has this symbol, in any case.
+    /// Whether a currency has this symbol; case-insensitive.
     pub fn knows_symbol(&self, symbol: &str) -> bool {
         self.currencies
             .iter()
@@ -442,7 +448,7 @@ impl Catalogue {
     }
 }
 
-/// `polygon` is what people call `matic`. Source: rules P.3.1.
+/// `polygon` is an alias of `matic`. Source: rules P.3.1.
 fn network_filter(id: &str) -> &str {
     if id.eq_ignore_ascii_case("polygon") {
         "matic"

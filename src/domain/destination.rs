@@ -1,4 +1,4 @@
-//! Payee destinations: what may be registered, by whom, and what a wallet signs to say so.
+//! Payee destinations: which ones can be registered, by whom, and what a wallet signs for it.
 
 use super::{
     address::Address,
@@ -15,10 +15,10 @@ use alloy::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How long signing data can be used. Source: rules P.1.6.
+/// How long signing data is valid. Source: rules P.1.6.
 pub const NONCE_LIFE: TimeDelta = TimeDelta::minutes(5);
 
-/// Tokens that a destination may name. Source: rules P.4.3.
+/// Tokens that destinations support. Source: rules P.4.3.
 const SYMBOLS: [&str; 3] = ["USDC", "USDT", "FAU"];
 
 /// Name of the EIP-712 domain. Source: rules P.3.8.
@@ -53,7 +53,7 @@ wire_text! {
 }
 
 wire_text! {
-    /// Who screens. Source: rules P.4.3.
+    /// Screening provider. Source: rules P.4.3.
     pub enum ScreeningProvider {
         /// Hypernative.
         Hypernative = "hypernative",
@@ -62,12 +62,12 @@ wire_text! {
     }
 }
 
-/// Who may pay to a destination, and what a payer sees of it.
+/// Which wallets may pay to a destination, and what a payer sees of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DestinationPolicy {
     /// Which wallets are screened.
     pub mode: AccessMode,
-    /// Who screens them; set exactly when they are screened.
+    /// Provider that screens the wallets; set exactly when wallets are screened.
     pub provider: Option<ScreeningProvider>,
     /// Whether the payee stays hidden until the payer is approved.
     pub hides_until_approved: bool,
@@ -76,18 +76,18 @@ pub struct DestinationPolicy {
 }
 
 impl DestinationPolicy {
-    /// Whether a payer sees less than everything.
+    /// Whether the policy hides anything from payers.
     pub fn hides_anything(&self) -> bool {
         self.hides_until_approved || self.hides_payee
     }
 
-    /// Notes what does not fit together.
+    /// Reports members that contradict each other.
     pub fn check(&self, checks: &mut Checks) {
         const FIELD: &str = "accessPolicy.screeningProvider";
         match (self.mode, self.provider) {
             (AccessMode::KytAllWallets, None) => checks.fail(
                 FIELD,
-                "is required when mode is kyt_all_wallets: hypernative or merklescience",
+                "is required when mode is kyt_all_wallets: set it to hypernative or merklescience",
             ),
             (AccessMode::Off, Some(_)) => checks.fail(FIELD, "must be absent or null when mode is off"),
             _ => {}
@@ -104,13 +104,13 @@ pub struct Destination {
     pub platform: PlatformId,
     /// Wallet, network and token.
     pub key: DestinationKey,
-    /// Policy; `None` when none was ever set.
+    /// Policy; `None` if none was ever set.
     pub policy: Option<DestinationPolicy>,
-    /// Whether the owner of the wallet created it, on this platform or another one.
+    /// Whether the owner of the wallet created the destination, on this platform or another one.
     pub is_claimed: bool,
-    /// Whether the owner of the wallet created it on this platform.
+    /// Whether the owner of the wallet created the destination on this platform.
     pub is_set_up: bool,
-    /// Whether it is the one that its wallet is paid at.
+    /// Whether the destination is active on its platform.
     pub is_active: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
@@ -119,8 +119,9 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Whether it is in use on its platform: its owner set it up there and did not end it. One that a payout noted is not,
-    /// whatever its owner said elsewhere. Source: decisions D49.
+    /// Whether the destination is in use on its platform: its owner set it up there and did not deactivate it. A
+    /// destination that was only recorded for a payout is not in use, even if its owner set it up on another platform.
+    /// Source: decisions D49.
     pub fn is_in_use(&self) -> bool {
         self.is_set_up && self.is_active
     }
@@ -128,14 +129,14 @@ impl Destination {
 
 /// The destination of a wallet with this token on this chain, whether or not it can be registered.
 ///
-/// Errors: an unknown chain, a wallet or token of the other family; each under its field.
+/// Errors, each under its field: an unknown chain; a wallet or token address of the wrong family (EVM or Tron).
 pub fn named(wallet: Address, token: &str, chain_id: Option<u64>, checks: &mut Checks) -> Option<DestinationKey> {
     let Some(network) = chain_id.and_then(Network::from_chain_id) else {
         checks.fail("chainId", format!("must be the id of a supported chain: {}", chains()));
         return None;
     };
     if wallet.family() != network.family() {
-        // The wallet is given by who signed in or signed, so the chain is what can change.
+        // The wallet is fixed by the sign-in or the signature, so only the chain can change.
         let message = match wallet.family() {
             Family::Evm => "must be the chain of an EVM network: the wallet is an EVM address",
             Family::Tron => "must be 728126428 (tron): the wallet is a Tron address",
@@ -150,10 +151,10 @@ pub fn named(wallet: Address, token: &str, chain_id: Option<u64>, checks: &mut C
     })
 }
 
-/// Decides whether a wallet can be paid in this token on this chain.
+/// Checks that a wallet can be paid in this token on this chain.
 ///
-/// Errors: those of [`named`], a disabled network, a token that cannot be registered; each under its field.
-/// Source: rules P.4.3.
+/// Errors, each under its field: those of [`named`]; a disabled network; a token that cannot be registered. Source:
+/// rules P.4.3.
 pub fn registrable(
     catalogue: &Catalogue,
     wallet: Address,
@@ -167,7 +168,7 @@ pub fn registrable(
         let enabled = catalogue.enabled_in_words();
         checks.fail(
             "chainId",
-            format!("network {network} is not enabled on this service; enabled are: {enabled}"),
+            format!("network {network} is not enabled on this service; enabled networks: {enabled}"),
         );
         return None;
     }
@@ -185,7 +186,7 @@ pub fn registrable(
     if catalogue.is_contract(network, &wallet) {
         checks.fail(
             "walletAddress",
-            "must be a wallet: this is the address of a token or payment contract, and money sent there is lost",
+            "must be a wallet: this is the address of a token or payment contract, and payments sent there are lost",
         );
         return None;
     }
@@ -198,29 +199,29 @@ fn chains() -> String {
 }
 
 wire_text! {
-    /// What a wallet agrees to with its signature.
+    /// Action to which a wallet agrees with its signature.
     pub enum SigningAction {
-        /// To be paid there.
+        /// The wallet is paid there.
         Add = "add",
-        /// No longer to be paid there.
+        /// The destination is deactivated: the wallet is no longer paid there.
         Deactivate = "deactivate",
     }
 }
 
-/// Data that a wallet is asked to sign, once.
+/// Data for a wallet to sign, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningData {
-    /// Names this data; single use.
+    /// Identifies this data; single use.
     pub nonce: String,
-    /// Tenant that asked.
+    /// Tenant that requested it.
     pub platform: PlatformId,
-    /// Client ID that asked; only it can hand the signature in.
+    /// Client ID that requested the data. Only this client ID can submit the signature.
     pub client: ClientRowId,
-    /// What is agreed to.
+    /// Action to agree to.
     pub action: SigningAction,
-    /// For which destination.
+    /// The destination.
     pub key: DestinationKey,
-    /// End of its life.
+    /// Time of expiry.
     pub expires_at: DateTime<Utc>,
 }
 
@@ -243,7 +244,7 @@ impl SigningData {
         message.eip712_signing_hash(&domain)
     }
 
-    /// Whether 65 bytes are the signature of the wallet under this data.
+    /// Whether 65 bytes are the signature of the wallet over this data.
     pub fn is_signed_by_wallet(&self, signature: &[u8]) -> bool {
         let signer = Signature::from_raw(signature)
             .ok()
@@ -258,7 +259,7 @@ mod tests {
     use std::collections::{BTreeSet, HashMap};
 
     #[test]
-    fn a_provider_stands_with_screening_and_only_there() {
+    fn a_destination_has_a_provider_only_with_screening() {
         for (mode, provider, fits) in [
             (AccessMode::Off, None, true),
             (AccessMode::Off, Some(ScreeningProvider::Hypernative), false),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_of_the_wallet_has_to_fit_the_chain() {
+    fn the_wallet_family_must_match_the_chain() {
         let networks: BTreeSet<Network> = Network::ALL.into_iter().collect();
         let catalogue = Catalogue::new(Vec::new(), HashMap::new(), networks);
         let evm = Address::parse("0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7").unwrap();
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_the_data_changes_what_is_signed() {
+    fn every_field_changes_the_signed_hash() {
         let first = data();
         let other_key = |text: &str| SigningData {
             key: DestinationKey::parse(text).unwrap().unwrap(),
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_signature_are_refused() {
+    fn malformed_signatures_are_rejected() {
         for bytes in [vec![], vec![0; 65], vec![0xff; 65], vec![1; 64]] {
             assert!(!data().is_signed_by_wallet(&bytes));
         }

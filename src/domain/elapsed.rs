@@ -1,17 +1,18 @@
-//! How long ago something was, where the clock may have been set back since.
+//! Decides whether a time is recent, although the clock may have been set back since the time was recorded.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How far the clocks of two instances may be apart: what another one has just noted may lie that far ahead.
+/// Largest difference between the clocks of two instances: a time that another instance has just recorded may be ahead
+/// of this clock by this much.
 const APART_MAX: TimeDelta = TimeDelta::seconds(1);
 
-/// Between which times something has to lie to be less than a span ago. What lies ahead was noted by a clock that was ahead
-/// of this one: nobody knows how long ago that was, and it counts as over, lest it lasts until the clock comes by again.
+/// The first and last of the times that are less than `span` ago. A later time was recorded by a clock that was ahead.
+/// Its age is unknown, so it counts as long ago. Otherwise it would count as recent until the clock reaches it again.
 pub fn period(span: TimeDelta, now: DateTime<Utc>) -> (DateTime<Utc>, DateTime<Utc>) {
     (now - span, now + APART_MAX)
 }
 
-/// Whether a time lies less than a span back.
+/// Whether a time is less than a span ago.
 pub fn is_within(at: DateTime<Utc>, span: TimeDelta, now: DateTime<Utc>) -> bool {
     let (from, to) = period(span, now);
     from < at && at < to
@@ -22,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_ahead_is_over_but_for_clocks_that_differ_a_little() {
+    fn future_times_are_over_except_for_small_clock_differences() {
         let at = |ms: i64| DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms);
         for (ms, expected) in [
             (-60_000, false),

@@ -3,7 +3,7 @@
 use super::wire_text::wire_text;
 
 wire_text! {
-    /// What an export is written as.
+    /// Format of an export.
     pub enum ExportFormat {
         /// A header and a line of cells for each row.
         Csv = "csv",
@@ -12,16 +12,19 @@ wire_text! {
     }
 }
 
-/// With these a spreadsheet begins a formula, or hides that it does; in East Asia also with the wide ones.
+/// Characters that start a formula in spreadsheets, or that hide such a character. East Asian versions also accept the
+/// full-width forms.
 const SIGNS: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\'', '＝', '＋', '－', '＠'];
 
-/// Behind these a spreadsheet may begin a cell, whatever stands around the text: many separate by `;`, and quotes in the
-/// middle of a cell are text for them.
+/// Characters after which a spreadsheet may start a new cell, even inside quotes. Many spreadsheets use `;` as the
+/// separator and treat quotes in the middle of a cell as text.
 const BREAKS: [char; 4] = [';', '\t', '\r', '\n'];
 
-/// A text in which no spreadsheet finds a formula, also when it separates cells in another way: a sign of formulas, or `'`
-/// itself, has one `'` before it at the beginning, behind `;` and a tab, and at the beginning of a line. Behind the beginning
-/// `"` counts as a sign, since it would hide one. Whoever takes one `'` away at these places has the text again.
+/// Returns a text in which no spreadsheet finds a formula, with any separator.
+///
+/// The function adds one `'` before a formula character, and before `'` itself. It looks at the start of the text,
+/// after `;` and a tab, and at the start of each line. Except at the start of the text, `"` counts as a formula
+/// character, because it could hide one. A reader that removes one `'` at these positions gets the original text.
 #[must_use]
 pub fn defused(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
@@ -42,14 +45,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rule for readers, as the document says it.
+    /// The rule for readers, as the API documents state it.
     fn read_back(cell: &str) -> String {
         let rule = regex::Regex::new("(^|[;\t\r\n])'").unwrap();
         rule.replace_all(cell, "$1").into_owned()
     }
 
     #[test]
-    fn only_what_begins_with_a_sign_changes() {
+    fn only_cells_that_start_with_a_formula_sign_are_changed() {
         for (text, cell) in [
             ("=1+1", "'=1+1"),
             ("'quoted'", "''quoted'"),
@@ -73,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_piece_of_a_cell_is_a_formula_and_the_text_comes_back(
+        fn no_part_of_a_cell_is_a_formula_and_texts_round_trip(
             text in "[=+@'\t\r\n\";,＝＋－＠\u{202e}a-]{0,10}|\\PC{0,12}",
         ) {
             let cell = defused(&text);

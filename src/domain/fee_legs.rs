@@ -1,4 +1,4 @@
-//! What a transaction pays to receivers of fees by itself, beside the payments whose fees it is.
+//! Fees that a transaction pays separately from the payments to which they belong.
 
 use super::{
     address::Address,
@@ -10,16 +10,16 @@ use super::{
 use alloy::primitives::{Address as EvmAddress, U256, U512};
 use std::collections::HashMap;
 
-/// In what and by which contract something is paid. Conversions of other terms are other ones.
+/// How a payment was made: proxy, token and conversion terms. Conversions with different terms are different ways.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Way {
+struct PaymentWay {
     proxy: Address,
     token: Option<Address>,
     conversion: Option<(Vec<EvmAddress>, U256)>,
 }
 
-impl Way {
-    /// Of an event; `None` for a conversion whose path cannot be read.
+impl PaymentWay {
+    /// The way in which the payment of an event was made; `None` for a conversion whose path cannot be decoded.
     fn of(observed: &Observation, call: Option<&ConversionCall>) -> Option<Self> {
         let conversion = match observed.conversion {
             Some(conversion) => Some((call?.path.clone(), conversion.max_rate_timespan_s)),
@@ -33,22 +33,23 @@ impl Way {
     }
 }
 
-/// What is left of what somebody got.
+/// Amount that a receiver got and that no payment has used as a fee yet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Left {
+struct UnusedFee {
     settled: SettlementUnits,
     paid: U256,
 }
 
-/// What a transaction paid with references of no request, to be counted once. The contract of batches knows one receiver
-/// of fees; what others get is such a payment, for one request or for several together.
+/// Payments of a transaction whose references belong to no request. They can be fees: a batch pays the fees of one
+/// receiver inside its payments, and the fees of every other receiver as such separate payments. One separate payment
+/// may cover the fees of several requests. Each of its units counts as a fee only once.
 #[derive(Debug, Default)]
-pub struct FeeLegs(HashMap<(Way, Address), Left>);
+pub struct FeeLegs(HashMap<(PaymentWay, Address), UnusedFee>);
 
 impl FeeLegs {
     /// Adds a payment that settles no request.
     pub fn add(&mut self, observed: &Observation, call: Option<&ConversionCall>, proven: &ProvenTransfer) {
-        let Some(way) = Way::of(observed, call) else {
+        let Some(way) = PaymentWay::of(observed, call) else {
             return;
         };
         let left = self.0.entry((way, observed.payee)).or_default();
@@ -56,26 +57,28 @@ impl FeeLegs {
         left.paid = left.paid.saturating_add(proven.received_units);
     }
 
-    /// What a receiver got the same way as a payment was made, in the units in which that settles its request.
+    /// Amount that a receiver got and that no payment has used as a fee yet, in the settlement units of the request.
+    /// Only amounts paid with the same proxy, token and conversion terms as this payment count.
     pub(super) fn left(
         &self,
         payment: &Observation,
         call: Option<&ConversionCall>,
         receiver: Address,
     ) -> SettlementUnits {
-        let way = Way::of(payment, call);
+        let way = PaymentWay::of(payment, call);
         let left = way.and_then(|way| self.0.get(&(way, receiver)));
         left.map_or(U256::ZERO, |left| left.settled)
     }
 
-    /// Takes as much of it, if there is any, as a fee of the payment; returns what was paid, in units of its token.
+    /// Uses at most the wanted amount as a fee of the payment. Returns the used amount in units of the token, or `None`
+    /// if nothing is left.
     pub(super) fn take(
         &mut self,
         payment: &Observation,
         call: Option<&ConversionCall>,
         wanted: FeeLeg,
     ) -> Option<FeeLeg> {
-        let way = Way::of(payment, call)?;
+        let way = PaymentWay::of(payment, call)?;
         let left = self.0.get_mut(&(way, wanted.receiver))?;
         let taken = wanted.units.min(left.settled);
         if taken.is_zero() {

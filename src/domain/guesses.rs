@@ -1,63 +1,64 @@
-//! How guessing at passwords is slowed down, and which devices are known, so that a guesser keeps no owner out.
+//! Slows down password guessing without locking out the owner of an account: known devices are counted separately.
 
 use super::ids::{AccountId, Secret};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::net::IpAddr;
 
-/// How long a device is known after its last sign-in.
+/// How long a device is recognised after its last sign-in.
 pub const DEVICE_LIFETIME: TimeDelta = TimeDelta::days(365);
 
-/// Devices of one account that are known at most; those that signed in longest ago are forgotten.
+/// Maximum number of known devices of one account; the one with the oldest sign-in is dropped first.
 pub const DEVICES_MAX: u64 = 20;
 
-/// Who tries to sign in, as far as it can be told before a password is right.
+/// A caller that attempts to sign in, as far as known before the password is verified.
 #[derive(Debug, Clone, Default)]
 pub struct Visitor {
-    /// Whether a page of a browser makes the call. Browsers keep a marker; other clients are known by their address.
+    /// Whether a browser page makes the call. Browsers store a marker; other clients are recognised by their address.
     pub is_page: bool,
-    /// Address of the caller, as far as it is told apart.
+    /// Client address of the caller.
     pub address: Option<IpAddr>,
-    /// The marker that an earlier sign-in left.
+    /// The marker that the browser stored at an earlier sign-in.
     pub device: Option<Secret>,
 }
 
-/// A device, or the address of a client that is no browser, from which somebody has signed in to an account.
+/// A known device of an account: a browser from which its owner signed in, or the address of another client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Hexadecimal SHA-256 of its marker, or of the account and the address.
+    /// Hexadecimal SHA-256 of the marker of a browser, or of the account and the address.
     pub hash: String,
-    /// The account; known to one, it is a stranger to all others.
+    /// The account. The device is known only for this account.
     pub account: AccountId,
     /// Last sign-in.
     pub last_used_at: DateTime<Utc>,
 }
 
-/// Guesses that were counted together.
+/// Guesses counted together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Guesses {
-    /// How many without a success.
+    /// Number of guesses without a success.
     pub count: u32,
-    /// The last one.
+    /// Time of the last guess.
     pub last_at: DateTime<Utc>,
 }
 
-/// How fast somebody may guess.
+/// Limits for guessing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuessLimit {
-    /// Guesses without any wait.
+    /// Number of guesses before the first wait.
     pub free: u32,
-    /// Longest wait between two guesses, in seconds.
+    /// Maximum wait between two guesses, in seconds.
     pub wait_max_s: u32,
 }
 
 impl GuessLimit {
-    /// At one account from one address, or from one device that signed in before.
+    /// Limits for one account from one address, or from one known device.
     pub const ONE_VISITOR: Self = Self {
         free: 5,
         wait_max_s: 60,
     };
 
-    /// At one account from everywhere that nobody signed in from: many addresses together are no faster than this.
+    /// Limits for one account from all unknown addresses together. A guesser with many addresses is therefore not
+    /// faster.
     pub const STRANGERS: Self = Self {
         free: 50,
         wait_max_s: 60,
@@ -66,18 +67,19 @@ impl GuessLimit {
     /// Time after which guesses are forgotten.
     pub const FORGOTTEN: TimeDelta = TimeDelta::minutes(15);
 
-    /// Counts a guess, or returns the seconds to wait before one counts: each further one waits twice as long.
+    /// Counts a guess, or returns the seconds to wait before the next guess. Each further wait is twice as long.
     pub fn admit(self, guesses: Option<Guesses>, now: DateTime<Utc>) -> Result<Guesses, u32> {
         let known = guesses.filter(|guesses| now - guesses.last_at < Self::FORGOTTEN);
         let Some(known) = known else {
             return Ok(Guesses { count: 1, last_at: now });
         };
         let extra = known.count.saturating_sub(self.free);
-        let wait_s = match known.count < self.free {
-            true => 0,
-            false => 2_u32
+        let wait_s = if known.count < self.free {
+            0
+        } else {
+            2_u32
                 .checked_pow(extra)
-                .map_or(self.wait_max_s, |wait| wait.min(self.wait_max_s)),
+                .map_or(self.wait_max_s, |wait| wait.min(self.wait_max_s))
         };
         let left = known.last_at + TimeDelta::seconds(i64::from(wait_s)) - now;
         if left > TimeDelta::zero() {
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn guessing_gets_slower_up_to_a_limit_and_is_forgotten() {
+    fn guess_delays_grow_up_to_a_limit_and_expire() {
         let limit = GuessLimit { free: 2, wait_max_s: 8 };
         let mut guesses = None;
         for _ in 0..2 {

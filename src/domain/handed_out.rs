@@ -1,84 +1,96 @@
-//! What calldata was handed out for a request beyond what is fixed for it, and whether a payment keeps to both.
+//! Platform fees in issued calldata that the price terms of a request do not contain, and the comparison of payments
+//! with the price terms and the issued calldata.
 
 use super::{
     conversion_call::ConversionCall,
     fee_legs::FeeLegs,
     ledger::SettlementUnits,
-    paying::charge::{Charge, Charges, FeeLeg},
-    payment::Observation,
+    orchestrator_fees::OrchestratorFees,
+    paying::charge::{Charge, Charges, FeeKind, FeeLeg},
+    payment::{Observation, Settled},
     request::price::PriceTerms,
 };
 use alloy::primitives::{Address as EvmAddress, U256};
 
-/// Different fees that a credential may have handed out for one request; each further one is refused, so that the
-/// comparison of its payments stays small.
+/// Maximum number of different fees that a credential can use for one request. The limit keeps the comparison of
+/// payments cheap.
 pub const NAMED_FEES_MAX: u64 = 100;
 
-/// What an answer of `/pay` says beyond the price terms of its request. Calldata has no end on chain, so an answer counts as
-/// long as its request.
+/// The part of a `/pay` response that the price terms of the request do not contain. Calldata never expires on chain,
+/// so the service accepts payments with the calldata of a response for as long as the request exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOut {
-    /// Fee of the platform, which the price terms leave open; `None` where the answer had none either.
+    /// Fee of the platform, if the price terms leave it open; `None` when the response had no such fee.
     pub fee: Option<Charge>,
 }
 
-/// How a payment stands to what was handed out.
+/// Result of comparing a payment with the issued calldata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Comparison {
-    /// It keeps to it.
+    /// It matches.
     AsHandedOut,
-    /// The payee has the money, and the fee is short.
+    /// The payee was paid, but the fee is too low.
     FeeShortfall {
-        /// What is missing, in the units in which the request is settled.
+        /// The missing amount, in settlement units.
         missing: SettlementUnits,
     },
-    /// Its conversion keeps to nothing that was handed out.
-    NotHandedOut(Departure),
+    /// The conversion of the payment does not match the issued calldata.
+    NotHandedOut(TermsDeparture),
 }
 
-/// In what a conversion departs from everything that was handed out.
+/// How a conversion differs from the price terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Departure {
-    /// The path cannot be read from the transaction.
+pub enum TermsDeparture {
+    /// The path cannot be decoded from the transaction.
     UnknownPath,
-    /// The path is another one.
+    /// The path differs.
     Path(Vec<EvmAddress>),
-    /// Rates of another age were accepted.
+    /// The accepted rate age differs.
     RateAge(U256),
 }
 
-/// Compares a payment with the price terms of its request and with what was handed out for it; `call` is what its conversion
-/// asked for, `legs` what its transaction paid to receivers of fees by itself, of which the fees of the payment are taken and
-/// returned.
+/// The fees of a payment that its event does not show.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PaidFees {
+    /// Fees that the transaction paid separately from the payment, in token units.
+    pub further: Vec<FeeLeg>,
+    /// The part of all fees of the payment that went to an orchestrator, in settlement units.
+    pub orchestrator: OrchestratorFees,
+}
+
+/// Compares a payment with the price terms of its request and the issued calldata. `call` is the conversion call of the
+/// payment. `legs` are the separately paid fees of its transaction. Those that belong to the payment are taken from
+/// `legs` and returned. `price` contains the orchestrator fees only as far as earlier payments did not pay them.
 ///
-/// The path decides first, then the age of its rates, then the fee: of several answers the one that the payment comes nearest
-/// to. Where none was handed out, the fixed fees count alone. Source: decisions D38; decisions D32.
+/// The path is compared first, then the rate age, then the fee. The fee is compared with the issued response that
+/// leaves the smallest shortfall. Without issued calldata, only the fixed fees count. Source: decisions D38; decisions
+/// D32.
 pub fn compare(
     observed: &Observation,
     call: Option<&ConversionCall>,
     legs: &mut FeeLegs,
     price: &PriceTerms,
     handed: &[HandedOut],
-) -> (Comparison, Vec<FeeLeg>) {
-    let departed = |departure| (Comparison::NotHandedOut(departure), Vec::new());
+) -> (Comparison, PaidFees) {
+    let departed = |departure| (Comparison::NotHandedOut(departure), PaidFees::default());
     let (paid, fee_units) = match observed.conversion {
         None => (observed.units, observed.fee_units),
         Some(conversion) => {
             let Some(call) = call else {
-                return departed(Departure::UnknownPath);
+                return departed(TermsDeparture::UnknownPath);
             };
             let Some(rates) = price.rates.as_ref().filter(|rates| rates.path == call.path) else {
-                return departed(Departure::Path(call.path.clone()));
+                return departed(TermsDeparture::Path(call.path.clone()));
             };
             let age = conversion.max_rate_timespan_s;
             if U256::from(rates.max_age_s) != age {
-                return departed(Departure::RateAge(age));
+                return departed(TermsDeparture::RateAge(age));
             }
             (conversion.invoice_units, conversion.invoice_fee_units)
         }
     };
     let is_open = price.charges.platform().is_none();
-    // What a receiver lacks after the fee that rides in the payment.
+    // The fee that a receiver must get in addition to the fee inside the payment.
     let beside = |wanted: FeeLeg| {
         let rides = observed.fee_address == Some(wanted.receiver);
         let riding = if rides { fee_units } else { U256::ZERO };
@@ -100,12 +112,75 @@ pub fn compare(
         .map(|charges| (missing(&charges), charges))
         .min_by_key(|(missing, _)| *missing);
     let (missing, nearest) = nearest.unwrap_or_else(|| (missing(&price.charges), price.charges.clone()));
-    let lacks = nearest.legs(paid).into_iter().map(beside);
-    let taken = lacks.filter_map(|lack| legs.take(observed, call, lack)).collect();
-    match missing.is_zero() {
-        true => (Comparison::AsHandedOut, taken),
-        false => (Comparison::FeeShortfall { missing }, taken),
+    let wanted = nearest.legs(paid);
+    let arrived: Vec<FeeLeg> = wanted
+        .iter()
+        .map(|leg| {
+            let lack = beside(*leg).units;
+            let lack = lack.saturating_sub(legs.left(observed, call, leg.receiver));
+            FeeLeg {
+                units: leg.units.saturating_sub(lack),
+                ..*leg
+            }
+        })
+        .collect();
+    let lacks = wanted.into_iter().map(beside);
+    let fees = PaidFees {
+        further: lacks.filter_map(|lack| legs.take(observed, call, lack)).collect(),
+        orchestrator: of_orchestrator(&nearest, paid, arrived),
+    };
+    if missing.is_zero() {
+        (Comparison::AsHandedOut, fees)
+    } else {
+        (Comparison::FeeShortfall { missing }, fees)
     }
+}
+
+/// Adds to a payment the captured fees that it paid although earlier payments had paid them. The record then shows every
+/// fee of the transaction. If an earlier payment leaves the chain, this payment counts for the fee.
+pub(super) fn take_captured(
+    settled: &mut Settled,
+    call: Option<&ConversionCall>,
+    legs: &mut FeeLegs,
+    charges: &Charges,
+) {
+    let observed = &settled.observed;
+    let mut arrived = Vec::new();
+    for leg in charges.legs(observed.units) {
+        let rides = observed.fee_address == Some(leg.receiver);
+        let riding = if rides { observed.fee_units } else { U256::ZERO };
+        let beside = settled.further_fees.iter().filter(|fee| fee.receiver == leg.receiver);
+        let paid = beside.fold(riding, |sum, fee| sum.saturating_add(fee.units));
+        let lack = FeeLeg {
+            units: leg.units.saturating_sub(paid),
+            ..leg
+        };
+        let again = legs.take(observed, call, lack);
+        settled.further_fees.extend(again);
+        let units = again.map_or(paid, |fee| paid.saturating_add(fee.units));
+        arrived.push(FeeLeg {
+            units: units.min(leg.units),
+            ..leg
+        });
+    }
+    settled.orchestrator_fees = of_orchestrator(charges, observed.units, arrived);
+}
+
+/// The part of the received fees that belongs to an orchestrator. If one receiver has several charges, the amount that
+/// it got pays these charges in their order.
+fn of_orchestrator(charges: &Charges, paid: SettlementUnits, mut arrived: Vec<FeeLeg>) -> OrchestratorFees {
+    let mut fees = OrchestratorFees::default();
+    for charged in charges.of_units(paid) {
+        let Some(left) = arrived.iter_mut().find(|leg| leg.receiver == charged.receiver) else {
+            continue;
+        };
+        let units = charged.units.min(left.units);
+        left.units = left.units.saturating_sub(units);
+        if charged.kind == FeeKind::Orchestrator {
+            fees.add(charged.bearer, units);
+        }
+    }
+    fees
 }
 
 #[cfg(test)]
@@ -210,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fee_that_is_missing_smaller_or_of_another_receiver_is_a_shortfall() {
+    fn a_missing_smaller_or_misdirected_fee_is_a_shortfall() {
         let price = price(fee(250, 9), None, None);
         for (fee_units, receiver, expected) in [
             (25, Some(9), Comparison::AsHandedOut),
@@ -226,12 +301,12 @@ mod tests {
         assert_eq!(
             compared(&paid(400, 10, Some(9), None), None, &price, &[]),
             Comparison::AsHandedOut,
-            "a part with its part of the fee"
+            "a partial payment with its share of the fee"
         );
     }
 
     #[test]
-    fn the_nearest_fee_of_several_answers_counts_instead_of_none() {
+    fn the_smallest_issued_fee_is_the_shortfall_of_a_bare_payment() {
         let open = PriceTerms::default();
         let both = [fee(250, 9), fee(100, 7)].map(|fee| HandedOut { fee });
         let bare = paid(1_000, 0, None, None);
@@ -246,38 +321,38 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_fee_of_the_platform_is_replaced_by_no_answer() {
+    fn no_issued_calldata_replaces_a_fixed_platform_fee() {
         let price = price(fee(100, 7), None, None);
         let handed = [HandedOut { fee: None }];
         assert_eq!(compared(&paid(1_000, 0, None, None), None, &price, &handed), short(10));
     }
 
     #[test]
-    fn a_conversion_keeps_to_path_age_and_fee_of_its_request() {
+    fn a_conversion_must_match_path_rate_age_and_fee_of_its_request() {
         let price = price(fee(100, 9), None, rates(&[1, 2], 90_000));
         let of = |hashes: &[u8], age| compared(&paid(1_000, 0, None, Some(age)), Some(&call(hashes)), &price, &[]);
         assert_eq!(of(&[1, 2], 90_000), short(10));
         for age in [0, 60, 89_999, 90_001] {
-            let departed = Comparison::NotHandedOut(Departure::RateAge(U256::from(age)));
+            let departed = Comparison::NotHandedOut(TermsDeparture::RateAge(U256::from(age)));
             assert_eq!(of(&[1, 2], age), departed);
         }
         assert_eq!(
             of(&[1, 4, 2], 90_000),
-            Comparison::NotHandedOut(Departure::Path(path(&[1, 4, 2])))
+            Comparison::NotHandedOut(TermsDeparture::Path(path(&[1, 4, 2])))
         );
         assert_eq!(
             compared(&paid(1_000, 0, None, Some(90_000)), None, &price, &[]),
-            Comparison::NotHandedOut(Departure::UnknownPath)
+            Comparison::NotHandedOut(TermsDeparture::UnknownPath)
         );
         let unpriced = PriceTerms::default();
         assert_eq!(
             compared(&paid(1_000, 0, None, Some(0)), Some(&call(&[1, 2])), &unpriced, &[]),
-            Comparison::NotHandedOut(Departure::Path(path(&[1, 2])))
+            Comparison::NotHandedOut(TermsDeparture::Path(path(&[1, 2])))
         );
     }
 
     #[test]
-    fn what_is_paid_by_itself_counts_once_and_for_payments_of_its_kind() {
+    fn a_separate_fee_payment_counts_once_and_only_for_its_kind() {
         let price = price(fee(250, 9), own(100, 7, Some(5)), None);
         let got = |units: u64| ProvenTransfer {
             received_units: U256::from(units),
@@ -297,19 +372,26 @@ mod tests {
                 units: U256::from(units),
             }]
         };
-        let mut compare = |payment: &Observation| compare(payment, None, &mut legs, &price, &[]);
+        let mut compare = |payment: &Observation| {
+            let (compared, fees) = compare(payment, None, &mut legs, &price, &[]);
+            (compared, fees.further)
+        };
         let in_token = Observation {
             token: Some(address(4)),
             ..payment.clone()
         };
-        assert_eq!(compare(&in_token), (short(5), vec![]), "paid in something else");
+        assert_eq!(
+            compare(&in_token),
+            (short(5), vec![]),
+            "the fee was paid in another currency"
+        );
         assert_eq!(compare(&payment), (Comparison::AsHandedOut, taken(5)), "up to the cap");
-        assert_eq!(compare(&payment), (short(2), taken(3)), "what is left of it");
+        assert_eq!(compare(&payment), (short(2), taken(3)), "the rest of the fee payment");
         assert_eq!(compare(&payment), (short(5), vec![]));
     }
 
     #[test]
-    fn the_fee_of_the_service_is_added_to_that_of_the_same_receiver() {
+    fn the_service_fee_is_added_to_another_fee_of_the_same_receiver() {
         let own = own(50, 9, None);
         let alone = price(None, own, None);
         assert_eq!(compared(&paid(1_000, 0, None, None), None, &alone, &[]), short(5));
@@ -335,10 +417,11 @@ mod tests {
     }
 
     proptest! {
-        /// Rates are judged before fees, exactly, and by nothing that was handed out; a payment with every fee lacks none,
-        /// and what is missing is never more than the fees that are fixed or handed out.
+        /// Random payments are compared. A conversion must have exactly the path and rate age of the price terms,
+        /// whatever calldata was issued. The shortfall is the smallest one that any issued response leaves. If the
+        /// price terms fix the platform fee, the issued responses do not count.
         #[test]
-        fn a_payment_is_judged_by_the_price_terms_of_its_request(
+        fn payments_are_compared_with_the_price_terms_of_their_request(
             units in any::<[u64; 4]>(),
             fee_units in any::<[u64; 4]>(),
             receiver in 7_u8..=9,
@@ -361,11 +444,11 @@ mod tests {
             let handed: Vec<HandedOut> = named.into_iter().map(|fee| HandedOut { fee }).collect();
             let compared = compared(&observed, Some(&call(&hashes)), &price, &handed);
             if is_converted && hashes != fixed {
-                prop_assert_eq!(compared, Comparison::NotHandedOut(Departure::Path(path(&hashes))));
+                prop_assert_eq!(compared, Comparison::NotHandedOut(TermsDeparture::Path(path(&hashes))));
                 return Ok(());
             }
             if is_converted && age != max_age_s {
-                prop_assert_eq!(compared, Comparison::NotHandedOut(Departure::RateAge(U256::from(age))));
+                prop_assert_eq!(compared, Comparison::NotHandedOut(TermsDeparture::RateAge(U256::from(age))));
                 return Ok(());
             }
             let platforms: Vec<Option<Charge>> = match (platform, handed.as_slice()) {
@@ -378,17 +461,11 @@ mod tests {
                     let own = fees.filter(|fee| fee.receiver == address(to)).map(|fee| fee.of(units));
                     own.fold(U256::ZERO, U256::saturating_add)
                 };
-                let lack = |to: u8| match to == receiver {
-                    true => due(to).saturating_sub(fee_units),
-                    false => due(to),
-                };
+                let lack = |to: u8| if to == receiver { due(to).saturating_sub(fee_units) } else { due(to) };
                 (7..=9).map(lack).fold(U256::ZERO, U256::saturating_add)
             });
             let least = lacks.min().unwrap_or_default();
-            let expected = match least.is_zero() {
-                true => Comparison::AsHandedOut,
-                false => Comparison::FeeShortfall { missing: least },
-            };
+            let expected = if least.is_zero() { Comparison::AsHandedOut } else { Comparison::FeeShortfall { missing: least } };
             prop_assert_eq!(compared, expected);
         }
     }

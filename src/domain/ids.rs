@@ -33,17 +33,17 @@ macro_rules! ulid_ids {
 }
 
 ulid_ids! {
-    /// A tenant: everything belongs to exactly one platform.
+    /// A tenant: every object belongs to exactly one platform.
     PlatformId;
     /// Row of a key of a platform or of an orchestrator.
     KeyId;
-    /// Row of a client ID (the public `cli_…` text is another value).
+    /// Row of a client ID. It differs from the public text `cli_…`.
     ClientRowId;
     /// Row of a payment request.
     RequestRowId;
     /// A settled payment.
     PaymentId;
-    /// Something odd that was set aside.
+    /// A quarantined payment.
     QuarantineId;
     /// A webhook endpoint.
     EndpointId;
@@ -51,65 +51,67 @@ ulid_ids! {
     EventId;
     /// A delivery of one event to one endpoint.
     DeliveryId;
-    /// A message that a wallet is asked to sign.
+    /// A challenge for a wallet to sign.
     ChallengeId;
     /// A session of a person.
     SessionId;
-    /// Permission to open an account.
+    /// An invite to register.
     InviteId;
     /// An account that signs in with e-mail and password.
     AccountId;
     /// A partner that builds on several platforms.
     OrchestratorId;
-    /// A platform or an orchestrator: to whom an endpoint, an event and its deliveries belong.
+    /// A fee config of an orchestrator.
+    FeeConfigId;
+    /// A platform or an orchestrator: the owner of endpoints, events and deliveries.
     OwnerId;
     /// Row of a payee destination.
     DestinationId;
     /// A recurring payment: a schedule that its payer signed.
     ScheduleId;
-    /// Row of a secure payment; its token is another value.
+    /// Row of a secure payment. It differs from the token of the secure payment.
     SecurePaymentId;
-    /// What a payer says to have sent for a secure payment.
+    /// A payment attempt that a payer reports for a secure payment.
     IntentId;
-    /// Row of a payer; the tenant's own id of it is another value.
+    /// Row of a payer. It differs from the tenant's own id of the payer.
     PayerId;
-    /// Row of a bank account; `paymentDetailsId` on the wire is another value.
+    /// Row of a bank account. It differs from `paymentDetailsId` in the API.
     BankAccountId;
-    /// A quote of the off-ramp partner that was handed out.
+    /// An issued quote of the off-ramp partner.
     OffRampQuoteId;
-    /// An order by which a payment reaches a bank account.
+    /// An order that pays out to a bank account.
     OffRampOrderId;
 }
 
 impl AccountId {
-    /// Name of the platform that belongs to the account: it tells nothing about the person.
+    /// Name of the account's platform; it contains no personal data.
     pub fn platform_name(&self) -> String {
         format!("Account {self}")
     }
 }
 
-/// The smallest ULID that can be drawn at a time.
+/// The smallest ULID with this time.
 pub fn first_at(time: DateTime<Utc>) -> String {
-    // The time part has 48 bits and none for a sign.
+    // The time part has 48 bits and no sign bit.
     let at_ms = u64::try_from(time.timestamp_millis()).unwrap_or(0).min((1 << 48) - 1);
     Ulid::from_parts(at_ms, 0).to_string()
 }
 
-/// When a ULID was drawn; `None` when the text is none.
+/// Time of a ULID; `None` if the text is not a ULID.
 pub fn drawn_at(text: &str) -> Option<DateTime<Utc>> {
     let drawn: Ulid = text.parse().ok()?;
     DateTime::from_timestamp_millis(i64::try_from(drawn.timestamp_ms()).ok()?)
 }
 
 impl EventId {
-    /// The smallest id that can be drawn at a time.
+    /// The smallest id with this time.
     pub fn first_at(time: DateTime<Utc>) -> Self {
         Self(first_at(time))
     }
 }
 
 impl DeliveryId {
-    /// The smallest id that can be drawn at a time.
+    /// The smallest id with this time.
     pub fn first_at(time: DateTime<Utc>) -> Self {
         Self(first_at(time))
     }
@@ -127,7 +129,7 @@ impl From<&OrchestratorId> for OwnerId {
     }
 }
 
-/// An owner of which it is known whether it is a platform or an orchestrator.
+/// An owner, typed as platform or orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// A platform.
@@ -137,7 +139,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// The text form of its id.
+    /// The text form of the id of the owner.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Platform(id) => id.as_str(),
@@ -165,7 +167,7 @@ impl From<&OrchestratorId> for Owner {
 pub struct RequestId(pub String);
 
 impl RequestId {
-    /// Writes the id of a 32-byte digest.
+    /// The id with a 32-byte digest.
     pub fn from_digest(digest: &[u8; 32]) -> Self {
         Self(format!("01{}", hex::encode(digest)))
     }
@@ -182,8 +184,8 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Token of a secure payment: who has it may read and pay it. `Debug` shows its end alone, so that a log line cannot give
-/// it away. Source: interface §2.10.
+/// Token of a secure payment: anyone with it may read and pay the payment. `Debug` shows only its end, so that a log
+/// line cannot leak it. Source: interface §2.10.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SecurePaymentToken(pub String);
 
@@ -212,12 +214,12 @@ impl fmt::Debug for SecurePaymentToken {
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes over secret text.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself: call it only where the value is shown once, hashed or used as a key.
+    /// The secret value: call this only where it is shown once, hashed or used as a key.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,9 +1,9 @@
-//! Points in time that callers write.
+//! Points in time in API calls.
 
 use chrono::{DateTime, Datelike, SubsecRound, Utc};
 
-/// Reads a point in time of RFC 3339 at any offset, as both databases hold it: in microseconds, and in a year from 1 to
-/// 9999 in UTC. A leap second is refused, because a chain and a database would move it to another second.
+/// Reads an RFC 3339 point in time at any offset, with the precision of both databases: microseconds, and a year from 1
+/// to 9999 in UTC. A leap second is rejected, because a chain and a database would move it to another second.
 ///
 /// Source: decisions D47.
 pub fn parse_instant(text: &str) -> Option<DateTime<Utc>> {

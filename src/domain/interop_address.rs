@@ -1,8 +1,8 @@
-//! Addresses that name their chain: ERC-7930 bytes, the ERC-7828 text with its checksum, and the name of a payee
-//! destination, which is that text and a token.
+//! Addresses with their chain: ERC-7930 bytes, and the ERC-7828 text with its checksum. The id of a payee destination
+//! is that text followed by a token.
 //!
-//! Tron stands in the `eip155` namespace under its chain ID, with the 20 bytes behind its Base58 text.
-//! Source: rules P.7.10; ERC-7930; ERC-7828.
+//! Tron is in the `eip155` namespace under its chain ID, with the 20 bytes of its Base58 address. Source: rules P.7.10;
+//! ERC-7930; ERC-7828.
 
 use super::{
     address::Address,
@@ -17,13 +17,13 @@ const VERSION: [u8; 2] = [0, 1];
 /// Chain type of the `eip155` namespace.
 const EIP155: [u8; 2] = [0, 0];
 
-/// Hexadecimal digits of a checksum.
+/// Number of hexadecimal digits of a checksum.
 const CHECKSUM_DIGITS: usize = 8;
 
-/// Longest name of a destination: those of EVM and Tron have at most half of it.
+/// Maximum length of a destination id, in characters. The ids of this service have at most 110.
 const LENGTH_MAX: usize = 200;
 
-/// What a caller reads about a text that is no name of a destination.
+/// Message for a text that is not a destination id.
 const FORM: &str =
     "must be the id of a payee destination: wallet@eip155:chainId#checksum:token, or network:wallet:token";
 
@@ -53,7 +53,8 @@ impl InteropAddress {
         bytes
     }
 
-    /// The first four bytes of the hash of everything behind the version, in capital hexadecimal digits.
+    /// The checksum: the first four bytes of the hash of everything after the version, in upper-case hexadecimal
+    /// digits.
     pub fn checksum(&self) -> String {
         let binary = self.binary();
         let hashed = keccak256(binary.get(VERSION.len()..).unwrap_or_default());
@@ -70,7 +71,7 @@ impl fmt::Display for InteropAddress {
     }
 }
 
-/// Where a payee wants to be paid: a token for a wallet on a network.
+/// What a payee receives: a token for a wallet on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DestinationKey {
     /// The wallet and its network.
@@ -80,11 +81,10 @@ pub struct DestinationKey {
 }
 
 impl DestinationKey {
-    /// Reads the name of a destination, in the form of [`fmt::Display`] or as `network:wallet:token`.
+    /// Reads the id of a destination, as written by [`fmt::Display`] or as `network:wallet:token`.
     ///
-    /// EVM parts and checksum may be written in any case. A name that is well formed and still can name nothing (a
-    /// wrong checksum, a chain that is not known) is `None`. Errors: the sentence for the caller.
-    /// Source: rules P.3.8; rules P.7.10.
+    /// EVM parts and the checksum are case-insensitive. A well-formed id that cannot exist (wrong checksum, unknown
+    /// chain) is `None`. Errors: the message for the caller. Source: rules P.3.8; rules P.7.10.
     pub fn parse(text: &str) -> Result<Option<Self>, &'static str> {
         if text.chars().count() > LENGTH_MAX || text.contains(char::is_control) {
             return Err(FORM);
@@ -145,7 +145,7 @@ mod tests {
     const VECTORS: &str = include_str!("../../tests/vectors/interop-address.json");
 
     #[test]
-    fn every_vector_is_written_and_read() {
+    fn every_vector_round_trips() {
         let file: Value = serde_json::from_str(VECTORS).unwrap();
         let vectors = file["vectors"].as_array().unwrap();
         assert_eq!(vectors.len(), 8);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn published_checksums_hold() {
+    fn published_checksums_are_valid() {
         let wallet = Address::parse("0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045").unwrap();
         for (network, checksum) in [(Network::Mainnet, "4CA88C9C"), (Network::Base, "17DE0709")] {
             assert_eq!(InteropAddress { wallet, network }.checksum(), checksum);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn case_does_not_matter_where_it_carries_nothing() {
+    fn letter_case_is_ignored_where_it_has_no_meaning() {
         let right = "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7@eip155:8453#89CDCBED:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         for text in [
             right,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_name_nothing_and_broken_ones_are_told_so() {
+    fn unknown_names_find_nothing_and_malformed_ones_are_errors() {
         let wallet = "0x6923831ACf5c327260D7ac7C9DfF5b1c3cB3C7D7";
         let token = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         for nothing in [
@@ -254,14 +254,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_survive_writing_and_reading(key in any_key()) {
+        fn names_round_trip_through_text(key in any_key()) {
             prop_assert_eq!(DestinationKey::parse(&key.to_string()), Ok(Some(key)));
             let short = format!("{}:{}:{}", key.interop.network, key.interop.wallet, key.token);
             prop_assert_eq!(DestinationKey::parse(&short), Ok(Some(key)));
         }
 
         #[test]
-        fn the_bytes_hold_lengths_chain_and_wallet(key in any_key()) {
+        fn the_bytes_contain_lengths_chain_and_wallet(key in any_key()) {
             let bytes = key.interop.binary();
             prop_assert_eq!(&bytes[..4], &[0, 1, 0, 0]);
             let length = usize::from(bytes[4]);
@@ -274,7 +274,7 @@ mod tests {
         }
 
         #[test]
-        fn one_wrong_digit_of_the_checksum_names_nothing(key in any_key(), place in 0usize..8, by in 1u32..16) {
+        fn one_wrong_checksum_digit_finds_nothing(key in any_key(), place in 0usize..8, by in 1u32..16) {
             let checksum = key.interop.checksum();
             let wrong: String = checksum.chars().enumerate().map(|(index, digit)| {
                 let value = digit.to_digit(16).unwrap();

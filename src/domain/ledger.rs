@@ -1,15 +1,15 @@
-//! What is due, what has arrived and what a payment changes, whatever it is that is paid.
+//! The ledger of a request: amount due, amount received, and the effect of payments.
 
-use super::wire_text::wire_text;
+use super::{orchestrator_fees::OrchestratorFees, wire_text::wire_text};
 use alloy::primitives::{B256, U256};
 
-/// Most partial events that one request raises, so that dust cannot flood a receiver.
+/// Maximum number of partial events of one request, so that dust payments cannot flood a receiver.
 ///
-/// Payments beyond it are still recorded and credited. Source: rules C.3.
+/// Payments beyond this number are still recorded and credited. Source: rules C.3.
 pub const PARTIAL_EVENTS_MAX: u32 = 100;
 
-/// Units in which a request is settled: token units of the payment currency when it is paid in itself, 8-decimal
-/// fiat units when it is converted, on chain or by quotes.
+/// Units in which a request is settled: token units of the payment currency for direct payments, 8-decimal fiat units
+/// for conversions on chain or by quotes.
 pub type SettlementUnits = U256;
 
 wire_text! {
@@ -19,31 +19,33 @@ wire_text! {
         Pending = "pending",
         /// Less than the expected total has arrived.
         PartiallyPaid = "partially_paid",
-        /// Money is on its way through a bridge or a bank.
+        /// A payment is in progress through a bridge or a bank.
         Processing = "processing",
         /// The expected total has arrived.
         Paid = "paid",
         /// Execution failed.
         Failed = "failed",
-        /// Money went back to the payer.
+        /// The payment was refunded to the payer.
         Refunded = "refunded",
-        /// Withdrawn by its owner. It stays so, whatever still arrives.
+        /// Cancelled by its owner. Later payments do not change the state.
         Cancelled = "cancelled",
     }
 }
 
-/// Where the money of a request ends, and whether that is still ours to say.
+/// Where the money of a request finally arrives. This decides whether the ledger or the partner determines the final
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// In the wallet of the payee.
+pub enum PaymentEnding {
+    /// In the wallet of the payee: the ledger determines the state.
     Wallet,
-    /// In a bank account: the whole amount has to be paid out.
+    /// In a bank account. The request is paid once the whole amount is paid out.
     Bank,
-    /// In a bank account, and the partner who pays it out was asked: its word says how the request ends.
+    /// In a bank account, and the payout is ordered from the off-ramp partner. The status of the payout determines the
+    /// final state.
     BankOrdered,
 }
 
-/// What a payment means for its request.
+/// Effect of a payment on its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settlement {
     /// The expected total has arrived.
@@ -52,116 +54,124 @@ pub enum Settlement {
     Partial,
 }
 
-/// The account of what is paid: what is due, what has arrived, and the state that follows.
+/// The ledger: amount due, amount received, and the resulting state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     /// Expected total.
     pub expected: SettlementUnits,
-    /// How much of it may be missing when a payment at the rate of its time completes it.
+    /// Part of the expected total that may be missing when the last payment is credited at a market rate instead of by
+    /// a quote.
     pub tolerated: SettlementUnits,
     /// Credited total of final payments.
     pub credited: SettlementUnits,
+    /// Fees of an orchestrator that the credited payments paid.
+    pub orchestrator_fees: OrchestratorFees,
     /// Number of credited payments.
     pub payment_count: u32,
     /// State.
     pub status: RequestStatus,
-    /// Transaction of the payment that completed it.
+    /// Transaction of the completing payment.
     pub tx_hash: Option<B256>,
-    /// Whether calldata was issued and the payment is awaited.
+    /// Whether calldata was issued and a payment is expected.
     pub is_listening: bool,
-    /// Whether the request was told as confirmed, and that was not taken back.
+    /// Whether an event reported the request as confirmed, and no later event reversed this report.
     pub is_told_paid: bool,
-    /// How often something was taken back: what is told again after it is another fact.
+    /// Number of reversals. It is part of the event key, so an event that is repeated after a reversal is a new event.
     pub reversals: u32,
-    /// Where the money ends.
-    pub ending: Ending,
+    /// Where the payments end.
+    pub ending: PaymentEnding,
 }
 
-/// A proven payment as the ledger counts it.
+/// A proven payment in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credit {
-    /// How much it settles.
+    /// Amount that it settles.
     pub units: SettlementUnits,
     /// Its transaction.
     pub tx_hash: B256,
-    /// Whether it was told before, and that was not taken back.
+    /// Whether an event reported the payment before, and no later event reversed this report.
     pub is_told: bool,
-    /// Whether it settles what a quote promised.
+    /// Whether a quote determined the amount.
     pub is_quoted: bool,
+    /// Fees of an orchestrator that the payment paid.
+    pub orchestrator_fees: OrchestratorFees,
 }
 
-/// What follows when a payment left the chain.
+/// Effect of a payment that left the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reversed {
-    /// The account without it.
+pub struct ReversalEffect {
+    /// The ledger without it.
     pub ledger: Ledger,
-    /// Whether it is taken back from those who were told.
+    /// Whether a reversal is reported.
     pub is_told: bool,
-    /// What is told after that: which of the remaining payments, as what, and the account with it.
+    /// Reports to send after the reversal. Each contains the position of a remaining payment, what this payment
+    /// settles, and the ledger after this payment.
     pub then: Vec<(usize, Settlement, Ledger)>,
 }
 
 impl Ledger {
-    /// Nothing has arrived yet.
+    /// A ledger without payments.
     pub const fn new(expected: SettlementUnits) -> Self {
         Self {
             expected,
             tolerated: U256::ZERO,
             credited: U256::ZERO,
+            orchestrator_fees: OrchestratorFees {
+                payer: U256::ZERO,
+                payee: U256::ZERO,
+            },
             payment_count: 0,
             status: RequestStatus::Pending,
             tx_hash: None,
             is_listening: false,
             is_told_paid: false,
             reversals: 0,
-            ending: Ending::Wallet,
+            ending: PaymentEnding::Wallet,
         }
     }
 
-    /// Whether the whole amount has arrived.
+    /// Whether the request is paid.
     pub fn has_been_paid(&self) -> bool {
         self.status == RequestStatus::Paid
     }
 
-    /// Whether the whole amount has arrived, wherever it goes from there.
+    /// Whether the whole amount has arrived, even if it is not paid out to the bank account yet.
     pub fn is_complete(&self) -> bool {
         match self.ending {
-            Ending::Wallet => self.has_been_paid(),
-            Ending::Bank => matches!(self.status, RequestStatus::Processing | RequestStatus::Paid),
-            Ending::BankOrdered => true,
+            PaymentEnding::Wallet => self.has_been_paid(),
+            PaymentEnding::Bank => matches!(self.status, RequestStatus::Processing | RequestStatus::Paid),
+            PaymentEnding::BankOrdered => true,
         }
     }
 
-    /// Whether its owner withdrew it.
+    /// Whether its owner cancelled it.
     pub fn is_cancelled(&self) -> bool {
         self.status == RequestStatus::Cancelled
     }
 
-    /// What is asked for: nothing any more, once it is cancelled.
+    /// Amount due; zero once cancelled.
     fn due(&self) -> SettlementUnits {
-        match self.is_cancelled() {
-            true => U256::ZERO,
-            false => self.expected,
-        }
+        if self.is_cancelled() { U256::ZERO } else { self.expected }
     }
 
-    /// What is still to be paid; nothing of a request that counts as paid.
+    /// Remaining amount; zero for a request that counts as paid.
     pub fn remaining(&self) -> SettlementUnits {
-        match self.is_complete() {
-            true => U256::ZERO,
-            false => self.due().saturating_sub(self.credited),
+        if self.is_complete() {
+            U256::ZERO
+        } else {
+            self.due().saturating_sub(self.credited)
         }
     }
 
-    /// What was paid beyond what is asked for, when anything was.
+    /// Amount paid beyond the amount due, if any.
     pub fn excess(&self) -> Option<SettlementUnits> {
         let excess = self.credited.checked_sub(self.due())?;
         (!excess.is_zero()).then_some(excess)
     }
 
-    /// The account once its owner withdrew what it asks for; again, it stays as it is.
+    /// The ledger after the owner of the request cancelled it. Cancelling it again changes nothing.
     ///
-    /// Errors: the sentence for the caller, when money has arrived or is on its way. Source: rules S.1.
+    /// Errors: the message for the caller, when a payment has arrived or is in progress. Source: rules S.1.
     pub fn cancel(&self) -> Result<Self, String> {
         match self.status {
             RequestStatus::Pending | RequestStatus::Cancelled => Ok(Self {
@@ -176,28 +186,30 @@ impl Ledger {
         }
     }
 
-    /// Adds a proven payment: the new totals and state, and what has to be told.
+    /// Adds a proven payment: returns the new totals and state, and the event to send.
     ///
-    /// A payment after completion is recorded and raises nothing, and what was told and not taken back is not told again.
-    /// A payment of a cancelled request completes nothing: it is told as a part, so that nobody delivers for it. One that
-    /// completes what a bank account gets is told when the money is there.
-    /// Source: rules S.1; interface §6.2; decisions D37.
+    /// A payment of a request that is already complete gets no event. A payment gets no second event while its first
+    /// report is not reversed.
+    ///
+    /// A payment of a cancelled request completes nothing: it is reported as partial, so that the merchant does not
+    /// deliver.
+    ///
+    /// For a request that is paid to a bank account, the completing payment is reported when the bank has received the
+    /// money. Source: rules S.1; interface §6.2; decisions D37.
     pub fn settle(&self, payment: Credit) -> (Self, Option<Settlement>) {
         let after = Self {
             credited: self.credited.saturating_add(payment.units),
+            orchestrator_fees: self.orchestrator_fees.plus(payment.orchestrator_fees),
             payment_count: self.payment_count.saturating_add(1),
             ..self.clone()
         };
         if self.is_complete() {
             return (after, None);
         }
-        // Rates move until a payment is mined; a quote says exactly what it settles.
-        let tolerated = match payment.is_quoted {
-            true => U256::ZERO,
-            false => after.tolerated,
-        };
+        // Market rates change until a payment is mined, so a part may be missing. A quote fixes the settled amount.
+        let tolerated = if payment.is_quoted { U256::ZERO } else { after.tolerated };
         if after.credited.saturating_add(tolerated) >= after.expected && !self.is_cancelled() {
-            if self.ending != Ending::Wallet {
+            if self.ending != PaymentEnding::Wallet {
                 let on_its_way = Self {
                     status: RequestStatus::Processing,
                     tx_hash: Some(payment.tx_hash),
@@ -218,18 +230,19 @@ impl Ledger {
         let is_due = !payment.is_told && after.payment_count <= PARTIAL_EVENTS_MAX;
         let told = is_due.then_some(Settlement::Partial);
         let partly = Self {
-            status: match self.is_cancelled() {
-                true => RequestStatus::Cancelled,
-                false => RequestStatus::PartiallyPaid,
+            status: if self.is_cancelled() {
+                RequestStatus::Cancelled
+            } else {
+                RequestStatus::PartiallyPaid
             },
             ..after
         };
         (partly, told)
     }
 
-    /// The account counted again from the payments that are left, the oldest first, without a word to anybody.
+    /// Recounts the ledger from the remaining payments, oldest first, without events.
     ///
-    /// A request that is no longer paid awaits its payment again. Source: decisions D37.
+    /// A request that is no longer paid expects a payment again. Source: decisions D37.
     pub fn recount(&self, remaining: &[Credit]) -> Self {
         let counted = remaining
             .iter()
@@ -240,11 +253,18 @@ impl Ledger {
         }
     }
 
-    /// The account as these payments make it, the oldest first. One that they make as it is stays as it is: the order in which
-    /// old payments completed it is not kept.
+    /// The ledger that results from these payments, oldest first. A ledger with the same totals stays unchanged: the
+    /// stored ledger may depend on the order in which old payments completed it, and that order is not stored.
     pub fn recounted(&self, payments: &[Credit]) -> Self {
         let recounted = self.recount(payments);
-        let sums = |ledger: &Self| (ledger.credited, ledger.payment_count, ledger.status);
+        let sums = |ledger: &Self| {
+            (
+                ledger.credited,
+                ledger.payment_count,
+                ledger.status,
+                ledger.orchestrator_fees,
+            )
+        };
         if sums(&recounted) == sums(self) {
             self.clone()
         } else {
@@ -252,19 +272,23 @@ impl Ledger {
         }
     }
 
-    /// The account after a payment left the chain, counted again from those that are left, the oldest first, and what
-    /// has to be told.
+    /// Removes a payment that left the chain. Returns the ledger, recounted from the remaining payments (oldest first),
+    /// and the events to send.
     ///
-    /// It is taken back when it was told, or when a request that was told as confirmed is no longer paid without it; not
-    /// at all when `tells_reversals` is off. Taking back anything takes the confirmation back too: when the others still
-    /// pay the request, the one that completes it now is confirmed anew. Source: decisions D37.
-    pub fn reverse(&self, was_told: bool, remaining: &[Credit], tells_reversals: bool) -> Reversed {
+    /// A reversal is reported when the payment itself was reported. It is also reported when the request was reported
+    /// as confirmed and the remaining payments no longer pay it. If `tells_reversals` is false, no reversal is
+    /// reported.
+    ///
+    /// Every reported reversal also reverses the confirmation of the request. If the other payments still pay the
+    /// request, the payment that now completes it is confirmed again. Source: decisions D37.
+    pub fn reverse(&self, was_told: bool, remaining: &[Credit], tells_reversals: bool) -> ReversalEffect {
         let counted = self.recount(remaining);
-        if self.ending == Ending::BankOrdered {
-            // What the bank account gets is the partner's to say; that the payment left is told, and nothing anew.
+        if self.ending == PaymentEnding::BankOrdered {
+            // The partner determines the state of the payout: only the reversal is reported, and nothing is confirmed
+            // again.
             let is_told = tells_reversals && was_told;
             let reversals = self.reversals.saturating_add(u32::from(is_told));
-            return Reversed {
+            return ReversalEffect {
                 ledger: Self { reversals, ..counted },
                 is_told,
                 then: Vec::new(),
@@ -272,7 +296,7 @@ impl Ledger {
         }
         let is_undone = self.is_told_paid && !counted.has_been_paid();
         if !tells_reversals || !(was_told || is_undone) {
-            return Reversed {
+            return ReversalEffect {
                 ledger: counted,
                 is_told: false,
                 then: Vec::new(),
@@ -289,33 +313,34 @@ impl Ledger {
             then.extend(told.map(|settlement| (index, settlement, after.clone())));
             ledger = after;
         }
-        Reversed {
+        ReversalEffect {
             ledger,
             is_told: true,
             then,
         }
     }
 
-    /// The account once the partner was asked to pay out what has arrived. `None` when it is not complete, or was ordered
-    /// before.
+    /// The ledger after the payout was ordered from the partner. `None` when the request is incomplete, or its payout
+    /// was already ordered.
     pub fn ordered(&self) -> Option<Self> {
-        let is_due = self.ending == Ending::Bank && self.status == RequestStatus::Processing;
+        let is_due = self.ending == PaymentEnding::Bank && self.status == RequestStatus::Processing;
         is_due.then(|| Self {
-            ending: Ending::BankOrdered,
+            ending: PaymentEnding::BankOrdered,
             ..self.clone()
         })
     }
 
-    /// The account before the partner was asked, where nothing was sent to it after all.
+    /// The ledger without the order, for an order that was not sent to the partner after all.
     #[must_use]
     pub fn unordered(&self) -> Self {
         Self {
-            ending: Ending::Bank,
+            ending: PaymentEnding::Bank,
             ..self.clone()
         }
     }
 
-    /// The account once the bank has the money, and whether that is told: once, whatever was taken back since.
+    /// The ledger after the bank received the payout, and whether the payout is reported. It is reported only once,
+    /// even if payments are reversed later.
     pub fn paid_out(&self) -> (Self, bool) {
         let paid = Self {
             status: RequestStatus::Paid,
@@ -325,7 +350,7 @@ impl Ledger {
         (paid, !self.is_told_paid)
     }
 
-    /// The account once the partner gave up, or the bank sent the money back.
+    /// The ledger after the partner gave up the payout, or the bank returned it.
     #[must_use]
     pub fn not_paid_out(&self) -> Self {
         Self {
@@ -334,31 +359,32 @@ impl Ledger {
         }
     }
 
-    /// The account once the operator settled by other ways what has arrived: it asks for nothing any more, and what still
-    /// arrives is credited.
+    /// The ledger after the operator settled the received amount in another way. Nothing is due any longer, and later
+    /// payments are credited.
     ///
-    /// Errors: nothing has arrived, so its owner can cancel it.
+    /// Errors: the request has no payments, so its owner can cancel it.
     pub fn close(&self) -> Result<Self, &'static str> {
         match self.status {
             RequestStatus::Paid | RequestStatus::Failed | RequestStatus::Refunded | RequestStatus::Cancelled => {
                 Ok(self.clone())
             }
-            _ if self.credited.is_zero() && self.ending != Ending::BankOrdered => {
-                Err("nothing has arrived: its owner can cancel it")
+            _ if self.credited.is_zero() && self.ending != PaymentEnding::BankOrdered => {
+                Err("the request has no payments: its owner can cancel it")
             }
             RequestStatus::Pending | RequestStatus::PartiallyPaid | RequestStatus::Processing => Ok(Self {
-                ending: Ending::BankOrdered,
+                ending: PaymentEnding::BankOrdered,
                 is_listening: false,
                 ..self.not_paid_out()
             }),
         }
     }
 
-    /// The account before any payment, to count them again. How a payout ends is not counted.
+    /// The ledger without payments, as the start of a recount. The final state of an ordered payout is kept.
     fn emptied(&self) -> Self {
-        if self.ending == Ending::BankOrdered {
+        if self.ending == PaymentEnding::BankOrdered {
             return Self {
                 credited: U256::ZERO,
+                orchestrator_fees: OrchestratorFees::default(),
                 payment_count: 0,
                 ..self.clone()
             };
@@ -367,9 +393,10 @@ impl Ledger {
             is_listening: self.is_listening || self.is_complete(),
             is_told_paid: self.is_told_paid,
             reversals: self.reversals,
-            status: match self.is_cancelled() {
-                true => RequestStatus::Cancelled,
-                false => RequestStatus::Pending,
+            status: if self.is_cancelled() {
+                RequestStatus::Cancelled
+            } else {
+                RequestStatus::Pending
             },
             tolerated: self.tolerated,
             ending: self.ending,
@@ -390,6 +417,7 @@ mod tests {
             tx_hash: B256::from(U256::from(number)),
             is_told: false,
             is_quoted: false,
+            orchestrator_fees: OrchestratorFees::default(),
         }
     }
 
@@ -398,7 +426,8 @@ mod tests {
         numbered.map(|(number, units)| credit(*units, number)).collect()
     }
 
-    /// Whoever believes each event: how many payments stand as told, and whether the request is confirmed.
+    /// A receiver of all events. It tracks the payments that were reported and not reversed, and whether the request is
+    /// confirmed.
     #[derive(Default)]
     struct Listener {
         told: BTreeMap<usize, Settlement>,
@@ -408,20 +437,23 @@ mod tests {
     impl Listener {
         fn hear(&mut self, payment: usize, settlement: Settlement) {
             if settlement == Settlement::Confirmed {
-                assert!(!self.is_confirmed, "a confirmation that stands is not repeated");
+                assert!(!self.is_confirmed, "a confirmation is not repeated before its reversal");
                 self.is_confirmed = true;
             } else {
-                assert!(!self.told.contains_key(&payment), "a part that stands is not repeated");
+                assert!(
+                    !self.told.contains_key(&payment),
+                    "a part is not reported twice before its reversal"
+                );
             }
             self.told.insert(payment, settlement);
         }
     }
 
     proptest! {
-        /// Payments arrive, leave and return in any order, and the owner may cancel in between; nobody is ever left with a
-        /// wrong belief.
+        /// Payments arrive, leave the chain and return in any order, and the owner may cancel in between. The
+        /// receiver's state always matches the ledger.
         #[test]
-        fn what_was_told_is_taken_back_once_and_told_again_once(
+        fn reported_payments_are_reversed_once_and_reported_again_once(
             expected in 1_u64..30,
             payments in prop::collection::vec(1_u64..12, 1..8),
             moves in prop::collection::vec(0_usize..9, 1..60),
@@ -453,13 +485,13 @@ mod tests {
                     let reversed = ledger.reverse(is_told[number], &left, tells_reversals);
                     if reversed.is_told {
                         prop_assert!(tells_reversals);
-                        prop_assert!(is_told[number] || listener.is_confirmed, "what was never told is not taken back");
+                        prop_assert!(is_told[number] || listener.is_confirmed, "an unreported payment is not reversed");
                         prop_assert_eq!(reversed.ledger.reversals, ledger.reversals + 1);
                         is_told[number] = false;
                         listener.told.remove(&number);
                         listener.is_confirmed = false;
                     } else {
-                        prop_assert!(!tells_reversals || !is_told[number], "what was told is taken back");
+                        prop_assert!(!tells_reversals || !is_told[number], "a reported payment is reversed");
                         prop_assert_eq!(reversed.ledger.reversals, ledger.reversals);
                     }
                     for (index, settlement, _) in &reversed.then {
@@ -478,21 +510,21 @@ mod tests {
                 }
                 let sum: u64 = present.iter().map(|one| payments[*one]).sum();
                 prop_assert_eq!(ledger.credited, U256::from(sum));
-                prop_assert_eq!(ledger.is_cancelled(), was_cancelled, "what is cancelled stays so");
+                prop_assert_eq!(ledger.is_cancelled(), was_cancelled, "a cancelled request stays cancelled");
                 prop_assert_eq!(ledger.has_been_paid(), sum >= expected && !was_cancelled);
                 prop_assert_eq!(ledger.is_told_paid, listener.is_confirmed);
                 if was_cancelled {
-                    prop_assert_eq!(ledger.excess(), (sum > 0).then_some(U256::from(sum)), "all of it is too much");
+                    prop_assert_eq!(ledger.excess(), (sum > 0).then_some(U256::from(sum)), "the whole sum is excess");
                     prop_assert!(ledger.remaining().is_zero() && !ledger.is_listening);
                 }
                 if tells_reversals {
-                    prop_assert_eq!(listener.is_confirmed, ledger.has_been_paid(), "who hears everything knows");
+                    prop_assert_eq!(listener.is_confirmed, ledger.has_been_paid(), "it knows the state");
                 } else {
                     prop_assert!(listener.is_confirmed || !ledger.has_been_paid());
                 }
                 if tells_reversals && !ledger.has_been_paid() {
                     for one in &present {
-                        prop_assert!(is_told[*one], "each part is told");
+                        prop_assert!(is_told[*one], "each part is reported");
                     }
                 }
             }
@@ -501,7 +533,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn payments_add_up_and_completion_is_told_once(expected in 1_u64..500, payments in prop::collection::vec(1_u64..100, 1..20)) {
+        fn payments_add_up_and_completion_is_reported_once(expected in 1_u64..500, payments in prop::collection::vec(1_u64..100, 1..20)) {
             let mut ledger = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
             let mut sum = 0;
             let mut completed_by = None;
@@ -532,7 +564,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn settling_and_reversing_leaves_everything_as_before(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 0..12), last in 1_u64..400) {
+        fn settling_and_reversing_restores_the_ledger(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 0..12), last in 1_u64..400) {
             let payments = credits(&payments);
             let listening = Ledger { is_listening: true, ..Ledger::new(U256::from(expected)) };
             let before = payments.iter().fold(listening, |ledger, payment| ledger.settle(*payment).0);
@@ -541,7 +573,7 @@ mod tests {
         }
 
         #[test]
-        fn whichever_payment_is_reversed_the_others_count(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 1..12), gone in 0_usize..12) {
+        fn reversing_one_payment_keeps_the_others(expected in 1_u64..300, payments in prop::collection::vec(1_u64..100, 1..12), gone in 0_usize..12) {
             let mut payments = credits(&payments);
             let all = payments.iter().fold(Ledger::new(U256::from(expected)), |ledger, payment| ledger.settle(*payment).0);
             payments.remove(gone % payments.len());
@@ -560,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn money_for_a_cancelled_request_is_told_and_completes_nothing() {
+    fn payments_to_a_cancelled_request_are_reported_without_completing_it() {
         let cancelled = Ledger::new(U256::from(10)).cancel().unwrap();
         assert_eq!(cancelled.cancel().unwrap(), cancelled, "again");
         let (after, told) = cancelled.settle(credit(15, 1));
@@ -580,7 +612,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_of_payments_gives_one_final_state(
+        fn the_final_state_does_not_depend_on_payment_order(
             expected in 1_u64..300,
             tolerated in 0_u64..20,
             payments in prop::collection::vec(1_u64..100, 1..12).prop_shuffle(),
@@ -599,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_may_be_missing_and_not_a_unit_more() {
+    fn a_request_is_paid_up_to_the_tolerated_shortfall() {
         let ledger = Ledger {
             tolerated: U256::from(5),
             ..Ledger::new(U256::from(1_000))
@@ -621,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn dust_raises_a_bounded_number_of_events_and_still_counts() {
+    fn dust_raises_a_bounded_number_of_events_but_still_counts() {
         let mut ledger = Ledger::new(U256::from(1_000));
         let mut told = 0;
         for _ in 0..PARTIAL_EVENTS_MAX + 50 {

@@ -1,11 +1,11 @@
-//! Names for people, of platforms and orchestrators.
+//! Display names of platforms and orchestrators.
 
 use super::refusal::Refusal;
 
-/// Most characters of a name.
+/// Maximum length of a name in characters.
 const LENGTH_MAX: usize = 100;
 
-/// Checks a name. Errors: it is empty or too long, or would not read as one line.
+/// Checks a name. Errors: it is empty, too long or not a single line.
 pub fn require_name(name: &str) -> Result<(), Refusal> {
     let breaks = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
     if name.trim().is_empty() || name.chars().count() > LENGTH_MAX || name.contains(breaks) {

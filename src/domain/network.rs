@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How addresses, transactions and proofs of a network look.
+/// Format of addresses, transactions and proofs on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Hexadecimal addresses, JSON-RPC.
@@ -12,13 +12,13 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family that a text would be an address of, whether it is one or not.
+    /// The address family that a text looks like, whether or not the text is a valid address.
     pub fn of_address(text: &str) -> Self {
         if text.starts_with('T') { Self::Tron } else { Self::Evm }
     }
 
-    /// A text in the case in which addresses are compared: the case of EVM text carries nothing but its own checksum, and Base58
-    /// keeps its case.
+    /// The text of an address as it is compared: in lower case for EVM, where the case is only a checksum, and
+    /// unchanged for Tron, where the case matters.
     pub fn in_one_case(text: &str) -> String {
         match Self::of_address(text) {
             Self::Evm => text.to_ascii_lowercase(),
@@ -63,7 +63,7 @@ impl Network {
         Self::Sepolia,
     ];
 
-    /// The network ID on the wire.
+    /// The network ID in the API.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Mainnet => "mainnet",
@@ -77,7 +77,7 @@ impl Network {
         }
     }
 
-    /// The name that people know it by.
+    /// The name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mainnet => "Ethereum",
@@ -91,7 +91,8 @@ impl Network {
         }
     }
 
-    /// The name that payment pages have for a chain that is paid from; `None` of Tron, from which nothing else is paid.
+    /// Name of the network in the API of payment pages, which lists chains to pay from. `None` for Tron, which is not
+    /// listed.
     ///
     /// Source: decisions D3.
     pub const fn chain_name(self) -> Option<&'static str> {
@@ -129,7 +130,7 @@ impl Network {
         }
     }
 
-    /// Fraction digits of its native coin.
+    /// Number of fraction digits of the native coin of the network.
     pub const fn coin_decimals(self) -> u8 {
         match self.family() {
             Family::Evm => 18,
@@ -137,12 +138,12 @@ impl Network {
         }
     }
 
-    /// Whether its money is worth nothing.
+    /// Whether the coins and tokens of the network have no value (a test network).
     pub const fn is_test(self) -> bool {
         matches!(self, Self::Sepolia)
     }
 
-    /// Blocks after which a payment is treated as final where the node serves no `finalized` tag.
+    /// Number of blocks after which a payment is treated as final when the node serves no `finalized` tag.
     ///
     /// Source: rules B.1 (distances of two public indexers, the larger one).
     pub const fn finality_depth(self) -> u64 {
@@ -155,7 +156,7 @@ impl Network {
         }
     }
 
-    /// Usual time between two blocks in milliseconds, which bounds how old a head may look.
+    /// Usual time between two blocks in milliseconds; the service uses it to decide whether a head is too old.
     ///
     /// Source: rules G.6.
     pub const fn block_time_ms(self) -> u64 {
@@ -195,7 +196,7 @@ impl Network {
         Self::ALL.into_iter().find(|network| network.id() == id)
     }
 
-    /// All network IDs in one line, for messages that say what would be right.
+    /// All network IDs in one line, for messages that list the valid values.
     pub fn ids_in_words() -> String {
         Self::ALL.map(Self::id).join(", ")
     }

@@ -1,4 +1,4 @@
-//! What is odd about a payment: set aside by itself, seen by the operator, while everything else goes on.
+//! Unexpected payments: each is quarantined for the operator, while all other payments are credited as usual.
 
 use super::{
     amount::Percent,
@@ -12,29 +12,30 @@ use super::{
 use alloy::primitives::{B256, U256};
 
 wire_text! {
-    /// Why something was set aside. Source: ADR-0012.
+    /// Why a payment was quarantined. Source: ADR-0012.
     pub enum OddReason {
-        /// An event of a watched contract is not what the contract would ever emit, or nothing says which request it pays.
+        /// An event of a watched contract has a form that the contract never emits, or it is ambiguous which request it
+        /// pays.
         Unreadable = "unreadable",
-        /// A node told of an event that the proven block does not hold.
+        /// A node reported an event that the proven block does not contain.
         NotInBlock = "not_in_block",
-        /// Nodes answered, and no answer proves the block.
+        /// Nodes responded, but no response proves the block.
         Unprovable = "unprovable",
-        /// The event names a known request, and the money did not move.
+        /// The event names a known request, but nothing was transferred.
         NothingMoved = "nothing_moved",
-        /// It was converted along another path than is fixed for its request.
+        /// The conversion path of the payment differs from that of its request.
         PathNotHandedOut = "path_not_handed_out",
-        /// It accepted rates of another age than is fixed for its request.
+        /// The maximum rate age that the payment accepts differs from the one of its request.
         RateAgeNotHandedOut = "rate_age_not_handed_out",
-        /// No rate is known for the time at which it was paid.
+        /// No rate is known for the time of the payment.
         RateMissing = "rate_missing",
-        /// It left the chain after the partner was asked to pay it out to a bank account.
+        /// The payment left the chain after its payout to a bank account was ordered from the partner.
         PaidOut = "paid_out",
     }
 }
 
 impl OddReason {
-    /// Whether the money has arrived and only its terms are odd, so that the operator may have it credited.
+    /// Whether the payment has arrived and only its terms are unexpected, so that the operator may accept it.
     ///
     /// Source: decisions D38.
     pub const fn may_be_accepted(self) -> bool {
@@ -43,89 +44,94 @@ impl OddReason {
 }
 
 wire_text! {
-    /// What became of something that was set aside.
+    /// State of a quarantined payment.
     pub enum QuarantineState {
-        /// Nobody has decided.
+        /// No decision yet.
         Open = "open",
-        /// The operator has its block read again.
+        /// The operator ordered another read of the block with the payment.
         Retrying = "retrying",
-        /// The operator has it credited.
+        /// The operator accepted the payment, so it will be credited.
         Accepted = "accepted",
-        /// The operator has it left alone.
+        /// The operator rejected it.
         Rejected = "rejected",
-        /// It was read again, and nothing was odd any more.
+        /// A repeated read of the block found nothing unexpected in the payment.
         Settled = "settled",
-        /// The money that it moved is too small a part of what is due to wait for somebody.
+        /// The amount is too small a part of the amount due to need a decision.
         Minor = "minor",
     }
 }
 
 wire_text! {
-    /// What the operator decides about something that was set aside.
-    pub enum Verdict {
+    /// Decision of the operator about a quarantined payment.
+    pub enum OperatorDecision {
         /// Read its block again.
         Retry = "retry",
-        /// Credit it as it is.
+        /// Credit it unchanged.
         Accept = "accept",
-        /// Leave it alone.
+        /// Do not credit it.
         Reject = "reject",
     }
 }
 
 impl QuarantineState {
-    /// Whether somebody has to look at it.
+    /// Whether the entry waits for a decision or a repeated read.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Open | Self::Retrying)
     }
 
-    /// The state after a verdict. What was accepted may be credited already, and what is settled needs no verdict.
+    /// The state after a decision of the operator. An accepted payment cannot be rejected or read again, because it may
+    /// already be credited. A payment that a repeated read found in order needs no decision.
     ///
-    /// Errors: the sentence for the operator.
-    pub fn after(self, verdict: Verdict, reason: OddReason) -> Result<Self, &'static str> {
+    /// Errors: the message for the operator.
+    pub fn after(self, verdict: OperatorDecision, reason: OddReason) -> Result<Self, &'static str> {
         match (self, verdict) {
-            (Self::Settled, _) => Err("it is settled: nothing was odd when it was read again"),
-            (Self::Accepted, Verdict::Retry | Verdict::Reject) => Err("it was accepted and may be credited already"),
-            (_, Verdict::Accept | Verdict::Retry) if reason == OddReason::PaidOut => {
-                Err("its order was opened before its money left the chain; settle it with the partner, then reject it")
+            (Self::Settled, _) => Err("the service read the payment again and found it correct"),
+            (Self::Accepted, OperatorDecision::Retry | OperatorDecision::Reject) => {
+                Err("the payment may already be credited")
             }
-            (_, Verdict::Accept) if reason == OddReason::RateMissing => {
-                Err("nothing says how much it settles; name the rate of its time: prs admin rates accept")
+            (_, OperatorDecision::Accept | OperatorDecision::Retry) if reason == OddReason::PaidOut => Err(
+                "the payout was ordered before the payment left the chain; settle the payout with the \
+                 partner, then reject the payment",
+            ),
+            (_, OperatorDecision::Accept) if reason == OddReason::RateMissing => {
+                Err("the amount that the payment settles is unknown; set the rate for its time: prs admin rates accept")
             }
-            (_, Verdict::Accept) if !reason.may_be_accepted() => {
-                Err("nothing proves that its money arrived, or which request it pays; retry or reject it")
+            (_, OperatorDecision::Accept) if !reason.may_be_accepted() => {
+                Err("there is no proof that the payment arrived, or which request it pays; retry or reject the payment")
             }
-            (_, Verdict::Retry) => Ok(Self::Retrying),
-            (_, Verdict::Accept) => Ok(Self::Accepted),
-            (_, Verdict::Reject) => Ok(Self::Rejected),
+            (_, OperatorDecision::Retry) => Ok(Self::Retrying),
+            (_, OperatorDecision::Accept) => Ok(Self::Accepted),
+            (_, OperatorDecision::Reject) => Ok(Self::Rejected),
         }
     }
 }
 
-/// The request that something odd concerns.
+/// The request that an unexpected payment concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Concerned {
+pub struct ConcernedRequest {
     /// Tenant.
     pub platform: PlatformId,
     /// Row.
     pub request: RequestRowId,
-    /// The money that moved for it, when any is proven to have.
-    pub stake: Option<Stake>,
+    /// The proven amount, if any.
+    pub stake: Option<AmountAtStake>,
 }
 
-/// Money that moved and was set aside.
+/// Amount of a quarantined payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stake {
+pub struct AmountAtStake {
     /// Units of the payment currency that arrived at the payee.
     pub units: U256,
-    /// How much of the request they would settle by the word of the payer, who chose path and rates.
+    /// Amount of the request that these units would settle, by the path and rates that the payer chose.
     pub settlement: SettlementUnits,
-    /// Whether the units are too small a part of what the request costs to wait for somebody.
+    /// Whether the amount is too small a part of the cost of the request to need a decision.
     pub is_minor: bool,
 }
 
-impl Stake {
-    /// The stake of a payment in a request that costs `whole` units of the payment currency by the rates that were handed
-    /// out; less than `minor` of that is minor. Without such rates nothing is, because what it would settle proves nothing.
+impl AmountAtStake {
+    /// The amount of a quarantined payment. `whole` is the cost of the request in units of the payment currency at the
+    /// issued rates. A payment of less than the percentage `minor` of this cost is minor. If `whole` is unknown, no
+    /// payment is minor: the payer chose the rates of `settlement`, so it proves nothing.
     pub fn of(units: U256, settlement: SettlementUnits, whole: Option<U256>, minor: Option<Percent>) -> Self {
         let least = minor.zip(whole).map(|(minor, whole)| minor.of(whole));
         Self {
@@ -136,7 +142,7 @@ impl Stake {
     }
 }
 
-impl Concerned {
+impl ConcernedRequest {
     /// This request.
     pub fn of(request: &Request) -> Self {
         Self {
@@ -147,28 +153,28 @@ impl Concerned {
     }
 }
 
-/// Something odd, by the transaction that it concerns.
+/// An unexpected payment or event, with its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Oddity {
     /// Network.
     pub network: Network,
     /// Height of the block.
     pub block_number: u64,
-    /// Transaction; `None` when it concerns the whole block.
+    /// Transaction; `None` when the entry concerns the whole block.
     pub tx_hash: Option<B256>,
-    /// Position of the event among all events of its transaction, where it is proven.
+    /// Position of the event among all events of its transaction, if proven.
     pub position: Option<u32>,
     /// Why.
     pub reason: OddReason,
-    /// For the operator: what was seen, and which nodes said so.
+    /// Details for the operator: what was seen, and which nodes reported it.
     pub detail: String,
-    /// The request that it concerns, when it is known.
-    pub concerned: Option<Concerned>,
+    /// The request concerned, when known.
+    pub concerned: Option<ConcernedRequest>,
 }
 
 impl Oddity {
-    /// That several requests fit a transfer: nothing says which of them it pays, so that it is credited to none of them. `None`
-    /// when no more than one does.
+    /// The quarantine entry for a transfer that matches several requests. Such a transfer is not credited, because the
+    /// request that it pays is ambiguous. `None` when at most one request matches.
     ///
     /// Source: ADR-0025.
     pub fn of_several(observed: &Observation, fitting: &[&Request]) -> Option<Self> {
@@ -179,18 +185,22 @@ impl Oddity {
             tx_hash: Some(observed.tx_hash),
             position: Some(observed.position),
             reason: OddReason::Unreadable,
-            detail: format!("nothing says which request it pays: it fits {}", ids.join(" and ")),
-            // It is shown to no tenant: which of them it concerns is what nobody knows.
+            detail: format!(
+                "the transfer matches several requests, so it is not credited: {}",
+                ids.join(" and ")
+            ),
+            // The entry is shown to no tenant, because it is unknown whose request the transfer pays.
             concerned: None,
         })
     }
 
-    /// The money that moved, when any is proven to have.
-    pub fn stake(&self) -> Option<&Stake> {
+    /// The proven amount, if any.
+    pub fn stake(&self) -> Option<&AmountAtStake> {
         self.concerned.as_ref()?.stake.as_ref()
     }
 
-    /// The state in which it is set aside: whoever pays dust must not hide what waits for somebody.
+    /// The first quarantine state. Minor payments get their own state, so that dust does not hide payments that need a
+    /// decision.
     pub fn first_state(&self) -> QuarantineState {
         match self.stake() {
             Some(stake) if stake.is_minor => QuarantineState::Minor,
@@ -204,11 +214,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_money_that_arrived_on_other_terms_may_be_accepted() {
+    fn only_payments_on_other_terms_can_be_accepted() {
         for reason in OddReason::ALL {
-            let accepted = QuarantineState::Open.after(Verdict::Accept, reason);
+            let accepted = QuarantineState::Open.after(OperatorDecision::Accept, reason);
             assert_eq!(accepted.is_ok(), reason.may_be_accepted(), "{reason:?}");
-            let retried = QuarantineState::Open.after(Verdict::Retry, reason).ok();
+            let retried = QuarantineState::Open.after(OperatorDecision::Retry, reason).ok();
             let is_read_again = reason != OddReason::PaidOut;
             assert_eq!(
                 retried,
@@ -216,21 +226,21 @@ mod tests {
                 "{reason:?}"
             );
             assert_eq!(
-                QuarantineState::Open.after(Verdict::Reject, reason),
+                QuarantineState::Open.after(OperatorDecision::Reject, reason),
                 Ok(QuarantineState::Rejected)
             );
         }
     }
 
     #[test]
-    fn a_rejection_can_be_taken_back_and_an_acceptance_cannot() {
+    fn a_rejection_can_be_revoked_but_an_acceptance_cannot() {
         let reason = OddReason::PathNotHandedOut;
-        for verdict in Verdict::ALL {
+        for verdict in OperatorDecision::ALL {
             assert!(QuarantineState::Rejected.after(verdict, reason).is_ok(), "{verdict:?}");
             assert!(QuarantineState::Settled.after(verdict, reason).is_err(), "{verdict:?}");
             assert_eq!(
                 QuarantineState::Accepted.after(verdict, reason).is_ok(),
-                verdict == Verdict::Accept
+                verdict == OperatorDecision::Accept
             );
         }
     }

@@ -1,12 +1,12 @@
-//! What becomes of news that the off-ramp partner told.
+//! Results of news from the off-ramp partner.
 
-/// What came of one piece of news.
+/// Result of one piece of news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// It changed what is known, and was told on.
+pub enum NewsResult {
+    /// The news changed the state, and the change was reported.
     Changed,
-    /// It was known already, or was overtaken by what is known.
+    /// The news was already known, or is outdated.
     Nothing,
-    /// It is of a record that is not known here, or not yet: the partner sends it again.
+    /// The service does not know the record, or does not know it yet. The partner sends the news again.
     Unknown,
 }

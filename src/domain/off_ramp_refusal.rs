@@ -1,25 +1,25 @@
-//! Why the off-ramp partner refuses what it was asked, and what whoever asked is told of it.
+//! Why the off-ramp partner refuses a call, and the message for the caller.
 
 use super::wire_text::wire_text;
 
 wire_text! {
-    /// The partner's word for it. Source: ADR-0022.
+    /// The partner's reason. Source: ADR-0022.
     pub enum OffRampRefusal {
-        /// The form of the payer.
+        /// The payer data is invalid.
         InvalidPerson = "invalid_person",
-        /// The form of the bank account.
+        /// The bank account data is invalid.
         InvalidAccount = "invalid_account",
-        /// What it does not offer.
+        /// The partner does not support the country, currency or payment method.
         Unsupported = "unsupported",
         /// The payer may not pay.
         NotCompliant = "not_compliant",
-        /// The account may not be paid.
+        /// The account cannot be paid.
         AccountNotApproved = "account_not_approved",
-        /// The amount.
+        /// The amount is not supported.
         AmountOutOfRange = "amount_out_of_range",
-        /// The quote is over.
+        /// The quote has expired.
         QuoteEnded = "quote_ended",
-        /// The record is in another state.
+        /// The state of the record does not allow the call.
         WrongState = "wrong_state",
         /// Anything else.
         Refused = "refused",
@@ -27,18 +27,20 @@ wire_text! {
 }
 
 impl OffRampRefusal {
-    /// What is wrong and what can be done, as the end of a sentence.
+    /// Reason and possible action, as the second half of a sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::InvalidPerson => "something in the form of the payer is wrong; correct it and send it again",
-            Self::InvalidAccount => "something in the form of the bank account is wrong; correct it and send it again",
-            Self::Unsupported => "it does not serve this country, currency or way of payment; use another one",
-            Self::NotCompliant => "the payer has not proven the identity or not agreed to the terms there",
-            Self::AccountNotApproved => "the bank account is not approved there",
-            Self::AmountOutOfRange => "it pays out no such amount; use a smaller or a larger one",
-            Self::QuoteEnded => "its quote has ended; ask again",
-            Self::WrongState => "the state of the record there does not allow it",
-            Self::Refused => "it gives no reason; the operator of this service can ask it",
+            Self::InvalidPerson => "the payer data is invalid; correct it and send it again",
+            Self::InvalidAccount => "the bank account data is invalid; correct it and send it again",
+            Self::Unsupported => {
+                "the partner does not support this country, currency or payment method; use another one"
+            }
+            Self::NotCompliant => "the payer must first verify their identity and agree to the terms at the partner",
+            Self::AccountNotApproved => "the bank account is not approved at the partner",
+            Self::AmountOutOfRange => "the partner does not pay out this amount; use a smaller or a larger amount",
+            Self::QuoteEnded => "the quote has expired; request a new quote",
+            Self::WrongState => "the state of the record at the partner does not allow this call",
+            Self::Refused => "the partner gave no reason; the operator of this service can request the reason",
         }
     }
 }

@@ -1,25 +1,25 @@
-//! How the off-ramp partner of `prs dev` fails when it is told to.
+//! How the off-ramp partner of `prs dev` fails on demand.
 
 use super::wire_text::wire_text;
 
 wire_text! {
     /// How the partner of `prs dev` behaves.
     pub enum OffRampBehaviour {
-        /// As its document says.
+        /// As documented.
         Normal = "normal",
-        /// Answers after two seconds.
+        /// Responds after two seconds.
         Slow = "slow",
-        /// Does not answer in time.
+        /// Does not respond in time.
         Hang = "hang",
-        /// Answers 503.
+        /// Returns 503.
         Down = "down",
-        /// Tells nothing by itself: its callbacks are lost.
+        /// Sends no callbacks.
         Silent = "silent",
-        /// Gives the contract of the token as deposit address.
+        /// Returns the contract of the token as deposit address.
         WrongAddress = "wrong_address",
-        /// Answers about another payer than was asked for.
+        /// Returns another payer than the requested one.
         OtherPayer = "other_payer",
-        /// Answers with what was known at first.
+        /// Returns the initial state.
         StaleVersion = "stale_version",
     }
 }

@@ -1,19 +1,20 @@
-//! What proves where a call to the off-ramp partner, and a callback of it, comes from.
+//! Authentication of calls to the off-ramp partner and of its callbacks.
 //!
-//! Both are HMAC-SHA-256 in lower-case hexadecimal, keyed with the bytes of the secret as it is written in the settings.
-//! Time and id have no points, so that no two messages have the same text. Source: ADR-0022.
+//! Calls and callbacks are signed with HMAC-SHA-256 in lower-case hexadecimal. The key is the bytes of the secret as
+//! written in the settings. Time and id contain no dots, so two different messages never have the same signed text.
+//! Source: ADR-0022.
 
 use super::{ids::Secret, webhook::mac};
 use chrono::{DateTime, TimeDelta, Utc};
 use subtle::ConstantTimeEq;
 
-/// How far the time of a message may be from that of its receiver. Source: ADR-0022.
+/// Maximum difference between the time of a message and the receiver's clock. Source: ADR-0022.
 pub const WINDOW: TimeDelta = TimeDelta::minutes(5);
 
-/// Largest callback that is read. Source: ADR-0022.
+/// Maximum size of a callback. Source: ADR-0022.
 pub const CALLBACK_BYTES_MAX: usize = 64 * 1024;
 
-/// Names of the headers, of calls and of callbacks.
+/// Names of the headers in calls and callbacks.
 pub mod header {
     /// Name of the key with which a call is signed.
     pub const KEY: &str = "x-offramp-key";
@@ -23,23 +24,23 @@ pub mod header {
     pub const ID: &str = "x-offramp-id";
     /// The signature.
     pub const SIGNATURE: &str = "x-offramp-signature";
-    /// Under which a record is made, once.
+    /// Idempotency key, under which the receiver creates a record only once.
     pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 }
 
-/// Longest id of a message.
+/// Maximum length of a message id.
 const ID_LENGTH_MAX: usize = 64;
 
-/// What is signed of a call.
+/// Signed parts of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallText<'a> {
     /// Seconds since 1970, in digits.
     pub time: &'a str,
     /// Id of the call.
     pub id: &'a str,
-    /// Method in capital letters.
+    /// Method in upper case.
     pub method: &'a str,
-    /// Path and query, as the request line has them.
+    /// Path and query, as in the request line.
     pub target: &'a str,
     /// The bytes of the body.
     pub body: &'a [u8],
@@ -54,7 +55,7 @@ impl CallText<'_> {
     }
 }
 
-/// What is signed of a callback.
+/// Signed parts of a callback.
 #[derive(Debug, Clone, Copy)]
 pub struct CallbackText<'a> {
     /// Seconds since 1970, in digits.
@@ -66,15 +67,15 @@ pub struct CallbackText<'a> {
 }
 
 impl CallbackText<'_> {
-    /// Whether somebody with one of the secrets signed it within [`WINDOW`] of `now`.
+    /// Whether the message was signed with one of the secrets, at a time within [`WINDOW`] of `now`.
     pub fn is_signed(&self, secrets: &[Secret], now: DateTime<Utc>, signature: &str) -> bool {
-        // Every secret is tried, so that the time of the answer does not tell which one is near.
+        // Every secret is checked, so that the response time does not reveal a partial match.
         let fits = secrets.iter().map(|secret| is_same(&self.mac(secret), signature));
         let fits = fits.fold(false, |known, fits| known | fits);
         is_timely(self.time, now) && is_id(self.id) && fits
     }
 
-    /// The code of `time.id.body`.
+    /// The HMAC of `time.id.body`.
     fn mac(&self, secret: &Secret) -> Vec<u8> {
         let [time, id] = [self.time, self.id].map(str::as_bytes);
         mac(secret.reveal(), &[time, b".", id, b".", self.body])
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_counts_with_either_secret_for_five_minutes_in_both_directions() {
+    fn a_callback_counts_with_either_secret_within_five_minutes() {
         let secrets = ["present", "former"].map(Secret::new);
         let text = CallbackText {
             time: "1769860800",
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_and_no_id_never_counts() {
+    fn callbacks_with_an_invalid_time_or_id_are_rejected() {
         let secret = [Secret::new("secret")];
         let text = |time, id| CallbackText { time, id, body: b"{}" };
         for (time, id) in [

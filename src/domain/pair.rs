@@ -1,4 +1,4 @@
-//! A token and the fiat currency in which it is priced.
+//! Pairs of a token and its fiat price currency.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ impl Pair {
         }
     }
 
-    /// Reads `USDC/USD`.
+    /// Parses `USDC/USD`.
     pub fn parse(text: &str) -> Option<Self> {
         let (symbol, invoice) = text.split_once('/')?;
         let is_name = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         (is_name(symbol) && is_name(invoice)).then(|| Self::new(&symbol.to_uppercase(), &invoice.to_uppercase()))
     }
 
-    /// The dollars for the same token.
+    /// The same token priced in dollars.
     #[must_use]
     pub fn in_dollars(&self) -> Self {
         Self::new(&self.symbol, DOLLAR)
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_read_back_from_its_own_text() {
+    fn pairs_round_trip_through_text() {
         let pair = Pair::new("USDC", "USD");
         assert_eq!(Pair::parse("usdc/usd"), Some(pair.clone()));
         assert_eq!(Pair::parse(&pair.to_string()), Some(pair));

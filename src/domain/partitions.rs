@@ -1,58 +1,59 @@
-//! Tables that grow are divided by month: which partitions are wanted, and which are old. Source: ADR-0019.
+//! Monthly partitions of growing tables: which are needed, and which are old. Source: ADR-0019.
 
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, TimeDelta, Utc};
 use std::fmt;
 
-/// For how long a month that is old may be held up by what is needed of it, before the rest of it is deleted row by row.
+/// How long the dropping of an old month may wait for rows that are still needed. After this time, the other rows of
+/// the month are deleted one by one.
 const PATIENCE: TimeDelta = TimeDelta::days(31);
 
-/// Months that have their partition before they begin.
+/// Number of future months with a partition.
 const MONTHS_AHEAD: usize = 2;
 
-/// A month of the calendar in UTC, as its first day.
+/// A calendar month in UTC, as its first day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Month(NaiveDate);
 
 impl Month {
-    /// The month that a time is in.
+    /// The month of a time.
     pub fn of(time: DateTime<Utc>) -> Self {
         let day = time.date_naive();
         Self(day.with_day(1).unwrap_or(day))
     }
 
-    /// The month after this one; the last one that there is stays.
+    /// The next month; the last representable month returns itself.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.checked_add_months(Months::new(1)).unwrap_or(self.0))
     }
 
-    /// When it begins.
+    /// Start of the month.
     pub fn begin(self) -> DateTime<Utc> {
         self.0.and_time(NaiveTime::MIN).and_utc()
     }
 }
 
 impl fmt::Display for Month {
-    /// `2027_01`, as names of partitions end.
+    /// `2027_01`, the suffix of partition names.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.0.format("%Y_%m"))
     }
 }
 
-/// A partition: the rows whose ids were drawn in a span of time.
+/// A partition: the rows whose ids were generated in a time range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Its own name as a table.
+    /// Its table name.
     pub name: String,
-    /// From this time on; `None` for everything before its end.
+    /// Start of the range; `None` for a partition of all times before its end.
     pub from: Option<DateTime<Utc>>,
-    /// Before this time.
+    /// End, exclusive.
     pub until: DateTime<Utc>,
-    /// Whether the server has looked at it and found no row.
+    /// Whether PostgreSQL has analysed the partition and found no row.
     pub is_found_empty: bool,
 }
 
-/// The months, the present one and those ahead, of which no partition holds the beginning.
+/// The current and future months that have no partition.
 pub fn missing(now: DateTime<Utc>, partitions: &[Partition]) -> Vec<Month> {
     let holds = |partition: &Partition, time| partition.from.is_none_or(|from| from <= time) && time < partition.until;
     std::iter::successors(Some(Month::of(now)), |month| Some(month.next()))
@@ -61,8 +62,8 @@ pub fn missing(now: DateTime<Utc>, partitions: &[Partition]) -> Vec<Month> {
         .collect()
 }
 
-/// The partitions of months ahead that the server has found empty. It plans as if they stayed so, and would read all of
-/// such a month, for every row that is looked up, from its begin on until it looks again.
+/// The partitions of future months that PostgreSQL has analysed and found empty. Query plans assume that such a
+/// partition stays empty. Once its month begins, every lookup would scan the whole partition until the next analysis.
 pub fn misjudged(now: DateTime<Utc>, partitions: &[Partition]) -> impl Iterator<Item = &Partition> {
     let is_ahead = move |partition: &&Partition| partition.from.is_some_and(|from| from > now);
     partitions
@@ -71,15 +72,15 @@ pub fn misjudged(now: DateTime<Utc>, partitions: &[Partition]) -> impl Iterator<
         .filter(|partition| partition.is_found_empty)
 }
 
-/// The partitions whose rows are all from before `cutoff`, the oldest first.
+/// The partitions whose rows are all before `cutoff`, oldest first.
 pub fn old(cutoff: DateTime<Utc>, mut partitions: Vec<Partition>) -> Vec<Partition> {
     partitions.retain(|partition| partition.until <= cutoff);
     partitions.sort_by_key(|partition| partition.until);
     partitions
 }
 
-/// Up to when rows that are older than `cutoff` are deleted one by one: what is from before all months, in their own
-/// partition or in none, which may be of any age, and months that something holds up. `None` without partitions.
+/// Rows that are older than `cutoff` and older than the returned time are deleted one by one. Such rows are in no
+/// monthly partition, or in a month that could not be dropped for a long time. `None` without partitions.
 pub fn swept_until(cutoff: DateTime<Utc>, partitions: &[Partition]) -> Option<DateTime<Utc>> {
     let held_up = cutoff - PATIENCE;
     let is_swept = |partition: &&Partition| partition.from.is_none() || partition.until <= held_up;
@@ -87,7 +88,7 @@ pub fn swept_until(cutoff: DateTime<Utc>, partitions: &[Partition]) -> Option<Da
     swept.chain(first(partitions)).max().map(|until| until.min(cutoff))
 }
 
-/// When the first month begins; `None` while there is a partition of everything before.
+/// Start of the first month; `None` while there is a partition for all times before the first month.
 pub fn first(partitions: &[Partition]) -> Option<DateTime<Utc>> {
     partitions.iter().map(|partition| partition.from).min().flatten()
 }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_month_and_two_ahead_get_the_partitions_that_they_lack() {
+    fn missing_partitions_of_this_month_and_the_next_two_are_created() {
         let now = time("2026-12-31T23:59:59.999");
         let wanted = |partitions: &[Partition]| -> Vec<String> {
             missing(now, partitions).iter().map(ToString::to_string).collect()
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_old_when_its_last_moment_is() {
+    fn a_partition_is_old_when_its_end_is_old() {
         let partitions = vec![
             partition(Some("2026-02-01T00:00:00"), "2026-03-01T00:00:00"),
             partition(None, "2026-02-01T00:00:00"),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_month_ahead_is_misjudged_as_empty() {
+    fn only_a_future_partition_can_be_misjudged_as_empty() {
         let now = time("2026-02-10T00:00:00");
         let mut partitions = vec![
             partition(None, "2026-02-01T00:00:00"),
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_deleted_one_by_one_where_a_month_is_not_dropped() {
+    fn rows_are_deleted_singly_where_no_month_is_dropped() {
         let before = partition(None, "2026-02-01T00:00:00");
         let february = partition(Some("2026-02-01T00:00:00"), "2026-03-01T00:00:00");
         let both = [before, february.clone()];
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(
             until("2026-03-31T23:00:00", only),
             february.from,
-            "strays from before it"
+            "rows older than the first partition"
         );
         assert_eq!(until("2026-01-10T00:00:00", only), Some(time("2026-01-10T00:00:00")));
         assert_eq!(until("2026-04-01T00:00:00", only), Some(february.until));

@@ -1,18 +1,18 @@
 //! Payments as the chain shows them, and who paid.
 
 use super::{
-    address::Address, ledger::SettlementUnits, network::Network, paying::charge::FeeLeg, rates::AppliedRate,
-    wire_text::wire_text,
+    address::Address, ledger::SettlementUnits, network::Network, orchestrator_fees::OrchestratorFees,
+    paying::charge::FeeLeg, rates::AppliedRate, wire_text::wire_text,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256, U512};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
-/// Bytes before the arguments of a call.
+/// Length of the function selector, which precedes the arguments of a call.
 const SELECTOR_BYTES: usize = 4;
 
 wire_text! {
-    /// Kind of a payment on the wire. Source: interface §1; interface §2.1.
+    /// Kind of a payment in the API. Source: interface §1; interface §2.1.
     pub enum PaymentKind {
         /// Paid in the invoice currency.
         Direct = "direct",
@@ -26,32 +26,32 @@ wire_text! {
 }
 
 wire_text! {
-    /// Whether who paid a link might have, by its list and its screening.
+    /// Whether the payer of a link was allowed to pay it, according to the allow list and the screening of the link.
     pub enum PayerAccess {
         /// Yes.
         Ok = "ok",
-        /// The list does not name the payer.
+        /// The allow list does not name the payer.
         List = "list",
         /// The screening rejected the payer.
         Screening = "screening",
-        /// The payer is not known, or was not screened.
+        /// The payer is unknown, or was not screened.
         Unknown = "unknown",
     }
 }
 
 wire_text! {
-    /// How a block counts as final on a network. Source: decisions D17.
+    /// How a network determines that a block is final. Source: decisions D17.
     pub enum Finality {
-        /// The nodes say so.
+        /// The finality tag of the nodes.
         Tag = "tag",
-        /// It lies as deep as the network needs; for nodes that have never served the tag.
+        /// The number of later blocks that the network requires, for nodes that have never served the finality tag.
         Depth = "depth",
-        /// It lies as deep as the settings say.
+        /// The depth in the settings.
         Setting = "setting",
     }
 }
 
-/// A block, as far as the watcher needs it.
+/// Header fields of a block that the watcher needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRef {
     /// Height.
@@ -66,16 +66,16 @@ pub struct BlockRef {
 
 /// One payment event of a proxy, decoded. Amounts are token units.
 ///
-/// Identity is (network, transaction, position): the log index changes when a reorganisation includes the transaction
-/// again, and a count of watched events changes with what is watched; the position among all events of the transaction
-/// does not. Source: ADR-0013.
+/// Its identity is (network, transaction, position). The position among all events of the transaction never changes.
+/// The log index would change when a reorganisation includes the transaction again. A count of watched events would
+/// depend on the watched contracts. Source: ADR-0013.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     /// Network.
     pub network: Network,
     /// Transaction.
     pub tx_hash: B256,
-    /// Position among all events of the transaction, from 0.
+    /// Position of the event among all events of its transaction, from 0.
     pub position: u32,
     /// Height of the block.
     pub block_number: u64,
@@ -91,34 +91,34 @@ pub struct Observation {
     pub token: Option<Address>,
     /// Receiver.
     pub payee: Address,
-    /// Units that the event names for the payee.
+    /// Units that the payee gets according to the event.
     pub units: U256,
     /// Fee units.
     pub fee_units: U256,
-    /// Receiver of the fee, when there is a fee address.
+    /// Receiver of the fee, if the event names one.
     pub fee_address: Option<Address>,
-    /// What a conversion proxy says about the invoice side.
+    /// Amounts and fee in the invoice currency, if a conversion proxy emitted the event.
     pub conversion: Option<ObservedConversion>,
 }
 
-/// Invoice side of a conversion payment.
+/// What the event of a conversion payment says in the invoice currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObservedConversion {
     /// Invoice amount in 8-decimal fiat units.
     pub invoice_units: U256,
-    /// Invoice fee in the same units.
+    /// Invoice fee in 8-decimal fiat units.
     pub invoice_fee_units: U256,
     /// Hash of the invoice currency.
     pub currency: Address,
-    /// Oldest rate that was accepted, in seconds; 0 means any. The payer chooses it, and it may be any number.
+    /// Maximum accepted age of a rate in seconds; 0 accepts any age. The payer chooses it freely.
     pub max_rate_timespan_s: U256,
 }
 
 impl Observation {
-    /// How much of a request it settles when `received_units` of the token arrived.
+    /// Amount of a request that the payment settles when `received_units` of the token arrived.
     ///
-    /// For a conversion the event names the invoice amount; when less than the promised tokens arrived, the invoice
-    /// amount shrinks in proportion, rounded down.
+    /// For a conversion, the event names the invoice amount. When fewer tokens arrived than the event says, the invoice
+    /// amount is reduced in proportion and rounded down.
     pub fn credit(&self, received_units: U256) -> SettlementUnits {
         match self.conversion {
             None => received_units,
@@ -132,7 +132,7 @@ impl Observation {
     }
 }
 
-/// Movement of a token inside a transaction.
+/// A token transfer inside a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenTransfer {
     /// Token contract.
@@ -147,12 +147,12 @@ pub struct TokenTransfer {
     pub log_index: u64,
 }
 
-/// What a receipt proves about a transaction.
+/// Facts about a transaction that its receipt proves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TxProof {
     /// The transaction.
     pub tx_hash: B256,
-    /// Block that holds it.
+    /// Block that contains it.
     pub block_number: u64,
     /// Hash of that block.
     pub block_hash: B256,
@@ -162,35 +162,35 @@ pub struct TxProof {
     pub from: Address,
     /// Contract it called.
     pub to: Option<Address>,
-    /// What it was called with.
+    /// Input of the call.
     pub input: Vec<u8>,
-    /// Payment events in it, with their positions.
+    /// Payment events in the transaction, with their positions.
     pub observations: Vec<Observation>,
     /// Token movements in it.
     pub transfers: Vec<TokenTransfer>,
-    /// Events of watched contracts in it that could not be read.
-    pub unreadable: Vec<Unreadable>,
+    /// Events of watched contracts in the transaction that could not be decoded.
+    pub unreadable: Vec<UnreadableEvent>,
 }
 
-/// An event of a watched contract that is not what the contract would ever emit.
+/// An event of a watched contract with a form that the contract never emits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Position among all events of its transaction.
+pub struct UnreadableEvent {
+    /// Position of the event among all events of its transaction.
     pub position: u32,
-    /// What is wrong with it.
+    /// Why the event could not be decoded.
     pub reason: String,
 }
 
-/// A block with everything in it that concerns payments, proven.
+/// A proven block with all its payment data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledBlock {
     /// The block.
     pub block: BlockRef,
-    /// Its transactions that hold an event of a watched contract.
+    /// Transactions of the block that contain an event of a watched contract.
     pub transactions: Vec<TxProof>,
 }
 
-/// What a node says about an event of a watched contract. It tells where to look and proves nothing.
+/// An event of a watched contract as a node reports it. It shows where to look and proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hint {
     /// Height of the block.
@@ -205,57 +205,61 @@ pub struct Hint {
     pub reference_topic: Option<B256>,
 }
 
-/// Why an observation was not credited although its reference is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unproven {
+/// Why a payment event with a known reference was not credited. `Display` continues the sentence "the payment was not
+/// credited: ".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnprovenObservation {
     /// The transaction failed.
+    #[error("its transaction failed")]
     Failed,
-    /// The token did not move to the payee.
+    /// Nothing moved to the payee.
+    #[error("the transaction moved nothing to the payee")]
     NothingMoved,
 }
 
 wire_text! {
-    /// Why a credited payment was taken back. Source: decisions D37.
+    /// Why a credited payment was reversed. Source: decisions D37.
     pub enum ReversalReason {
-        /// A reorganisation dropped its block below what was final.
+        /// A reorganisation removed the final block that contained the payment.
         Reorganised = "reorganised",
-        /// The comparison with the chain did not find it.
+        /// A comparison with the chain did not find the payment.
         NotOnChain = "not_on_chain",
     }
 }
 
-/// What one proven event brought to its payee.
+/// What one proven event transferred to its payee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenTransfer {
-    /// Units that really arrived.
+    /// Units that actually arrived.
     pub received_units: U256,
-    /// Account that the money came from.
+    /// Account that paid.
     pub payer: Option<Address>,
-    /// Externally owned account behind it, when it is known.
+    /// Externally owned account that controls the payer, when known.
     pub payer_eoa: Option<Address>,
 }
 
-/// The movements of a proven transaction in their order, to be looked up for each of its events: anybody can put thousands
-/// of both in one.
+/// The token transfers of a proven transaction in order, with an index for lookups by event. A transaction can contain
+/// thousands of transfers and events.
 pub struct Movements<'a> {
     proof: &'a TxProof,
     /// Ascending by their index.
     transfers: Vec<&'a TokenTransfer>,
     /// Indices of the events, ascending.
     events: Vec<u64>,
-    /// Who alone funded an account with a token, and by how much; `None` where several did.
+    /// For each token and receiving account: the only account that sent it this token, and the sum. `None` when several
+    /// accounts did.
     funding: HashMap<(Address, Address), Option<(Address, U256)>>,
 }
 
 impl<'a> Movements<'a> {
-    /// Of a transaction.
+    /// The movements of a transaction.
     pub fn of(proof: &'a TxProof) -> Self {
         let mut transfers: Vec<&TokenTransfer> = proof.transfers.iter().collect();
         transfers.sort_by_key(|transfer| transfer.log_index);
         let mut events: Vec<u64> = proof.observations.iter().map(|observed| observed.log_index).collect();
         events.sort_unstable();
         let mut funding = HashMap::new();
-        // A token allows transfers of zero units without the consent of the sender.
+        // Tokens allow transfers of zero units without the sender's consent.
         for transfer in proof.transfers.iter().filter(|transfer| !transfer.units.is_zero()) {
             let TokenTransfer {
                 token, from, to, units, ..
@@ -273,9 +277,9 @@ impl<'a> Movements<'a> {
         }
     }
 
-    /// The account that called a proxy, as far as the transaction shows it: its sender, when it calls the proxy or a contract
-    /// of the protocol; or the wallet that it calls, when that is asked to call one of these. What goes through further
-    /// contracts is not shown.
+    /// The account that called a proxy, as far as the transaction shows it. It is the sender, when the sender calls the
+    /// proxy or a contract of the protocol. It is the called wallet, when that wallet forwards to one of these
+    /// contracts. Calls through other contracts are not visible.
     fn caller_of(&self, proxy: &Address, is_intermediary: impl Fn(&Address) -> bool) -> Option<Address> {
         let is_ours = |address: &Address| address == proxy || is_intermediary(address);
         let called = self.proof.to?;
@@ -285,7 +289,7 @@ impl<'a> Movements<'a> {
         forwarded_to(self.proof).as_ref().is_some_and(is_ours).then_some(called)
     }
 
-    /// Those between an event and the event before it: earlier payments own the ones before them.
+    /// The transfers between an event and the previous event. Earlier transfers belong to earlier payments.
     fn before(&self, observed: &Observation) -> &[&'a TokenTransfer] {
         let earlier = self.events.partition_point(|index| *index < observed.log_index);
         let begin = match self.events[..earlier].last() {
@@ -301,11 +305,11 @@ impl<'a> Movements<'a> {
     }
 }
 
-/// Calls that have a wallet call the account in their first argument: `execute(address,uint256,bytes)` of smart accounts, and
-/// `execTransaction` of a Safe. Any other call may do something else with such an argument.
+/// Selectors of calls with which a wallet calls the account in their first argument: `execute(address,uint256,bytes)`
+/// of smart accounts, and `execTransaction` of a Safe. Other calls may use their arguments differently.
 const FORWARDING_CALLS: [[u8; SELECTOR_BYTES]; 2] = [[0xb6, 0x1d, 0x27, 0xf6], [0x6a, 0x76, 0x12, 0x02]];
 
-/// The account that the wallet which a transaction calls is asked to call.
+/// The account to which the called wallet forwards.
 fn forwarded_to(proof: &TxProof) -> Option<Address> {
     let (selector, arguments) = proof.input.split_first_chunk()?;
     let (padding, account) = arguments.get(..32)?.split_at(12);
@@ -317,27 +321,29 @@ fn forwarded_to(proof: &TxProof) -> Option<Address> {
     })
 }
 
-/// Reads from the movements of a proven transaction what one of its events really moved and who paid.
+/// Determines from the transfers of a proven transaction what one of its events moved, and who paid.
 ///
-/// A proxy logs what it was asked for, not what arrived: for tokens the credited units are those of the token's own
-/// movement into the payee just before the event, never more than the event says. `is_intermediary` names contracts
-/// of the protocol that forward money (batch, swap, recurring): their payer is who funded them in the transaction. The
-/// coin leaves no movement: its payer is who called the proxy, as far as the transaction shows it.
+/// A proxy logs the requested amount, which may differ from the received amount. For a token, the credited units are
+/// the smaller of two numbers: the units of the transfer to the payee just before the event, and the units in the
+/// event. `is_intermediary` identifies contracts of the protocol that forward payments (batch, swap, recurring). If
+/// such a contract pays, the payer is the account that funded it in the transaction.
+///
+/// The coin leaves no transfer event. The payer is then the caller of the proxy, as far as the transaction shows it.
 /// Source: rules G.2 (2, 5, 9); rules G.6 (the payer).
 pub fn prove(
     observed: &Observation,
     movements: &Movements<'_>,
     is_intermediary: impl Fn(&Address) -> bool,
-) -> Result<ProvenTransfer, Unproven> {
+) -> Result<ProvenTransfer, UnprovenObservation> {
     let proof = movements.proof;
     if !proof.succeeded {
-        return Err(Unproven::Failed);
+        return Err(UnprovenObservation::Failed);
     }
     let called_by_owner = proof.to.is_some_and(|to| to == observed.proxy || is_intermediary(&to));
     let sender = Some(proof.from);
     let Some(token) = observed.token else {
         if observed.units.is_zero() {
-            return Err(Unproven::NothingMoved);
+            return Err(UnprovenObservation::NothingMoved);
         }
         let payer = movements.caller_of(&observed.proxy, is_intermediary);
         return Ok(ProvenTransfer {
@@ -353,10 +359,10 @@ pub fn prove(
         .find(|arrival| arrival.units == observed.units)
         .or_else(|| arrivals.next())
     else {
-        return Err(Unproven::NothingMoved);
+        return Err(UnprovenObservation::NothingMoved);
     };
     if arrival.units.is_zero() {
-        return Err(Unproven::NothingMoved);
+        return Err(UnprovenObservation::NothingMoved);
     }
     let payer = if is_intermediary(&arrival.from) {
         match movements.funding.get(&(token, arrival.from)) {
@@ -373,26 +379,29 @@ pub fn prove(
     })
 }
 
-/// A settled payment: an event that was proven at finality and matched a request in full.
+/// A settled payment: an event that is final, proven and matches a request in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
     /// The event.
     pub observed: Observation,
-    /// What it moved and who paid.
+    /// Its transfer and its payer.
     pub proven: ProvenTransfer,
-    /// How much of the request it settles.
+    /// Amount of the request that the payment settles.
     pub credited: SettlementUnits,
-    /// By which rate, where it was not the chain that converted.
+    /// The applied off-chain rate; `None` without a conversion, and for a conversion on chain.
     pub applied: Option<AppliedRate>,
-    /// Whether that is what a quote promised.
+    /// Whether a quote determined the amount.
     pub is_quoted: bool,
-    /// How much is missing of the fees on top, when anything is.
+    /// How much of the required fees is still unpaid after the payment; `None` if all are paid.
     pub fee_shortfall: Option<SettlementUnits>,
-    /// Fees that its transaction paid to further receivers, in units of the token.
+    /// Fees that the transaction paid separately from the payment, in units of the token.
     pub further_fees: Vec<FeeLeg>,
-    /// Whether who paid might have; `None` where everybody might.
+    /// The part of all fees of the payment that went to an orchestrator.
+    pub orchestrator_fees: OrchestratorFees,
+    /// Whether the payer was allowed to pay; `None` when anyone may pay.
     pub payer_access: Option<PayerAccess>,
-    /// Whether the contract of recurring payments made it: anybody else can carry the reference of an execution too.
+    /// Whether the recurring payment contract executed the payment. Other payments can carry the reference of an
+    /// execution too.
     pub is_execution: bool,
     /// Time of its block.
     pub at: DateTime<Utc>,
@@ -460,12 +469,12 @@ mod tests {
         *candidate == address(BATCH)
     }
 
-    fn proven(observed: &Observation, proof: &TxProof) -> Result<ProvenTransfer, Unproven> {
+    fn proven(observed: &Observation, proof: &TxProof) -> Result<ProvenTransfer, UnprovenObservation> {
         prove(observed, &Movements::of(proof), is_batch)
     }
 
     #[test]
-    fn a_transaction_of_very_many_payments_is_judged_in_proportion_to_its_size() {
+    fn proving_many_payments_takes_time_proportional_to_their_number() {
         const PAYMENTS: u32 = 40_000;
         let indices = (0..PAYMENTS).map(|payment| (payment, u64::from(payment) * 2));
         let whole = proof(
@@ -484,27 +493,27 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_movement_proves_nothing() {
+    fn an_event_without_a_transfer_proves_nothing() {
         let event = observed(0, 2);
         assert_eq!(
             proven(&event, &proof(vec![event.clone()], vec![])),
-            Err(Unproven::NothingMoved)
+            Err(UnprovenObservation::NothingMoved)
         );
         let late = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 3)]);
         assert_eq!(
             proven(&event, &late),
-            Err(Unproven::NothingMoved),
-            "a movement after the event is another one"
+            Err(UnprovenObservation::NothingMoved),
+            "a transfer after the event does not belong to it"
         );
         let failed = TxProof {
             succeeded: false,
             ..proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, 100, 1)])
         };
-        assert_eq!(proven(&event, &failed), Err(Unproven::Failed));
+        assert_eq!(proven(&event, &failed), Err(UnprovenObservation::Failed));
     }
 
     #[test]
-    fn a_coin_payment_of_nothing_moved_nothing() {
+    fn a_zero_coin_payment_has_no_transfer() {
         let event = Observation {
             token: None,
             units: U256::ZERO,
@@ -512,12 +521,12 @@ mod tests {
         };
         assert_eq!(
             proven(&event, &proof(vec![event.clone()], vec![])),
-            Err(Unproven::NothingMoved)
+            Err(UnprovenObservation::NothingMoved)
         );
     }
 
     #[test]
-    fn what_arrived_counts_and_never_more_than_the_event_says() {
+    fn the_received_amount_counts_up_to_the_event_amount() {
         let event = observed(0, 2);
         for (moved, credited) in [(100, 100), (99, 99), (150, 100)] {
             let proof = proof(vec![event.clone()], vec![transfer(PAYER, PAYEE, moved, 1)]);
@@ -526,11 +535,11 @@ mod tests {
     }
 
     #[test]
-    fn the_payer_of_a_batch_is_the_account_that_alone_funded_it() {
+    fn the_payer_of_a_batch_is_its_only_funding_account() {
         const OTHER: u8 = 8;
         let event = observed(0, 4);
         for (funding, payer) in [
-            // A token lets anybody move nothing from an account of others.
+            // A token lets anyone transfer zero units from another account.
             (vec![(OTHER, 0), (PAYER, 100)], Some(PAYER)),
             (vec![(OTHER, 1), (PAYER, 100)], None),
             (vec![(PAYER, 60), (PAYER, 60)], Some(PAYER)),
@@ -547,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_of_a_batch_share_neither_movement_nor_payer_contract() {
+    fn payments_of_a_batch_share_no_transfer_and_no_payer_contract() {
         let (first, second) = (observed(0, 4), observed(1, 6));
         let transfers = vec![
             transfer(PAYER, BATCH, 200, 1),
@@ -570,6 +579,6 @@ mod tests {
             ..whole
         };
         assert!(proven(&first, &half).is_ok());
-        assert_eq!(proven(&second, &half), Err(Unproven::NothingMoved));
+        assert_eq!(proven(&second, &half), Err(UnprovenObservation::NothingMoved));
     }
 }

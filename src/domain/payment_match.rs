@@ -1,15 +1,16 @@
-//! Finds the payments of known requests in blocks that were proven, and what is odd about them.
+//! Finds payments of known requests in proven blocks, and detects unexpected payments.
 
 use super::{
     address::Address,
     conversion_call::ConversionCalls,
     currency::{Catalogue, ContractKind},
     fee_legs::FeeLegs,
-    handed_out::{Comparison, Departure, HandedOut, compare},
+    handed_out::{Comparison, HandedOut, TermsDeparture, compare, take_captured},
     ids::RequestRowId,
     network::Network,
-    oddity::{Concerned, OddReason, Oddity},
-    off_ramp::Deposit,
+    oddity::{ConcernedRequest, OddReason, Oddity},
+    off_ramp::DepositAddress,
+    orchestrator_fees::OrchestratorFees,
     payment::{Movements, Observation, Settled, SettledBlock, TxProof, prove},
     request::{Request, terms::Exchange},
 };
@@ -17,49 +18,52 @@ use alloy::primitives::{B256, U256};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeSet, HashMap};
 
-/// A payment of a known request, proven.
+/// A proven payment of a known request.
 #[derive(Debug, Clone)]
 pub struct PaymentMatch {
     /// The payment.
     pub settled: Settled,
-    /// Position of its request among the known ones.
+    /// Position of the paid request among the known requests.
     pub request_row: usize,
-    /// In what it departs from what was handed out, so that it is not credited unless the operator accepts it.
+    /// How the payment differs from the price terms of its request. Such a payment is credited only if the operator
+    /// accepts it.
     pub departure: Option<Oddity>,
 }
 
-/// The requests that payments may be of.
+/// The requests that payments are matched with.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownRequests<'a> {
-    /// Readable ones.
+    /// Readable requests.
     pub requests: &'a [Request],
-    /// What was handed out for each of them beyond its price terms.
+    /// For each request, the platform fees in issued calldata that its price terms do not contain.
     pub handed_out: &'a [Vec<HandedOut>],
-    /// The addresses that were handed out for those that bank accounts get.
-    pub deposits: &'a HashMap<RequestRowId, Vec<Deposit>>,
-    /// Why the rows of others cannot be read, by the topics that their payments show.
+    /// For each request, the orchestrator fees that its payments outside the searched blocks paid.
+    pub orchestrator_fees: &'a [OrchestratorFees],
+    /// The deposit addresses issued for requests that are paid to bank accounts.
+    pub deposits: &'a HashMap<RequestRowId, Vec<DepositAddress>>,
+    /// Why the rows of some requests cannot be read, each with the reference topic of the request.
     pub unreadable: &'a [(B256, String)],
 }
 
-/// What blocks hold for known requests.
+/// Findings in blocks for known requests.
 #[derive(Debug, Default)]
 pub struct BlockFindings {
     /// Payments, in the order of the chain.
     pub matches: Vec<PaymentMatch>,
-    /// Blocks that hold a payment.
+    /// Blocks that contain a payment.
     pub paid_in: BTreeSet<u64>,
-    /// What is odd about others.
+    /// Unexpected events.
     pub odd: Vec<Oddity>,
 }
 
-/// Takes from proven blocks of a network what concerns known requests.
+/// Finds payments of known requests, and unexpected events, in proven blocks of a network.
 pub fn find_payments<'a>(
     network: Network,
     catalogue: &Catalogue,
     blocks: impl Iterator<Item = &'a SettledBlock>,
     known: KnownRequests<'_>,
 ) -> BlockFindings {
-    // Of two entries with one address the first counts.
+    // When two entries have the same address, the first counts.
     let contracts = catalogue.contracts(network).iter().rev();
     let mut by_topic: HashMap<B256, Vec<usize>> = HashMap::new();
     for (row, request) in known.requests.iter().enumerate() {
@@ -73,9 +77,10 @@ pub fn find_payments<'a>(
         by_topic,
     };
     let mut findings = BlockFindings::default();
+    let mut orchestrator_fees = HashMap::new();
     for block in blocks {
         for proof in &block.transactions {
-            search.transaction(block.block.time, proof, &mut findings);
+            search.transaction(block.block.time, proof, &mut orchestrator_fees, &mut findings);
         }
     }
     findings
@@ -90,7 +95,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn odd(&self, proof: &TxProof, position: u32, reason: OddReason, detail: String) -> Oddity {
+    fn describe_oddity(&self, proof: &TxProof, position: u32, reason: OddReason, detail: String) -> Oddity {
         Oddity {
             network: self.network,
             block_number: proof.block_number,
@@ -102,10 +107,18 @@ impl Search<'_> {
         }
     }
 
-    fn transaction(&self, paid_at: DateTime<Utc>, proof: &TxProof, findings: &mut BlockFindings) {
+    /// Adds the findings of a transaction. `orchestrator_fees` are the orchestrator fees that the payments of each
+    /// request have paid so far, by the position of the request.
+    fn transaction(
+        &self,
+        paid_at: DateTime<Utc>,
+        proof: &TxProof,
+        orchestrator_fees: &mut HashMap<usize, OrchestratorFees>,
+        findings: &mut BlockFindings,
+    ) {
         let unreadable = proof.unreadable.iter();
         let unreadable = unreadable.map(|event| (event.position, event.reason.clone()));
-        // Anyone can emit an event of zero units with a known reference; such events are ignored.
+        // Any account can emit an event of zero units with a known reference; such events are ignored.
         let observed = || proof.observations.iter().filter(|observed| !observed.units.is_zero());
         let of_unreadable = observed().flat_map(|observed| {
             let rows = self.known.unreadable.iter();
@@ -113,7 +126,7 @@ impl Search<'_> {
             rows.map(|(_, why)| (observed.position, why.clone()))
         });
         let odd = unreadable.chain(of_unreadable);
-        let odd = odd.map(|(position, detail)| self.odd(proof, position, OddReason::Unreadable, detail));
+        let odd = odd.map(|(position, detail)| self.describe_oddity(proof, position, OddReason::Unreadable, detail));
         findings.odd.extend(odd);
         let kind_of = |address: &Address| self.kinds.get(address).copied();
         let is_intermediary = |address: &Address| kind_of(address).is_some_and(ContractKind::forwards_payments);
@@ -127,6 +140,7 @@ impl Search<'_> {
                 }
             }
         }
+        let first = findings.matches.len();
         for observed in observed() {
             let rows = self.by_topic.get(&observed.reference_topic).into_iter().flatten();
             for row in rows.copied() {
@@ -139,16 +153,16 @@ impl Search<'_> {
                 let mut proven = match prove(observed, &movements, is_intermediary) {
                     Ok(proven) => proven,
                     Err(why) => {
-                        let detail = format!("a payment of request {} was not credited: {why:?}", request.id);
+                        let detail = format!("a payment of request {} was not credited: {why}", request.id);
                         let odd = Oddity {
-                            concerned: Some(Concerned::of(request)),
-                            ..self.odd(proof, observed.position, OddReason::NothingMoved, detail)
+                            concerned: Some(ConcernedRequest::of(request)),
+                            ..self.describe_oddity(proof, observed.position, OddReason::NothingMoved, detail)
                         };
                         findings.odd.push(odd);
                         continue;
                     }
                 };
-                // Only the key of an account signs a schedule, and the relayer that sent it is nobody's wallet.
+                // The payer is the account whose key signed the schedule. The sender of the transaction is the relayer.
                 let is_execution =
                     proof.to.as_ref().and_then(kind_of) == Some(ContractKind::Erc20RecurringPaymentProxy);
                 if is_execution {
@@ -156,14 +170,19 @@ impl Search<'_> {
                 }
                 let call = calls.of(observed, proof, kind_of);
                 let (price, handed) = (&request.terms.price, &self.known.handed_out[row]);
-                let (compared, further_fees) = compare(observed, call, &mut legs, price, handed);
+                let earlier = orchestrator_fees
+                    .entry(row)
+                    .or_insert(self.known.orchestrator_fees[row]);
+                let price = &price.after(*earlier);
+                let (compared, fees) = compare(observed, call, &mut legs, price, handed);
+                *earlier = earlier.plus(fees.orchestrator);
                 let (fee_shortfall, departure) = match compared {
                     Comparison::AsHandedOut => (None, None),
                     Comparison::FeeShortfall { missing } => (Some(missing), None),
                     Comparison::NotHandedOut(departure) => (None, Some(departure)),
                 };
                 let credited = match request.terms.exchange() {
-                    // What a quoted one is worth is told afterwards.
+                    // The worth of a quoted payment is determined later.
                     Exchange::Quoted => U256::ZERO,
                     Exchange::Direct | Exchange::OnChain => observed.credit(proven.received_units),
                 };
@@ -174,7 +193,8 @@ impl Search<'_> {
                     applied: None,
                     is_quoted: false,
                     fee_shortfall,
-                    further_fees,
+                    further_fees: fees.further,
+                    orchestrator_fees: fees.orchestrator,
                     payer_access: None,
                     is_execution,
                     at: paid_at,
@@ -187,27 +207,37 @@ impl Search<'_> {
                 });
             }
         }
+        for found in &mut findings.matches[first..] {
+            let charges = &self.known.requests[found.request_row].terms.price.charges;
+            if charges.has_captured() {
+                let call = calls.of(&found.settled.observed, proof, kind_of);
+                take_captured(&mut found.settled, call, &mut legs, charges);
+            }
+        }
     }
 }
 
-/// Says in what a payment departs from the price terms of its request. How much money it is about is not known yet.
-fn departed(settled: &Settled, request: &Request, departure: &Departure) -> Oddity {
+/// Describes how a payment departs from the price terms of its request. The amount at stake is not known yet.
+fn departed(settled: &Settled, request: &Request, departure: &TermsDeparture) -> Oddity {
     let observed = &settled.observed;
     let (reason, what) = match departure {
-        Departure::UnknownPath => (
+        TermsDeparture::UnknownPath => (
             OddReason::PathNotHandedOut,
-            "the path cannot be read from the transaction".to_owned(),
+            "the path of the conversion cannot be decoded from the transaction".to_owned(),
         ),
-        Departure::Path(path) => {
+        TermsDeparture::Path(path) => {
             let hashes: Vec<String> = path.iter().map(|hash| hash.to_string().to_lowercase()).collect();
             (
                 OddReason::PathNotHandedOut,
-                format!("its path is {}", hashes.join(", ")),
+                format!(
+                    "the conversion used the path {}, which was not issued",
+                    hashes.join(", ")
+                ),
             )
         }
-        Departure::RateAge(age) => (
+        TermsDeparture::RateAge(age) => (
             OddReason::RateAgeNotHandedOut,
-            format!("it accepts rates of {age} seconds, where 0 is any"),
+            format!("the conversion accepted rates that are up to {age} seconds old (0 means any age)"),
         ),
     };
     Oddity {
@@ -217,9 +247,9 @@ fn departed(settled: &Settled, request: &Request, departure: &Departure) -> Oddi
         position: Some(observed.position),
         reason,
         detail: format!(
-            "a conversion for request {} departs from its price terms: {what}",
+            "a conversion did not use the price terms of request {}: {what}",
             request.id
         ),
-        concerned: Some(Concerned::of(request)),
+        concerned: Some(ConcernedRequest::of(request)),
     }
 }

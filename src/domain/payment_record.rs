@@ -1,10 +1,11 @@
-//! A payment as it is recorded.
+//! Recorded payments.
 
 use super::{
     address::Address,
     ids::{ClientRowId, PaymentId, PlatformId, RequestRowId, ScheduleId},
     ledger::{Credit, SettlementUnits},
     network::Network,
+    orchestrator_fees::OrchestratorFees,
     paying::charge::FeeLeg,
     payment::{Observation, PayerAccess, PaymentKind, ProvenTransfer, ReversalReason, Settled},
     rates::AppliedRate,
@@ -30,7 +31,7 @@ pub struct PaymentRecord {
     pub network: Network,
     /// Transaction.
     pub tx_hash: B256,
-    /// Position among all events of the transaction.
+    /// Position of the event among all events of its transaction.
     pub position: u32,
     /// Height of the block.
     pub block_number: u64,
@@ -44,28 +45,30 @@ pub struct PaymentRecord {
     pub token: Option<Address>,
     /// Receiver.
     pub payee: Address,
-    /// Where the money came from.
+    /// Account that paid.
     pub payer: Option<Address>,
     /// Account behind the payer.
     pub payer_eoa: Option<Address>,
     /// Token units that arrived.
     pub units: U256,
-    /// Token units that the event names.
+    /// Token units that the payee gets according to the event.
     pub event_units: U256,
     /// Token units of the fee.
     pub fee_units: U256,
     /// Receiver of the fee.
     pub fee_address: Option<Address>,
-    /// How much of the request it settled.
+    /// Amount of the request that the payment settled.
     pub credited: SettlementUnits,
-    /// By which rate, where it was not the chain that converted.
+    /// The applied off-chain rate; `None` without a conversion, and for a conversion on chain.
     pub applied: Option<AppliedRate>,
-    /// Whether that is what a quote promised.
+    /// Whether a quote determined the amount.
     pub is_quoted: bool,
-    /// How much of the fees on top is missing.
+    /// How much of the required fees is still unpaid after the payment.
     pub fee_shortfall: Option<SettlementUnits>,
-    /// Fees that its transaction paid to further receivers, in token units.
+    /// Fees that the transaction paid separately from the payment, in token units.
     pub further_fees: Vec<FeeLeg>,
+    /// The part of all fees of the payment that went to an orchestrator.
+    pub orchestrator_fees: OrchestratorFees,
     /// Kind.
     pub kind: PaymentKind,
     /// Currency id of the invoice.
@@ -80,34 +83,36 @@ pub struct PaymentRecord {
     pub paid_at: DateTime<Utc>,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
-    /// When and why it was taken back, while it is.
+    /// When and why the payment was reversed; `None` when it is not reversed.
     pub reversal: Option<Reversal>,
-    /// Whether it was told as confirmed or partial, and that was not taken back.
+    /// Whether an event reported the payment as confirmed or partial, and no later event reversed this report.
     pub is_told: bool,
-    /// Recurring payment that executed it.
+    /// Recurring payment that executed the payment.
     pub schedule: Option<ScheduleId>,
-    /// Whether who paid a link might have; `None` where everybody might.
+    /// Whether the payer of a link was allowed to pay it; `None` when anyone may pay.
     pub payer_access: Option<PayerAccess>,
 }
 
 impl PaymentRecord {
-    /// Its transaction, and its position among all events of that.
+    /// Transaction of the payment, and position among all events of the transaction.
     pub fn place(&self) -> (B256, u32) {
         (self.tx_hash, self.position)
     }
 
-    /// Payments as a ledger counts them.
+    /// The payments as entries of a ledger.
     pub fn credits(payments: &[Self]) -> Vec<Credit> {
         let credit = |payment: &Self| Credit {
             units: payment.credited,
             tx_hash: payment.tx_hash,
             is_told: payment.is_told,
             is_quoted: payment.is_quoted,
+            orchestrator_fees: payment.orchestrator_fees,
         };
         payments.iter().map(credit).collect()
     }
 
-    /// The payment as it was settled. What a conversion proxy said about the invoice side is not kept; how much it settled is.
+    /// The payment as it was settled. The record does not contain the invoice amounts of a conversion event, so the
+    /// result lacks them.
     pub fn settled(&self) -> Settled {
         Settled {
             observed: Observation {
@@ -136,13 +141,14 @@ impl PaymentRecord {
             is_quoted: self.is_quoted,
             fee_shortfall: self.fee_shortfall,
             further_fees: self.further_fees.clone(),
+            orchestrator_fees: self.orchestrator_fees,
             payer_access: self.payer_access,
             is_execution: self.schedule.is_some(),
             at: self.paid_at,
         }
     }
 
-    /// The payment without whose wallet paid and what was found about it. Source: decisions D32.
+    /// The payment without the payer's wallet and its check results. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
         Self {
@@ -154,7 +160,7 @@ impl PaymentRecord {
     }
 }
 
-/// That a payment was taken back.
+/// Reversal of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reversal {
     /// When.

@@ -1,6 +1,6 @@
-//! The permission that a payer signs for a schedule of payments, as the contract reads it that executes them.
+//! The permit that a payer signs for a schedule of payments, in the form that the recurring payment contract requires.
 
-use super::{address::Address, network::Network, paying::Step, reference::PaymentReference};
+use super::{address::Address, network::Network, paying::PaymentTransaction, reference::PaymentReference};
 use alloy::{
     primitives::{Address as EvmAddress, B256, Signature, U256},
     sol,
@@ -34,10 +34,10 @@ pub const DOMAIN_NAME: &str = "ERC20RecurringPaymentProxy";
 /// Version of the EIP-712 domain.
 pub const DOMAIN_VERSION: &str = "1";
 
-/// Name of the struct that is signed.
+/// Name of the signed struct.
 pub const STRUCT_NAME: &str = "SchedulePermit";
 
-/// Members of the struct that is signed, in their order, each with its type.
+/// Members of the signed struct in order, each with its type.
 ///
 /// Source: decisions D24 (the struct of the deployed contract).
 pub const MEMBERS: [(&str, &str); 13] = [
@@ -59,20 +59,21 @@ pub const MEMBERS: [(&str, &str); 13] = [
 /// Bytes of a signature.
 const SIGNATURE_LENGTH: usize = 65;
 
-/// Admits recurring payments on a network, in a token or the coin. Errors: the member that stands in the way, and why.
+/// Checks that recurring payments are supported on a network, in a token or the coin. Errors: the refused member, and
+/// the reason.
 pub fn admit(network: Network, is_token: bool) -> Result<(), (&'static str, &'static str)> {
     match (network, is_token) {
         (Network::Tron, _) => Err((
             "recurrence",
-            "must be absent: recurring payments are for EVM networks only",
+            "must be absent: recurring payments are supported on EVM networks only",
         )),
         (Network::Optimism, _) => Err((
             "recurrence",
-            "must be absent: there is no contract for recurring payments on optimism",
+            "must be absent: recurring payments are not supported on optimism",
         )),
         (_, false) => Err((
             "paymentCurrency",
-            "must be a token: a native coin cannot be paid by a recurring payment",
+            "must be a token: recurring payments in a native coin are not supported",
         )),
         (_, true) => Ok(()),
     }
@@ -81,33 +82,32 @@ pub fn admit(network: Network, is_token: bool) -> Result<(), (&'static str, &'st
 /// Why a signature does not permit a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFlaw {
-    /// It is no signature of a key.
-    #[error(
-        "must have 65 bytes: r, s and v; contract wallets cannot sign a schedule, because its contract asks no wallet"
-    )]
+    /// The text is not a signature of a key.
+    #[error("must have 65 bytes: r, s and v; contract wallets cannot sign recurring payments")]
     Length,
     /// Its last byte is wrong.
     #[error("must end in 1b or 1c, the two values of v")]
     Recovery,
-    /// It is the twin that the contract refuses.
-    #[error("has an s in the upper half of the curve order, which the contract refuses: sign with the lower one")]
+    /// The s value of the signature is in the upper half of the curve order (EIP-2). The contract refuses it as
+    /// malleable.
+    #[error("has an s in the upper half of the curve order, which the contract rejects: sign with the lower s")]
     HighS,
-    /// Somebody else made it, or it is over something else.
+    /// The signature has another signer, or signs something else.
     #[error(
-        "was not made by the key of the payer over recurringPaymentPermit; a contract wallet has no such key, and the \
-         contract asks no wallet"
+        "is not a signature of recurringPaymentPermit by the payer's key; a contract wallet has no such key, and the \
+         contract does not support contract wallets"
     )]
     Signer,
 }
 
-/// A signature in the form that the contract takes: r, s and v of 27 or 28.
+/// A signature in the form that the contract accepts: r, s and v of 27 or 28.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PermitSignature([u8; SIGNATURE_LENGTH]);
 
 impl PermitSignature {
-    /// Reads the bytes of a signature; wallets that count v from 0 are understood.
+    /// Parses the bytes of a signature. The values 0 and 1 of v are accepted too.
     ///
-    /// Errors: [`SignatureFlaw`], but for the signer, whom [`Permit::check`] compares.
+    /// Errors: [`SignatureFlaw`], except a wrong signer, which [`Permit::check`] detects.
     pub fn parse(bytes: &[u8]) -> Result<Self, SignatureFlaw> {
         let mut bytes: [u8; SIGNATURE_LENGTH] = bytes.try_into().map_err(|_| SignatureFlaw::Length)?;
         let recovery = &mut bytes[SIGNATURE_LENGTH - 1];
@@ -134,7 +134,7 @@ impl PermitSignature {
     }
 }
 
-/// What a payer permits: the same payment, a number of times, each a period after the one before.
+/// The permitted payments: the same payment is made a number of times, once per period.
 ///
 /// Amounts are units of the token. Source: decisions D24; EIP-712.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,21 +145,21 @@ pub struct Permit {
     pub contract: Address,
     /// Who pays.
     pub subscriber: Address,
-    /// What is paid.
+    /// Token of the payments.
     pub token: Address,
     /// Who is paid.
     pub recipient: Address,
-    /// Who gets the fee.
+    /// Receiver of the fee.
     pub fee_address: Option<Address>,
     /// Amount of each payment.
     pub amount: u128,
-    /// Fee on top of each payment.
+    /// Fee on top of each payment, in units of the token.
     pub fee: u128,
-    /// What the relayer gets for each payment.
+    /// Fee of the relayer for each payment, in units of the token.
     pub relayer_fee: u128,
-    /// Seconds from one payment to the next.
+    /// Seconds between payments.
     pub period_s: u32,
-    /// Unix time from which the first payment is due.
+    /// Unix time at which the first payment is due.
     pub first_payment_s: u32,
     /// Number of payments.
     pub total_payments: u8,
@@ -181,7 +181,7 @@ impl Permit {
         self.typed().eip712_signing_hash(&domain)
     }
 
-    /// Checks that the payer made a signature over exactly this. Errors: [`SignatureFlaw::Signer`].
+    /// Checks that the payer signed exactly this permit. Errors: [`SignatureFlaw::Signer`].
     pub fn check(&self, signature: &PermitSignature) -> Result<(), SignatureFlaw> {
         let signer = signature.signature().recover_address_from_prehash(&self.digest());
         match signer {
@@ -190,15 +190,20 @@ impl Permit {
         }
     }
 
-    /// The call that executes a payment, counted from 1.
-    pub fn trigger_step(&self, signature: &PermitSignature, number: u8, reference: PaymentReference) -> Step {
+    /// The call that executes a payment; payments are counted from 1.
+    pub fn trigger_step(
+        &self,
+        signature: &PermitSignature,
+        number: u8,
+        reference: PaymentReference,
+    ) -> PaymentTransaction {
         let call = RecurringPaymentProxy::triggerRecurringPaymentCall {
             permit: self.typed(),
             signature: signature.0.to_vec().into(),
             index: number,
             paymentReference: reference.0.to_vec().into(),
         };
-        Step {
+        PaymentTransaction {
             to: self.contract,
             calldata: call.abi_encode(),
             value: U256::ZERO,
@@ -207,11 +212,11 @@ impl Permit {
 
     /// Units that leave the payer with each payment.
     pub fn units_per_payment(&self) -> U256 {
-        // Three numbers of 128 bits never leave 256.
+        // The sum of three 128-bit numbers fits into 256 bits.
         U256::from(self.amount) + U256::from(self.fee) + U256::from(self.relayer_fee)
     }
 
-    /// Unix time from which a payment is due, counted from 1.
+    /// Unix time at which a payment is due; payments are counted from 1.
     pub fn due_s(&self, number: u8) -> u64 {
         let periods = u64::from(number.saturating_sub(1));
         u64::from(self.first_payment_s) + periods * u64::from(self.period_s)
@@ -231,7 +236,7 @@ impl Permit {
             totalPayments: self.total_payments,
             nonce: self.nonce,
             deadline: U256::from(self.deadline_s),
-            // A payment is never skipped: what was missed is caught up in its order.
+            // Payments are never skipped: missed ones are executed later, in order.
             strictOrder: true,
         }
     }
@@ -269,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn the_struct_is_hashed_with_the_members_that_wallets_are_shown() {
+    fn the_struct_hash_covers_the_members_that_wallets_display() {
         let listed: Vec<String> = MEMBERS.iter().map(|(name, kind)| format!("{kind} {name}")).collect();
         let expected = format!("{STRUCT_NAME}({})", listed.join(","));
         assert_eq!(SchedulePermit::eip712_root_type(), expected);
     }
 
     #[test]
-    fn only_the_payer_permits_and_only_what_was_signed() {
+    fn only_the_payers_signature_over_the_same_permit_is_valid() {
         let (permit, signature) = signed();
         assert_eq!(permit.check(&signature), Ok(()));
         let changed = [
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_form_that_the_contract_takes_is_read() {
+    fn only_the_signature_form_of_the_contract_is_accepted() {
         let (_, signature) = signed();
         let bytes = signature.bytes();
         let with_v = |v: u8| [&bytes[..64], &[v]].concat();

@@ -1,10 +1,10 @@
-//! How often a credential may call: the tiers, and what follows from breaking them.
+//! Rate tiers of credentials, and the consequences of too many calls.
 
 use super::wire_text::wire_text;
 use std::{fmt, str::FromStr, time::Duration};
 
 wire_text! {
-    /// How much a credential may call from one address, the smallest first. Source: rules P.1.5.
+    /// Number of calls that a credential may make from one address, smallest tier first. Source: rules P.1.5.
     #[derive(Default)]
     pub enum Tier {
         /// 120 a minute.
@@ -33,25 +33,26 @@ impl FromStr for Tier {
     }
 }
 
-/// A minute's quota is also what may be refused within one minute before the breach counts as sustained.
+/// Time window of a sustained breach. A caller breaches the quota if the number of its refused calls within this window
+/// reaches the number of calls that it may make in a minute.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What is remembered of refused calls. Times are readings of a clock that never runs backwards.
+/// Refused calls of a caller. Times are readings of a monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Breach {
+pub struct QuotaBreach {
     window_from: Duration,
     refused: u32,
     blocked_until: Option<Duration>,
 }
 
-impl Breach {
-    /// Time for which calls are still refused outright.
+impl QuotaBreach {
+    /// Remaining time of the block.
     pub fn blocked_for(&self, now: Duration) -> Option<Duration> {
         let until = self.blocked_until?;
         until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    /// Notes a refused call; a caller that goes on for a whole minute's quota is blocked for `block`.
+    /// Records a refused call. A caller whose refused calls reach `per_minute` is blocked for `block`.
     ///
     /// Source: rules P.1.5 (sustained breach: five minutes).
     pub fn refuse(&mut self, now: Duration, per_minute: u32, block: Duration) {
@@ -74,7 +75,7 @@ mod tests {
     const BLOCK: Duration = Duration::from_secs(300);
 
     #[test]
-    fn tiers_are_read_as_they_are_written() {
+    fn tiers_round_trip_through_text() {
         for tier in Tier::ALL {
             assert_eq!(tier.wire().parse(), Ok(tier));
         }
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn only_a_sustained_breach_blocks() {
-        let mut breach = Breach::default();
+        let mut breach = QuotaBreach::default();
         let mut now = Duration::from_secs(1_000);
         for _ in 0..10 {
             for _ in 0..9 {

@@ -1,44 +1,46 @@
-//! Quotes: tokens for an amount in another currency, promised until an end, and what a payment is worth beside them.
+//! Quotes: token amounts for an amount in another currency, valid until they expire. Also the worth of payments by a
+//! quote or a rate.
 
 use super::{ledger::SettlementUnits, rates::AppliedRate};
 use alloy::primitives::U256;
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Quotes of one request that a credential may have handed out for named amounts and that have not ended; plain calldata
-/// is always quoted.
+/// Maximum number of unexpired quotes for partial amounts that a credential may have for one request. Calldata for the
+/// remaining amount always gets a quote.
 pub const NAMED_QUOTES_MAX: u64 = 100;
 
-/// How far the clock of a chain may be behind that of the service: a payment of a quote is mined after it was told.
+/// How far the clock of a chain may be behind that of the service. A payment of a quote is mined after the quote was
+/// issued, but its block may show an earlier time.
 const BEHIND_MAX: TimeDelta = TimeDelta::seconds(15);
 
-/// So many token units for so much of a request, until an end.
+/// A quote: token units for an amount of a request, valid until an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
-    /// How much of the request they settle.
+    /// Amount of the request that these units settle.
     pub settlement: SettlementUnits,
     /// Token units for the payee, without fees.
     pub units: U256,
-    /// By which rate, and whose.
+    /// The applied rate, with its provider.
     pub applied: AppliedRate,
-    /// When it was told.
+    /// When it was issued.
     pub from: DateTime<Utc>,
-    /// When it ends.
+    /// When it expires.
     pub until: DateTime<Utc>,
 }
 
-/// What a payment is worth.
+/// Worth of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Worth {
-    /// How much of the request it settles.
+pub struct PaymentValue {
+    /// Amount of the request that the payment settles.
     pub credited: SettlementUnits,
-    /// By which rate, and whose.
+    /// The applied rate, with its provider.
     pub applied: AppliedRate,
-    /// Whether a quote promised it.
+    /// Whether a quote determined the amount.
     pub is_quoted: bool,
 }
 
 impl Quote {
-    /// The tokens for so much of a request by the rate of now, rounded up. `None` beyond 256 bits.
+    /// The quote for an amount of a request at the current rate, with token units rounded up. `None` beyond 256 bits.
     pub fn of(
         settlement: SettlementUnits,
         decimals: u8,
@@ -55,27 +57,27 @@ impl Quote {
         })
     }
 
-    /// Whether a payment of so many units in a block of that time is the one that was quoted.
+    /// Whether a payment with these units in a block of this time pays the quote.
     fn is_paid_by(&self, units: U256, mined_at: DateTime<Utc>) -> bool {
         self.units == units && self.from - BEHIND_MAX <= mined_at && mined_at < self.until
     }
 }
 
-/// What a payment of so many units is worth as a quote: of several that it pays, the one that settles most.
+/// The worth of a payment by its quote. If the payment matches several quotes, the quote that settles most decides.
 ///
-/// A payment of exactly a quote's units that is mined before its end counts as that quote.
-pub fn quoted(units: U256, mined_at: DateTime<Utc>, quotes: &[Quote]) -> Option<Worth> {
+/// A payment matches a quote if it has exactly the units of the quote and is mined before the quote expires.
+pub fn quoted(units: U256, mined_at: DateTime<Utc>, quotes: &[Quote]) -> Option<PaymentValue> {
     let paid = quotes.iter().filter(|quote| quote.is_paid_by(units, mined_at));
-    paid.max_by_key(|quote| quote.settlement).map(|quote| Worth {
+    paid.max_by_key(|quote| quote.settlement).map(|quote| PaymentValue {
         credited: quote.settlement,
         applied: quote.applied,
         is_quoted: true,
     })
 }
 
-/// What a payment of so many units is worth by a rate, rounded down.
-pub fn rated(units: U256, decimals: u8, applied: AppliedRate) -> Worth {
-    Worth {
+/// The worth of a payment at a rate, rounded down.
+pub fn rated(units: U256, decimals: u8, applied: AppliedRate) -> PaymentValue {
+    PaymentValue {
         credited: applied.rate.worth(units, decimals).unwrap_or(U256::MAX),
         applied,
         is_quoted: false,
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_its_units_before_its_end_count_as_the_quote() {
+    fn a_quote_applies_to_exactly_its_units_before_it_expires() {
         let quote = quote(10, "0.97", 0);
         assert_eq!(quote.units, units(10_309_279), "rounded up");
         let of = |paid: u64, second| quoted(units(paid), at(second), &[quote]).map(|worth| worth.credited);
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn of_quotes_with_the_same_units_the_one_counts_that_settles_most() {
+    fn among_quotes_with_equal_units_the_highest_settlement_applies() {
         let (cheap, dear) = (quote(10, "1", 0), quote(8, "0.8", 30));
         assert_eq!(cheap.units, dear.units);
         for quotes in [[cheap, dear], [dear, cheap]] {
@@ -141,24 +143,24 @@ mod tests {
         assert_eq!(
             quoted(cheap.units, at(610), &[cheap, dear]).unwrap().credited,
             dear.settlement,
-            "the other one has ended"
+            "the other quote has expired"
         );
     }
 
     proptest! {
-        /// A quote that has ended is worth what its tokens are worth then, whatever was promised.
+        /// Units that arrive after a quote expired are credited at the current rate, not at the quoted one.
         #[test]
-        fn after_a_fall_an_old_quote_is_not_worth_what_it_was(dollars in 1_u64..1_000_000, rate in 100_u64..1_000_000, percent in 1_u64..90) {
+        fn an_expired_quote_is_worth_the_current_rate(dollars in 1_u64..1_000_000, rate in 100_u64..1_000_000, percent in 1_u64..90) {
             let text = |scaled: u64| format!("{scaled}e-4");
             let told = quote(dollars, &text(rate), 0);
             let later = rated(told.units, DECIMALS, applied(&text(rate - rate * percent / 100)));
             prop_assert!(later.credited < told.settlement);
             let same = rated(told.units, DECIMALS, told.applied);
-            prop_assert!(same.credited >= told.settlement, "at the rate of the quote it still pays in full");
+            prop_assert!(same.credited >= told.settlement, "at the rate of the quote the units still pay in full");
         }
 
         #[test]
-        fn parts_that_are_quoted_one_by_one_add_up_to_the_whole(one in 1_u64..1_000_000, other in 1_u64..1_000_000, rate in 1_u64..1_000_000) {
+        fn separately_quoted_parts_add_up_to_the_whole(one in 1_u64..1_000_000, other in 1_u64..1_000_000, rate in 1_u64..1_000_000) {
             let text = format!("{rate}e-4");
             let quotes = [quote(one, &text, 0), quote(other, &text, 5)];
             let sum = quotes.iter().fold(U256::ZERO, |sum, quote| {

@@ -4,37 +4,36 @@ use super::{amount::format_units, currency::FIAT_CHAIN_DECIMALS, ledger::Settlem
 use alloy::primitives::{U256, U512};
 use std::fmt;
 
-/// Fraction digits of the rates in answers.
+/// Decimals of the rates in responses.
 pub const RATE_DECIMALS: u8 = 18;
 
-/// Longest text of a rate that is read.
+/// Longest accepted text of a rate.
 const TEXT_LENGTH_MAX: usize = 128;
 
-/// Largest exponent of a rate that is read, with either sign.
+/// Largest accepted exponent of a rate, with either sign.
 const EXPONENT_MAX: i32 = 60;
 
-/// Digits before the point that a rate may have; no currency is that small, and what is computed with it stays in bounds.
+/// Maximum digits before the point; no currency needs more, and results stay in bounds.
 const WHOLE_DIGITS_MAX: u8 = 18;
 
-/// What one unit of a token costs in an invoice currency: greater than zero, less than 10¹⁸, with at most 18 fraction
-/// digits.
+/// Price of one unit of a token in an invoice currency: greater than zero, less than 10¹⁸, with at most 18 decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(U256);
 
-/// Why a text is no rate.
+/// Why a text is not a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// Not a number in decimal digits, or far out of every range.
+    /// The text is not a decimal number, or its exponent or length is far out of range.
     #[error("must be a number greater than 0 in decimal digits, for example 0.9998")]
     Form,
-    /// Zero, as far as 18 fraction digits show.
+    /// Zero within 18 decimals.
     #[error("must be greater than 0")]
     Zero,
 }
 
 impl Rate {
-    /// Reads a decimal number as JSON writes it, with or without an exponent. Digits behind the eighteenth of the fraction
-    /// are cut off.
+    /// Parses a decimal number in JSON notation, with or without an exponent. Decimals after the eighteenth are cut
+    /// off.
     pub fn parse(text: &str) -> Result<Self, RateError> {
         if text.len() > TEXT_LENGTH_MAX {
             return Err(RateError::Form);
@@ -74,7 +73,7 @@ impl Rate {
         U256::from_str_radix(digits, 10).map(Self).map_err(|_| RateError::Form)
     }
 
-    /// Token units that are worth at least so much, and no unit more; `decimals` are those of the token.
+    /// The smallest number of token units that is worth at least `settlement`; `decimals` are those of the token.
     ///
     /// `None` beyond 256 bits.
     pub fn units_for(self, settlement: SettlementUnits, decimals: u8) -> Option<U256> {
@@ -84,13 +83,13 @@ impl Rate {
         U256::checked_from_limbs_slice(units.as_limbs())
     }
 
-    /// What token units are worth, rounded down; `decimals` are those of the token. `None` beyond 256 bits.
+    /// The worth of token units, rounded down; `decimals` are those of the token. `None` beyond 256 bits.
     pub fn worth(self, units: U256, decimals: u8) -> Option<SettlementUnits> {
         let worth = U512::from(units).checked_mul(U512::from(self.0))? / unit_scale(decimals)?;
         U256::checked_from_limbs_slice(worth.as_limbs())
     }
 
-    /// Whether it differs from another rate by more than so many basis points of that one.
+    /// Whether this rate differs from another rate by more than a number of basis points of the other rate.
     pub fn is_off(self, other: Self, basis_points: u16) -> bool {
         let difference = U512::from(self.0.abs_diff(other.0)) * U512::from(10_000);
         difference > U512::from(other.0) * U512::from(basis_points)
@@ -109,22 +108,24 @@ fn read_exponent(text: &str) -> Result<i32, RateError> {
         return Err(RateError::Form);
     }
     let exponent: i32 = text.parse().map_err(|_| RateError::Form)?;
-    match exponent.abs() <= EXPONENT_MAX {
-        true => Ok(exponent),
-        false => Err(RateError::Form),
+    if exponent.abs() <= EXPONENT_MAX {
+        Ok(exponent)
+    } else {
+        Err(RateError::Form)
     }
 }
 
-/// What a token unit times a rate in its smallest digit is divided by to give settlement units.
+/// Divisor that converts the product of token units and a rate to settlement units. The rate is an integer with 18
+/// decimals.
 fn unit_scale(decimals: u8) -> Option<U512> {
     let exponent = u16::from(decimals) + u16::from(RATE_DECIMALS) - u16::from(FIAT_CHAIN_DECIMALS);
     U512::from(10).checked_pow(U512::from(exponent))
 }
 
-/// What one unit of the second quantity is worth in the first: `ratio(2 USD, 1 token)` is `2`.
+/// The price of one unit of the second quantity in units of the first: `ratio(2 USD, 1 token)` is `2`.
 ///
-/// The rate has at most `digits` fraction digits; further ones are cut off.
-/// `None` when the second quantity is zero or the result leaves 256 bits.
+/// The rate has at most `digits` decimals; the remaining ones are cut off. `None` when the second quantity is zero or
+/// the result exceeds 256 bits.
 pub fn ratio(units: U256, decimals: u8, per_units: U256, per_decimals: u8, digits: u8) -> Option<String> {
     let scale = |exponent: u8| U512::from(10).checked_pow(U512::from(exponent));
     let numerator = U512::from(units)
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_json_is_read_to_its_last_digit_and_without_a_float() {
+    fn json_numbers_are_parsed_exactly_without_floats() {
         for (text, shown) in [
             ("1", "1"),
             ("0.9997", "0.9997"),
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_no_rate() {
+    fn invalid_prices_are_not_rates() {
         for text in ["0", "0.0", "0e5", "1e-19", "0.0000000000000000009"] {
             assert_eq!(Rate::parse(text), Err(RateError::Zero), "{text}");
         }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_of_a_bound_is_within_it() {
+    fn bounds_are_inclusive() {
         for (new, old, basis_points, is_off) in [
             ("0.8", "1", 2_000, false),
             ("0.799999999999999999", "1", 2_000, true),
@@ -211,9 +212,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever pays what a rate asks for has paid enough, and one unit less would not do.
+        /// The units computed from a rate are worth at least the amount; one unit less is worth less.
         #[test]
-        fn the_payee_never_gets_less_and_the_payer_never_pays_a_unit_too_much(
+        fn the_requested_units_pay_in_full_and_one_unit_less_does_not(
             settlement in 1_u64..u64::MAX,
             scaled in 1_u64..u64::MAX,
             exponent in -18_i32..1,
@@ -227,13 +228,13 @@ mod tests {
         }
 
         #[test]
-        fn a_rate_is_read_back_from_its_own_text(scaled in 1_u128..1_000_000_000_000_000_000_000_000_000_000_000_000) {
+        fn rates_round_trip_through_text(scaled in 1_u128..1_000_000_000_000_000_000_000_000_000_000_000_000) {
             let rate = Rate(U256::from(scaled));
             prop_assert_eq!(Rate::parse(&rate.to_string()), Ok(rate));
         }
 
         #[test]
-        fn parts_are_never_worth_more_than_the_whole(one in any::<u64>(), other in any::<u64>(), scaled in 1_u64..u64::MAX, decimals in 0_u8..=18) {
+        fn parts_never_add_up_to_more_than_the_whole(one in any::<u64>(), other in any::<u64>(), scaled in 1_u64..u64::MAX, decimals in 0_u8..=18) {
             let rate = Rate(U256::from(scaled));
             let worth = |units: u128| rate.worth(U256::from(units), decimals).unwrap();
             let (one, other) = (u128::from(one), u128::from(other));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_256_bits_are_refused() {
+    fn numbers_over_256_bits_are_rejected() {
         let (cheap, dear) = (rate("1e-18"), rate("999999999999999999"));
         assert_eq!(cheap.units_for(U256::MAX, 18), None);
         assert_eq!(dear.worth(U256::MAX, 0), None);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_what_one_unit_is_worth() {
+    fn a_rate_is_the_value_of_one_unit() {
         let ratio = |units: u64, decimals, per_units: u64, per_decimals, digits| {
             ratio(U256::from(units), decimals, U256::from(per_units), per_decimals, digits)
         };

@@ -1,4 +1,4 @@
-//! Rates as feeds tell them, and which of them are believed. What is not beyond doubt is no rate.
+//! Readings of rate feeds, and the rules that decide which of them are accepted as rates.
 
 use super::{
     currency::DOLLAR_SYMBOLS,
@@ -12,68 +12,71 @@ use chrono::{DateTime, TimeDelta, Utc};
 const AHEAD_MAX: TimeDelta = TimeDelta::minutes(1);
 
 wire_text! {
-    /// Where a rate comes from. Source: interface §2.1.
+    /// Source of a rate. Source: interface §2.1.
     pub enum RateProvider {
         /// A bridge.
         Lifi = "lifi",
-        /// Price feeds on chain.
+        /// On-chain price feeds.
         Chainlink = "chainlink",
-        /// The rate service of that name.
+        /// The CoinGecko rate service.
         Coingecko = "coingecko",
-        /// Any other feed, and the operator.
+        /// Any other feed, or a rate that the operator set.
         Unknown = "unknown",
     }
 }
 
-/// What a feed tells of a pair.
+/// Price of a pair from a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price {
+pub struct FeedPrice {
     /// The rate.
     pub rate: Rate,
-    /// When it was true, by the word of the feed.
+    /// Time of the rate, as the feed reports it.
     pub as_of: DateTime<Utc>,
 }
 
 wire_text! {
-    /// Why a reading is no rate.
-    pub enum Flaw {
-        /// The feed says nothing of the pair.
+    /// Why a reading is not accepted.
+    pub enum RateFlaw {
+        /// The feed does not report the pair.
         Absent = "absent",
-        /// What it says is no number.
+        /// The feed does not report a number.
         Unreadable = "unreadable",
-        /// It says zero.
+        /// The feed reports zero.
         Zero = "zero",
-        /// It does not say when the rate was true, or a time to come.
+        /// The feed reports no time for the rate, or a future time.
         Undated = "undated",
-        /// The rate was true too long ago.
+        /// The rate is too old.
         Old = "old",
         /// Two feeds differ too much.
         Apart = "apart",
-        /// The token is too far from the dollar that it stands for.
+        /// The price of the dollar token is too far from a dollar.
         OffPeg = "off_peg",
-        /// The rate is the first one that nothing confirms, or too far from the last accepted one, and has not held long
-        /// enough.
+        /// The rate is the first one without a confirmation, or too far from the last accepted rate, and the feed has
+        /// not reported it for long enough.
         Jumped = "jumped",
     }
 }
 
-impl Flaw {
-    /// What is wrong, for people.
+impl RateFlaw {
+    /// The message of the flaw.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Absent => "the feed does not tell it",
-            Self::Unreadable => "the feed tells something that is no number",
-            Self::Zero => "the feed tells zero",
-            Self::Undated => "the feed does not tell of which time it is",
-            Self::Old => "the last one is too old",
-            Self::Apart => "two feeds differ too much",
-            Self::OffPeg => "the token is too far from a dollar",
-            Self::Jumped => "it is the first one, or too far from the last one, and has not held long enough",
+            Self::Absent => "the feed does not report the pair",
+            Self::Unreadable => "the feed does not report a number",
+            Self::Zero => "the feed reports zero",
+            Self::Undated => "the feed does not report a valid time for the rate",
+            Self::Old => "the last rate is too old",
+            Self::Apart => "the rates of two feeds differ too much",
+            Self::OffPeg => "the price of the token is too far from a dollar",
+            Self::Jumped => {
+                "the rate is unconfirmed or too far from the last accepted rate, and has not been stable for long \
+                 enough"
+            }
         }
     }
 }
 
-impl From<RateError> for Flaw {
+impl From<RateError> for RateFlaw {
     fn from(error: RateError) -> Self {
         match error {
             RateError::Form => Self::Unreadable,
@@ -82,79 +85,80 @@ impl From<RateError> for Flaw {
     }
 }
 
-/// What a rate has to keep to. Parts are in basis points.
+/// Limits for accepting rates. Differences are in basis points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateGuards {
-    /// For how long a rate is one after it was true.
+    /// Maximum age of a rate.
     pub max_age: TimeDelta,
-    /// How far from the last accepted rate it may be.
+    /// Maximum difference from the last accepted rate.
     pub jump: u16,
-    /// For how long a rate that is further off has to hold.
+    /// How long the feed must report a rate with a larger difference before the rate is accepted.
     pub hold: TimeDelta,
-    /// Readings in which it has to hold, at least.
+    /// Minimum number of consecutive readings with such a rate before the rate is accepted.
     pub hold_readings: usize,
-    /// How far from a dollar a dollar token may be.
+    /// Maximum difference of a dollar token from a dollar.
     pub peg: u16,
-    /// How far two feeds may differ.
+    /// Maximum difference between two feeds.
     pub apart: u16,
 }
 
-/// What a sandbox of rates is to tell from now on; what is `None` stays as it is.
+/// New values for the rate sandbox of `prs dev`; `None` leaves a value unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateChange {
     /// The price of a pair.
     pub price: Option<(Pair, Rate)>,
-    /// Whether its prices are a day old.
+    /// Whether the reported prices are a day old.
     pub is_stale: Option<bool>,
-    /// Whether it answers with an error.
+    /// Whether the sandbox returns an error.
     pub is_down: Option<bool>,
 }
 
-/// A rate that is believed, and who told it.
+/// An accepted rate with its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppliedRate {
     /// The rate.
     pub rate: Rate,
-    /// Who told it.
+    /// Provider.
     pub provider: RateProvider,
 }
 
 wire_text! {
-    /// What a reading was found to be, in a word.
+    /// State of a reading.
     pub enum ReadingState {
         /// A rate.
         Accepted = "accepted",
-        /// None until it has held.
+        /// The rate is accepted only after the feed has reported it for long enough.
         Held = "held",
-        /// None.
+        /// The reading is not accepted.
         Refused = "refused",
     }
 }
 
-/// What a reading is compared with.
+/// Reference for a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum RateReference {
     /// The last accepted rate.
     Last(Rate),
-    /// No rate was accepted yet, and another feed or another dollar token confirms this one.
+    /// There is no accepted rate yet. Another feed or another dollar token confirms this rate.
     Confirmed,
-    /// No rate was accepted yet, and nothing confirms this one.
+    /// There is no accepted rate yet, and nothing confirms this rate.
     Nothing,
 }
 
-/// What a reading was found to be.
+/// Result for a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
+pub enum ReadingResult {
     /// A rate.
-    Accepted(Price),
-    /// A first rate that nothing confirms, or one that is too far from the last accepted one, until it has held.
-    Held(Price),
-    /// None.
-    Refused(Flaw),
+    Accepted(FeedPrice),
+    /// The price is accepted only after the feed has reported it for long enough: it is the first one without a
+    /// confirmation, or too far from the last accepted rate.
+    Held(FeedPrice),
+    /// The reading is not accepted, for this reason.
+    Refused(RateFlaw),
 }
 
-impl Finding {
-    /// In a word.
+impl ReadingResult {
+    /// The state of the reading.
     pub const fn state(self) -> ReadingState {
         match self {
             Self::Accepted(_) => ReadingState::Accepted,
@@ -164,83 +168,92 @@ impl Finding {
     }
 }
 
-/// A reading as it is kept.
+/// A stored reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct StoredReading {
     /// Token and fiat currency.
     pub pair: Pair,
     /// When the feeds were read.
     pub read_at: DateTime<Utc>,
-    /// Who told it.
+    /// Provider.
     pub provider: RateProvider,
-    /// What it was found to be.
-    pub finding: Finding,
+    /// Its result.
+    pub finding: ReadingResult,
 }
 
-impl Reading {
-    /// The rate, where it is the newest reading at a time and still holds then. Errors: why there is none.
-    pub fn holds_at(&self, time: DateTime<Utc>, guards: &RateGuards) -> Result<AppliedRate, Flaw> {
+impl StoredReading {
+    /// The rate of this reading at a time, if it is still valid then. The reading must be the newest one at that time.
+    /// Errors: why there is no rate.
+    pub fn holds_at(&self, time: DateTime<Utc>, guards: &RateGuards) -> Result<AppliedRate, RateFlaw> {
         match self.finding {
-            Finding::Accepted(price) if time - price.as_of <= guards.max_age => Ok(AppliedRate {
+            ReadingResult::Accepted(price) if time - price.as_of <= guards.max_age => Ok(AppliedRate {
                 rate: price.rate,
                 provider: self.provider,
             }),
-            Finding::Accepted(_) => Err(Flaw::Old),
-            Finding::Held(_) => Err(Flaw::Jumped),
-            Finding::Refused(flaw) => Err(flaw),
+            ReadingResult::Accepted(_) => Err(RateFlaw::Old),
+            ReadingResult::Held(_) => Err(RateFlaw::Jumped),
+            ReadingResult::Refused(flaw) => Err(flaw),
         }
     }
 
-    /// Its rate, while it is held back.
+    /// The rate of the reading, if the reading is not accepted yet and may be accepted later.
     pub fn held(&self) -> Option<Rate> {
         match self.finding {
-            Finding::Held(price) => Some(price.rate),
-            Finding::Accepted(_) | Finding::Refused(_) => None,
+            ReadingResult::Held(price) => Some(price.rate),
+            ReadingResult::Accepted(_) | ReadingResult::Refused(_) => None,
         }
     }
 }
 
 impl RateGuards {
-    /// What several feeds tell together of a pair: what the first one says, when all of them say about the same and none
-    /// of it is old.
-    pub fn agreed(&self, told: &[Result<Price, Flaw>], now: DateTime<Utc>) -> Result<Price, Flaw> {
-        let (first, others) = told.split_first().ok_or(Flaw::Absent)?;
+    /// The price of a pair from several feeds. It is the price of the first feed, if no feed's price is old and all
+    /// feeds report about the same.
+    pub fn agreed(&self, told: &[Result<FeedPrice, RateFlaw>], now: DateTime<Utc>) -> Result<FeedPrice, RateFlaw> {
+        let (first, others) = told.split_first().ok_or(RateFlaw::Absent)?;
         let first = self.dated(*first, now)?;
         for other in others {
             if self.dated(*other, now)?.rate.is_off(first.rate, self.apart) {
-                return Err(Flaw::Apart);
+                return Err(RateFlaw::Apart);
             }
         }
         Ok(first)
     }
 
-    fn dated(&self, told: Result<Price, Flaw>, now: DateTime<Utc>) -> Result<Price, Flaw> {
+    fn dated(&self, told: Result<FeedPrice, RateFlaw>, now: DateTime<Utc>) -> Result<FeedPrice, RateFlaw> {
         let price = told?;
         if price.as_of - now > AHEAD_MAX {
-            return Err(Flaw::Undated);
+            return Err(RateFlaw::Undated);
         }
-        match now - price.as_of > self.max_age {
-            true => Err(Flaw::Old),
-            false => Ok(price),
+        if now - price.as_of > self.max_age {
+            Err(RateFlaw::Old)
+        } else {
+            Ok(price)
         }
     }
 
-    /// The same, unless the token is one that is meant to cost a dollar and does not; `dollars` is what it costs.
-    pub fn on_peg(&self, pair: &Pair, told: Result<Price, Flaw>, dollars: Result<Price, Flaw>) -> Result<Price, Flaw> {
+    /// The reading, unless the token is a dollar token that is off its peg; `dollars` is the price of the token in
+    /// dollars.
+    pub fn on_peg(
+        &self,
+        pair: &Pair,
+        told: Result<FeedPrice, RateFlaw>,
+        dollars: Result<FeedPrice, RateFlaw>,
+    ) -> Result<FeedPrice, RateFlaw> {
         let price = told?;
         if !DOLLAR_SYMBOLS.contains(&pair.symbol.as_str()) {
             return Ok(price);
         }
-        let peg = Rate::parse("1").map_err(Flaw::from)?;
-        match dollars?.rate.is_off(peg, self.peg) {
-            true => Err(Flaw::OffPeg),
-            false => Ok(price),
+        let peg = Rate::parse("1").map_err(RateFlaw::from)?;
+        if dollars?.rate.is_off(peg, self.peg) {
+            Err(RateFlaw::OffPeg)
+        } else {
+            Ok(price)
         }
     }
 
-    /// Those of the newest readings that were held back in a row and tell about the same as `rate`; `since` has the newest
-    /// first. An older one that tells something else, and all before it, stay what they are.
-    pub fn run<'a>(&self, rate: Rate, since: &'a [Reading]) -> &'a [Reading] {
+    /// The newest consecutive readings that are not accepted yet and have about the rate `rate`. `since` is sorted with
+    /// the newest first. The run ends at the first other reading; that reading and older ones stay as they are.
+    pub fn run<'a>(&self, rate: Rate, since: &'a [StoredReading]) -> &'a [StoredReading] {
         let is_same = |rate_then: Rate| !rate_then.is_off(rate, self.jump);
         let run = since
             .iter()
@@ -249,9 +262,14 @@ impl RateGuards {
         since.get(..run).unwrap_or_default()
     }
 
-    /// Whether another dollar token costs about the same in the same currency: what one of them is worth there is no
-    /// slip of its own entry then.
-    pub fn is_confirmed(&self, pair: &Pair, price: Price, of: impl Fn(&Pair) -> Result<Price, Flaw>) -> bool {
+    /// Whether another dollar token has about the same price in the same currency. This rules out an error in a single
+    /// entry of the feed.
+    pub fn is_confirmed(
+        &self,
+        pair: &Pair,
+        price: FeedPrice,
+        of: impl Fn(&Pair) -> Result<FeedPrice, RateFlaw>,
+    ) -> bool {
         let is_near = |symbol: &str| {
             let other = of(&Pair::new(symbol, &pair.invoice));
             symbol != pair.symbol && other.is_ok_and(|other| !other.rate.is_off(price.rate, self.peg))
@@ -259,34 +277,36 @@ impl RateGuards {
         DOLLAR_SYMBOLS.contains(&pair.symbol.as_str()) && DOLLAR_SYMBOLS.into_iter().any(is_near)
     }
 
-    /// Finds out what a reading is. `since` has the readings after the last accepted one, the newest first.
+    /// Judges a reading. `since` contains the readings after the last accepted one, newest first.
     ///
-    /// Returns how many of those become accepted with it: a first rate that nothing confirms, and one that is far from the
-    /// last accepted one, is believed, with hindsight, once enough readings in a row have told it for long enough.
+    /// Also returns how many readings of `since` become accepted together with this one. An unconfirmed first rate, or
+    /// a rate far from the last accepted one, is accepted retroactively once enough consecutive readings have reported
+    /// it for long enough.
     pub fn judge(
         &self,
-        told: Result<Price, Flaw>,
-        known: Known,
-        since: &[Reading],
+        told: Result<FeedPrice, RateFlaw>,
+        known: RateReference,
+        since: &[StoredReading],
         now: DateTime<Utc>,
-    ) -> (Finding, usize) {
+    ) -> (ReadingResult, usize) {
         let price = match told {
             Ok(price) => price,
-            Err(flaw) => return (Finding::Refused(flaw), 0),
+            Err(flaw) => return (ReadingResult::Refused(flaw), 0),
         };
         let is_believed = match known {
-            Known::Last(last) => !price.rate.is_off(last, self.jump),
-            Known::Confirmed => true,
-            Known::Nothing => false,
+            RateReference::Last(last) => !price.rate.is_off(last, self.jump),
+            RateReference::Confirmed => true,
+            RateReference::Nothing => false,
         };
         if is_believed {
-            return (Finding::Accepted(price), 0);
+            return (ReadingResult::Accepted(price), 0);
         }
         let run = self.run(price.rate, since);
         let has_held = run.last().is_some_and(|first| now - first.read_at >= self.hold);
-        match has_held && run.len() + 1 >= self.hold_readings {
-            true => (Finding::Accepted(price), run.len()),
-            false => (Finding::Held(price), 0),
+        if has_held && run.len() + 1 >= self.hold_readings {
+            (ReadingResult::Accepted(price), run.len())
+        } else {
+            (ReadingResult::Held(price), 0)
         }
     }
 }
@@ -310,15 +330,15 @@ mod tests {
         DateTime::UNIX_EPOCH + TimeDelta::days(1) + TimeDelta::minutes(minute)
     }
 
-    fn price(rate: &str, minute: i64) -> Price {
-        Price {
+    fn price(rate: &str, minute: i64) -> FeedPrice {
+        FeedPrice {
             rate: Rate::parse(rate).unwrap(),
             as_of: at(minute),
         }
     }
 
-    fn reading(finding: Finding, minute: i64) -> Reading {
-        Reading {
+    fn reading(finding: ReadingResult, minute: i64) -> StoredReading {
+        StoredReading {
             pair: Pair::new("USDC", "USD"),
             read_at: at(minute),
             provider: RateProvider::Unknown,
@@ -327,26 +347,26 @@ mod tests {
     }
 
     #[test]
-    fn feeds_have_to_agree_and_none_may_be_old_or_ahead() {
+    fn feeds_must_agree_and_be_neither_stale_nor_in_the_future() {
         let guards = guards();
         for (told, agreed) in [
             (vec![Ok(price("1", 0))], Ok(price("1", 0))),
             (vec![Ok(price("1", 0)), Ok(price("1.01", 0))], Ok(price("1", 0))),
-            (vec![Ok(price("1", 0)), Ok(price("1.0101", 0))], Err(Flaw::Apart)),
-            (vec![Ok(price("1", 0)), Err(Flaw::Absent)], Err(Flaw::Absent)),
-            (vec![Err(Flaw::Zero), Ok(price("1", 0))], Err(Flaw::Zero)),
+            (vec![Ok(price("1", 0)), Ok(price("1.0101", 0))], Err(RateFlaw::Apart)),
+            (vec![Ok(price("1", 0)), Err(RateFlaw::Absent)], Err(RateFlaw::Absent)),
+            (vec![Err(RateFlaw::Zero), Ok(price("1", 0))], Err(RateFlaw::Zero)),
             (vec![Ok(price("1", -15))], Ok(price("1", -15))),
-            (vec![Ok(price("1", -16))], Err(Flaw::Old)),
-            (vec![Ok(price("1", 0)), Ok(price("1", -16))], Err(Flaw::Old)),
-            (vec![Ok(price("1", 2))], Err(Flaw::Undated)),
-            (vec![], Err(Flaw::Absent)),
+            (vec![Ok(price("1", -16))], Err(RateFlaw::Old)),
+            (vec![Ok(price("1", 0)), Ok(price("1", -16))], Err(RateFlaw::Old)),
+            (vec![Ok(price("1", 2))], Err(RateFlaw::Undated)),
+            (vec![], Err(RateFlaw::Absent)),
         ] {
             assert_eq!(guards.agreed(&told, at(0)), agreed, "{told:?}");
         }
     }
 
     #[test]
-    fn a_dollar_token_off_its_peg_has_no_rate_in_any_currency() {
+    fn a_depegged_dollar_token_has_no_rate_in_any_currency() {
         let (guards, euro) = (guards(), Pair::new("USDT", "EUR"));
         let told = Ok(price("0.9", 0));
         for (dollars, is_rate) in [
@@ -359,73 +379,90 @@ mod tests {
             let found = guards.on_peg(&euro, told, Ok(price(dollars, 0)));
             assert_eq!(found.is_ok(), is_rate, "{dollars}");
         }
-        assert_eq!(guards.on_peg(&euro, told, Err(Flaw::Absent)), Err(Flaw::Absent));
+        assert_eq!(guards.on_peg(&euro, told, Err(RateFlaw::Absent)), Err(RateFlaw::Absent));
         let free = Pair::new("FAU", "EUR");
-        assert_eq!(guards.on_peg(&free, told, Err(Flaw::Absent)), told);
+        assert_eq!(guards.on_peg(&free, told, Err(RateFlaw::Absent)), told);
     }
 
     #[test]
-    fn a_jump_is_believed_once_it_has_held() {
+    fn a_rate_jump_is_accepted_once_it_has_held() {
         let guards = guards();
-        let last = Known::Last(Rate::parse("1").unwrap());
-        let held = |minute| reading(Finding::Held(price("0.7", minute)), minute);
-        let judge = |since: &[Reading], minute| guards.judge(Ok(price("0.71", minute)), last, since, at(minute));
-        assert_eq!(judge(&[], 0), (Finding::Held(price("0.71", 0)), 0));
+        let last = RateReference::Last(Rate::parse("1").unwrap());
+        let held = |minute| reading(ReadingResult::Held(price("0.7", minute)), minute);
+        let judge = |since: &[StoredReading], minute| guards.judge(Ok(price("0.71", minute)), last, since, at(minute));
+        assert_eq!(judge(&[], 0), (ReadingResult::Held(price("0.71", 0)), 0));
         assert_eq!(
             judge(&[held(7), held(0)], 14),
-            (Finding::Held(price("0.71", 14)), 0),
+            (ReadingResult::Held(price("0.71", 14)), 0),
             "a minute too early"
         );
         assert_eq!(
             judge(&[held(0)], 15),
-            (Finding::Held(price("0.71", 15)), 0),
-            "two readings"
+            (ReadingResult::Held(price("0.71", 15)), 0),
+            "two readings are too few"
         );
         assert_eq!(
             judge(&[held(7), held(0)], 15),
-            (Finding::Accepted(price("0.71", 15)), 2)
+            (ReadingResult::Accepted(price("0.71", 15)), 2)
         );
-        let broken = [held(10), reading(Finding::Refused(Flaw::Absent), 5), held(0)];
-        assert_eq!(judge(&broken, 20).1, 0, "it has to hold in a row");
-        let other = [held(10), reading(Finding::Held(price("2", 5)), 5), held(0)];
-        assert_eq!(judge(&other, 20).1, 0, "and to be the same");
+        let broken = [held(10), reading(ReadingResult::Refused(RateFlaw::Absent), 5), held(0)];
+        assert_eq!(
+            judge(&broken, 20).1,
+            0,
+            "a refused reading in between restarts the count"
+        );
+        let other = [held(10), reading(ReadingResult::Held(price("2", 5)), 5), held(0)];
+        assert_eq!(judge(&other, 20).1, 0, "a different held price restarts the count");
         assert_eq!(
             guards.judge(Ok(price("0.8", 3)), last, &[held(2), held(1)], at(3)),
-            (Finding::Accepted(price("0.8", 3)), 0),
-            "back within bounds, it is a rate at once"
+            (ReadingResult::Accepted(price("0.8", 3)), 0),
+            "a price back within bounds is accepted at once"
         );
         assert_eq!(
-            guards.judge(Err(Flaw::Zero), last, &[], at(0)).0,
-            Finding::Refused(Flaw::Zero)
+            guards.judge(Err(RateFlaw::Zero), last, &[], at(0)).0,
+            ReadingResult::Refused(RateFlaw::Zero)
         );
     }
 
     #[test]
-    fn a_first_rate_is_believed_once_something_confirms_it_or_it_has_held() {
+    fn a_first_rate_is_accepted_once_confirmed_or_held() {
         let guards = guards();
-        let judge = |known, since: &[Reading], minute| guards.judge(Ok(price("5", minute)), known, since, at(minute));
-        assert_eq!(judge(Known::Confirmed, &[], 0), (Finding::Accepted(price("5", 0)), 0));
-        assert_eq!(judge(Known::Nothing, &[], 0), (Finding::Held(price("5", 0)), 0));
-        let held = |rate, minute| reading(Finding::Held(price(rate, minute)), minute);
-        let since = [held("5", 7), held("5", 0)];
-        assert_eq!(judge(Known::Nothing, &since, 14), (Finding::Held(price("5", 14)), 0));
+        let judge =
+            |known, since: &[StoredReading], minute| guards.judge(Ok(price("5", minute)), known, since, at(minute));
         assert_eq!(
-            judge(Known::Nothing, &since, 15),
-            (Finding::Accepted(price("5", 15)), 2)
+            judge(RateReference::Confirmed, &[], 0),
+            (ReadingResult::Accepted(price("5", 0)), 0)
+        );
+        assert_eq!(
+            judge(RateReference::Nothing, &[], 0),
+            (ReadingResult::Held(price("5", 0)), 0)
+        );
+        let held = |rate, minute| reading(ReadingResult::Held(price(rate, minute)), minute);
+        let since = [held("5", 7), held("5", 0)];
+        assert_eq!(
+            judge(RateReference::Nothing, &since, 14),
+            (ReadingResult::Held(price("5", 14)), 0)
+        );
+        assert_eq!(
+            judge(RateReference::Nothing, &since, 15),
+            (ReadingResult::Accepted(price("5", 15)), 2)
         );
         let other = [held("50", 7), held("5", 0)];
-        assert_eq!(judge(Known::Nothing, &other, 15), (Finding::Held(price("5", 15)), 0));
+        assert_eq!(
+            judge(RateReference::Nothing, &other, 15),
+            (ReadingResult::Held(price("5", 15)), 0)
+        );
     }
 
     #[test]
-    fn only_another_dollar_token_in_the_same_currency_confirms_a_rate() {
+    fn a_rate_is_confirmed_only_by_another_dollar_token_in_its_currency() {
         let guards = guards();
         let told = |pair: &Pair| match pair.to_string().as_str() {
             "USDC/EUR" => Ok(price("0.9", 0)),
             "USDT/EUR" => Ok(price("0.94", 0)),
             "USDC/JPY" | "FAU/JPY" | "FAU/CNY" | "USDC/CNY" => Ok(price("150", 0)),
             "USDT/JPY" => Ok(price("15000", 0)),
-            _ => Err(Flaw::Absent),
+            _ => Err(RateFlaw::Absent),
         };
         for (pair, is_confirmed) in [
             ("USDC/EUR", true),
@@ -441,14 +478,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_reading_decides_and_only_as_long_as_it_is_fresh() {
+    fn a_rate_applies_only_if_accepted_and_fresh() {
         let guards = guards();
-        let accepted = reading(Finding::Accepted(price("1", 0)), 1);
+        let accepted = reading(ReadingResult::Accepted(price("1", 0)), 1);
         assert!(accepted.holds_at(at(15), &guards).is_ok());
-        assert_eq!(accepted.holds_at(at(16), &guards), Err(Flaw::Old));
-        let held = reading(Finding::Held(price("0.7", 0)), 1);
-        assert_eq!(held.holds_at(at(1), &guards), Err(Flaw::Jumped));
-        let refused = reading(Finding::Refused(Flaw::OffPeg), 1);
-        assert_eq!(refused.holds_at(at(1), &guards), Err(Flaw::OffPeg));
+        assert_eq!(accepted.holds_at(at(16), &guards), Err(RateFlaw::Old));
+        let held = reading(ReadingResult::Held(price("0.7", 0)), 1);
+        assert_eq!(held.holds_at(at(1), &guards), Err(RateFlaw::Jumped));
+        let refused = reading(ReadingResult::Refused(RateFlaw::OffPeg), 1);
+        assert_eq!(refused.holds_at(at(1), &guards), Err(RateFlaw::OffPeg));
     }
 }

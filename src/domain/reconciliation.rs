@@ -1,7 +1,8 @@
-//! How recorded payments and the payments that the chain proves differ.
+//! Differences between recorded payments and the payments that the chain proves.
 
 use super::{
     address::Address,
+    block_range::BlockRange,
     oddity::{OddReason, Oddity},
     payment::{Observation, Settled},
     payment_match::PaymentMatch,
@@ -13,94 +14,95 @@ use alloy::primitives::B256;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 wire_text! {
-    /// How the payments table and the chain differ.
+    /// Kind of a difference between the payments table and the chain.
     pub enum DifferenceKind {
-        /// The chain holds a payment of a known request that is not recorded.
+        /// The chain has a payment of a known request that is not recorded.
         Missing = "missing",
         /// A recorded payment is not on the chain.
         Gone = "gone",
         /// A recorded payment is on the chain with other facts.
         Different = "different",
-        /// The state or the amounts of a request are not what its recorded payments make them.
+        /// The state or the amounts of a request do not match its recorded payments.
         Miscounted = "miscounted",
-        /// A block that no node proves now, or a row that cannot be read.
+        /// A block could not be compared because no node currently proves it, or a row could not be compared because it
+        /// cannot be read.
         Uncompared = "uncompared",
     }
 }
 
-/// Where an event stands.
+/// Position of an event on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct EventPosition {
     /// Height of the block.
     pub block_number: u64,
     /// Transaction.
     pub tx_hash: B256,
-    /// Position among all events of the transaction.
+    /// Position of the event among all events of its transaction.
     pub position: u32,
 }
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// How they differ.
+pub struct RecordDifference {
+    /// Kind.
     pub kind: DifferenceKind,
-    /// The payment; `None` when it is about a request alone.
-    pub place: Option<Place>,
-    /// Public id of the request; empty of a block.
+    /// The payment; `None` for a difference that concerns only the request.
+    pub place: Option<EventPosition>,
+    /// Public id of the request; empty for a block.
     pub request_id: String,
-    /// What differs, in words.
+    /// Description of the difference.
     pub detail: String,
-    /// Why it was not mended although it was to be.
+    /// Why fixing it failed.
     pub unmended: Option<String>,
 }
 
-/// A difference, and what mends it.
+/// A difference with its fix.
 #[derive(Debug)]
 pub struct FoundDifference<'a> {
     /// The difference.
-    pub difference: Difference,
-    /// The recorded payment that is taken back.
+    pub difference: RecordDifference,
+    /// The recorded payment to reverse.
     pub wrong: Option<&'a PaymentRecord>,
-    /// What the chain shows, to be credited or put where it is.
+    /// The payment on the chain: the repair credits it, or moves the record to it.
     pub proven: Option<&'a PaymentMatch>,
 }
 
-/// Transaction of a payment, and its position among all events of that.
+/// Transaction of a payment, and its position among all events of the transaction.
 pub type PaymentKey = (B256, u32);
 
-/// What is recorded about some blocks, and what they hold.
+/// Recorded payments and chain content of a range of blocks.
 #[derive(Debug)]
 pub struct ComparedBlocks<'a> {
-    /// First and last height.
-    pub range: (u64, u64),
-    /// Payments that are recorded with these blocks, but for blocks that no node proves now.
+    /// Heights of the blocks.
+    pub range: BlockRange,
+    /// Payments that are recorded with these blocks. Blocks that no node currently proves are left out.
     pub recorded: &'a [PaymentRecord],
-    /// Payments that are recorded with the transactions of these blocks, whatever their height.
+    /// Payments that are recorded with the transactions of these blocks, at any height.
     pub of_transactions: &'a [PaymentRecord],
-    /// Payments that the blocks hold.
+    /// Payments in the blocks.
     pub matches: &'a [PaymentMatch],
-    /// Their requests.
+    /// Requests of the payments in the blocks.
     pub requests: &'a [Request],
     /// Public ids of requests that cannot be read: their payments are not compared.
     pub unreadable_requests: &'a BTreeSet<&'a str>,
-    /// Where payments stand whose rows cannot be read.
+    /// Positions of payments whose rows cannot be read.
     pub unreadable_places: &'a BTreeSet<PaymentKey>,
-    /// Payments that depart from what was handed out, and that the operator accepted.
+    /// Payments that differ from the price terms of their request and that the operator accepted.
     pub accepted: &'a HashSet<PaymentKey>,
-    /// Contracts that the settings name.
+    /// Contracts in the settings.
     pub followed: &'a HashSet<Address>,
 }
 
-/// What a comparison of blocks found.
+/// Result of a comparison.
 #[derive(Debug)]
 pub struct ComparisonResult<'a> {
-    /// Payments that are the same on both sides.
+    /// Number of equal payments.
     pub same: usize,
-    /// What can be mended, in the order of the chain.
+    /// Differences that can be fixed, in the order of the chain.
     pub found: Vec<FoundDifference<'a>>,
-    /// What could not be compared.
-    pub uncompared: Vec<Difference>,
-    /// Positions of the requests whose payments the blocks hold.
+    /// Entries that could not be compared.
+    pub uncompared: Vec<RecordDifference>,
+    /// Positions of the requests that have payments in the blocks.
     pub paid_requests: BTreeSet<usize>,
 }
 
@@ -145,7 +147,7 @@ impl<'a> ComparedBlocks<'a> {
         result
     }
 
-    /// The payments that the blocks hold. Of several requests that fit a transfer, that one counts for which it is recorded.
+    /// The payments in the blocks. When several requests match a transfer, the request for which it is recorded counts.
     fn payments_on_chain(&self) -> BTreeMap<PaymentKey, &'a PaymentMatch> {
         let recorded = self.recorded.iter().chain(self.of_transactions);
         let recorded: HashSet<_> = recorded.map(|payment| (payment.place(), &payment.request)).collect();
@@ -159,9 +161,10 @@ impl<'a> ComparedBlocks<'a> {
         on_chain
     }
 
-    /// Recorded payments that count. One that is recorded with another block would be missed by its height.
+    /// Recorded payments that are not reversed and whose request can be read. They include payments of these
+    /// transactions that are recorded with a block outside the range.
     fn credited(&self) -> impl Iterator<Item = &'a PaymentRecord> {
-        let (from, to) = self.range;
+        let BlockRange { from, to } = self.range;
         let elsewhere = self.of_transactions.iter();
         let elsewhere = elsewhere.filter(move |payment| !(from..=to).contains(&payment.block_number));
         let unreadable = self.unreadable_requests;
@@ -178,19 +181,19 @@ impl<'a> ComparedBlocks<'a> {
     ) -> Option<FoundDifference<'a>> {
         let differing =
             proven.map(|proven| differing_facts(payment, &proven.settled, &self.requests[proven.request_row]));
-        // The same money elsewhere is put there when it is read again; everything else is taken back first.
+        // A payment that only moved is updated in place; any other difference is reversed first.
         let is_wrong = differing.as_deref().is_none_or(|facts| !have_moved(facts));
         let (kind, detail) = match differing {
             Some(facts) if facts.is_empty() => return None,
             Some(facts) => {
                 let names: Vec<&str> = facts.iter().map(|fact| fact.name).collect();
-                let detail = format!("recorded with another {}", names.join(", "));
+                let detail = format!("the record and the chain differ in: {}", names.join(", "));
                 (DifferenceKind::Different, detail)
             }
-            None => (DifferenceKind::Gone, "the chain holds no such payment".to_owned()),
+            None => (DifferenceKind::Gone, "the chain has no such payment".to_owned()),
         };
         Some(FoundDifference {
-            difference: Difference {
+            difference: RecordDifference {
                 kind,
                 place: Some(place_of(payment)),
                 request_id: payment.request_id.clone(),
@@ -202,9 +205,9 @@ impl<'a> ComparedBlocks<'a> {
         })
     }
 
-    /// A transfer that is credited to nobody, since nothing says which request it pays.
-    fn not_credited(&self, proven: &PaymentMatch, odd: &Oddity) -> Difference {
-        Difference {
+    /// The difference for a transfer that is not credited, because the request that it pays is ambiguous.
+    fn not_credited(&self, proven: &PaymentMatch, odd: &Oddity) -> RecordDifference {
+        RecordDifference {
             kind: DifferenceKind::Uncompared,
             place: Some(place_on_chain(&proven.settled.observed)),
             request_id: self.requests[proven.request_row].id.to_string(),
@@ -220,12 +223,12 @@ impl<'a> ComparedBlocks<'a> {
             ..
         } = &proven.settled;
         FoundDifference {
-            difference: Difference {
+            difference: RecordDifference {
                 kind: DifferenceKind::Missing,
                 place: Some(place_on_chain(observed)),
                 request_id: self.requests[proven.request_row].id.to_string(),
                 detail: format!(
-                    "{} units to {} are not recorded",
+                    "a payment of {} units to {} is not recorded",
                     transfer.received_units, observed.payee
                 ),
                 unmended: None,
@@ -236,27 +239,31 @@ impl<'a> ComparedBlocks<'a> {
     }
 }
 
-/// A recorded payment whose contract the settings do not name, so that nothing was read of it.
-fn not_followed(payment: &PaymentRecord) -> Difference {
-    Difference {
+/// The difference for a recorded payment whose contract is not in the settings. The events of that contract were not
+/// read.
+fn not_followed(payment: &PaymentRecord) -> RecordDifference {
+    RecordDifference {
         kind: DifferenceKind::Uncompared,
         place: Some(place_of(payment)),
         request_id: payment.request_id.clone(),
-        detail: format!("its contract {} is none of those that the settings name", payment.proxy),
+        detail: format!(
+            "the payment cannot be compared, because its contract {} is not in the settings",
+            payment.proxy
+        ),
         unmended: None,
     }
 }
 
-fn place_of(payment: &PaymentRecord) -> Place {
-    Place {
+fn place_of(payment: &PaymentRecord) -> EventPosition {
+    EventPosition {
         block_number: payment.block_number,
         tx_hash: payment.tx_hash,
         position: payment.position,
     }
 }
 
-fn place_on_chain(observed: &Observation) -> Place {
-    Place {
+fn place_on_chain(observed: &Observation) -> EventPosition {
+    EventPosition {
         block_number: observed.block_number,
         tx_hash: observed.tx_hash,
         position: observed.position,
@@ -267,17 +274,17 @@ fn key(settled: &Settled) -> PaymentKey {
     (settled.observed.tx_hash, settled.observed.position)
 }
 
-/// Something that a recorded payment and the chain may tell differently.
+/// A fact in which a recorded payment and the chain can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fact {
-    /// In words.
+struct ComparedFact {
+    /// Name of the fact.
     name: &'static str,
-    /// Whether it says how much is credited and to whom, and not only where and when it was paid and by whom.
+    /// Whether the fact affects the amount or the receiver of the credit, and not only the place, time or payer.
     is_money: bool,
 }
 
-/// In which facts a recorded payment differs from what the chain proves about it for a request.
-fn differing_facts(payment: &PaymentRecord, settled: &Settled, request: &Request) -> Vec<Fact> {
+/// The facts in which a recorded payment differs from its proof on the chain for a request.
+fn differing_facts(payment: &PaymentRecord, settled: &Settled, request: &Request) -> Vec<ComparedFact> {
     let (observed, proven) = (&settled.observed, &settled.proven);
     let money = [
         (
@@ -314,16 +321,18 @@ fn differing_facts(payment: &PaymentRecord, settled: &Settled, request: &Request
     ];
     let facts = |facts: &[(&'static str, bool)], is_money| {
         let other = facts.iter().filter(|(_, is_same)| !is_same);
-        other.map(|(name, _)| Fact { name, is_money }).collect::<Vec<_>>()
+        other
+            .map(|(name, _)| ComparedFact { name, is_money })
+            .collect::<Vec<_>>()
     };
     [facts(&money, true), facts(&place, false)].concat()
 }
 
-/// Whether the chain proves the same money for a request as is recorded, and somewhere else: a reorganisation put it there.
+/// Whether the chain proves the same payment for a request, but in another place after a reorganisation.
 pub fn is_moved(payment: &PaymentRecord, settled: &Settled, request: &Request) -> bool {
     have_moved(&differing_facts(payment, settled, request))
 }
 
-fn have_moved(differences: &[Fact]) -> bool {
+fn have_moved(differences: &[ComparedFact]) -> bool {
     !differences.is_empty() && differences.iter().all(|fact| !fact.is_money)
 }

@@ -1,12 +1,12 @@
-//! What becomes of a delivery after its four tries failed, and of an endpoint that takes nothing.
+//! Recovery of deliveries after four failed attempts, and deactivation of endpoints that no longer respond.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Rounds that a schedule has at most.
+/// Maximum number of rounds of a schedule.
 pub const ROUNDS_MAX: usize = 20;
 
-/// When recovery rounds come: the time of each after the fourth failed try, ascending. A round is four more tries of the
-/// same delivery.
+/// Times of recovery rounds after the fourth failed attempt, ascending. A round is four more attempts of the same
+/// delivery.
 ///
 /// Source: decisions D36.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,19 +14,20 @@ pub struct RecoverySchedule {
     rounds: Vec<TimeDelta>,
 }
 
-/// When the next round of a delivery comes.
+/// Time of the next recovery round of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
-    /// From here on as soon as its endpoint answers again.
+    /// Earliest start of the round. From this time on, the round starts as soon as the endpoint responds.
     pub from: DateTime<Utc>,
-    /// Here in any case.
+    /// Latest start of the round, whether or not the endpoint responds.
     pub at: DateTime<Utc>,
 }
 
 impl RecoverySchedule {
-    /// Rounds at these times after the fourth failed try, in seconds; none when the list is empty.
+    /// A schedule with rounds at these times after the fourth failed attempt, in seconds. An empty list means no
+    /// recovery.
     ///
-    /// Errors: the sentence for the operator.
+    /// Errors: the message for the operator.
     pub fn new(rounds_s: &[u32]) -> Result<Self, &'static str> {
         let is_ascending = rounds_s.is_sorted_by(|one, next| one < next);
         let is_possible = rounds_s.iter().all(|seconds| (1..=2_592_000).contains(seconds));
@@ -39,12 +40,12 @@ impl RecoverySchedule {
         })
     }
 
-    /// The round after `begun` ones, of which the last was due at `last`; `failed_at` is the end of the last try. `None`
-    /// when there are no more.
+    /// Time of the next round. `begun` is the number of rounds so far, `last` the due time of the last of them, and
+    /// `failed_at` the end of the last attempt. `None` when there are no more rounds.
     ///
-    /// A round that came early, because the endpoint answered, takes the place of the one that was due: the next one
-    /// does not come before that time. So a delivery that alone is refused keeps its rounds for later. A round that was
-    /// due while nothing ran does not shorten the pause after it.
+    /// A round may start early because the endpoint responded. It then replaces the round that was due, and the next
+    /// round does not start before that due time. So a delivery that is refused while others succeed keeps its later
+    /// rounds. A round that was due while the service was down does not shorten the pause after it.
     pub fn next(&self, begun: u32, last: Option<DateTime<Utc>>, failed_at: DateTime<Utc>) -> Option<Recovery> {
         let index = usize::try_from(begun).ok()?;
         let due = *self.rounds.get(index)?;
@@ -61,13 +62,14 @@ impl RecoverySchedule {
     }
 }
 
-/// How long no delivery may fail to an endpoint that takes nothing, when it is switched off `after` that time: beyond it
-/// the time begins anew, because the service was off, or asked the endpoint nothing.
+/// Longest gap between two failed deliveries in a period of failures. An endpoint is deactivated after such a period
+/// lasts for `after`. After a longer gap, the period starts again: the service was down or sent nothing to the
+/// endpoint.
 pub fn pause_max(after: TimeDelta) -> TimeDelta {
     after / 2
 }
 
-/// Whether an endpoint that takes nothing since `failing_since` is switched off; `after` is for how long it may.
+/// Whether an endpoint that has failed since `failing_since` has to be deactivated; `after` is the allowed time.
 pub fn is_dead(failing_since: DateTime<Utc>, now: DateTime<Utc>, after: Option<TimeDelta>) -> bool {
     after.is_some_and(|after| now - failing_since >= after)
 }
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_count_from_the_fourth_try() {
+    fn rounds_are_counted_from_the_fourth_attempt() {
         let schedule = RecoverySchedule::new(&[60, 300, 1_800]).unwrap();
         assert_eq!(schedule.next(0, None, at(0)), window(0, 60));
         assert_eq!(schedule.next(1, Some(at(60)), at(81)), window(60, 300));
@@ -98,20 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_came_early_takes_the_place_of_the_one_that_was_due() {
+    fn an_early_round_replaces_the_one_that_was_due() {
         let schedule = RecoverySchedule::new(&[60, 300, 1_800]).unwrap();
         assert_eq!(schedule.next(1, Some(at(60)), at(25)), window(60, 300));
         assert_eq!(schedule.next(2, Some(at(300)), at(85)), window(300, 1_800));
     }
 
     #[test]
-    fn what_was_due_while_nothing_ran_shortens_no_pause() {
+    fn rounds_missed_while_stopped_do_not_shorten_the_pause() {
         let schedule = RecoverySchedule::new(&[60, 300, 1_800]).unwrap();
         assert_eq!(schedule.next(1, Some(at(60)), at(9_000)), window(60, 9_240));
     }
 
     #[test]
-    fn an_endpoint_is_dead_after_its_time_and_never_without_one() {
+    fn an_endpoint_is_dead_after_the_configured_time_if_any() {
         let five_days = Some(TimeDelta::days(5));
         assert!(!is_dead(at(0), at(5 * 86_400 - 1), five_days));
         assert!(is_dead(at(0), at(5 * 86_400), five_days));
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_ascends_and_ends() {
+    fn recovery_intervals_ascend_and_are_bounded() {
         for wrong in [&[0][..], &[60, 60], &[300, 60], &[2_592_001], &[1; 21]] {
             assert!(RecoverySchedule::new(wrong).is_err(), "{wrong:?}");
         }

@@ -1,4 +1,4 @@
-//! Payment references: how a request is recognised on chain.
+//! Payment references, which identify requests on chain.
 
 use super::{address::Address, ids::RequestId};
 use alloy::primitives::{B256, keccak256};
@@ -9,8 +9,8 @@ use std::fmt;
 pub struct PaymentReference(pub [u8; 8]);
 
 impl PaymentReference {
-    /// Derives the reference of a request: the last 8 bytes of keccak-256 over the lower-cased text of request id,
-    /// salt and payee. Tron addresses are lower-cased too.
+    /// Derives the reference of a request: the last 8 bytes of keccak-256 over request id, salt and payee as
+    /// lower-cased text. Tron addresses are lower-cased too.
     ///
     /// Source: rules G.4.
     pub fn derive(request: &RequestId, salt_hex: &str, payee: &Address) -> Self {
@@ -24,9 +24,9 @@ impl PaymentReference {
         Self(bytes)
     }
 
-    /// The reference of a request; of one without payee, what it is derived from has none.
+    /// The reference of a request. For a request without a payee, the derivation omits the payee.
     ///
-    /// Whatever address its payments go to later, the reference is fixed when the request is made.
+    /// The reference is fixed at creation and does not depend on the address to which payments go later.
     pub fn of_request(request: &RequestId, salt_hex: &str, payee: Option<&Address>) -> Self {
         match payee {
             Some(payee) => Self::derive(request, salt_hex, payee),
@@ -34,12 +34,13 @@ impl PaymentReference {
         }
     }
 
-    /// What the proxy's event shows instead of the reference: the topic of the indexed bytes.
+    /// The topic of the reference. The event of a proxy contains this hash of the indexed bytes instead of the
+    /// reference.
     pub fn topic(&self) -> B256 {
         keccak256(self.0)
     }
 
-    /// Reads `0x` and 16 hexadecimal digits in any case; the prefix may be missing.
+    /// Parses `0x` and 16 hexadecimal digits in upper or lower case; the prefix is optional.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         if digits.len() != 16 {

@@ -1,30 +1,30 @@
-//! The one way in which a rule says no: a kind that the caller can act on, and sentences that name the field.
+//! How a rule rejects an operation: a kind that the caller can act on, and messages that name the field.
 
-/// What the caller can do about a refusal.
+/// Kinds of refusals, by what the caller can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// The input has to change.
+    /// The input is invalid.
     Invalid,
     /// Credentials are missing, unknown or expired.
     Unauthenticated,
-    /// The credentials are good but do not allow this.
+    /// The credentials are valid but do not allow this.
     Forbidden,
-    /// There is no such object for this caller.
+    /// The object does not exist, or the caller may not see it.
     NotFound,
     /// The state of the object does not allow this.
     Conflict,
     /// Too many calls.
     TooMany,
-    /// A node or partner that has to be asked did not answer.
+    /// A node or partner did not respond.
     Upstream,
 }
 
 /// One wrong field of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    /// Path of the field as the caller wrote it: members after dots, entries of lists in brackets.
+    /// Path of the field as the caller wrote it, with dots before members and brackets around list indexes.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is expected.
     pub message: String,
 }
 
@@ -38,26 +38,26 @@ impl FieldError {
     }
 }
 
-/// A refused operation.
+/// A rejected operation.
 ///
-/// The message reaches the client word for word, so it never holds a secret or a technical detail.
+/// The message is sent to the client unchanged, so it never contains a secret or a technical detail.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What the caller can do about it.
+    /// Kind of the refusal.
     pub kind: RefusalKind,
-    /// The sentence for the caller.
+    /// The message for the caller.
     pub message: String,
-    /// Every wrong field, when the refusal is about input.
+    /// All wrong fields, when the refusal is about input.
     pub fields: Vec<FieldError>,
-    /// Seconds after which another try makes sense, when the rule knows.
+    /// Seconds after which the caller should retry, if the rule knows them.
     pub retry_after_s: Option<u32>,
-    /// What the caller can do about it, where the message is a fixed one that does not say so.
+    /// How to resolve the problem, if the fixed message does not say so.
     pub hint: Option<&'static str>,
 }
 
 impl Refusal {
-    /// A refusal without field list.
+    /// Creates a refusal without a field list.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -68,17 +68,17 @@ impl Refusal {
         }
     }
 
-    /// Refuses input as a whole.
+    /// Rejects the input as a whole.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Invalid, message)
     }
 
-    /// Refuses one field of the input.
+    /// Rejects one field of the input.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::fields(vec![FieldError::new(field, message)])
     }
 
-    /// Refuses several fields at once; the message is the published `Validation failed`.
+    /// Rejects several fields at once; the message is the published `Validation failed`.
     ///
     /// Source: rules P.1.1; decisions D12; decisions D13.
     pub fn fields(fields: Vec<FieldError>) -> Self {
@@ -91,7 +91,8 @@ impl Refusal {
         }
     }
 
-    /// Makes the sentence about a field the message, when that field is wrong: where the contract gives one.
+    /// Uses the message of `field` as the main message when that field is wrong. The contract requires this for some
+    /// fields.
     ///
     /// Source: decisions D39.
     #[must_use]
@@ -102,7 +103,7 @@ impl Refusal {
         self
     }
 
-    /// The same about one entry of a list: its fields are members of that entry.
+    /// Prefixes the paths of the fields with the list entry that contains them.
     #[must_use]
     pub fn within(mut self, entry: &str) -> Self {
         for error in &mut self.fields {
@@ -111,14 +112,14 @@ impl Refusal {
         self
     }
 
-    /// Adds after how many seconds another try makes sense.
+    /// Adds the number of seconds after which the caller should retry.
     #[must_use]
     pub fn after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }
 
-    /// Adds what the caller can do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
@@ -146,7 +147,7 @@ impl Refusal {
     }
 }
 
-/// Collects wrong fields, so that one answer names them all.
+/// Collects wrong fields, so that one response lists them all.
 #[derive(Debug, Default)]
 pub struct Checks(Vec<FieldError>);
 
@@ -156,28 +157,36 @@ impl Checks {
         Self::default()
     }
 
-    /// Notes a wrong field.
+    /// Records a wrong field.
     pub fn fail(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.0.push(FieldError::new(field, message));
+        self.add(FieldError::new(field, message));
     }
 
-    /// Keeps the value of a rule that held, notes the field of one that did not.
+    /// Returns the value of a successful check, or records the error under the field.
     pub fn take<T, E: std::fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.fail(field, error.to_string())).ok()
     }
 
-    /// Keeps what another rule decided, notes every field that it refused.
+    /// Returns the value of another rule, or records every field that it rejected.
     pub fn join<T>(&mut self, result: Result<T, Refusal>) -> Option<T> {
-        result.map_err(|refusal| self.0.extend(refusal.fields)).ok()
+        let add = |refusal: Refusal| refusal.fields.into_iter().for_each(|error| self.add(error));
+        result.map_err(add).ok()
     }
 
-    /// Ends the checks with the value that they were about. Errors: every wrong field.
+    /// Adds an error, unless the same error is already listed for the field.
+    fn add(&mut self, error: FieldError) {
+        if !self.0.contains(&error) {
+            self.0.push(error);
+        }
+    }
+
+    /// Finishes the checks and returns the checked value. Errors: all wrong fields.
     pub fn finish_with<T>(self, value: Option<T>) -> Result<T, Refusal> {
         self.finish()?;
         value.ok_or_else(|| Refusal::invalid("Validation failed"))
     }
 
-    /// Ends the checks: a refusal with every wrong field, if there is one.
+    /// Finishes the checks. Errors: all wrong fields.
     pub fn finish(self) -> Result<(), Refusal> {
         if self.0.is_empty() {
             Ok(())

@@ -1,72 +1,72 @@
-//! Who may open an account: register with an e-mail address, or sign in with a wallet that never did.
+//! Who may register: with an e-mail address, or with a wallet that signs in for the first time.
 
 use super::{address::Address, ids::InviteId, refusal::Refusal};
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How long an invite can be used.
+/// Lifetime of an invite.
 pub const INVITE_LIFETIME: TimeDelta = TimeDelta::days(7);
 
-/// Who may open an account. Accounts and wallets that are there sign in either way.
+/// Who may register. Existing accounts and wallets can always sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registration {
-    /// Anybody.
+    /// Everyone.
     Open,
-    /// Who has an invite.
+    /// People with an invite.
     Invited,
-    /// Nobody.
+    /// No one.
     Off,
 }
 
-/// Whom an invite is for.
+/// Recipient of an invite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invitee {
-    /// Whoever shows its code.
+    /// Anyone with its code.
     Anybody,
-    /// Whoever shows its code and registers with this e-mail address, as `normal_email` writes it.
+    /// Anyone who has the code and registers with this e-mail address, normalised by `normal_email`.
     Email(String),
-    /// This wallet, which needs no code: its signature shows who it is.
+    /// This wallet. It needs no code, because its signature proves its identity.
     Wallet(Address),
 }
 
-/// Permission to open one account.
+/// Permission to register one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invite {
     /// Row.
     pub id: InviteId,
-    /// What has to be shown for it.
+    /// What it requires.
     pub claim: Claim,
-    /// Time of its making.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// First moment at which it is too late.
+    /// Time of expiry.
     pub expires_at: DateTime<Utc>,
 }
 
-/// What an invite is known by, and what a newcomer shows for it.
+/// How an invite is identified, and what a new user presents to use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// A code, for whoever has it or for one e-mail address.
+    /// A code, for anyone or for one e-mail address.
     Code {
         /// Hexadecimal SHA-256 of the code.
         hash: String,
-        /// Hexadecimal SHA-256 of the code and the e-mail address behind it. Of an invite: `None` when it is for
-        /// anybody; of a newcomer: `None` when it is a wallet.
+        /// Hexadecimal SHA-256 of the code followed by the e-mail address. `None` for an invite for anyone, and for a
+        /// new user who registers with a wallet.
         email_hash: Option<String>,
     },
     /// The signature of a wallet.
     Wallet(Address),
 }
 
-/// The refusal of a newcomer where nobody opens accounts.
+/// Rejects a new user when registration is closed.
 pub fn closed() -> Refusal {
-    Refusal::forbidden("No accounts are opened here; ask the operator of this service")
+    Refusal::forbidden("Registration is closed; contact the operator of this service")
 }
 
-/// The refusal of a newcomer who shows nothing.
+/// Rejects a new user without an invite.
 pub fn uninvited() -> Refusal {
-    Refusal::forbidden("Accounts are opened with an invite of the operator; send it as invite")
+    Refusal::forbidden("Registration requires an invite from the operator; send it as invite")
 }
 
-/// The refusal of a newcomer whose invite does not fit.
+/// Rejects a new user with an invalid invite.
 pub fn not_invited() -> Refusal {
-    Refusal::forbidden("The invite is unknown, used, expired or for somebody else; ask the operator for another one")
+    Refusal::forbidden("The invite is unknown, used, expired or for another person; ask the operator for a new one")
 }

@@ -1,42 +1,42 @@
-//! Transactions that this service sends itself: what they cost, when they are sent again at a higher price, and what it
-//! means when the chain refuses one.
+//! Transactions that this service sends: their cost, when they are replaced at a higher price, and why the chain
+//! refuses a payment.
 
 use super::{
     address::Address,
     ids::{PlatformId, ScheduleId},
     network::Network,
-    paying::{Standing, Step},
+    paying::{PayerBalance, PaymentTransaction},
     permit::Permit,
     wire_text::wire_text,
 };
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// A price is never raised beyond so many times the one that a new transaction would begin with.
+/// Largest factor by which a price may exceed that of a new transaction.
 const RAISED_MAX: u128 = 8;
 
-/// What a unit of gas costs at the moment, in the smallest unit of the coin.
+/// Current price of a unit of gas, in the smallest unit of the coin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Market {
-    /// Price with which a transaction is taken into one of the next blocks.
+pub struct GasMarket {
+    /// Price per unit of gas at which one of the next blocks includes a transaction.
     pub gas_price: u128,
-    /// The part of it that goes to whoever makes the block.
+    /// Part of `gas_price` that the block producer gets.
     pub tip: u128,
 }
 
-/// What a transaction pays for a unit of gas at most.
+/// Maximum price that a transaction pays per unit of gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Price {
-    /// All of it.
+pub struct GasPrice {
+    /// The total.
     pub max_fee: u128,
-    /// The part of it that goes to whoever makes the block.
+    /// Part of `max_fee` that the block producer gets.
     pub tip: u128,
 }
 
-impl Price {
-    /// The price of a new transaction: it survives six full blocks in a row where `max_fee` allows that. `None` when gas
-    /// costs more than `max_fee` now.
-    pub fn of(market: &Market, max_fee: u128) -> Option<Self> {
+impl GasPrice {
+    /// The price of a new transaction. It is high enough for six full blocks in a row, if `max_fee` allows that. `None`
+    /// when gas currently costs more than `max_fee`.
+    pub fn of(market: &GasMarket, max_fee: u128) -> Option<Self> {
         let gas_price = market.gas_price.max(1);
         (gas_price <= max_fee).then(|| Self {
             max_fee: gas_price.saturating_mul(2).min(max_fee),
@@ -44,10 +44,10 @@ impl Price {
         })
     }
 
-    /// The price with which a transaction replaces the one before it: raised as the rules say, and at least that of a
-    /// new one. `None` when it was raised often enough, so that the price is not what is wrong, or would be above what
-    /// the rules allow.
-    pub fn raised(&self, market: &Market, rules: &BidRules) -> Option<Self> {
+    /// The price at which a transaction replaces the previous one: raised by the rules, and at least that of a new
+    /// transaction. `None` in two cases: the price was raised so often that it is not the cause of the delay, or the
+    /// raised price exceeds the maximum of the rules.
+    pub fn raised(&self, market: &GasMarket, rules: &BidRules) -> Option<Self> {
         let fresh = Self::of(market, rules.max_fee)?;
         let raise = |units: u128| {
             let scaled = units.saturating_mul(100 + u128::from(rules.bump_percent)) / 100;
@@ -59,191 +59,194 @@ impl Price {
         (max_fee <= most).then_some(Self { max_fee, tip })
     }
 
-    /// What a transaction may cost, in the smallest unit of the coin.
+    /// Maximum cost of a transaction, in the smallest unit of the coin.
     pub fn cost(&self, gas_limit: u64) -> U256 {
         U256::from(self.max_fee).saturating_mul(U256::from(gas_limit))
     }
 }
 
-/// Gas that a transaction may use when a rehearsal used so much: what it costs changes with the state of the token.
+/// Gas limit of a transaction: the gas of its simulation with a margin, because the cost depends on the state of the
+/// token.
 pub const fn gas_limit(rehearsed: u64) -> u64 {
     rehearsed.saturating_add(rehearsed / 2)
 }
 
 /// A transaction before it is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsigned {
-    /// Its place among all transactions of the relayer.
+pub struct UnsignedTransaction {
+    /// Nonce of the transaction among all transactions of the relayer.
     pub nonce: u64,
-    /// What it calls.
-    pub step: Step,
-    /// Gas that it may use.
+    /// The call.
+    pub step: PaymentTransaction,
+    /// Its gas limit.
     pub gas_limit: u64,
-    /// What it pays for that.
-    pub price: Price,
+    /// Its gas price.
+    pub price: GasPrice,
 }
 
-/// A signed form of a transaction at one price.
+/// A signed version of a transaction at one price.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bid {
     /// The price.
-    pub price: Price,
+    pub price: GasPrice,
     /// Hash of the transaction at that price.
     pub tx_hash: B256,
-    /// What is sent.
+    /// The signed transaction.
     pub raw: Vec<u8>,
     /// When it was signed.
     pub signed_at: DateTime<Utc>,
 }
 
 wire_text! {
-    /// What became of a transaction of the relayer.
+    /// State of a transaction of the relayer.
     pub enum RelayState {
-        /// It is in no final block.
+        /// The transaction is not in a final block.
         Pending = "pending",
-        /// It paid.
+        /// The transaction paid.
         Succeeded = "succeeded",
-        /// The contract refused it in a block.
+        /// The transaction reverted in a block.
         Reverted = "reverted",
-        /// Another transaction took its place.
+        /// Another transaction used its nonce.
         Lost = "lost",
     }
 }
 
-/// A transaction of the relayer, with its bids, the first one first.
+/// A transaction of the relayer with its bids, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayTransaction {
     /// Network.
     pub network: Network,
     /// Account that sends it.
     pub relayer: Address,
-    /// Its place among all transactions of that account.
+    /// Nonce of the transaction among all transactions of its account.
     pub nonce: u64,
     /// Tenant of the schedule.
     pub platform: PlatformId,
     /// The schedule.
     pub schedule: ScheduleId,
-    /// Which payment of it, from 1.
+    /// Number of the payment in the schedule, from 1.
     pub number: u8,
-    /// What it calls.
-    pub step: Step,
-    /// Gas that it may use.
+    /// The call.
+    pub step: PaymentTransaction,
+    /// Its gas limit.
     pub gas_limit: u64,
     /// Its signed forms.
     pub bids: Vec<Bid>,
 }
 
 impl RelayTransaction {
-    /// The price that replaces the newest bid, when that has waited for so long.
-    pub fn next_price(&self, market: &Market, now: DateTime<Utc>, rules: &BidRules) -> Option<Price> {
+    /// The price that replaces the newest bid. `None` while that bid has not waited too long, and when the price cannot
+    /// be raised.
+    pub fn next_price(&self, market: &GasMarket, now: DateTime<Utc>, rules: &BidRules) -> Option<GasPrice> {
         let newest = self.bids.last()?;
         let is_stuck = self.is_stuck(now, rules);
         is_stuck.then(|| newest.price.raised(market, rules)).flatten()
     }
 
-    /// What it may cost at the price of its newest bid, in the smallest unit of the coin.
+    /// Maximum cost of the transaction at the price of its newest bid, in the smallest unit of the coin.
     pub fn cost(&self) -> U256 {
         let newest = self.bids.last();
         newest.map_or(U256::ZERO, |newest| newest.price.cost(self.gas_limit))
     }
 
-    /// Whether its newest bid has waited for a block for as long as a bid is given.
+    /// Whether the newest bid has waited for a block longer than the rules allow.
     pub fn is_stuck(&self, now: DateTime<Utc>, rules: &BidRules) -> bool {
         let newest = self.bids.last();
         newest.is_some_and(|newest| now - newest.signed_at >= rules.patience)
     }
 }
 
-/// What the transactions of a network may cost, and when one is sent again at a higher price.
+/// The maximum price of transactions on a network, and when a transaction is replaced at a higher price.
 #[derive(Debug, Clone, Copy)]
 pub struct BidRules {
-    /// The most that is paid for a unit of gas, in the smallest unit of the coin.
+    /// Maximum price of a unit of gas, in the smallest unit of the coin.
     pub max_fee: u128,
     /// How long a bid waits for a block.
     pub patience: TimeDelta,
-    /// By how much the next one is higher, in percent.
+    /// Increase of the next bid, in percent.
     pub bump_percent: u32,
 }
 
-/// What is known of a payment that the chain refuses.
+/// Facts about a payment that the chain refuses.
 #[derive(Debug, Clone, Copy)]
-pub struct Circumstances {
-    /// Whether the contract lets this relayer execute payments.
+pub struct RefusalFacts {
+    /// Whether the contract allows this relayer to execute payments.
     pub is_admitted: bool,
     /// Whether the owner of the contract paused it.
     pub is_paused: bool,
     /// Unix time of the newest block.
     pub chain_time_s: u64,
-    /// What the payer has and allows.
-    pub standing: Standing,
+    /// Balance and allowance of the payer.
+    pub standing: PayerBalance,
 }
 
 /// Why a payment is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hindrance {
-    /// It is no fault of the payer, and passes.
+pub enum ExecutionObstacle {
+    /// A temporary reason that the payer did not cause.
     Passing(&'static str),
-    /// The permit has ended.
+    /// The permit has expired.
     Expired,
-    /// The payment failed: a code, and the sentence for people.
+    /// The payment failed: a code and a message.
     Failed(&'static str, &'static str),
 }
 
-/// How a schedule stands to its contract, which counts its payments for itself and refuses all but the next one.
+/// Result of comparing the number of executed payments of a schedule in this service and in the contract. The contract
+/// refuses every payment except the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tally {
-    /// Both count alike.
+pub enum FailureTally {
+    /// Both counts are equal.
     Even,
-    /// The contract counts payments that this service does not: somebody else executed them.
+    /// The contract counts more payments than this service: another account executed them.
     Behind,
-    /// The contract has counted only so many: the chain took some back.
+    /// The contract counts fewer payments than this service, namely this number: a reorganisation removed the others.
     Ahead(u8),
-    /// They will count alike, or it will show how not, once the newest blocks are final.
+    /// The counts cannot be compared before the newest blocks are final.
     Unsettled,
 }
 
-/// Compares how many payments this service has executed with what the contract counts before the next block, and what it
-/// had counted after the last block that was searched for payments.
-pub fn tally(own: u8, next: u8, settled: u8) -> Tally {
+/// Compares the number of payments that this service executed (`own`) with two counts of the contract: before the next
+/// block (`next`), and after the last block that was searched for payments (`settled`).
+pub fn tally(own: u8, next: u8, settled: u8) -> FailureTally {
     if next == own {
-        Tally::Even
+        FailureTally::Even
     } else if settled > own {
-        Tally::Behind
+        FailureTally::Behind
     } else if settled < own && next < own {
-        Tally::Ahead(settled)
+        FailureTally::Ahead(settled)
     } else {
-        Tally::Unsettled
+        FailureTally::Unsettled
     }
 }
 
-/// What is said of a contract that does not give the relayer its role.
-pub const NOT_ADMITTED: &str = "the contract does not let this relayer execute payments";
+/// The message for a contract that did not grant the relayer its role.
+pub const NOT_ADMITTED: &str = "the contract does not allow this relayer to execute payments";
 
-/// What is said of a contract that is paused.
-pub const PAUSED: &str = "the owner of the contract paused it";
+/// The message for a paused contract.
+pub const PAUSED: &str = "the owner of the contract has paused the contract";
 
-/// Says why the chain refuses a payment of a permit. Source: rules P.7.5.
-pub fn hindrance(permit: &Permit, number: u8, found: &Circumstances) -> Hindrance {
+/// Says why the chain rejects a recurring payment of a permit. Source: rules P.7.5.
+pub fn hindrance(permit: &Permit, number: u8, found: &RefusalFacts) -> ExecutionObstacle {
     let needed = permit.units_per_payment();
     if !found.is_admitted {
-        Hindrance::Passing(NOT_ADMITTED)
+        ExecutionObstacle::Passing(NOT_ADMITTED)
     } else if found.is_paused {
-        Hindrance::Passing(PAUSED)
+        ExecutionObstacle::Passing(PAUSED)
     } else if found.chain_time_s > permit.deadline_s {
-        Hindrance::Expired
+        ExecutionObstacle::Expired
     } else if found.chain_time_s < permit.due_s(number) {
-        Hindrance::Passing("by the clock of the chain it is not due")
+        ExecutionObstacle::Passing("the payment is not due yet by the time of the newest block")
     } else if found.standing.balance < needed {
-        Hindrance::Failed("insufficient_funds", "The payer does not have enough of the token")
+        ExecutionObstacle::Failed("insufficient_funds", "The payer does not have enough of the token")
     } else if found.standing.allowance < needed {
-        Hindrance::Failed(
+        ExecutionObstacle::Failed(
             "insufficient_allowance",
-            "The payer does not allow the contract of recurring payments to take enough of the token",
+            "The payer's allowance for the recurring payment contract is too low",
         )
     } else {
-        Hindrance::Failed(
+        ExecutionObstacle::Failed(
             "failed",
-            "The token or the contract of recurring payments refuses the payment",
+            "The token or the recurring payment contract rejects the payment",
         )
     }
 }
@@ -252,7 +255,7 @@ pub fn hindrance(permit: &Permit, number: u8, found: &Circumstances) -> Hindranc
 mod tests {
     use super::*;
 
-    const MARKET: Market = Market {
+    const MARKET: GasMarket = GasMarket {
         gas_price: 100,
         tip: 10,
     };
@@ -266,42 +269,42 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_final_moves_a_schedule() {
+    fn only_final_transactions_advance_a_schedule() {
         for (own, next, settled, found) in [
-            (2, 2, 2, Tally::Even),
-            (2, 2, 1, Tally::Even),
-            (2, 3, 2, Tally::Unsettled),
-            (2, 3, 3, Tally::Behind),
-            (0, 2, 1, Tally::Behind),
-            (2, 1, 2, Tally::Unsettled),
-            (2, 1, 1, Tally::Ahead(1)),
-            (2, 1, 0, Tally::Ahead(0)),
-            (2, 3, 1, Tally::Unsettled),
+            (2, 2, 2, FailureTally::Even),
+            (2, 2, 1, FailureTally::Even),
+            (2, 3, 2, FailureTally::Unsettled),
+            (2, 3, 3, FailureTally::Behind),
+            (0, 2, 1, FailureTally::Behind),
+            (2, 1, 2, FailureTally::Unsettled),
+            (2, 1, 1, FailureTally::Ahead(1)),
+            (2, 1, 0, FailureTally::Ahead(0)),
+            (2, 3, 1, FailureTally::Unsettled),
         ] {
             assert_eq!(tally(own, next, settled), found, "{own} {next} {settled}");
         }
     }
 
     #[test]
-    fn no_price_is_above_what_is_allowed() {
-        assert_eq!(Price::of(&MARKET, 99), None);
-        let clamped = Price::of(&MARKET, 150).unwrap();
+    fn no_price_exceeds_the_allowed_maximum() {
+        assert_eq!(GasPrice::of(&MARKET, 99), None);
+        let clamped = GasPrice::of(&MARKET, 150).unwrap();
         assert_eq!((clamped.max_fee, clamped.tip), (150, 10));
         assert_eq!(clamped.raised(&MARKET, &rules(179)), None);
         assert_eq!(
             clamped.raised(&MARKET, &rules(180)).map(|price| price.max_fee),
             Some(180)
         );
-        let greedy = Market {
+        let greedy = GasMarket {
             gas_price: 100,
             tip: u128::MAX,
         };
-        assert_eq!(Price::of(&greedy, 1_000).map(|price| price.tip), Some(100));
+        assert_eq!(GasPrice::of(&greedy, 1_000).map(|price| price.tip), Some(100));
     }
 
     #[test]
-    fn a_raised_price_is_higher_in_both_parts_and_has_an_end() {
-        let mut price = Price::of(&MARKET, u128::MAX).unwrap();
+    fn price_raises_increase_both_parts_and_are_bounded() {
+        let mut price = GasPrice::of(&MARKET, u128::MAX).unwrap();
         let rules = rules(u128::MAX);
         assert_eq!((price.max_fee, price.tip), (200, 10));
         let mut raises = 0;
@@ -312,7 +315,7 @@ mod tests {
             raises += 1;
         }
         assert!((8..20).contains(&raises), "{raises}");
-        let dearer = Market {
+        let dearer = GasMarket {
             gas_price: 10_000,
             tip: 50,
         };
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bid_is_replaced_once_it_waited_long_enough() {
+    fn a_bid_is_replaced_after_waiting_long_enough() {
         let now = DateTime::UNIX_EPOCH;
         let rules = rules(u128::MAX);
         let address = Address::parse("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").unwrap();
@@ -331,14 +334,14 @@ mod tests {
             platform: PlatformId("p".into()),
             schedule: ScheduleId("s".into()),
             number: 1,
-            step: Step {
+            step: PaymentTransaction {
                 to: address,
                 calldata: Vec::new(),
                 value: U256::ZERO,
             },
             gas_limit: 1,
             bids: vec![Bid {
-                price: Price::of(&MARKET, u128::MAX).unwrap(),
+                price: GasPrice::of(&MARKET, u128::MAX).unwrap(),
                 tx_hash: B256::ZERO,
                 raw: Vec::new(),
                 signed_at: now,

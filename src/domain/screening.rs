@@ -1,4 +1,4 @@
-//! Screening: who is asked about the wallets of a secure payment, how often, and what follows from the results.
+//! Screening: which provider checks the wallets of a secure payment, how often, and what follows from the results.
 
 use super::{
     address::Address,
@@ -8,36 +8,39 @@ use super::{
     refusal::{Refusal, RefusalKind},
     secure_payment::{
         PaymentFlow,
-        access::{AccessDecision, AccessPolicy, AccessStatus, Payer, WalletResult, WalletType},
+        access::{AccessDecision, AccessPolicy, AccessStatus, LinkPayer, WalletAccountType, WalletResult},
     },
     wire_text::wire_text,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// When every provider had its time to answer a question. Source: rules S.8.
+/// Time within which every provider has returned a result or failed. Source: rules S.8.
 const ANSWERED_WITHIN: TimeDelta = TimeDelta::seconds(9);
 
-/// Wallets of one payment that are asked about within [`WINDOW`], at most, and recipients of one public client ID: each costs
-/// money, and everybody who has the link, or read the client ID off a page, may name any. Source: rules S.8.
+/// Maximum number of new wallets checked within [`WINDOW`]. It applies to the wallets of one payment, and to the
+/// recipients of one public client ID. Each check costs money, and strangers can name any wallet: they need only the
+/// link, or a client ID from a page. Source: rules S.8.
 pub const NEW_WALLETS_MAX: usize = 30;
 
-/// The same when a wallet that paid is asked about: those that visitors name leave half of it for the wallets that paid.
+/// Maximum number of new wallets checked within [`WINDOW`] when a wallet that paid is checked. It is twice
+/// [`NEW_WALLETS_MAX`], so that checks of wallets that visitors name can use only half of it.
 pub const NEW_PAYERS_MAX: usize = 2 * NEW_WALLETS_MAX;
 
-/// For how long a wallet counts that was asked about.
+/// How long a checked wallet counts towards [`NEW_WALLETS_MAX`] and [`NEW_PAYERS_MAX`].
 pub const WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// After so many questions without a result the next ones wait.
+/// A wallet may be checked again at once while at most this number of checks in a row had no result. After more, the
+/// next check has to wait.
 const PATIENT_FAILURES: u32 = 3;
 
-/// How long the first of them waits; each further one twice as long, up to [`PAUSE_MAX`].
+/// First wait between two checks of a wallet. Each further wait is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_MIN: TimeDelta = TimeDelta::seconds(5);
 
-/// Longest wait between two questions about a wallet.
+/// Longest wait between two checks of a wallet.
 const PAUSE_MAX: TimeDelta = TimeDelta::minutes(5);
 
 wire_text! {
-    /// Result of a screening that came to one. Source: rules S.8.
+    /// Result of a completed screening. Source: rules S.8.
     pub enum ScreeningStatus {
         /// The wallet may pay.
         Approved = "approved",
@@ -47,42 +50,42 @@ wire_text! {
 }
 
 wire_text! {
-    /// What the sandbox of screening does when it is asked about a wallet.
+    /// How the screening sandbox responds when a wallet is checked.
     pub enum SandboxAnswer {
         /// It approves.
         Approved = "approved",
         /// It rejects.
         Rejected = "rejected",
-        /// It answers with an error.
+        /// It returns an error.
         Error = "error",
-        /// It does not answer in time.
+        /// The sandbox does not respond in time.
         Hang = "hang",
     }
 }
 
-/// A wallet that is screened.
+/// A wallet to screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScreenedWallet {
     /// Its address.
     pub address: Address,
-    /// What it is.
-    pub kind: WalletType,
-    /// The smart account that it stands behind.
+    /// Kind of the wallet.
+    pub kind: WalletAccountType,
+    /// The smart account that this account controls.
     pub parent: Option<Address>,
 }
 
 impl ScreenedWallet {
-    /// An account of its own.
+    /// A wallet that does not control a smart account.
     pub fn alone(address: Address) -> Self {
         Self {
             address,
-            kind: WalletType::Eoa,
+            kind: WalletAccountType::Eoa,
             parent: None,
         }
     }
 
-    /// The wallets of a payer: of a smart account also the account behind it.
-    pub fn of_payer(payer: &Payer) -> Vec<Self> {
+    /// The wallets of a payer: the wallet, and for a smart account also the account that controls it.
+    pub fn of_payer(payer: &LinkPayer) -> Vec<Self> {
         let Some(eoa) = payer.eoa.filter(|eoa| *eoa != payer.wallet) else {
             return vec![Self::alone(payer.wallet)];
         };
@@ -91,48 +94,49 @@ impl ScreenedWallet {
             ..Self::alone(eoa)
         };
         let smart_account = Self {
-            kind: WalletType::SmartAccount,
+            kind: WalletAccountType::SmartAccount,
             ..Self::alone(payer.wallet)
         };
         vec![behind, smart_account]
     }
 }
 
-/// What a provider found about a wallet; it never changes.
+/// Result of a provider about a wallet; it never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screening {
     /// The wallet.
     pub wallet: ScreenedWallet,
     /// Result.
     pub status: ScreeningStatus,
-    /// Who found it.
+    /// Provider of the result.
     pub provider: ScreeningProvider,
-    /// What the provider calls it.
+    /// Status as the provider calls it.
     pub raw_status: String,
-    /// When it was found.
+    /// Time of the result.
     pub evaluated_at: DateTime<Utc>,
 }
 
-/// That somebody was asked about a wallet.
+/// A check of a wallet at a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Question {
+pub struct ScreeningAttempt {
     /// The wallet.
     pub wallet: Address,
-    /// When it was asked about last.
+    /// When the wallet was last checked.
     pub asked_at: DateTime<Utc>,
-    /// How many questions in a row failed.
+    /// Number of failed checks in a row.
     pub failures: u32,
-    /// Whether the last one has not been answered.
+    /// Whether the last check has no result yet.
     pub is_open: bool,
 }
 
-impl Question {
-    /// Whether somebody is asking at this moment. A question whose asker is gone is over once every provider had its time.
+impl ScreeningAttempt {
+    /// Whether a check is in progress. A check without a result counts as failed after [`ANSWERED_WITHIN`], because the
+    /// process that made the check may have ended.
     fn is_in_flight(&self, now: DateTime<Utc>) -> bool {
         self.is_open && is_within(self.asked_at, ANSWERED_WITHIN, now)
     }
 
-    /// Whether the wallet may be asked about again.
+    /// Whether the wallet may be checked again.
     fn may_be_repeated(&self, now: DateTime<Utc>) -> bool {
         let waits = self.failures.saturating_sub(PATIENT_FAILURES);
         let pause = match waits {
@@ -143,18 +147,18 @@ impl Question {
     }
 }
 
-/// What has to be done about wallets before it can be decided.
+/// Wallets to check before a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Agenda {
-    /// They are asked about.
+pub struct WalletsToCheck {
+    /// This call checks them.
     pub asked: Vec<ScreenedWallet>,
-    /// Somebody else is asking about them.
+    /// Another call is checking them.
     pub awaited: Vec<ScreenedWallet>,
 }
 
-/// Whom to ask about wallets under a policy, the one that counts first; nobody where none is screened.
+/// Providers to use under a policy, in order; none if the policy has no screening.
 ///
-/// The next one is asked only after the one before it failed: a result ends it, whatever it is. Source: rules S.8.
+/// The next provider is used only after the previous one failed: any result ends the check. Source: rules S.8.
 pub fn order(policy: &AccessPolicy, offered: &[ScreeningProvider], has_backup: bool) -> Option<Vec<ScreeningProvider>> {
     let (AccessMode::KytAllWallets, Some(chosen)) = (policy.mode, policy.provider) else {
         return None;
@@ -164,7 +168,8 @@ pub fn order(policy: &AccessPolicy, offered: &[ScreeningProvider], has_backup: b
     Some(chosen.chain(others).copied().collect())
 }
 
-/// Wallets without a result; none once one of the others is rejected, because every one has to be approved.
+/// Wallets without a result. Empty if any wallet is rejected: all wallets must be approved, so further checks would not
+/// help.
 pub fn missing(wallets: &[ScreenedWallet], known: &[Screening]) -> Vec<ScreenedWallet> {
     let is_rejected = |screening: &Screening| screening.status == ScreeningStatus::Rejected;
     if known.iter().any(is_rejected) {
@@ -174,21 +179,21 @@ pub fn missing(wallets: &[ScreenedWallet], known: &[Screening]) -> Vec<ScreenedW
     wallets.iter().filter(|wallet| !is_known(wallet)).copied().collect()
 }
 
-/// Decides which wallets without a result are asked about now, after the questions about wallets of the same payment, of
-/// which it may have at most `new_max` within an hour.
+/// Decides which wallets without a result are checked now. `new_max` is the maximum number of new wallets of the
+/// payment within an hour, including earlier checks.
 ///
-/// Errors: more new wallets than that (429).
+/// Errors: the maximum is exceeded (429).
 pub fn agenda(
     missing: &[ScreenedWallet],
-    questions: &[Question],
+    questions: &[ScreeningAttempt],
     new_max: usize,
     now: DateTime<Utc>,
-) -> Result<Agenda, Refusal> {
-    let recent: Vec<&Question> = questions
+) -> Result<WalletsToCheck, Refusal> {
+    let recent: Vec<&ScreeningAttempt> = questions
         .iter()
         .filter(|one| is_within(one.asked_at, WINDOW, now))
         .collect();
-    let mut agenda = Agenda::default();
+    let mut agenda = WalletsToCheck::default();
     let mut new = 0;
     for wallet in missing {
         match recent.iter().find(|question| question.wallet == wallet.address) {
@@ -205,8 +210,8 @@ pub fn agenda(
         let oldest = recent.iter().map(|question| question.asked_at).min().unwrap_or(now);
         let wait_s = (oldest + WINDOW - now).num_seconds() + 1;
         let message = format!(
-            "As many wallets as one payment may have screened within an hour, {new_max}, were screened for it; \
-             use a wallet that was approved before, or try again later"
+            "This payment has reached its limit of {new_max} screened wallets per hour; use an already approved \
+             wallet, or try again later"
         );
         let wait_s = u32::try_from(wait_s).unwrap_or(1);
         return Err(Refusal::new(RefusalKind::TooMany, message).after(wait_s));
@@ -214,16 +219,16 @@ pub fn agenda(
     Ok(agenda)
 }
 
-/// What is said of a wallet that is approved.
+/// Reason code of an approved wallet.
 const APPROVED: &str = "screening_approved";
 
-/// What is said of one that is rejected.
+/// Reason code of a rejected wallet.
 const REJECTED: &str = "screening_rejected";
 
-/// What is said of one about which no provider could say anything.
+/// Reason code when every provider failed.
 const FAILED: &str = "provider_error";
 
-/// What a result is to a payer, and its code.
+/// Status of a payer and reason code for a result.
 pub fn status(found: ScreeningStatus) -> (AccessStatus, &'static str) {
     match found {
         ScreeningStatus::Approved => (AccessStatus::Approved, APPROVED),
@@ -231,7 +236,7 @@ pub fn status(found: ScreeningStatus) -> (AccessStatus, &'static str) {
     }
 }
 
-/// Decides about all wallets of a payer together: every one has to be approved, and one without a result is not yes.
+/// Decides about all wallets of a payer together. All must be approved, and a missing result is not an approval.
 /// `chosen` is the provider of the policy. Source: rules S.8.
 pub fn decide(wallets: &[ScreenedWallet], known: &[Screening], chosen: Option<ScreeningProvider>) -> AccessDecision {
     let result = |wallet: &ScreenedWallet| {
@@ -256,7 +261,7 @@ pub fn decide(wallets: &[ScreenedWallet], known: &[Screening], chosen: Option<Sc
         return AccessDecision::error(FAILED, chosen);
     };
     if deciding.status == AccessStatus::Rejected {
-        // Nobody was asked about the others any more.
+        // After the rejection, the wallets without a result were not checked.
         results.retain(|result| result.status != AccessStatus::Error);
     }
     AccessDecision {
@@ -267,13 +272,14 @@ pub fn decide(wallets: &[ScreenedWallet], known: &[Screening], chosen: Option<Sc
     }
 }
 
-/// Whether the payer of a link is compared with what it asks of payers.
+/// Whether the service checks after a payment whether its payer was allowed to pay the link.
 pub fn asks_who_paid(policy: &AccessPolicy, flow: PaymentFlow) -> bool {
     flow == PaymentFlow::GetPaid && (policy.mode == AccessMode::KytAllWallets || !policy.allowed.is_empty())
 }
 
-/// Whether who paid a link might have: a payer who fails the list, or the screening, or of whom a proven owner was rejected.
-/// The list goes first. `owners` are the accounts that were proven to own the wallet of the payer.
+/// Whether the wallet that paid a link was allowed to pay it. The allow list is checked first: it must contain the
+/// wallet or one of its owners. Then the screening must not have rejected the wallet or an owner. `owners` are the
+/// accounts that are proven to own the payer's wallet.
 pub fn who_paid(policy: &AccessPolicy, payer: Address, owners: &[Address], known: &[Screening]) -> PayerAccess {
     let is_listed = |wallet: &Address| policy.allowed.contains(wallet);
     if !policy.allowed.is_empty() && !is_listed(&payer) && !owners.iter().any(is_listed) {
@@ -285,9 +291,10 @@ pub fn who_paid(policy: &AccessPolicy, payer: Address, owners: &[Address], known
     if known.iter().any(|found| found.status == ScreeningStatus::Rejected) {
         return PayerAccess::Screening;
     }
-    match known.iter().any(|found| found.wallet.address == payer) {
-        true => PayerAccess::Ok,
-        false => PayerAccess::Unknown,
+    if known.iter().any(|found| found.wallet.address == payer) {
+        PayerAccess::Ok
+    } else {
+        PayerAccess::Unknown
     }
 }
 
@@ -314,8 +321,8 @@ mod tests {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
     }
 
-    fn question(number: u8, failures: u32) -> Question {
-        Question {
+    fn question(number: u8, failures: u32) -> ScreeningAttempt {
+        ScreeningAttempt {
             wallet: address(number),
             asked_at: at(0),
             failures,
@@ -323,16 +330,16 @@ mod tests {
         }
     }
 
-    /// A smart account and the account behind it.
-    fn payer() -> Payer {
-        Payer {
+    /// A smart account and its owner.
+    fn payer() -> LinkPayer {
+        LinkPayer {
             wallet: address(2),
             eoa: Some(address(1)),
         }
     }
 
     #[test]
-    fn both_wallets_have_to_be_approved() {
+    fn both_wallets_must_be_approved() {
         use ScreeningStatus::{Approved, Rejected};
         let wallets = ScreenedWallet::of_payer(&payer());
         for (eoa, smart_account, status, shown) in [
@@ -363,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_names_who_decided_and_the_chosen_one_where_nobody_did() {
+    fn a_decision_names_the_deciding_provider_or_else_the_chosen_one() {
         let wallets = [ScreenedWallet::alone(address(1))];
         let by_backup = decide(&wallets, &[found(1, ScreeningStatus::Approved)], Some(Merklescience));
         assert_eq!(
@@ -379,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_smart_account_the_account_behind_it_is_screened_too() {
+    fn the_owner_of_a_smart_account_is_screened_too() {
         let shown = |payer| {
             let wallets = ScreenedWallet::of_payer(&payer).into_iter();
             wallets
@@ -387,18 +394,18 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let both = [
-            (address(1), WalletType::Eoa, Some(address(2))),
-            (address(2), WalletType::SmartAccount, None),
+            (address(1), WalletAccountType::Eoa, Some(address(2))),
+            (address(2), WalletAccountType::SmartAccount, None),
         ];
         assert_eq!(shown(payer()), both);
         for eoa in [None, Some(address(2))] {
-            let sole = Payer { eoa, ..payer() };
-            assert_eq!(shown(sole), [(address(2), WalletType::Eoa, None)]);
+            let sole = LinkPayer { eoa, ..payer() };
+            assert_eq!(shown(sole), [(address(2), WalletAccountType::Eoa, None)]);
         }
     }
 
     #[test]
-    fn the_chosen_provider_comes_first_and_another_one_only_as_a_backup() {
+    fn the_chosen_provider_is_first_and_another_only_a_backup() {
         let policy = |mode, provider| AccessPolicy {
             mode,
             provider,
@@ -419,8 +426,8 @@ mod tests {
     }
 
     #[test]
-    fn thirty_new_wallets_are_asked_about_within_an_hour_and_known_ones_again() {
-        let asked: Vec<Question> = (1..=29).map(|number| question(number, 1)).collect();
+    fn thirty_new_wallets_an_hour_are_screened_and_known_ones_again() {
+        let asked: Vec<ScreeningAttempt> = (1..=29).map(|number| question(number, 1)).collect();
         let one = [ScreenedWallet::alone(address(90))];
         let two = [90, 91].map(|number| ScreenedWallet::alone(address(number)));
         let known = [90, 1].map(|number| ScreenedWallet::alone(address(number)));
@@ -431,21 +438,24 @@ mod tests {
             (refusal.kind, refusal.retry_after_s),
             (RefusalKind::TooMany, Some(3_541))
         );
-        let full: Vec<Question> = (1..=30).map(|number| question(number, 1)).collect();
+        let full: Vec<ScreeningAttempt> = (1..=30).map(|number| question(number, 1)).collect();
         assert!(agenda(&one, &full, NEW_WALLETS_MAX, at(60)).is_err());
         assert_eq!(
             agenda(&one, &full, NEW_PAYERS_MAX, at(60)).unwrap().asked,
             one,
-            "it paid"
+            "payers have a separate limit"
         );
         let old = [ScreenedWallet::alone(address(1))];
         assert_eq!(agenda(&old, &full, NEW_WALLETS_MAX, at(60)).unwrap().asked, old);
-        assert_eq!(agenda(&[], &full, NEW_WALLETS_MAX, at(60)).unwrap(), Agenda::default());
+        assert_eq!(
+            agenda(&[], &full, NEW_WALLETS_MAX, at(60)).unwrap(),
+            WalletsToCheck::default()
+        );
         assert_eq!(agenda(&one, &full, NEW_WALLETS_MAX, at(3_600)).unwrap().asked, one);
     }
 
     #[test]
-    fn a_wallet_that_comes_to_no_result_is_asked_about_less_and_less() {
+    fn a_wallet_without_a_result_is_screened_at_growing_intervals() {
         let wallet = [ScreenedWallet::alone(address(1))];
         let is_asked = |failures, seconds| {
             let agenda = agenda(&wallet, &[question(1, failures)], NEW_WALLETS_MAX, at(seconds)).unwrap();
@@ -467,9 +477,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_while_somebody_else_does_unless_that_one_is_gone() {
+    fn a_wallet_is_screened_once_until_the_open_lookup_expires() {
         let wallet = [ScreenedWallet::alone(address(1))];
-        let open = Question {
+        let open = ScreeningAttempt {
             is_open: true,
             ..question(1, 0)
         };

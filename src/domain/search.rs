@@ -1,4 +1,4 @@
-//! What payments are searched for, and where a search goes on.
+//! Filters and cursor of a payment search.
 
 use crate::domain::{
     address::Address,
@@ -10,14 +10,14 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
-/// Filters of a search, checked for shape; they combine with AND.
+/// Filters of a search, checked for their form; they combine with AND.
 #[derive(Debug, Clone, Default)]
 pub struct PaymentSearch {
-    /// Whether a filter other than dates was given, right or wrong.
+    /// Whether a filter other than a date was given, even an invalid one.
     pub is_searching: bool,
     /// Source or destination transaction.
     pub tx_hash: Option<B256>,
-    /// Payer or payee; payee alone for a public client ID.
+    /// Payer or payee. For a public client ID only the payee is searched.
     pub wallet: Option<Address>,
     /// Reference.
     pub reference: Option<PaymentReference>,
@@ -31,14 +31,14 @@ pub struct PaymentSearch {
     pub invoice_currency: Option<String>,
     /// Id, alias or symbol of the payment currency.
     pub payment_currency: Option<String>,
-    /// From this time on.
+    /// Earliest time.
     pub from: Option<DateTime<Utc>>,
-    /// Up to this time.
+    /// Latest time.
     pub to: Option<DateTime<Utc>>,
 }
 
 impl PaymentSearch {
-    /// Notes what is missing and what contradicts itself: a search without search parameter, dates in the wrong order.
+    /// Records missing and contradictory filters: a search without any search parameter, and dates in the wrong order.
     ///
     /// Source: interface §4.1; decisions D13.
     pub fn check(&self, checks: &mut Checks) {
@@ -53,7 +53,7 @@ impl PaymentSearch {
     }
 }
 
-/// Where a payment stands in the order of searches: by time, and by id within one time.
+/// Position of a payment in the order of searches: by time, then by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PaymentPosition {
     /// Time of its block.

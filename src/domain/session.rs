@@ -1,9 +1,9 @@
-//! Signing in: the message that a wallet signs, what counts as its signature, how long sessions last, and what passwords
-//! and e-mail addresses look like.
+//! Sign-in: the message that a wallet signs, what counts as its signature, how long sessions last, and rules for
+//! passwords and e-mail addresses.
 
 use super::{
     address::Address,
-    caller::Person,
+    caller::SignedInPerson,
     ids::{AccountId, ChallengeId, PlatformId, SessionId},
     network::{Family, Network},
 };
@@ -11,10 +11,10 @@ use alloy::primitives::{B256, Signature, eip191_hash_message, keccak256};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use zxcvbn::zxcvbn;
 
-/// How long a challenge can be answered. Source: interface §4.10; interface §8.
+/// How long a challenge is valid. Source: interface §4.10; interface §8.
 pub const CHALLENGE_LIFETIME: TimeDelta = TimeDelta::minutes(5);
 
-/// How often contract wallets are asked about the answers to one challenge.
+/// Maximum number of times that contract wallets are queried about signatures of one challenge.
 pub const WALLET_CHECKS_MAX: i32 = 3;
 
 /// How long a wallet session lasts without a call. Source: interface §5; interface §8.
@@ -23,56 +23,50 @@ pub const WALLET_IDLE: TimeDelta = TimeDelta::minutes(15);
 /// How long the session of an e-mail account lasts. Source: rules P.1.6.
 pub const ACCOUNT_LIFETIME: TimeDelta = TimeDelta::days(30);
 
-/// How long such a session lasts without a call.
+/// How long the session of an e-mail account lasts without a call.
 pub const ACCOUNT_IDLE: TimeDelta = TimeDelta::days(7);
 
-/// How often the use of a session is noted at most.
+/// Minimum interval at which the use of a session is recorded.
 ///
-/// A wallet session ends 15 minutes after the last noted use: up to this interval earlier than 15 minutes after the
-/// last call, never later.
+/// A wallet session ends 15 minutes after the last recorded use. Compared with the last call, it may end earlier by up
+/// to this interval, but never later.
 pub const TOUCH_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// Fewest characters of a password. Source: interface §8.
+/// Minimum length of a password in characters. Source: interface §8.
 pub const PASSWORD_LENGTH_MIN: usize = 8;
 
-/// Most characters of a password. Source: interface §8.
+/// Maximum length of a password in characters. Source: interface §8.
 pub const PASSWORD_LENGTH_MAX: usize = 100;
 
-/// Bytes of an ECDSA signature with its recovery byte.
+/// Number of bytes of an ECDSA signature with its recovery byte.
 const SIGNATURE_LENGTH: usize = 65;
 
-/// What a wallet is asked to sign.
+/// Message for a wallet to sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     /// Row and public id.
     pub id: ChallengeId,
     /// Wallet that has to sign.
     pub address: Address,
-    /// Random part.
+    /// Nonce.
     pub nonce: String,
     /// The text to sign.
     pub message: String,
-    /// Time of the question.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// First moment at which it is too late.
+    /// First moment at which the challenge is expired.
     pub expires_at: DateTime<Utc>,
-    /// Time of the sign-in that it served.
+    /// Time of the sign-in that used the challenge.
     pub used_at: Option<DateTime<Utc>>,
 }
 
 impl Challenge {
-    /// Writes the question. `domain` and `uri` name the service that asks.
+    /// Writes the message. `domain` and `uri` name this service.
     ///
     /// Source: EIP-4361; decisions D41; rules P.4.1.
-    pub fn new(
-        id: ChallengeId,
-        address: Address,
-        nonce: String,
-        (domain, uri): (&str, &str),
-        now: DateTime<Utc>,
-    ) -> Self {
+    pub fn new(id: ChallengeId, address: Address, nonce: String, domain: &str, uri: &str, now: DateTime<Utc>) -> Self {
         let expires_at = now + CHALLENGE_LIFETIME;
-        // The chain is the one that the family is named after; the session itself is bound to none.
+        // The chain is the main chain of the family. The session itself is bound to no chain.
         let (account, network) = match address.family() {
             Family::Evm => ("Ethereum", Network::Mainnet),
             Family::Tron => ("Tron", Network::Tron),
@@ -97,7 +91,7 @@ impl Challenge {
         }
     }
 
-    /// Whether these are the words of the challenge, to the letter, and it can still be used.
+    /// Whether nonce and message are exactly those of the challenge, and the challenge is unused and valid.
     pub fn is_answered_by(&self, nonce: &str, message: &str, now: DateTime<Utc>) -> bool {
         self.used_at.is_none() && now < self.expires_at && self.nonce == nonce && self.message == message
     }
@@ -116,11 +110,11 @@ pub fn message_hash(family: Family, message: &str) -> B256 {
     }
 }
 
-/// Whether the key of the address signed the message; another length or form of signature is simply not its own.
+/// Whether the key of the address signed the message. A signature of another length or form is not valid.
 pub fn is_signed_by_key(address: &Address, message: &str, signature: &[u8]) -> bool {
     let is_known_form = signature.len() == SIGNATURE_LENGTH && matches!(signature[64], 0 | 1 | 27 | 28);
     let signature = is_known_form.then(|| Signature::from_raw(signature).ok()).flatten();
-    // The twin with the other half of the curve order is not what wallets make. Source: EIP-2.
+    // Wallets do not create the equivalent signature with the other half of the curve order. Source: EIP-2.
     let signature = signature.filter(|signature| signature.normalize_s().is_none());
     let signer = signature.and_then(|signature| {
         let hash = message_hash(address.family(), message);
@@ -129,57 +123,57 @@ pub fn is_signed_by_key(address: &Address, message: &str, signature: &[u8]) -> b
     signer == Some(address.bytes())
 }
 
-/// What one network says about a signature that is not the key's own.
+/// Response of one network about a signature that was not made by the key of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalletAnswer {
     /// There is no contract at the address.
     NoContract,
     /// The contract accepts it.
     Accepts,
-    /// The contract does not.
+    /// The contract does not accept the signature.
     Refuses,
 }
 
-/// Whether a contract wallet signed: some network has it accept, and none has it refuse.
+/// Whether a contract wallet signed: at least one network accepts the signature, and none refuses it.
 ///
-/// A session names an address without a network. If one network were enough, whoever can put a contract at the
-/// address of somebody else's wallet on another network could sign in as its owner.
+/// A session is for an address without a network, so a single network cannot be enough. Otherwise anyone who can deploy
+/// a contract at the address of another user's wallet on another network could sign in as that user.
 pub fn is_signed_by_contract(answers: &[WalletAnswer]) -> bool {
     answers.contains(&WalletAnswer::Accepts) && !answers.contains(&WalletAnswer::Refuses)
 }
 
-/// A person who is signed in.
+/// A signed-in person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct SignInSession {
     /// Row.
     pub id: SessionId,
     /// Hexadecimal SHA-256 of the token.
     pub token_hash: String,
     /// Tenant.
     pub platform: PlatformId,
-    /// Who it is.
-    pub person: Person,
+    /// The person.
+    pub person: SignedInPerson,
     /// Time of the sign-in.
     pub created_at: DateTime<Utc>,
-    /// Last noted use.
+    /// Last recorded use.
     pub last_used_at: DateTime<Utc>,
-    /// First moment at which it is over, unless it is used before.
+    /// First moment at which the session is expired, unless a use extends it before.
     pub expires_at: DateTime<Utc>,
 }
 
-impl Session {
-    /// A session that begins now. `wallet_absolute` is how long one of a wallet lasts at most.
+impl SignInSession {
+    /// A new session. `wallet_absolute` is the maximum duration of a wallet session.
     pub fn new(
         id: SessionId,
         token_hash: String,
         platform: PlatformId,
-        person: Person,
+        person: SignedInPerson,
         wallet_absolute: TimeDelta,
         now: DateTime<Utc>,
     ) -> Self {
         let lifetime = match &person {
-            Person::Wallet(_) => WALLET_IDLE.min(wallet_absolute),
-            Person::Account(_) => ACCOUNT_IDLE,
+            SignedInPerson::Wallet(_) => WALLET_IDLE.min(wallet_absolute),
+            SignedInPerson::Account(_) => ACCOUNT_IDLE,
         };
         Self {
             id,
@@ -192,27 +186,28 @@ impl Session {
         }
     }
 
-    /// Whether it still counts. Ages that were lowered count for sessions that began before, too.
+    /// Whether the session is still valid. If the operator shortens the maximum duration of wallet sessions, existing
+    /// sessions end earlier too.
     pub fn is_active(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> bool {
         let is_within = match &self.person {
-            Person::Wallet(_) => now < self.created_at + wallet_absolute,
-            Person::Account(_) => now < self.last_used_at + ACCOUNT_IDLE,
+            SignedInPerson::Wallet(_) => now < self.created_at + wallet_absolute,
+            SignedInPerson::Account(_) => now < self.last_used_at + ACCOUNT_IDLE,
         };
         is_within && now < self.expires_at
     }
 
-    /// The end that a use at this moment gives it, when the use has to be noted.
+    /// The new expiry of a session that is used at `now`; `None` if this use does not have to be recorded.
     pub fn end_after_use(&self, wallet_absolute: TimeDelta, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         (now - self.last_used_at >= TOUCH_INTERVAL).then(|| match &self.person {
-            Person::Wallet(_) => (now + WALLET_IDLE).min(self.created_at + wallet_absolute),
-            Person::Account(_) => (now + ACCOUNT_IDLE).min(self.created_at + ACCOUNT_LIFETIME),
+            SignedInPerson::Wallet(_) => (now + WALLET_IDLE).min(self.created_at + wallet_absolute),
+            SignedInPerson::Account(_) => (now + ACCOUNT_IDLE).min(self.created_at + ACCOUNT_LIFETIME),
         })
     }
 }
 
 /// A person who signs in with e-mail and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct PasswordAccount {
     /// Row and public id.
     pub id: AccountId,
     /// The platform of this account.
@@ -225,35 +220,32 @@ pub struct Account {
     pub created_at: DateTime<Utc>,
 }
 
-/// The form in which e-mail addresses are stored and compared: one person does not register twice by writing it in
-/// another case.
+/// The form in which e-mail addresses are stored and compared. A person cannot register twice with different letter
+/// cases.
 pub fn normal_email(email: &str) -> String {
     email.to_lowercase()
 }
 
-/// Characters of a password that are estimated: no common one is longer, and the time of the estimator grows with the square
-/// of the length.
+/// Number of leading characters of a password whose strength is estimated. No common password is longer, and the run
+/// time of the estimator grows with the square of the length.
 const ESTIMATED_LENGTH: usize = 16;
 
-/// Tries after which every one of the 10,000 most common passwords is found, by the count of the estimator: its rank and one.
+/// A password counts as common if the estimator needs at most this number of guesses. The estimator has a list of
+/// 10,000 common passwords. For a password on the list, it needs as many guesses as the rank of the password plus one.
 const COMMON_GUESSES: u64 = 10_001;
 
-/// Checks a new password: its length in characters, and that it is none of those that are tried first, which are the 10,000
-/// most common ones and what is as quickly guessed, such as one letter again and again. Errors: the sentence for the caller.
-/// Source: interface §8.
+/// Checks a new password. Its length must be valid. It must not be one of the 10,000 most common passwords, or as easy
+/// to guess, such as one letter repeated. Errors: the message for the caller. Source: interface §8.
 pub fn check_password(password: &str) -> Result<(), String> {
     if !(PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
         return Err(format!(
             "must have {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters"
         ));
     }
-    // Capitals at the usual places make no other password of it, and what follows such a beginning makes it no better.
+    // A common password with capital letters is still common. Text after a common beginning does not make it stronger.
     let beginning: String = password.chars().take(ESTIMATED_LENGTH).collect();
     if zxcvbn(&beginning.to_lowercase(), &[]).guesses() <= COMMON_GUESSES {
-        return Err(
-            "must not be one of the most common passwords; several words that do not belong together are good"
-                .to_owned(),
-        );
+        return Err("must not be a common password; use several unrelated words".to_owned());
     }
     Ok(())
 }
@@ -267,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn the_message_has_the_layout_of_the_contract() {
+    fn the_message_has_the_contract_layout() {
         let address = Address::parse("0xa3c311EB2df8E1387e3942c997723DAab9138E81").unwrap();
-        let service = ("auth.example.com", "https://auth.example.com");
+        let (domain, uri) = ("auth.example.com", "https://auth.example.com");
         let id = ChallengeId("01".to_owned());
-        let challenge = Challenge::new(id.clone(), address, "0123456789ab".to_owned(), service, at(0));
+        let challenge = Challenge::new(id.clone(), address, "0123456789ab".to_owned(), domain, uri, at(0));
         assert_eq!(
             challenge.message,
             "auth.example.com wants you to sign in with your Ethereum account:\n\
@@ -287,7 +279,7 @@ mod tests {
              Expiration Time: 2027-01-15T08:05:00.000Z"
         );
         let tron = Address::parse("TQu6q2b9ctdY7tJH3EEX68ys3ywRvrbEz1").unwrap();
-        let challenge = Challenge::new(id, tron, "n".to_owned(), service, at(0));
+        let challenge = Challenge::new(id, tron, "n".to_owned(), domain, uri, at(0));
         assert!(
             challenge
                 .message
@@ -301,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_is_answered_to_the_letter_and_in_time() {
+    fn a_challenge_response_must_match_exactly_and_be_in_time() {
         let address = Address::parse("0xa3c311EB2df8E1387e3942c997723DAab9138E81").unwrap();
         let id = ChallengeId("01".to_owned());
-        let mut challenge = Challenge::new(id, address, "abc".to_owned(), ("a", "b"), at(0));
+        let mut challenge = Challenge::new(id, address, "abc".to_owned(), "a", "b", at(0));
         let text = challenge.message.clone();
         assert!(challenge.is_answered_by("abc", &text, at(299)));
         assert!(!challenge.is_answered_by("abc", &text, at(300)));
@@ -315,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_that_refuses_outweighs_others_that_accept() {
+    fn one_rejecting_network_outweighs_accepting_ones() {
         use WalletAnswer::{Accepts, NoContract, Refuses};
         assert!(is_signed_by_contract(&[NoContract, Accepts]));
         assert!(!is_signed_by_contract(&[Accepts, Refuses]));
@@ -324,10 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn sessions_slide_up_to_their_absolute_end() {
+    fn sessions_are_extended_up_to_their_absolute_expiry() {
         let absolute = TimeDelta::seconds(1_000);
         let begin = |person| {
-            Session::new(
+            SignInSession::new(
                 SessionId(String::new()),
                 String::new(),
                 PlatformId(String::new()),
@@ -336,21 +328,21 @@ mod tests {
                 at(0),
             )
         };
-        let wallet = begin(Person::Wallet(Address::Evm([1; 20].into())));
+        let wallet = begin(SignedInPerson::Wallet(Address::Evm([1; 20].into())));
         assert!(wallet.is_active(absolute, at(899)));
         assert!(!wallet.is_active(absolute, at(900)));
         assert!(!wallet.is_active(TimeDelta::seconds(500), at(500)));
         assert_eq!(wallet.end_after_use(absolute, at(59)), None);
         assert_eq!(wallet.end_after_use(absolute, at(60)), Some(at(960)));
         assert_eq!(wallet.end_after_use(absolute, at(101)), Some(at(1_000)));
-        let account = begin(Person::Account(AccountId(String::new())));
+        let account = begin(SignedInPerson::Account(AccountId(String::new())));
         let day = 86_400;
         assert!(account.is_active(absolute, at(7 * day - 1)));
         assert!(!account.is_active(absolute, at(7 * day)));
         assert_eq!(account.end_after_use(absolute, at(60)), Some(at(7 * day + 60)));
         assert_eq!(account.end_after_use(absolute, at(25 * day)), Some(at(30 * day)));
-        // One that began under a version that let it idle for all of its thirty days.
-        let former = Session {
+        // A session of an older version, which could be idle for all thirty days.
+        let former = SignInSession {
             expires_at: at(30 * day),
             ..account
         };
@@ -366,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_that_are_tried_first_are_none() {
+    fn common_passwords_are_rejected() {
         for common in [
             "aaaaaaaaaaaaaaaaaaaaaaaa",
             "password",

@@ -1,42 +1,48 @@
-//! How long callers wait for what others hold or are slow to answer.
+//! Maximum times that callers wait for shared resources and slow responses.
 
 use std::time::Duration;
 
-/// The longest waits of the service: each field names who waits, and for what. No setting changes them.
+/// Maximum wait times of the service. They are not configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waits {
-    /// A call, for a permit to ask a chain or the off-ramp partner, to screen a wallet or to make what is counted.
+    /// Maximum time that a call waits for a permit: to query a chain or the off-ramp partner, to screen a wallet, to
+    /// search deliveries, or to create counted objects.
     pub permit: Duration,
-    /// A batch, for those of its platform before it.
+    /// Maximum time that a batch waits for earlier batches of its platform.
     pub earlier_batch: Duration,
-    /// A call, for another one with its idempotency key.
+    /// Maximum time that a call waits for another call with the same idempotency key.
     pub repeated_call: Duration,
-    /// A credential, to be looked up for an address that is blocked for guessing. Only a flood of guesses takes so long.
+    /// Maximum time that a credential lookup from an address that is blocked for guessing waits for a free slot. Only a
+    /// flood of guesses takes this long.
     pub guess: Duration,
-    /// News of the off-ramp partner, for a place.
+    /// Maximum time that a callback of the off-ramp partner waits for a free slot.
     pub news: Duration,
-    /// A lookup on behalf of a caller, for all nodes of a network together. Source: rules F.20 (the caller has its answer
-    /// within two seconds).
+    /// Maximum time that a lookup for a caller waits for all nodes of a network together. Source: rules F.20 (the
+    /// caller has its answer within two seconds).
     pub nodes: Duration,
-    /// Calldata, for all that its network has to answer together.
+    /// Maximum time that a call for calldata waits for all node responses together.
     pub calldata: Duration,
-    /// A payment page, for the balance on one chain, with the permit; a chain that takes longer is left out.
+    /// Maximum time that a payment page waits for the balance on one chain, including the permit. Slower chains are
+    /// left out.
     pub balance: Duration,
-    /// A call of the off-ramp partner, for its answer. Source: ADR-0022.
+    /// Maximum time that a call to the off-ramp partner waits for the response. Source: ADR-0022.
     pub partner: Duration,
-    /// A caller, for its turn at the off-ramp partner and the answer together. A call that waited, and so had less time than
-    /// the partner is given, is dropped and says nothing of the partner. Source: ADR-0022.
+    /// Maximum time that a caller waits for a free slot at the off-ramp partner and for the response together. The wait
+    /// for the slot may leave less than [`Self::partner`] for the response. If no response arrives in the remaining
+    /// time, the call is dropped and does not count as a failure of the partner. Source: ADR-0022.
     pub partner_in_turn: Duration,
-    /// A question to a provider of screening, for its answer. Source: rules S.8.
+    /// Maximum time that a query to a screening provider waits for its response. Source: rules S.8.
     pub screening: Duration,
-    /// A payer, for the answer to a question that somebody else asked: as long as both providers have together.
+    /// Maximum time that a payer waits for the response to a concurrent query of another caller. It covers the queries
+    /// to both providers together.
     pub others_screening: Duration,
-    /// A test of endpoints, for the worker. It is within the time of one answer, and several times that of one try.
+    /// Maximum time that a test of endpoints waits for the worker. It is shorter than the time limit of a response, and
+    /// several times the time limit of an attempt.
     pub sample: Duration,
-    /// An export, for a reader who takes nothing; then it counts as gone. The server keeps what waits in its sockets small, so
-    /// that whoever takes a little at a time is seen to take it.
+    /// Maximum time that an export waits for a reader that accepts no data. Then the reader counts as disconnected. The
+    /// server keeps its socket buffers small, so that a slow reader is still seen to read.
     pub reader: Duration,
-    /// Who asks for the health of the service, for the database.
+    /// Maximum time that a health check waits for the database.
     pub health: Duration,
 }
 

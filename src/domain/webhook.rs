@@ -13,27 +13,28 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Time that one try may take, body included. Source: interface §6.1 (5).
+/// Time limit of one attempt, including the body. Source: interface §6.1 (5).
 pub const TRY_TIMEOUT_MS: u64 = 5_000;
 
-/// Pauses after a failed try. Source: interface §6.1 (5).
+/// Pauses after the first, second and third failed attempt. Source: interface §6.1 (5).
 pub const RETRY_DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
 
-/// Most of an answer that is read. Source: rules A.4.
+/// Maximum size of a response that is read. Source: rules A.4.
 pub const RESPONSE_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a claimed delivery belongs to its worker; longer than a try with everything around it.
+/// Time for which a claimed delivery belongs to its worker. It is longer than an attempt and everything around it.
 ///
 /// Source: rules A.5.
 pub const LEASE_MS: i64 = 15_000;
 
-/// Deliveries of one endpoint that a claim looks at when many endpoints wait; fewer only when fewer are wanted.
+/// When many endpoints wait, a claim reads at most this number of deliveries for each endpoint. It reads fewer only
+/// when it needs fewer.
 pub const ENDPOINT_PART: u64 = 16;
 
-/// Time for which a replaced secret stays good when nobody says.
+/// Default time, in seconds, for which a replaced secret stays valid.
 pub const OVERLAP_S_DEFAULT: u32 = 24 * 60 * 60;
 
-/// Secrets of one endpoint that may be good at the same time.
+/// Maximum number of valid secrets per endpoint.
 pub const SECRETS_MAX: usize = 4;
 
 /// Longest URL of an endpoint. Source: decisions D20.
@@ -42,30 +43,30 @@ pub const URL_LENGTH_MAX: usize = 2_048;
 wire_text! {
     /// State of a delivery. Source: rules S.9; decisions D19.
     pub enum DeliveryState {
-        /// Waits for its time or for its worker.
+        /// The delivery waits for its time or for a worker.
         Queued = "queued",
-        /// Answered with 2xx.
+        /// The receiver responded with 2xx.
         Delivered = "delivered",
-        /// All tries failed; kept and replayable.
+        /// All attempts failed; stored and replayable.
         Failed = "failed",
         /// The endpoint was switched off or deleted.
         Cancelled = "cancelled",
     }
 }
 
-/// A secret that was replaced and is still good for a while.
+/// A replaced secret that is still valid for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormerSecret {
-    /// The sealed secret.
+    /// The encrypted secret.
     pub sealed: String,
-    /// First moment at which it is not good any more.
+    /// First moment at which the secret is no longer valid.
     pub until: DateTime<Utc>,
 }
 
-/// The former secrets of an endpoint after a rotation at `now`, the oldest first: `replaced` stays good until `until`,
-/// and none outlives it.
+/// The former secrets of an endpoint after a rotation at `now`, oldest first. `replaced` stays valid until `until`, and
+/// no older secret stays valid for longer.
 ///
-/// Errors: too many secrets would be good at the same time.
+/// Errors: too many secrets would be valid at the same time.
 pub fn retire(
     former: &[FormerSecret],
     replaced: String,
@@ -88,7 +89,7 @@ pub fn retire(
     }
 }
 
-/// An endpoint has as many good secrets as it may have.
+/// An endpoint has the maximum number of valid secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManySecrets;
 
@@ -103,56 +104,58 @@ pub struct ClaimedDelivery {
     pub owner: OwnerId,
     /// Endpoint.
     pub endpoint: EndpointId,
-    /// Where to.
+    /// URL of the endpoint.
     pub url: String,
-    /// Sealed secret of the endpoint.
+    /// Encrypted secret of the endpoint.
     pub secret_sealed: String,
-    /// Secrets of before that may still be in use, the oldest first.
+    /// Previous secrets that may still be in use, oldest first.
     pub former_secrets: Vec<FormerSecret>,
-    /// Prefix of the headers that the endpoint reads, when it chose one.
+    /// Prefix of the headers that the endpoint reads; `None` if the endpoint did not choose one.
     pub header_prefix: Option<String>,
-    /// Whether the endpoint may be told about persons.
+    /// Whether the endpoint may receive personal data.
     pub is_approved: bool,
-    /// The bytes that are signed and sent, sealed when they hold personal details.
+    /// The bytes that are signed and sent. They are encrypted when they contain personal data.
     pub body: String,
-    /// Number of failed tries before this one, 0 to 3.
+    /// Number of failed attempts before this attempt, 0 to 3.
     pub retry_count: u32,
-    /// Whether it is a test delivery.
+    /// Whether this is a test delivery.
     pub is_test: bool,
-    /// Whether it is sent again, because its owner asked for it or in a recovery round.
+    /// Whether the delivery is sent again, after a replay or in a recovery round.
     pub is_replay: bool,
-    /// Whether its endpoint took nothing lately.
+    /// Whether recent attempts at the endpoint failed.
     pub is_endpoint_failing: bool,
-    /// Fence: only the holder of this token may record the try.
+    /// Fencing token: only the worker that holds it may record the attempt.
     pub lease_token: String,
 }
 
-/// What is wanted from the next claim.
+/// Options of the next claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// What is due at this time. A worker gives the time at which it saw the clock right, because a clock that jumps
-    /// before the claim begins would make everything due.
+pub struct ClaimRequest {
+    /// Deliveries that are due at this time are claimed. The worker passes a time at which its clock was found to be
+    /// right. A clock that jumps before the claim starts could otherwise make everything due.
     pub now: DateTime<Utc>,
-    /// Names the claim; only its holder may record what was claimed.
+    /// Identifies the claim. Only the worker that holds it may record the claimed deliveries.
     pub lease_token: String,
-    /// Deliveries at most.
+    /// Maximum number of deliveries.
     pub limit: u64,
-    /// Deliveries of one endpoint at most.
+    /// Maximum number of deliveries per endpoint.
     pub share: u64,
-    /// Endpoints that have enough and are left out, so that a slow one cannot hold up the others.
+    /// Endpoints that already have enough deliveries in flight. They are left out, so that a slow endpoint cannot hold
+    /// up the others.
     pub busy: Vec<EndpointId>,
-    /// Owners that are left out because what they have at hand could take every place.
+    /// Owners that are left out, because their deliveries could otherwise take every slot.
     pub served: Vec<OwnerId>,
 }
 
-impl Wanted {
-    /// When the claim ends; afterwards anybody may claim again what was not recorded.
+impl ClaimRequest {
+    /// When the claim ends. Afterwards any worker may claim the unrecorded deliveries again.
     pub fn lease_until(&self) -> DateTime<Utc> {
         self.now + TimeDelta::milliseconds(LEASE_MS)
     }
 
-    /// How many of the longest waiting are looked at, whoever they belong to, when more endpoints wait than can be listed.
-    /// None while owners are left out, since what waits for those would have to be read to be passed over.
+    /// Number of deliveries of all owners that a claim reads, longest waiting first, when more endpoints wait than it
+    /// can list. Zero while some owners are left out, because the claim would have to read their deliveries only to
+    /// skip them.
     pub fn oldest(&self) -> u64 {
         if self.served.is_empty() {
             self.limit.saturating_mul(2)
@@ -161,8 +164,8 @@ impl Wanted {
         }
     }
 
-    /// Whether more may be due than a claim brought: it is full, or an endpoint got as much as may be all that was looked
-    /// at.
+    /// Whether more deliveries may be due than a claim returned. True if the claim is full, or if an endpoint got as
+    /// many deliveries as the claim read for it.
     pub fn may_be_more(&self, claimed: &[ClaimedDelivery]) -> bool {
         let mut left: HashMap<&EndpointId, u64> = HashMap::new();
         let is_full = |count: usize| u64::try_from(count).is_ok_and(|count| count >= self.limit);
@@ -175,51 +178,51 @@ impl Wanted {
     }
 }
 
-/// What came of one try.
+/// Result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TryOutcome {
-    /// Status that the receiver answered with.
+    /// Status of the response.
     pub status: Option<u16>,
-    /// Why there is no usable answer.
+    /// Why there is no usable response.
     pub error: Option<String>,
-    /// First bytes of the answer.
+    /// First bytes of the response.
     pub response: Option<String>,
-    /// When the try began.
+    /// When the attempt started.
     pub started_at: DateTime<Utc>,
-    /// When the try ended.
+    /// When the attempt ended.
     pub ended_at: DateTime<Utc>,
 }
 
 impl TryOutcome {
-    /// Whether the receiver took the event.
+    /// Whether the receiver accepted the event.
     pub fn is_success(&self) -> bool {
         self.error.is_none() && self.status.is_some_and(|status| (200..300).contains(&status))
     }
 }
 
-/// What happens to a delivery after a try.
+/// What happens to a delivery after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterTry {
     /// Done.
     Delivered,
-    /// Try again, not before this time.
+    /// Retry, not before this time.
     RetryAt(DateTime<Utc>),
-    /// No tries left.
+    /// No attempts left.
     Exhausted,
 }
 
-/// A try that was made and waits to be recorded.
+/// A finished attempt that waits to be recorded.
 #[derive(Debug, Clone)]
-pub struct Tried {
+pub struct FinishedAttempt {
     /// The delivery.
     pub delivery: ClaimedDelivery,
-    /// What came of it.
+    /// Its result.
     pub outcome: TryOutcome,
     /// What follows.
     pub after: AfterTry,
 }
 
-/// Decides what follows a try. The pause counts from the end of the failed try.
+/// Decides what follows an attempt. The pause counts from the end of the failed attempt.
 ///
 /// Source: interface §6.1 (5); rules A.5.
 pub fn after_try(retry_count: u32, outcome: &TryOutcome) -> AfterTry {
@@ -241,8 +244,8 @@ pub fn sign(secret: &str, body: &[u8]) -> String {
     hex::encode(mac(secret, &[body]))
 }
 
-/// Signs the way of Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, time and body, under the same key as
-/// [`sign`].
+/// Signs in the format of Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, time and body, under the same
+/// key as [`sign`].
 ///
 /// Source: decisions D30 (Standard Webhooks 1.0.0).
 pub fn sign_standard(secret: &str, id: &str, timestamp_s: i64, body: &[u8]) -> String {
@@ -251,13 +254,13 @@ pub fn sign_standard(secret: &str, id: &str, timestamp_s: i64, body: &[u8]) -> S
     format!("v1,{}", STANDARD.encode(mac))
 }
 
-/// The form of a secret that verifiers of Standard Webhooks read. Source: decisions D30.
+/// The format of a secret for verifiers of Standard Webhooks. Source: decisions D30.
 pub fn standard_form(secret: &Secret) -> Secret {
     Secret::new(format!("whsec_{}", STANDARD.encode(secret.reveal())))
 }
 
-/// The prefixes under which an endpoint gets its headers: the one that it chose, as long as the settings have it, else
-/// all of them.
+/// The header prefixes for an endpoint: only the prefix that the endpoint chose, if the settings still contain this
+/// prefix; otherwise all prefixes.
 ///
 /// Source: decisions D35.
 pub fn prefixes<'a>(configured: &'a [String], chosen: Option<&str>) -> Vec<&'a str> {
@@ -268,29 +271,29 @@ pub fn prefixes<'a>(configured: &'a [String], chosen: Option<&str>) -> Vec<&'a s
     }
 }
 
-/// What a try is signed with.
+/// Input of the signature of an attempt.
 #[derive(Debug, Clone)]
-pub struct Signing<'a> {
+pub struct SignatureInput<'a> {
     /// Prefixes of the header names of the contract, without the dash.
     pub prefixes: &'a [&'a str],
-    /// Whether the headers of Standard Webhooks are sent too.
+    /// Whether the headers of Standard Webhooks are sent as well.
     pub is_standard: bool,
-    /// Secrets that are good now, the oldest first.
+    /// Currently valid secrets, oldest first.
     pub secrets: &'a [Secret],
     /// Id of the delivery.
     pub id: &'a str,
     /// Now.
     pub now: DateTime<Utc>,
-    /// The bytes that are signed.
+    /// The bytes to sign.
     pub body: &'a [u8],
 }
 
-impl Signing<'_> {
-    /// The headers that prove where a delivery comes from.
+impl SignatureInput<'_> {
+    /// The headers that authenticate a delivery.
     ///
-    /// During a rotation the contract's header, which receivers compare with a single value, stays with the oldest
-    /// secret: nobody has to do anything before its overlap ends. The newer ones sign a header of their own, the newest
-    /// first. Source: interface §6.1 (3); decisions D22; decisions D30.
+    /// Receivers compare the contract's header with a single value. So during a rotation this header is made with the
+    /// oldest secret, and receivers do not have to change anything before the overlap ends. The newer secrets sign a
+    /// separate header, newest first. Source: interface §6.1 (3); decisions D22; decisions D30.
     pub fn headers(&self) -> Vec<(String, String)> {
         let mut signatures = self.secrets.iter().map(|secret| sign(secret.reveal(), self.body));
         let oldest = signatures.next();
@@ -318,7 +321,7 @@ impl Signing<'_> {
     }
 }
 
-/// HMAC-SHA-256 over the parts one after another, keyed with the bytes of the secret as it was shown.
+/// HMAC-SHA-256 over the concatenated parts, keyed with the bytes of the secret as it was shown.
 pub(super) fn mac(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key length");
@@ -336,16 +339,16 @@ pub struct UrlPolicy {
 }
 
 impl UrlPolicy {
-    /// Checks a URL as it is registered; names are checked again at connect time, after resolution.
+    /// Checks a URL at registration; names are checked again at connect time, after resolution.
     ///
-    /// Errors: the sentence for the caller. Source: decisions D20; rules A.4.
+    /// Errors: the message for the caller. Source: decisions D20; rules A.4.
     pub fn check(self, text: &str) -> Result<url::Url, String> {
         if text.chars().count() > URL_LENGTH_MAX {
             return Err(format!("must have at most {URL_LENGTH_MAX} characters"));
         }
         let url = url::Url::parse(text)
             .map_err(|_| "must be an absolute https URL, for example https://example.com/hooks".to_owned())?;
-        // The parser leaves an empty user name out.
+        // The parser drops an empty user name.
         let authority = text
             .split("://")
             .nth(1)
@@ -354,16 +357,19 @@ impl UrlPolicy {
             return Err("must not contain a user name or password".to_owned());
         }
         let host = url.host().ok_or_else(|| "must name a host".to_owned())?;
-        // A dot at the end is no other name, and all names below localhost are this machine.
+        // A trailing dot does not change a name, and all names below localhost are this machine.
         let name = match &host {
             url::Host::Domain(name) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),
             _ => host.to_string(),
         };
         if matches!(host, url::Host::Domain(_)) && !is_host_name(&name) {
-            return Err("must name a host: parts of 1 to 63 characters with dots between them, 253 at most".to_owned());
+            return Err(
+                "must name a host of at most 253 characters: parts of 1 to 63 characters with dots between them"
+                    .to_owned(),
+            );
         }
         if url.port() == Some(0) {
-            return Err("must not name port 0, on which nothing listens".to_owned());
+            return Err("must not name port 0: no server can listen on it".to_owned());
         }
         let is_loopback_name = name == "localhost" || name.ends_with(".localhost");
         let address = match &host {
@@ -397,12 +403,12 @@ impl UrlPolicy {
     }
 }
 
-/// Whether a name server can know a name: none of its parts is empty or has more than 63 characters.
+/// Whether a name is a valid host name: at most 253 characters, and 1 to 63 characters in each part.
 pub(super) fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(|label| (1..=63).contains(&label.len()))
 }
 
-/// The host of the URL of an endpoint: what may be shown and logged of it, because the rest may hold a token.
+/// The host of an endpoint's URL: the only part that may be shown and logged, because the rest may contain a token.
 pub fn host_of(url: &str) -> String {
     let host = url::Url::parse(url)
         .ok()
@@ -410,7 +416,7 @@ pub fn host_of(url: &str) -> String {
     host.unwrap_or_default()
 }
 
-/// Whether an address is reachable for everybody. Addresses that wrap an IPv4 address are judged by it.
+/// Whether an address is publicly reachable. If an IPv6 address contains an IPv4 address, the IPv4 address decides.
 ///
 /// Source: rules A.4.
 pub fn is_public(address: IpAddr) -> bool {
@@ -449,10 +455,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         || a & 0xfe00 == 0xfc00
         || a & 0xffc0 == 0xfe80
         || a & 0xffc0 == 0xfec0
-        // All of 2001::/23 is set apart for protocols: benchmarks, keys in place of addresses, tunnels.
+        // All of 2001::/23 is reserved for protocols: benchmarks, keys in place of addresses, tunnels.
         || (a == 0x2001 && (b == 0xdb8 || b < 0x200))
         || (a == 0x3fff && b < 0x1000)
-        // Packets to discard, and addresses that stand for none.
+        // Discard prefix, and addresses that identify no host.
         || (a == 0x100 && matches!(address.segments()[1..4], [0, 0, 0 | 1]))
         || (a == 0x64 && b == 0xff9b)
         || a == 0x5f00
@@ -476,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_signature_is_keyed_with_the_text_of_the_secret() {
+    fn the_signature_key_is_the_text_of_the_secret() {
         let secret = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
         assert_eq!(
             sign(secret, br#"{"event":"payment.confirmed"}"#),
@@ -485,8 +491,8 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_signature_is_keyed_with_the_same_bytes() {
-        // Made with the published Python library.
+    fn the_standard_signature_uses_the_same_key_bytes() {
+        // Created with the published Python library.
         let secret = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
         assert_eq!(
             standard_form(&Secret::new(secret)).reveal(),
@@ -504,10 +510,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_secret_signs_the_header_of_the_contract() {
+    fn the_oldest_secret_signs_the_contract_header() {
         let secrets = ["old", "new", "newest"].map(Secret::new);
         let signing = |secrets: &[Secret]| {
-            let headers = Signing {
+            let headers = SignatureInput {
                 prefixes: &["x-service", "x-other"],
                 is_standard: true,
                 secrets,
@@ -537,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_gets_the_prefix_that_it_chose_or_all() {
+    fn an_endpoint_gets_its_chosen_header_prefix_or_all() {
         let configured = ["x-service", "x-other"].map(str::to_owned);
         assert_eq!(prefixes(&configured, None), ["x-service", "x-other"]);
         assert_eq!(prefixes(&configured, Some("x-other")), ["x-other"]);
@@ -545,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_keeps_what_is_still_good_and_no_longer_than_asked() {
+    fn a_rotation_keeps_valid_secrets_only_for_the_overlap() {
         let at = |seconds| DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds);
         let former = |sealed: &str, until| FormerSecret {
             sealed: sealed.to_owned(),
@@ -565,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn four_tries_and_the_pauses_between_them() {
+    fn a_round_has_four_attempts_with_fixed_pauses() {
         let now = DateTime::UNIX_EPOCH;
         let failed = TryOutcome {
             status: Some(500),
@@ -595,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_live_at_public_https_addresses() {
+    fn endpoint_urls_must_be_public_https_addresses() {
         let strict = UrlPolicy { allow_loopback: false };
         for text in [
             "http://example.com",

@@ -1,9 +1,9 @@
-//! Values of closed lists, each with its text.
+//! Enums whose values have a fixed text in the API and in the database.
 
-/// Declares an enum whose values stand for texts: `Paid = "paid",` gives each variant its text once.
+/// Declares an enum whose values have a text: `Paid = "paid",` declares a variant with its text.
 ///
-/// The enum gets `ALL` in the order of declaration, `wire` and `from_wire`. A text that stands twice is an unreachable
-/// pattern, which the compiler reports.
+/// The enum gets `ALL` (every value in the order of declaration), `wire` and `from_wire`. The compiler reports a
+/// duplicate text as an unreachable pattern.
 macro_rules! wire_text {
     (
         $(#[$about:meta])*
@@ -21,7 +21,7 @@ macro_rules! wire_text {
             /// Every value, in the order of declaration.
             $visibility const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// Its text, on the wire and in the database.
+            /// The text of the value, in the API and in the database.
             $visibility const fn wire(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_read_back_from_its_own_text() {
+    fn every_value_round_trips_through_text() {
         assert_eq!(Day::ALL.map(Day::wire), ["sat", "sun"]);
         assert_eq!(
             ["sat", "sun", "SAT", ""].map(Day::from_wire),

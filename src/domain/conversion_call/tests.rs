@@ -1,4 +1,4 @@
-//! Which calls a transaction is read as.
+//! Decoding the calls of a transaction.
 
 use super::*;
 use crate::domain::{
@@ -101,7 +101,7 @@ fn path_of(observed: &Observation, proof: &TxProof) -> Option<Vec<EvmAddress>> {
 }
 
 #[test]
-fn conversions_of_one_reference_are_paired_in_their_order() {
+fn conversions_with_one_reference_are_paired_in_order() {
     let paths: Vec<_> = (1..4).map(|last| vec![EvmAddress::with_last_byte(last)]).collect();
     let details = |from: usize| {
         vec![
@@ -128,7 +128,7 @@ fn conversions_of_one_reference_are_paired_in_their_order() {
     assert_eq!(
         path_of(&events[0], &proof(BATCH, input.clone(), one_more)),
         None,
-        "an event too many"
+        "one event too many"
     );
     assert_eq!(
         path_of(&events[0], &proof(BATCH, input.clone(), events[..3].to_vec())),
@@ -137,12 +137,12 @@ fn conversions_of_one_reference_are_paired_in_their_order() {
     assert_eq!(
         path_of(&events[0], &proof(BATCH, input, events[..2].to_vec())),
         None,
-        "an event too few"
+        "one event too few"
     );
 }
 
 #[test]
-fn an_event_that_says_something_else_than_the_call_comes_from_another_one() {
+fn an_event_that_differs_from_the_call_does_not_match_it() {
     let input = batch(vec![(0, vec![detail(vec![EvmAddress::ZERO], 100, [1; 8])])]);
     let event = observed(TOKEN_PROXY, 1, 100, [1; 8]);
     assert!(path_of(&event, &proof(BATCH, input.clone(), vec![event.clone()])).is_some());
@@ -159,12 +159,12 @@ fn an_event_that_says_something_else_than_the_call_comes_from_another_one() {
     assert_eq!(
         path_of(&event, &proof(77, input, vec![event.clone()])),
         None,
-        "nothing is known of what another contract does"
+        "the path in a call of another contract must not be decoded"
     );
 }
 
 #[test]
-fn a_proxy_that_was_not_called_itself_is_not_explained_by_the_call_of_another() {
+fn a_proxy_that_was_not_called_matches_no_call_of_another_proxy() {
     let leg = Leg {
         token: Some(address(5)),
         resets_allowance: false,
@@ -192,11 +192,11 @@ fn a_proxy_that_was_not_called_itself_is_not_explained_by_the_call_of_another() 
 }
 
 #[test]
-fn offsets_that_share_their_words_are_refused() {
+fn overlapping_abi_offsets_are_rejected() {
     let detail = detail(vec![EvmAddress::ZERO; 20], 100, [1; 8]);
     let honest = batch(vec![(0, vec![detail; 2])]);
     assert_eq!(decode(ContractKind::BatchConversionPayments, &honest).unwrap().len(), 2);
-    // Both elements of the inner array point at the first one, and what nobody points at any more is cut off.
+    // Both elements of the inner array point at the first one, and the unreferenced rest is cut off.
     let mut shared = honest;
     let offsets = 4 + 32 * (3 + 2 + 2 + 1);
     shared.copy_within(offsets..offsets + 32, offsets + 32);
@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_encoded_is_read_back(
+    fn encoded_calls_are_decoded_unchanged(
         paths in prop::collection::vec(prop::collection::vec(any::<[u8; 20]>(), 0..4), 0..6),
         units in any::<[u64; 4]>(),
         reference in any::<[u8; 8]>(),
@@ -265,7 +265,7 @@ proptest! {
 }
 
 #[test]
-fn contracts_are_looked_up_once_for_each_event_however_many_there_are() {
+fn contract_lookups_grow_linearly_with_events() {
     const EVENTS: u32 = 3_000;
     let events: Vec<_> = (0..EVENTS)
         .map(|position| observed(TOKEN_PROXY, position, 100, [1; 8]))

@@ -1,4 +1,4 @@
-//! What each event tells, as the rules know it.
+//! Facts of each event, as the domain knows them.
 
 use crate::domain::{
     address::Address,
@@ -16,44 +16,44 @@ use crate::domain::{
 use alloy::primitives::U256;
 use chrono::{DateTime, Utc};
 
-/// Which of the three forms of a payment event is told. Source: decisions D6.
+/// Which of the three variants of a payment event. Source: decisions D6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// The form that every receiver knows.
+pub enum PaymentEventVariant {
+    /// The variant for every receiver.
     Plain,
-    /// The twin for payments of a client ID.
+    /// The variant for payments of a client ID.
     ClientId,
-    /// The twin for payments through a secure payment.
+    /// The variant for payments through a secure payment.
     Checkout,
 }
 
-/// Facts of `payment.confirmed` and `payment.partial`, and of their twins.
+/// Facts of `payment.confirmed` and `payment.partial`, and of their variants.
 #[derive(Debug, Clone)]
 pub struct PaymentReceived {
-    /// Which form is told.
-    pub variant: Variant,
-    /// Whether the total has been reached.
+    /// Variant of the event.
+    pub variant: PaymentEventVariant,
+    /// Whether the request is now paid in full or in part.
     pub settlement: Settlement,
     /// The request after the payment.
     pub request: Request,
     /// The payment.
     pub payment: Settled,
-    /// Token of the secure payment that the request was created through.
+    /// Token of the secure payment that created the request.
     pub secure_payment_token: Option<String>,
     /// Recurring payment that executed it.
     pub recurring_payment: Option<String>,
-    /// How far the payout to a bank account is.
+    /// Status of the payout to a bank account.
     pub off_ramp_status: Option<OffRampStatus>,
-    /// What the partner of the payout kept, in units of the payment currency.
+    /// Amount that the payout partner kept, in units of the payment currency.
     pub off_ramp_fee: Option<U256>,
 }
 
 impl PaymentReceived {
-    /// The plain event of a payment that was made on chain, by the payer's own hand or by a recurring payment.
+    /// The plain event of a payment on chain, made by the payer or by a recurring payment.
     pub fn new(settlement: Settlement, request: Request, payment: Settled) -> Self {
         let schedule = request.terms.schedule.as_ref().filter(|_| payment.is_execution);
         Self {
-            variant: Variant::Plain,
+            variant: PaymentEventVariant::Plain,
             settlement,
             recurring_payment: schedule.map(|schedule| schedule.0.clone()),
             request,
@@ -64,15 +64,15 @@ impl PaymentReceived {
         }
     }
 
-    /// Name on the wire.
+    /// Name in the API.
     pub fn kind(&self) -> &'static str {
         match (self.settlement, self.variant) {
-            (Settlement::Confirmed, Variant::Plain) => "payment.confirmed",
-            (Settlement::Confirmed, Variant::ClientId) => "payment.confirmed.client_id",
-            (Settlement::Confirmed, Variant::Checkout) => "payment.confirmed.checkout",
-            (Settlement::Partial, Variant::Plain) => "payment.partial",
-            (Settlement::Partial, Variant::ClientId) => "payment.partial.client_id",
-            (Settlement::Partial, Variant::Checkout) => "payment.partial.checkout",
+            (Settlement::Confirmed, PaymentEventVariant::Plain) => "payment.confirmed",
+            (Settlement::Confirmed, PaymentEventVariant::ClientId) => "payment.confirmed.client_id",
+            (Settlement::Confirmed, PaymentEventVariant::Checkout) => "payment.confirmed.checkout",
+            (Settlement::Partial, PaymentEventVariant::Plain) => "payment.partial",
+            (Settlement::Partial, PaymentEventVariant::ClientId) => "payment.partial.client_id",
+            (Settlement::Partial, PaymentEventVariant::Checkout) => "payment.partial.checkout",
         }
     }
 }
@@ -84,13 +84,13 @@ pub struct PaymentReversed {
     pub request: Request,
     /// The payment as it was settled.
     pub payment: Settled,
-    /// Its id.
+    /// Id of the payment.
     pub id: PaymentId,
-    /// Why it was taken back.
+    /// Why it was reversed.
     pub reason: ReversalReason,
 }
 
-/// A transaction that an event points at.
+/// A transaction that an event refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainTransaction {
     /// Network.
@@ -110,7 +110,7 @@ impl ChainTransaction {
     }
 }
 
-/// A JSON object of a partner or a browser, as text: the rules here never look inside.
+/// A JSON object of a partner or a browser, as text: the domain never parses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignJson(pub String);
 
@@ -121,13 +121,13 @@ pub struct PaymentFailed {
     pub request: Request,
     /// Reason as a code, for example `insufficient_funds`, `failed`, `bounced`.
     pub reason: String,
-    /// The same as a sentence, when whoever failed gave one.
+    /// The reason as a sentence, if one was given.
     pub message: Option<String>,
     /// Number of the execution, from 1.
     pub execution: u32,
     /// Recurring payment that was executed.
     pub recurring_payment: Option<String>,
-    /// Transaction that failed, when there was one.
+    /// Transaction that failed, if there was one.
     pub transaction: Option<ChainTransaction>,
     /// When it failed.
     pub at: DateTime<Utc>,
@@ -138,19 +138,19 @@ pub struct PaymentFailed {
 pub struct PaymentRefunded {
     /// The request.
     pub request: Request,
-    /// Hash of the payment that was undone.
+    /// Hash of the payment that was refunded.
     pub paid_tx_hash: String,
-    /// Network on which the money went back.
+    /// Network of the refund.
     pub network: Network,
-    /// Wallet that has the money again.
+    /// Wallet that received the refund.
     pub refunded_to: Address,
-    /// How much.
+    /// Refunded amount.
     pub amount: Amount,
     /// Canonical id of its currency.
     pub currency: String,
-    /// Hash of the refund, when it is known.
+    /// Hash of the refund, if known.
     pub tx_hash: Option<String>,
-    /// When it went back.
+    /// Time of the refund.
     pub at: DateTime<Utc>,
 }
 
@@ -159,17 +159,17 @@ pub struct PaymentRefunded {
 pub struct PaymentProcessing {
     /// The request.
     pub request: Request,
-    /// The payout.
+    /// Id of the payout.
     pub off_ramp_id: String,
-    /// How far it is.
+    /// Status.
     pub status: OffRampStatus,
-    /// The provider's own word for it.
+    /// The provider's own status word.
     pub provider_status: String,
     /// The provider's own id of the payout.
     pub provider_id: String,
-    /// Transaction of the payment, when it is known.
+    /// Transaction of the payment, if known.
     pub transaction: Option<ChainTransaction>,
-    /// When it moved on.
+    /// When the status changed.
     pub at: DateTime<Utc>,
 }
 
@@ -178,30 +178,30 @@ pub struct PaymentProcessing {
 pub struct RequestRecurring {
     /// The new request.
     pub request: Request,
-    /// The request that repeats.
+    /// Id of the recurring request.
     pub original_request_id: String,
-    /// Its reference.
+    /// Reference of the recurring request.
     pub original_request_reference: String,
 }
 
 wire_text! {
-    /// What is known about the identity of a payer. Source: interface §3; rules S.5.
+    /// Identity status of a payer. Source: interface §3; rules S.5.
     pub enum KycStatus {
-        /// Nothing was handed in.
+        /// Nothing was submitted.
         NotStarted = "not_started",
         /// Being checked.
         Pending = "pending",
-        /// Proven.
+        /// Verified.
         Approved = "approved",
-        /// Refused for good.
+        /// Rejected permanently.
         Rejected = "rejected",
-        /// Something has to be handed in again.
+        /// The payer has to submit data again.
         RetryRequired = "retry_required",
     }
 }
 
 wire_text! {
-    /// Whether a payer agreed to the terms. Source: interface §3; rules S.5.
+    /// Agreement status of a payer. Source: interface §3; rules S.5.
     pub enum AgreementStatus {
         /// Never shown.
         NotStarted = "not_started",
@@ -221,24 +221,24 @@ wire_text! {
 pub struct ComplianceUpdated {
     /// Tenant.
     pub platform: PlatformId,
-    /// Row of the payer, whose key seals what is told.
+    /// Row of the payer, whose key encrypts the data.
     pub payer: PayerId,
     /// The tenant's own id of the payer.
     pub client_user_id: String,
-    /// Identity.
+    /// Identity status.
     pub kyc: KycStatus,
-    /// Terms.
+    /// Agreement status.
     pub agreement: AgreementStatus,
-    /// Number of the change, from 1; every change of the payer has its own.
+    /// Number of the change, from 1; every change of the payer has a number of its own.
     pub version: u64,
-    /// What the provider told.
+    /// Original data of the provider.
     pub raw: ForeignJson,
     /// When it changed.
     pub at: DateTime<Utc>,
 }
 
 impl ComplianceUpdated {
-    /// Whether the payer may use what needs an identity. Source: rules S.5.
+    /// Whether the payer may use features that need an identity. Source: rules S.5.
     pub fn is_compliant(&self) -> bool {
         self.kyc == KycStatus::Approved && self.agreement == AgreementStatus::Completed
     }
@@ -249,7 +249,7 @@ wire_text! {
     pub enum PaymentDetailStatus {
         /// Usable.
         Approved = "approved",
-        /// Refused.
+        /// Rejected.
         Failed = "failed",
         /// Being checked.
         Pending = "pending",
@@ -261,19 +261,19 @@ wire_text! {
 pub struct PaymentDetailUpdated {
     /// Tenant.
     pub platform: PlatformId,
-    /// Row of the payer, whose key seals what is told.
+    /// Row of the payer, whose key encrypts the data.
     pub payer: PayerId,
-    /// The bank account.
+    /// Id of the bank account.
     pub payment_detail: String,
     /// The tenant's own id of the payer.
     pub client_user_id: String,
     /// State.
     pub status: PaymentDetailStatus,
-    /// Why it was refused.
+    /// Why it was rejected.
     pub rejection_message: Option<String>,
-    /// Number of the change, from 1; every change of the account has its own.
+    /// Number of the change, from 1; every change of the account has a number of its own.
     pub version: u64,
-    /// What the provider told.
+    /// Original data of the provider.
     pub raw: ForeignJson,
     /// When it changed.
     pub at: DateTime<Utc>,
@@ -294,16 +294,16 @@ pub struct PayerStep {
     pub requests: Vec<RequestId>,
     /// Orchestrator of the secure payment.
     pub orchestrator: Option<String>,
-    /// When the browser says that it happened.
+    /// When the step happened, by the browser's clock.
     pub occurred_at: DateTime<Utc>,
-    /// When the service learned of it.
+    /// When the service received it.
     pub received_at: DateTime<Utc>,
-    /// What the browser told.
+    /// Data from the browser.
     pub properties: ForeignJson,
 }
 
 impl PayerStep {
-    /// The request, when the secure payment has exactly one.
+    /// The request, if the secure payment has exactly one.
     pub fn sole_request(&self) -> Option<&RequestId> {
         match self.requests.as_slice() {
             [sole] => Some(sole),
@@ -319,17 +319,18 @@ pub struct AccessRejected {
     pub platform: PlatformId,
     /// Client ID that created the secure payment.
     pub client: Option<ClientRowId>,
-    /// The request; of several, the first, or the one that was paid.
+    /// The request. For a secure payment with several requests, the first one, or the one that was paid.
     pub request: RequestId,
-    /// Wallet that tried.
+    /// Wallet that attempted to pay.
     pub wallet: Address,
-    /// The payment that the wallet made all the same; `None` of one that was refused.
+    /// The payment, if the rejected wallet paid; `None` if it only attempted to pay.
     pub paid: Option<PaymentId>,
-    /// How often this wallet was told about at this payment, from 1.
+    /// Number of the event about this wallet and this secure payment, from 1.
     ///
-    /// Attempts that are suppressed do not count, so two instances that both decide to tell mean the same event.
+    /// Attempts that send no event do not count. So two instances that both report the same attempt give it the same
+    /// number, and only one event is stored.
     pub occasion: u64,
-    /// When it tried.
+    /// Time of the attempt.
     pub at: DateTime<Utc>,
 }
 
@@ -340,15 +341,15 @@ pub struct WebhookDisabled {
     pub owner: OwnerId,
     /// Client ID that the endpoint belongs to.
     pub client: Option<ClientRowId>,
-    /// Its public text.
+    /// Public text of the client ID.
     pub client_id: Option<String>,
-    /// The endpoint.
+    /// Id of the endpoint.
     pub endpoint: EndpointId,
-    /// Whether it was one that may be told everything.
+    /// Whether the endpoint was approved.
     pub is_approved: bool,
-    /// Host of its URL; the rest of it may hold a token.
+    /// Host of the endpoint's URL; the rest of the URL may contain a token.
     pub host: String,
-    /// Since when it took nothing.
+    /// Start of the period in which every delivery failed.
     pub failing_since: DateTime<Utc>,
     /// When it was switched off.
     pub at: DateTime<Utc>,
@@ -361,11 +362,11 @@ pub struct ClientIdLinked {
     pub orchestrator: String,
     /// Public text of the client ID.
     pub client_id: String,
-    /// The link.
+    /// Id of the link.
     pub link: String,
-    /// The intent that led to it.
+    /// The link intent that the platform completed.
     pub intent: String,
-    /// The orchestrator's own id, when it gave one.
+    /// The orchestrator's own id of the platform, if the intent had one.
     pub external_id: Option<String>,
     /// Composite id of the destination.
     pub destination_id: String,
@@ -388,15 +389,15 @@ pub struct ScreeningCompleted {
     pub secure_payment_token: String,
     /// Wallet that was screened.
     pub wallet: Address,
-    /// Account of the person behind it, when it is known.
+    /// Account of the person that controls the wallet, if known.
     pub eoa: Option<Address>,
-    /// Smart account, when one is connected.
+    /// Smart account, if one is connected.
     pub smart_account: Option<Address>,
     /// Result.
     pub status: ScreeningStatus,
-    /// Who screened.
+    /// Screening provider.
     pub provider: String,
-    /// Policy; `None` is the default of the account with the provider.
+    /// Policy; `None` is the default of the account at the provider.
     pub policy_id: Option<String>,
     /// When it was screened.
     pub at: DateTime<Utc>,

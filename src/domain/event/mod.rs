@@ -1,11 +1,11 @@
-//! Events: what is told, to whom, and the key under which it is told once.
+//! Events: their facts, their receivers, and the key that makes each event unique.
 
 mod facts;
 
 pub use facts::{
     AccessRejected, AgreementStatus, ChainTransaction, ClientIdLinked, ComplianceUpdated, ForeignJson, KycStatus,
-    PayerStep, PaymentDetailStatus, PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived,
-    PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted, Variant, WebhookDisabled,
+    PayerStep, PaymentDetailStatus, PaymentDetailUpdated, PaymentEventVariant, PaymentFailed, PaymentProcessing,
+    PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring, ScreeningCompleted, WebhookDisabled,
 };
 
 use super::{
@@ -15,26 +15,26 @@ use super::{
 
 /// Who receives an event. Source: rules W.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Audience {
-    /// The platform-wide endpoints, and those of the client ID that created the object.
+pub enum EventAudience {
+    /// The endpoints of the whole platform, and the endpoints of the client ID that created the object.
     Platform {
         /// Tenant.
         platform: PlatformId,
         /// Client ID.
         client: Option<ClientRowId>,
     },
-    /// The platform-wide endpoints alone: the object was made with an API key and belongs to no client ID.
+    /// Only the endpoints of the whole platform: the object was created with an API key and belongs to no client ID.
     PlatformOnly {
         /// Tenant.
         platform: PlatformId,
     },
-    /// The endpoints of an owner, whichever it is: those for all of it, and those of the client ID.
+    /// The endpoints that belong to the owner as a whole, and the endpoints of this client ID.
     Owner {
         /// Platform or orchestrator.
         owner: OwnerId,
         /// Client ID.
         client: Option<ClientRowId>,
-        /// Whether those that wait for approval are left out.
+        /// Whether endpoints that wait for approval are left out.
         only_approved: bool,
     },
     /// The endpoints of an orchestrator.
@@ -44,30 +44,30 @@ pub enum Audience {
     },
 }
 
-/// Something that happened and is told to receivers.
+/// A fact that is reported to receivers.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A final payment arrived: the whole amount with it, or a part.
+    /// A final payment arrived, in full or in part.
     PaymentReceived(Box<PaymentReceived>),
     /// A payment could not be executed.
     PaymentFailed(Box<PaymentFailed>),
-    /// Money went back to the payer.
+    /// A payment was refunded to the payer.
     PaymentRefunded(Box<PaymentRefunded>),
     /// A credited payment left the chain.
     PaymentReversed(Box<PaymentReversed>),
-    /// A payout to a bank account moved on.
+    /// The status of a payout to a bank account changed.
     PaymentProcessing(Box<PaymentProcessing>),
     /// A recurring request generated the next one.
     RequestRecurring(Box<RequestRecurring>),
-    /// What is known about a payer changed.
+    /// The identity or agreement status of a payer changed.
     ComplianceUpdated(Box<ComplianceUpdated>),
-    /// The verification of a bank account moved on.
+    /// The verification status of a bank account changed.
     PaymentDetailUpdated(Box<PaymentDetailUpdated>),
     /// A payer took a step on the payment page.
     PayerStep(Box<PayerStep>),
-    /// A wallet that may not pay tried to.
+    /// A wallet that may not pay attempted to pay.
     AccessRejected(Box<AccessRejected>),
-    /// An endpoint took nothing for days and was switched off.
+    /// All deliveries to an endpoint failed for days, and it was switched off.
     WebhookDisabled(Box<WebhookDisabled>),
     /// A platform finished its onboarding with an orchestrator.
     ClientIdLinked(Box<ClientIdLinked>),
@@ -75,13 +75,13 @@ pub enum Event {
     ScreeningCompleted(Box<ScreeningCompleted>),
 }
 
-/// Whether the bodies of a kind tell what was paid to whom, by its name on the wire.
+/// Whether the event bodies of a kind contain payments and payees. `kind` is the name of this kind in the API.
 pub fn tells_of_payment(kind: &str) -> bool {
     kind.starts_with("payment.")
 }
 
 impl Event {
-    /// Name on the wire.
+    /// Name in the API.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::PaymentReceived(received) => received.kind(),
@@ -100,7 +100,7 @@ impl Event {
         }
     }
 
-    /// The payer with whose key its body is kept sealed.
+    /// The payer whose key encrypts the stored body.
     pub fn payer(&self) -> Option<&PayerId> {
         match self {
             Self::ComplianceUpdated(facts) => Some(&facts.payer),
@@ -109,9 +109,9 @@ impl Event {
         }
     }
 
-    /// Who is told.
-    pub fn audience(&self) -> Audience {
-        let of_request = |request: &Request| Audience::Platform {
+    /// Receivers of the event.
+    pub fn audience(&self) -> EventAudience {
+        let of_request = |request: &Request| EventAudience::Platform {
             platform: request.origin.platform.clone(),
             client: request.origin.client.clone(),
         };
@@ -122,56 +122,61 @@ impl Event {
             Self::PaymentReversed(facts) => of_request(&facts.request),
             Self::PaymentProcessing(facts) => of_request(&facts.request),
             Self::RequestRecurring(facts) => of_request(&facts.request),
-            Self::ComplianceUpdated(facts) => Audience::PlatformOnly {
+            Self::ComplianceUpdated(facts) => EventAudience::PlatformOnly {
                 platform: facts.platform.clone(),
             },
-            Self::PaymentDetailUpdated(facts) => Audience::PlatformOnly {
+            Self::PaymentDetailUpdated(facts) => EventAudience::PlatformOnly {
                 platform: facts.platform.clone(),
             },
-            Self::PayerStep(facts) => Audience::Platform {
-                platform: facts.platform.clone(),
-                client: facts.client.clone(),
-            },
-            Self::AccessRejected(facts) => Audience::Platform {
+            Self::PayerStep(facts) => EventAudience::Platform {
                 platform: facts.platform.clone(),
                 client: facts.client.clone(),
             },
-            Self::WebhookDisabled(facts) => Audience::Owner {
+            Self::AccessRejected(facts) => EventAudience::Platform {
+                platform: facts.platform.clone(),
+                client: facts.client.clone(),
+            },
+            Self::WebhookDisabled(facts) => EventAudience::Owner {
                 owner: facts.owner.clone(),
                 client: facts.client.clone(),
                 only_approved: facts.is_approved,
             },
-            Self::ClientIdLinked(facts) => Audience::Orchestrator {
+            Self::ClientIdLinked(facts) => EventAudience::Orchestrator {
                 orchestrator: facts.orchestrator.clone(),
             },
-            Self::ScreeningCompleted(facts) => Audience::Orchestrator {
+            Self::ScreeningCompleted(facts) => EventAudience::Orchestrator {
                 orchestrator: facts.orchestrator.clone(),
             },
         }
     }
 
-    /// The key that makes the event unique: the same fact is never told as two events.
+    /// The key that makes the event unique: the same fact never creates two events.
     ///
-    /// Each is the kind and what identifies the fact in its own world:
+    /// The key consists of the kind of the event and of what identifies the fact:
     ///
-    /// - a payment by its place on chain, each twin by its own kind, and a reversal by its payment; both also by how
-    ///   often something of the request was taken back until then;
-    /// - a failure by request, reason and execution; a refund by the payment that it undoes;
-    /// - a payout by its id and status, since a status is never reached twice; a generated request by its id;
-    /// - a change of a payer or bank account by its version;
-    /// - a step of a payer by the time that the browser gives it; a rejected wallet by how often it was told about,
-    ///   or by what it paid all the same;
-    /// - an endpoint that was switched off by its id and since when it took nothing;
-    /// - a link by its id; a screening by payment, wallet and result.
+    /// - payment: its position on the chain; each variant has its own kind;
+    /// - reversal: the reversed payment;
+    /// - failure: request, reason and number of the execution;
+    /// - refund: the request and the refunded payment;
+    /// - payout: request, status and the partner's id, because a payout never reaches a status twice;
+    /// - generated request: its id;
+    /// - change of a payer or bank account: the number of the change;
+    /// - step of a payer: the step and the browser's time;
+    /// - rejected wallet: the wallet and the number of its event, or the payment, if the wallet paid;
+    /// - endpoint that was switched off: its id and the start of its failures;
+    /// - completed link: its id;
+    /// - screening: secure payment, wallet and result.
     ///
-    /// Ids that tenants choose come last, so that no colon in them can make two keys alike.
+    /// The key of a payment or reversal also contains the number of reversals of its request so far.
+    ///
+    /// Ids that tenants choose come last, so that a colon in them cannot make two keys equal.
     /// Source: rules A.5.
     pub fn deduplication_key(&self) -> String {
         let kind = self.kind();
         match self {
             Self::PaymentReceived(facts) => {
                 let observed = &facts.payment.observed;
-                // The sign tells the position from the number of reversals behind it.
+                // The sign separates the position from the number of reversals after it.
                 let place = format!(
                     "{kind}:{}:{}:@{}",
                     observed.network, observed.tx_hash, observed.position
@@ -246,20 +251,23 @@ impl Event {
         }
     }
 
-    /// The events that are told besides this one when scoped variants are switched on.
+    /// The variants that are sent in addition to this event when scoped variants are switched on.
     ///
-    /// Only a plain payment has any: one when a client ID created the request, one when a secure payment did.
-    /// Source: decisions D6.
+    /// Only a plain payment event has variants: one if a client ID created the request, and one if a secure payment
+    /// did. Source: decisions D6.
     pub fn twins(&self, scoped_variants: bool) -> Vec<Self> {
         let Self::PaymentReceived(received) = self else {
             return Vec::new();
         };
-        if !scoped_variants || received.variant != Variant::Plain {
+        if !scoped_variants || received.variant != PaymentEventVariant::Plain {
             return Vec::new();
         }
         let scopes = [
-            (Variant::ClientId, received.request.origin.client_id.is_some()),
-            (Variant::Checkout, received.secure_payment_token.is_some()),
+            (
+                PaymentEventVariant::ClientId,
+                received.request.origin.client_id.is_some(),
+            ),
+            (PaymentEventVariant::Checkout, received.secure_payment_token.is_some()),
         ];
         scopes
             .into_iter()

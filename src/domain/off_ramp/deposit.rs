@@ -1,7 +1,8 @@
-//! Addresses of the partner at which the money of a request arrives.
+//! Deposit addresses of the partner, at which the money of a request arrives.
 
 use crate::domain::{
-    address::Address, currency::Currency, ledger::SettlementUnits, network::Network, quote::Worth, rates::AppliedRate,
+    address::Address, currency::Currency, ledger::SettlementUnits, network::Network, quote::PaymentValue,
+    rates::AppliedRate,
 };
 use alloy::primitives::{U256, U512};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,13 +10,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 /// The token that is paid out.
 const SYMBOL: &str = "USDC";
 
-/// Networks on which it is taken. Source: rules P.7.6.
+/// Networks on which the token is accepted. Source: rules P.7.6.
 const NETWORKS: [Network; 4] = [Network::Mainnet, Network::Matic, Network::ArbitrumOne, Network::Sepolia];
 
-/// How far the clock of a chain may be behind that of the service: a payment is mined after its address was told.
+/// How far the clock of a chain may be behind that of the service. A payment is mined after its address was issued, but
+/// its block may show an earlier time.
 const BEHIND_MAX: TimeDelta = TimeDelta::seconds(15);
 
-/// Whether a bank account can be paid with this currency. Errors: the sentence for the caller.
+/// Whether a bank account can be paid with this currency. Errors: the message for the caller.
 pub fn is_offered(payment: &Currency, network: Network) -> Result<(), String> {
     if payment.symbol == SYMBOL && NETWORKS.contains(&network) {
         return Ok(());
@@ -26,27 +28,29 @@ pub fn is_offered(payment: &Currency, network: Network) -> Result<(), String> {
     ))
 }
 
-/// An address that was handed out for a request, and what money that arrives there is worth.
+/// An address issued for a request, and the worth of money that arrives there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deposit {
+pub struct DepositAddress {
     /// The address.
     pub address: Address,
-    /// Token units that were asked for.
+    /// Requested token units.
     pub units: U256,
-    /// How much of the request they settle.
+    /// Amount of the request that these units settle.
     pub settlement: SettlementUnits,
-    /// By which rate, where the request is in another currency.
+    /// The rate, if the request is in another currency.
     pub applied: Option<AppliedRate>,
-    /// When it was handed out.
+    /// When it was issued.
     pub from: DateTime<Utc>,
 }
 
-impl Deposit {
-    /// What so many units that arrived at an address are worth to a request in another currency: as the newest of its quotes
-    /// says that was there when they were mined, else the oldest. Nothing makes an address too old.
+impl DepositAddress {
+    /// The worth of units that arrived at a deposit address, for a request in another currency. The newest quote for
+    /// exactly these units decides, if it existed when the payment was mined. Without such a quote, the newest quote
+    /// decides that existed when the payment was mined. Without any quote from before that time, the oldest quote
+    /// decides. Addresses never expire.
     ///
     /// `None` when no quote has a rate.
-    pub fn worth(units: U256, payee: Address, mined_at: DateTime<Utc>, deposits: &[Self]) -> Option<Worth> {
+    pub fn worth(units: U256, payee: Address, mined_at: DateTime<Utc>, deposits: &[Self]) -> Option<PaymentValue> {
         let mut of_address: Vec<&Self> = deposits.iter().filter(|deposit| deposit.address == payee).collect();
         of_address.sort_by_key(|deposit| deposit.from);
         let is_told = |deposit: &&&Self| deposit.from - BEHIND_MAX <= mined_at;
@@ -60,11 +64,11 @@ impl Deposit {
         deposit.worth_of(units)
     }
 
-    fn worth_of(&self, units: U256) -> Option<Worth> {
+    fn worth_of(&self, units: U256) -> Option<PaymentValue> {
         let share = (U512::from(self.settlement) * U512::from(units)).checked_div(U512::from(self.units))?;
         let share = U256::checked_from_limbs_slice(share.as_limbs()).unwrap_or(U256::MAX);
         let is_quoted = units == self.units;
-        Some(Worth {
+        Some(PaymentValue {
             credited: if is_quoted { self.settlement } else { share },
             applied: self.applied?,
             is_quoted,
@@ -86,12 +90,12 @@ mod tests {
         Address::Evm(alloy::primitives::Address::with_last_byte(byte))
     }
 
-    fn deposit(byte: u8, units: u64, settlement: u64, from: i64) -> Deposit {
+    fn deposit(byte: u8, units: u64, settlement: u64, from: i64) -> DepositAddress {
         let applied = AppliedRate {
             rate: Rate::parse("1").unwrap(),
             provider: RateProvider::Chainlink,
         };
-        Deposit {
+        DepositAddress {
             address: address(byte),
             units: U256::from(units),
             settlement: U256::from(settlement),
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_network_by_every_token_is_offered_where_the_table_says() {
+    fn every_network_and_token_is_offered_as_the_table_says() {
         let currency = |symbol: &str, network: Network| Currency {
             id: format!("{symbol}-{network}"),
             aliases: Vec::new(),
@@ -125,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn money_is_worth_what_the_quote_of_its_address_said() {
+    fn a_deposit_is_credited_at_the_quote_of_its_address() {
         let deposits = [
             deposit(1, 100, 10_000, 0),
             deposit(1, 110, 10_000, 600),
             deposit(2, 50, 6_000, 0),
         ];
         let worth = |units: u64, byte, second| {
-            let worth = Deposit::worth(U256::from(units), address(byte), at(second), &deposits);
+            let worth = DepositAddress::worth(U256::from(units), address(byte), at(second), &deposits);
             worth.map(|worth| (worth.credited.to::<u64>(), worth.is_quoted))
         };
         for (units, byte, second, credited) in [

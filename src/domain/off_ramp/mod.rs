@@ -1,12 +1,12 @@
-//! Payments to bank accounts: where their money is paid to, and how far the partner who pays them out is.
+//! Payments to bank accounts: their deposit addresses, quotes and payout orders.
 
 mod deposit;
 mod order;
 mod quote;
 
-pub use deposit::{Deposit, is_offered};
+pub use deposit::{DepositAddress, is_offered};
 pub use order::{
-    AskedFor, FiatOrder, OffRampStatus, OrderState, OrderTrigger, PUT_OFF_MAX, SILENT_AFTER, Step, ask_again_after,
-    open_again_after,
+    FiatOrder, OffRampStatus, OrderState, OrderTransition, OrderTrigger, PUT_OFF_MAX, PayoutOrder, SILENT_AFTER,
+    ask_again_after, open_again_after,
 };
 pub use quote::{CalledByPartner, FiatQuote, PaidOutTo, QuoteTerms, order_key, quote_key};

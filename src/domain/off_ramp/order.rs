@@ -1,4 +1,4 @@
-//! How far the payout of a request is: every state, and what each piece of news makes of it.
+//! State of the payout order of a request: every state, and the effect of each piece of news.
 
 use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
@@ -7,26 +7,26 @@ use crate::domain::{
 use alloy::primitives::{B256, U256};
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Shortest pause between two questions about the same order.
+/// Shortest pause between two queries about the same order.
 const ASKED_MIN: TimeDelta = TimeDelta::seconds(30);
 
-/// Longest one.
+/// Longest pause between two queries about the same order.
 const ASKED_MAX: TimeDelta = TimeDelta::hours(1);
 
-/// No question about an order is put off for longer.
+/// Maximum delay of a query about an order.
 pub const PUT_OFF_MAX: TimeDelta = ASKED_MAX;
 
-/// Pause after the first failure to open an order; each further one doubles it.
+/// Pause after the first failed attempt to open an order. Each further failure doubles the pause.
 const OPENED_MIN: TimeDelta = TimeDelta::seconds(2);
 
 /// Longest one.
 const OPENED_MAX: TimeDelta = TimeDelta::minutes(10);
 
-/// Age without news from which an order is something for the operator.
+/// Time without news from the partner after which the operator has to handle an order.
 pub const SILENT_AFTER: TimeDelta = TimeDelta::days(1);
 
 wire_text! {
-    /// How far a payout to a bank account is. Source: interface §3; rules S.7.
+    /// Status of a payout to a bank account. Source: interface §3; rules S.7.
     pub enum OffRampStatus {
         /// Begun.
         Initiated = "initiated",
@@ -34,11 +34,11 @@ wire_text! {
         PendingInternalAssessment = "pending_internal_assessment",
         /// Being checked.
         OngoingChecks = "ongoing_checks",
-        /// On its way to the bank.
+        /// The money is on its way to the bank.
         SendingFiat = "sending_fiat",
         /// Handed to the bank.
         FiatSent = "fiat_sent",
-        /// Came back from the bank.
+        /// Returned by the bank.
         Bounced = "bounced",
     }
 }
@@ -46,11 +46,11 @@ wire_text! {
 wire_text! {
     /// State of an order. Source: rules S.7.
     pub enum OrderState {
-        /// The whole amount has arrived, and the partner is to be asked.
+        /// The whole amount has arrived, and the partner has not been called yet.
         Due = "due",
-        /// The money left the chain before the partner was asked.
+        /// The money left the chain before the partner was called.
         Stopped = "stopped",
-        /// The partner was asked, and whether it has the order is not known yet.
+        /// The partner was called, but it is not known yet whether the partner has the order.
         Asked = "asked",
         /// Begun.
         Initiated = "initiated",
@@ -58,65 +58,65 @@ wire_text! {
         PendingInternalAssessment = "pending_internal_assessment",
         /// Being checked.
         OngoingChecks = "ongoing_checks",
-        /// On its way to the bank.
+        /// The money is on its way to the bank.
         SendingFiat = "sending_fiat",
         /// Handed to the bank.
         FiatSent = "fiat_sent",
-        /// Came back from the bank.
+        /// Returned by the bank.
         Bounced = "bounced",
-        /// Given up.
+        /// Abandoned.
         Failed = "failed",
     }
 }
 
 wire_text! {
-    /// What moves an order, besides the partner's word for it. Source: rules S.7.
+    /// What changes an order, including the partner's news. Source: rules S.7.
     pub enum OrderTrigger {
-        /// The whole amount is there.
+        /// The whole amount has arrived.
         Complete = "complete",
-        /// It is there no more.
+        /// The money left the chain.
         Reversed = "reversed",
-        /// The partner is asked.
+        /// The service is about to call the partner to open the order.
         Ask = "ask",
-        /// It was not asked after all: nothing was sent.
+        /// The partner was not called after all: nothing was sent.
         Unsent = "unsent",
-        /// The operator ends it without the partner.
+        /// The operator closes the order without the partner.
         Close = "close",
-        /// The partner says that it has begun.
+        /// The partner reports that the order has started.
         Initiated = "initiated",
-        /// It says that the order waits.
+        /// The partner reports that the order waits.
         PendingInternalAssessment = "pending_internal_assessment",
-        /// It says that the order is checked.
+        /// The partner reports that the order is being checked.
         OngoingChecks = "ongoing_checks",
-        /// It says that the money is on its way.
+        /// The partner reports that the money is being sent.
         SendingFiat = "sending_fiat",
-        /// It says that the bank has the money.
+        /// The partner reports that the bank has the money.
         FiatSent = "fiat_sent",
-        /// It says that the money came back.
+        /// The partner reports that the bank returned the money.
         Bounced = "bounced",
-        /// It says that it gave up.
+        /// The partner reports that it gave up the order.
         Failed = "failed",
     }
 }
 
-/// What a trigger makes of an order.
+/// Effect of a trigger on an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// It is in this state now.
+pub enum OrderTransition {
+    /// It changes to this state.
     To(OrderState),
-    /// It was there already, or is past that.
+    /// No effect: the state was already reached or passed.
     Nothing,
-    /// Nobody may do that any more; what follows is an operator's case.
+    /// Not allowed in this state; the operator decides what follows.
     Barred,
 }
 
 impl OrderState {
-    /// Whether the partner has been asked, so that what it does is no longer ours to stop.
+    /// Whether the partner has been called, so that this service can no longer stop the payout.
     pub const fn is_asked(self) -> bool {
         !matches!(self, Self::Due | Self::Stopped)
     }
 
-    /// Whether money is on its way.
+    /// Whether the payout is in progress.
     pub const fn is_open(self) -> bool {
         matches!(
             self,
@@ -129,7 +129,7 @@ impl OrderState {
         )
     }
 
-    /// Those of [`Self::is_open`].
+    /// The states with [`Self::is_open`].
     pub const OPEN: [Self; 6] = [
         Self::Due,
         Self::Asked,
@@ -139,7 +139,7 @@ impl OrderState {
         Self::SendingFiat,
     ];
 
-    /// How far along the way it is.
+    /// Position of the state in the sequence.
     const fn rank(self) -> u8 {
         match self {
             Self::Due | Self::Stopped => 0,
@@ -153,8 +153,8 @@ impl OrderState {
         }
     }
 
-    /// The sub-status that is told of it; `None` of what only this service knows, and of a failure.
-    pub const fn told(self) -> Option<OffRampStatus> {
+    /// The sub-status that events report; `None` for internal states and for a failed order.
+    pub const fn reported_status(self) -> Option<OffRampStatus> {
         match self {
             Self::Initiated => Some(OffRampStatus::Initiated),
             Self::PendingInternalAssessment => Some(OffRampStatus::PendingInternalAssessment),
@@ -166,41 +166,41 @@ impl OrderState {
         }
     }
 
-    /// What a trigger makes of it: forward, also past what was never told; never back. Money that the bank has can only come
-    /// back, and what has failed stays so. Source: rules S.7.
-    pub const fn after(self, trigger: OrderTrigger) -> Step {
+    /// The state after a trigger. The state moves forward, even past states that were never reported, and never back.
+    /// Money that the bank has can only be returned, and a failed order stays failed. Source: rules S.7.
+    pub const fn after(self, trigger: OrderTrigger) -> OrderTransition {
         let told = match trigger {
             OrderTrigger::Complete => {
                 return match self {
-                    Self::Stopped => Step::To(Self::Due),
-                    _ => Step::Nothing,
+                    Self::Stopped => OrderTransition::To(Self::Due),
+                    _ => OrderTransition::Nothing,
                 };
             }
             OrderTrigger::Reversed => {
                 return match self {
-                    Self::Due => Step::To(Self::Stopped),
-                    Self::Stopped => Step::Nothing,
-                    _ => Step::Barred,
+                    Self::Due => OrderTransition::To(Self::Stopped),
+                    Self::Stopped => OrderTransition::Nothing,
+                    _ => OrderTransition::Barred,
                 };
             }
             OrderTrigger::Ask => {
                 return match self {
-                    Self::Due => Step::To(Self::Asked),
-                    Self::Stopped => Step::Barred,
-                    _ => Step::Nothing,
+                    Self::Due => OrderTransition::To(Self::Asked),
+                    Self::Stopped => OrderTransition::Barred,
+                    _ => OrderTransition::Nothing,
                 };
             }
             OrderTrigger::Unsent => {
                 return match self {
-                    Self::Asked => Step::To(Self::Due),
-                    _ => Step::Nothing,
+                    Self::Asked => OrderTransition::To(Self::Due),
+                    _ => OrderTransition::Nothing,
                 };
             }
             OrderTrigger::Close => {
                 return match self {
-                    Self::Due | Self::Stopped | Self::Asked => Step::To(Self::Failed),
-                    Self::FiatSent | Self::Bounced | Self::Failed => Step::Nothing,
-                    _ => Step::Barred,
+                    Self::Due | Self::Stopped | Self::Asked => OrderTransition::To(Self::Failed),
+                    Self::FiatSent | Self::Bounced | Self::Failed => OrderTransition::Nothing,
+                    _ => OrderTransition::Barred,
                 };
             }
             OrderTrigger::Initiated => Self::Initiated,
@@ -212,19 +212,19 @@ impl OrderState {
             OrderTrigger::Failed => Self::Failed,
         };
         if !self.is_asked() {
-            return Step::Barred;
+            return OrderTransition::Barred;
         }
         let is_given_up_too_late = matches!((self, told), (Self::FiatSent, Self::Failed));
         if told.rank() > self.rank() && !is_given_up_too_late {
-            Step::To(told)
+            OrderTransition::To(told)
         } else {
-            Step::Nothing
+            OrderTransition::Nothing
         }
     }
 }
 
 impl OrderTrigger {
-    /// The partner's word as a trigger; `None` stands for that it gave up.
+    /// Trigger for a status of the partner; `None` means that the partner gave up the order.
     pub const fn of(status: Option<OffRampStatus>) -> Self {
         match status {
             Some(OffRampStatus::Initiated) => Self::Initiated,
@@ -238,19 +238,20 @@ impl OrderTrigger {
     }
 }
 
-/// What the partner is asked to pay out, kept before it is: however often it is asked, it is asked for the same.
+/// Payout that an order requests from the partner. It is stored before the first call, so that every retry sends the
+/// same data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedFor {
+pub struct PayoutOrder {
     /// Token units.
     pub units: U256,
-    /// How many payments brought them.
+    /// Number of payments that brought these units.
     pub payments: u32,
-    /// Their transactions, the oldest first.
+    /// Their transactions, oldest first.
     pub transactions: Vec<B256>,
 }
 
-impl AskedFor {
-    /// All of these payments, by transaction and units, the oldest first.
+impl PayoutOrder {
+    /// The payout of all these payments. Each is given by transaction and units, oldest first.
     pub fn of(payments: impl IntoIterator<Item = (B256, U256)>) -> Self {
         let mut asked = Self {
             units: U256::ZERO,
@@ -267,8 +268,8 @@ impl AskedFor {
         asked
     }
 
-    /// Whether these payments, which count now, still have the money. Other transactions do not stand in for those that were
-    /// named.
+    /// Whether the payments that currently count still contain the money of the payout. Only payments from the recorded
+    /// transactions of the payout are added up.
     pub fn is_there(&self, payments: impl IntoIterator<Item = (B256, U256)>) -> bool {
         let named = payments
             .into_iter()
@@ -276,8 +277,9 @@ impl AskedFor {
         Self::of(named).units >= self.units
     }
 
-    /// The same units in the first of these payments, the oldest first, that bring them: the money came back in other
-    /// transactions. `None` where they do not bring it.
+    /// The same payout with other transactions, for money that left the chain and came back in other transactions. It
+    /// takes the oldest of these payments until their units reach the payout. Also returns the last of the taken
+    /// payments. `None` if all of them together do not reach the payout.
     pub fn brought_by<P: Clone>(&self, payments: &[P], of: impl Fn(&P) -> (B256, U256)) -> Option<(Self, P)> {
         let mut brought = Vec::new();
         for payment in payments {
@@ -295,58 +297,59 @@ impl AskedFor {
     }
 }
 
-/// The order by which the money of a request reaches a bank account.
+/// The order that pays the money of a request to a bank account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiatOrder {
-    /// Its id, which events tell.
+    /// Its id, which events contain.
     pub id: OffRampOrderId,
     /// Tenant.
     pub platform: PlatformId,
     /// Row of the request.
     pub request: RequestRowId,
-    /// The quote under which its last payment arrived.
+    /// The quote under which the last payment of the request arrived.
     pub quote: OffRampQuoteId,
     /// Row of the payer.
     pub payer: PayerId,
     /// Row of the bank account.
     pub account: BankAccountId,
-    /// What the partner was asked for, once it was.
-    pub asked: Option<AskedFor>,
-    /// The partner's id of it, once it is known.
+    /// Payout requested from the partner; `None` before the first call.
+    pub asked: Option<PayoutOrder>,
+    /// The partner's id of the order, once known.
     pub partner_id: Option<String>,
     /// State.
     pub state: OrderState,
-    /// Number of the newest news; 0 before any.
+    /// Number of the newest news of the partner; 0 before the first news.
     pub version: u64,
-    /// The partner's own word for the state, or what keeps it from being opened.
+    /// The partner's own status word, or the reason why the order cannot be opened.
     pub word: Option<String>,
-    /// Questions in a row that brought nothing.
+    /// Number of queries in a row without news.
     pub failures: u32,
-    /// When the partner is asked next; `None` when there is nothing to ask.
+    /// When the partner is queried next; `None` when there is nothing to query.
     pub next_at: Option<DateTime<Utc>>,
-    /// When something of it changed.
+    /// When it last changed.
     pub changed_at: DateTime<Utc>,
-    /// When the money was complete.
+    /// When the whole amount had arrived.
     pub created_at: DateTime<Utc>,
 }
 
 impl FiatOrder {
-    /// What news makes of it: of a number that is not above the known one, nothing.
-    pub fn after_news(&self, version: u64, status: Option<OffRampStatus>) -> Step {
+    /// Effect of news of the partner. News has no effect if its number is not higher than the number of the newest
+    /// known news.
+    pub fn after_news(&self, version: u64, status: Option<OffRampStatus>) -> OrderTransition {
         if version <= self.version {
-            return Step::Nothing;
+            return OrderTransition::Nothing;
         }
         self.state.after(OrderTrigger::of(status))
     }
 }
 
-/// When the partner is asked for news of an order that changed at a time: after a part of its age, so that old ones are
-/// asked about less and less.
+/// Time until the partner is queried again for news of an order that last changed at `changed_at`. It is a quarter of
+/// the time since that change, from 30 seconds to one hour. So old orders are queried less often.
 pub fn ask_again_after(changed_at: DateTime<Utc>, now: DateTime<Utc>) -> TimeDelta {
     ((now - changed_at) / 4).clamp(ASKED_MIN, ASKED_MAX)
 }
 
-/// When the partner is asked again to open an order, after so many failures in a row.
+/// Time until the call that opens an order is retried, after this number of failures in a row.
 pub fn open_again_after(failures: u32) -> TimeDelta {
     let doublings = i32::try_from(failures.saturating_sub(1).min(16)).unwrap_or(16);
     (OPENED_MIN * (1 << doublings)).min(OPENED_MAX)
@@ -356,7 +359,8 @@ pub fn open_again_after(failures: u32) -> TimeDelta {
 mod tests {
     use super::*;
 
-    /// Every state by every trigger, as `states.md` has them. `+` is the state of the trigger, `.` nothing, `x` barred.
+    /// Each row has a state and the next state for every trigger, as in `states.md`. `+` is the state with the name of
+    /// the trigger, `d` is due, `s` stopped, `f` failed. `.` means no effect, `x` not allowed.
     const TABLE: [(OrderState, &str); 10] = {
         use OrderState::*;
         //  complete, reversed, ask, unsent, close, initiated, pending, checks, sending, sent, bounced, failed
@@ -375,26 +379,26 @@ mod tests {
     };
 
     #[test]
-    fn every_state_by_every_trigger_goes_where_the_table_says() {
+    fn every_state_and_trigger_leads_where_the_table_says() {
         let (mut moved, mut nothing, mut barred) = (0, 0, 0);
         assert_eq!(TABLE.map(|(state, _)| state), OrderState::ALL);
         for (state, row) in TABLE {
             for (cell, trigger) in row.split(' ').zip(OrderTrigger::ALL) {
                 let step = state.after(trigger);
                 let expected = match cell {
-                    "." => Step::Nothing,
-                    "x" => Step::Barred,
-                    "s" => Step::To(OrderState::Stopped),
-                    "d" => Step::To(OrderState::Due),
-                    "f" => Step::To(OrderState::Failed),
-                    _ if trigger == OrderTrigger::Ask => Step::To(OrderState::Asked),
-                    _ => Step::To(OrderState::from_wire(trigger.wire()).unwrap()),
+                    "." => OrderTransition::Nothing,
+                    "x" => OrderTransition::Barred,
+                    "s" => OrderTransition::To(OrderState::Stopped),
+                    "d" => OrderTransition::To(OrderState::Due),
+                    "f" => OrderTransition::To(OrderState::Failed),
+                    _ if trigger == OrderTrigger::Ask => OrderTransition::To(OrderState::Asked),
+                    _ => OrderTransition::To(OrderState::from_wire(trigger.wire()).unwrap()),
                 };
                 assert_eq!(step, expected, "{} by {}", state.wire(), trigger.wire());
                 match step {
-                    Step::To(_) => moved += 1,
-                    Step::Nothing => nothing += 1,
-                    Step::Barred => barred += 1,
+                    OrderTransition::To(_) => moved += 1,
+                    OrderTransition::Nothing => nothing += 1,
+                    OrderTransition::Barred => barred += 1,
                 }
             }
             println!("{:28} {row}", state.wire());
@@ -404,10 +408,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_transactions_that_were_named_have_the_money() {
+    fn only_named_transactions_count_as_having_the_money() {
         let [one, two, other] = [1, 2, 3].map(B256::with_last_byte);
         let units = |units: u64| U256::from(units);
-        let asked = AskedFor::of([(one, units(4)), (two, units(5)), (two, units(1))]);
+        let asked = PayoutOrder::of([(one, units(4)), (two, units(5)), (two, units(1))]);
         assert_eq!((asked.units, asked.payments), (units(10), 3));
         assert_eq!(asked.transactions, [one, two]);
         for (payments, is_there) in [
@@ -429,13 +433,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_on_the_list_of_it() {
+    fn the_list_of_open_states_is_complete() {
         let open: Vec<OrderState> = OrderState::ALL.into_iter().filter(|state| state.is_open()).collect();
         assert_eq!(open, OrderState::OPEN);
     }
 
     #[test]
-    fn questions_grow_rarer_with_age_and_with_failures() {
+    fn lookups_become_rarer_with_age_and_failures() {
         let now = DateTime::UNIX_EPOCH + TimeDelta::days(100);
         for (age, pause) in [
             (TimeDelta::zero(), ASKED_MIN),

@@ -1,6 +1,7 @@
-//! Quotes of the partner: so much of a token at an address, for so much at a bank account, until an end.
+//! Quotes of the partner: the amount of a token to pay to an address, the amount that a bank account receives for it,
+//! and the expiry.
 
-use super::Deposit;
+use super::DepositAddress;
 use crate::domain::{
     address::Address,
     ids::{BankAccountId, OffRampQuoteId, PayerId, PlatformId, RequestId, RequestRowId},
@@ -10,7 +11,7 @@ use crate::domain::{
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, Utc};
 
-/// To whom a request is paid out, from its first quote on.
+/// Payer and bank account to which a request is paid out. The first quote of the request fixes both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaidOutTo {
     /// Row of the payer.
@@ -22,58 +23,58 @@ pub struct PaidOutTo {
 /// The partner's ids of a payer and of a bank account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledByPartner {
-    /// Of the payer.
+    /// Id of the payer.
     pub payer: String,
-    /// Of the bank account.
+    /// Id of the bank account.
     pub account: String,
 }
 
-/// A quote that was handed out for a request.
+/// A quote that was issued for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiatQuote {
-    /// Its row.
+    /// Row of the quote.
     pub id: OffRampQuoteId,
     /// Tenant.
     pub platform: PlatformId,
     /// Row of the request.
     pub request: RequestRowId,
-    /// To whom it is paid out.
+    /// Payer and bank account.
     pub to: PaidOutTo,
-    /// How the partner calls them; `None` once the payer is erased.
+    /// The partner's ids of the payer and the bank account; `None` once the payer is erased.
     pub called: Option<CalledByPartner>,
-    /// What it says.
+    /// Its terms.
     pub terms: QuoteTerms,
-    /// When it was handed out.
+    /// When it was issued.
     pub created_at: DateTime<Utc>,
 }
 
-/// What a quote says.
+/// Terms of a quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuoteTerms {
-    /// The partner's id of it.
+    /// The partner's id of the quote.
     pub partner_quote: String,
-    /// Where the token is paid to.
+    /// Address to which the token is paid.
     pub address: Address,
     /// Token units that arrive there.
     pub units: U256,
-    /// How much of the request they settle.
+    /// Amount of the request that these units settle.
     pub settlement: SettlementUnits,
-    /// By which rate, where the request is in another currency.
+    /// The rate, if the request is in another currency.
     pub applied: Option<AppliedRate>,
-    /// What the partner keeps of it, in token units.
+    /// Amount that the partner keeps, in token units.
     pub fee: U256,
-    /// What reaches the bank account, a decimal of its currency.
+    /// Amount that reaches the bank account, a decimal in its currency.
     pub pays_out: String,
     /// Currency of the bank account, ISO 4217 in lower case.
     pub currency: String,
-    /// When it ends.
+    /// Time of expiry.
     pub ends_at: DateTime<Utc>,
 }
 
 impl FiatQuote {
-    /// The address that it hands out, and what money there is worth.
-    pub fn deposit(&self) -> Deposit {
-        Deposit {
+    /// The deposit address of the quote, and the worth of money that arrives there.
+    pub fn deposit(&self) -> DepositAddress {
+        DepositAddress {
             address: self.terms.address,
             units: self.terms.units,
             settlement: self.terms.settlement,
@@ -82,14 +83,14 @@ impl FiatQuote {
         }
     }
 
-    /// Whether it still says what somebody asks for.
+    /// Whether a call can use the quote again: same payer and bank account, same amount, not expired.
     pub fn holds(&self, to: &PaidOutTo, remaining: SettlementUnits, now: DateTime<Utc>) -> bool {
         self.to == *to && self.terms.settlement == remaining && now < self.terms.ends_at
     }
 
-    /// Whether the partner says the same by another quote under its id: where the money goes, how much and until when.
+    /// Whether another quote with the same partner id has the same terms. The rate is not compared.
     ///
-    /// The rate is the service's own, and may have moved between two calls that share a quote.
+    /// The service computes the rate itself, so the rate may have changed between two calls that share a quote.
     pub fn is_same(&self, other: &Self) -> bool {
         let said = |terms: &QuoteTerms| QuoteTerms {
             applied: None,
@@ -99,17 +100,22 @@ impl FiatQuote {
     }
 }
 
-/// Under which the order of a request is opened: one request has one, however often it is asked for.
+/// Key under which the partner opens the order of a request. All attempts for one request use the same key, so a
+/// request has one order.
 pub fn order_key(platform: &PlatformId, request: &RequestId) -> String {
     key(&["order", platform.as_str(), request.as_str()])
 }
 
-/// Under which a quote is made: calls at the same time share one, and one that was lost is found again for a minute.
+/// Key under which the partner creates a quote. Calls for the same payout get the same key for a minute. So concurrent
+/// calls share one quote, and a quote whose response was lost is found again. `known` is the number of quotes that the
+/// request already has.
 pub fn quote_key(
-    (platform, request): (&PlatformId, &RequestId),
+    platform: &PlatformId,
+    request: &RequestId,
     to: &PaidOutTo,
     units: U256,
-    (known, now): (usize, DateTime<Utc>),
+    known: usize,
+    now: DateTime<Utc>,
 ) -> String {
     let minute = now.timestamp() / 60;
     key(&[

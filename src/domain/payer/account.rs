@@ -1,24 +1,24 @@
-//! A bank account after the partner told something, and after its payer was approved. Source: rules S.6.
+//! Changes of a bank account after news of the partner, and after its payer was approved. Source: rules S.6.
 
 use super::{RegisteredAccount, asking, standing::AccountStanding};
 use crate::domain::event::{ForeignJson, KycStatus, PaymentDetailStatus};
 use chrono::{DateTime, Utc};
 
-/// What the partner tells of a bank account.
+/// News of the partner about a bank account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountTold {
     /// Number of the change.
     pub version: u64,
     /// State.
     pub status: PaymentDetailStatus,
-    /// Why it was refused.
+    /// Why it was rejected.
     pub rejection: Option<String>,
-    /// What it told, for the event.
+    /// Original news, for the event.
     pub raw: ForeignJson,
 }
 
 impl RegisteredAccount {
-    /// State, and what the partner told that does not count yet.
+    /// The state, and stored news of the partner that takes effect once the payer is approved.
     pub fn standing(&self) -> AccountStanding {
         AccountStanding {
             status: self.status,
@@ -40,7 +40,7 @@ impl RegisteredAccount {
     }
 }
 
-/// A bank account after the partner told something; `None` when that was overtaken by what is known.
+/// A bank account after news of the partner; `None` when the news is outdated.
 pub fn heard(
     account: &RegisteredAccount,
     told: AccountTold,
@@ -61,7 +61,7 @@ pub fn heard(
     Some(next)
 }
 
-/// A bank account that was just handed in: its first state is told, whatever the partner said of it at once.
+/// A newly submitted bank account. Its first state is always reported, whatever state the partner returned.
 pub fn handed_in(new: RegisteredAccount) -> RegisteredAccount {
     RegisteredAccount {
         version: 1,
@@ -70,7 +70,7 @@ pub fn handed_in(new: RegisteredAccount) -> RegisteredAccount {
     }
 }
 
-/// A bank account after its payer was approved; `None` when that changes nothing.
+/// A bank account after its payer was approved; `None` when the account does not change.
 pub fn released(account: &RegisteredAccount, kyc: KycStatus, now: DateTime<Utc>) -> Option<RegisteredAccount> {
     let standing = account.standing().release(kyc);
     (standing != account.standing()).then(|| account.with(standing, now))

@@ -1,26 +1,27 @@
-//! When the partner is asked about what it may have told in vain: soon after a change, and more slowly with age.
+//! When the partner is queried for news that may have been lost: soon after a change, and then less often.
 
-use super::standing::{AccountStanding, Standing};
+use super::standing::{AccountStanding, PayerCompliance};
 use crate::domain::event::{AgreementStatus, KycStatus};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Pause after a change.
 const SHORTEST: TimeDelta = TimeDelta::minutes(1);
 
-/// Pause of what has not changed for long, and of what changes hardly ever.
+/// Pause for records that have not changed for long, and for records that hardly ever change.
 const LONGEST: TimeDelta = TimeDelta::hours(24);
 
-/// Part of its age after which the partner is asked again.
+/// The partner is queried again after this fraction of the time since the last change.
 const PART: i32 = 4;
 
-/// When the partner is asked next about something open that changed at a time.
+/// When the partner is queried next about an open record that last changed at `changed_at`.
 fn next(now: DateTime<Utc>, changed_at: DateTime<Utc>) -> DateTime<Utc> {
     let pause = (now - changed_at) / PART;
     now + pause.clamp(SHORTEST, LONGEST)
 }
 
-/// When the partner is asked next about a payer; `None` when it has nothing more to tell. An approval may be taken back.
-pub fn about_payer(now: DateTime<Utc>, changed_at: DateTime<Utc>, standing: Standing) -> Option<DateTime<Utc>> {
+/// When the partner is queried next about a payer; `None` when no more news is expected. An approval can be revoked, so
+/// news about an approved payer is expected.
+pub fn about_payer(now: DateTime<Utc>, changed_at: DateTime<Utc>, standing: PayerCompliance) -> Option<DateTime<Utc>> {
     let is_settled = matches!(
         standing.agreement,
         AgreementStatus::Completed | AgreementStatus::Rejected
@@ -32,7 +33,7 @@ pub fn about_payer(now: DateTime<Utc>, changed_at: DateTime<Utc>, standing: Stan
     }
 }
 
-/// When the partner is asked next about a bank account; `None` when it has nothing more to tell.
+/// When the partner is queried next about a bank account; `None` when no more news is expected.
 pub fn about_account(
     now: DateTime<Utc>,
     changed_at: DateTime<Utc>,

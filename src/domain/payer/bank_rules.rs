@@ -1,12 +1,12 @@
-//! What a bank account needs, by its currency and the way in which it is paid. Source: interface §4.5; rules P.3.4.
+//! Required fields of a bank account, by its currency and rails. Source: interface §4.5; rules P.3.4.
 
 use super::Rails::{self, Local, Swift, Wire};
 use crate::domain::{country, refusal::FieldError};
 
-/// What a caller reads whose bank account breaks a rule. Source: rules P.3.4.
+/// Message for a bank account that breaks a rule. Source: rules P.3.4.
 pub const INVALID: &str = "Invalid bank account details";
 
-/// A part of a bank account, by its name on the wire. Of a rule one of several is enough.
+/// Fields of a bank account by their API names. A rule needs at least one of them.
 type AnyOf = &'static [&'static str];
 
 const ACCOUNT: AnyOf = &["accountNumber"];
@@ -17,7 +17,7 @@ const SORT_CODE: AnyOf = &["sortCode"];
 const IFSC: AnyOf = &["ifsc"];
 const IBAN_OR_ACCOUNT: AnyOf = &["iban", "accountNumber"];
 
-/// Currency, ways, and what such an account needs.
+/// Currency, rails, and the fields that such an account needs.
 const NEEDS: [(&str, &[Rails], &[AnyOf]); 7] = [
     ("usd", &[Local, Wire], &[ACCOUNT, ROUTING]),
     ("usd", &[Swift], &[BIC, IBAN_OR_ACCOUNT]),
@@ -28,22 +28,22 @@ const NEEDS: [(&str, &[Rails], &[AnyOf]); 7] = [
     ("inr", &[Local, Swift, Wire], &[ACCOUNT, BIC, IFSC]),
 ];
 
-/// What an account in any other currency needs.
+/// Fields that an account in any other currency needs.
 const OTHER_NEEDS: &[AnyOf] = &[IBAN_OR_ACCOUNT];
 
-/// A part, how it is written, and what a caller reads who writes it otherwise.
-type Form = (&'static str, fn(&str) -> bool, &'static str);
+/// A field, its format check, and the message for a wrong value.
+type BankFieldRule = (&'static str, fn(&str) -> bool, &'static str);
 
-const FORMS: [Form; 4] = [
+const FORMS: [BankFieldRule; 4] = [
     (
         "iban",
         is_iban,
-        "must be an IBAN of a country, with its two check digits",
+        "must be an IBAN with a country code and two check digits",
     ),
     (
         "swiftBic",
         is_bic,
-        "must be a BIC of 8 or 11 letters and digits, with the code of a country in its middle",
+        "must be a BIC of 8 or 11 letters and digits, with a country code in positions 5 and 6",
     ),
     (
         "sortCode",
@@ -57,7 +57,7 @@ const FORMS: [Form; 4] = [
     ),
 ];
 
-/// Every rule that a bank account breaks. `part` gives what it holds, by the names of the wire.
+/// Every rule that a bank account breaks. `part` returns the value of a field by its API name.
 pub fn broken<'a>(part: impl Fn(&str) -> Option<&'a str>) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     let currency = part("currency").map(str::to_ascii_lowercase);
@@ -94,7 +94,7 @@ pub fn broken<'a>(part: impl Fn(&str) -> Option<&'a str>) -> Vec<FieldError> {
     wrong
 }
 
-/// A text without the spaces and dashes that people group it with, in capital letters.
+/// A text in upper case, without spaces and dashes.
 pub fn ungrouped(text: &str) -> String {
     text.chars()
         .filter(|character| !matches!(character, ' ' | '-'))
@@ -102,7 +102,7 @@ pub fn ungrouped(text: &str) -> String {
         .collect()
 }
 
-/// Nine digits whose sum, weighted with 3, 7 and 1 in turn, is a multiple of 10.
+/// Whether a text is a routing number: nine digits whose sum, weighted with 3, 7 and 1 in turn, is a multiple of 10.
 fn is_routing_number(text: &str) -> bool {
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(10)).collect();
     digits.is_some_and(|digits| {
@@ -112,7 +112,8 @@ fn is_routing_number(text: &str) -> bool {
     })
 }
 
-/// Read as a number, with the first four characters at its end and letters as 10 to 35, it leaves 1 of 97.
+/// Whether a text is an IBAN. With the first four characters moved to the end and letters as 10 to 35, the number is 1
+/// modulo 97.
 fn is_iban(text: &str) -> bool {
     let text = ungrouped(text);
     let is_written_so = (15..=34).contains(&text.len())
@@ -131,7 +132,7 @@ fn is_iban(text: &str) -> bool {
     is_written_so && rest == 1 && text.get(..2).is_some_and(country::is_assigned)
 }
 
-/// Bank, country, place, and perhaps a branch.
+/// Whether a text is a BIC: bank, country, location, and an optional branch.
 fn is_bic(text: &str) -> bool {
     let is = |from: usize, until: usize, fits: fn(&u8) -> bool| {
         text.as_bytes()
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// What an account that holds these parts breaks.
+    /// The fields whose rules an account with these values breaks.
     fn fields(parts: &[(&str, &str)]) -> Vec<String> {
         let parts: HashMap<&str, &str> = parts.iter().copied().collect();
         let wrong = broken(|name| parts.get(name).copied());
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_currency_and_way_asks_for_its_own_parts() {
+    fn each_currency_and_rail_requires_its_own_fields() {
         for (currency, rails, missing) in [
             ("usd", "local", vec!["accountNumber", "routingNumber"]),
             ("USD", "wire", vec!["accountNumber", "routingNumber"]),
@@ -190,11 +191,7 @@ mod tests {
                 "{currency} {rails}"
             );
         }
-        assert_eq!(
-            fields(&[("currency", "eur")]),
-            ["iban"],
-            "local unless it says otherwise"
-        );
+        assert_eq!(fields(&[("currency", "eur")]), ["iban"], "local is the default");
         let dollars = [
             ("currency", "usd"),
             ("accountNumber", "1"),
@@ -208,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_with_check_digits_are_checked() {
+    fn check_digits_are_verified() {
         type Checked = (
             &'static str,
             fn(&str) -> bool,
@@ -234,7 +231,7 @@ mod tests {
                     "DE88370400440532013000",
                     "DE8937040044053201300",
                     "8937040044053201300000",
-                    // Good check digits, of no country.
+                    // Valid check digits of an unknown country.
                     "ZZ22370400440532013000",
                     "DE89",
                     "ÜÄ89370400440532",

@@ -2,14 +2,13 @@
 
 use chrono::{DateTime, Datelike as _, NaiveDate, Utc};
 
-/// What a caller reads whose date is none.
-pub const HINT: &str =
-    "must be a day of the calendar in the past, not before 1900, written as YYYY-MM-DD, for example 1985-12-12";
+/// Message for a text that is not a birth date.
+pub const HINT: &str = "must be a past date from 1900 on, written as YYYY-MM-DD, for example 1985-12-12";
 
-/// Nobody alive was born before.
+/// Earliest accepted year of birth: no living person was born earlier.
 const FIRST_YEAR: i32 = 1900;
 
-/// Whether a text is a birth date: a day of the calendar that is over everywhere on earth but not longer than a life ago.
+/// Whether a text is a birth date: a calendar day before the current day in UTC, in an accepted year.
 pub fn is_real(text: &str, now: DateTime<Utc>) -> bool {
     let is_written_so = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
@@ -21,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_birth_date_is_a_day_of_the_past() {
+    fn a_birth_date_is_in_the_past() {
         let now = DateTime::parse_from_rfc3339("2026-03-01T12:00:00Z").unwrap().to_utc();
         for good in ["1985-12-12", "2024-02-29", "2026-02-28", "1900-01-01"] {
             assert!(is_real(good, now), "{good}");

@@ -1,38 +1,44 @@
-//! A payer after the partner told something, and after its tenant registered it. Source: rules S.5.
+//! Changes of a payer after news of the partner, and after its tenant registered it. Source: rules S.5.
 
-use super::{Payer, PayerDetails, Person, asking, standing::Standing};
+use super::{CompliancePayer, DescribedPayer, PayerDetails, asking, standing::PayerCompliance};
 use crate::domain::ids::{PayerId, PlatformId};
 use chrono::{DateTime, Utc};
 
-/// What the partner tells of a payer.
+/// News of the partner about a payer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// Its own id of the payer.
+pub struct ReportedCompliance {
+    /// The partner's id of the payer.
     pub partner: String,
     /// Number of the change.
     pub version: u64,
-    /// Identity and terms.
-    pub standing: Standing,
-    /// Where the payer proves who they are.
+    /// Identity and agreement.
+    pub standing: PayerCompliance,
+    /// Page where the payer proves their identity.
     pub kyc_url: Option<String>,
-    /// Where the payer agrees to the terms.
+    /// Page where the payer agrees to the terms.
     pub agreement_url: Option<String>,
 }
 
-/// A payer after the partner told something; `None` when that was overtaken by what is known.
-pub fn heard(payer: &Payer, told: &Told, now: DateTime<Utc>) -> Option<Payer> {
+/// A payer after news of the partner; `None` when the news is outdated.
+pub fn heard(payer: &CompliancePayer, told: &ReportedCompliance, now: DateTime<Utc>) -> Option<CompliancePayer> {
     if told.version <= payer.partner_version {
         return None;
     }
     Some(after(payer, told, payer.standing.hear(told.standing), now))
 }
 
-/// A payer after the tenant registered it again, with what the partner answered.
-pub fn registered_again(payer: &Payer, person: Person, told: &Told, now: DateTime<Utc>) -> Payer {
+/// A payer after the tenant registered it again, with the partner's response.
+pub fn registered_again(
+    payer: &CompliancePayer,
+    person: DescribedPayer,
+    told: &ReportedCompliance,
+    now: DateTime<Utc>,
+) -> CompliancePayer {
     let is_other = told.partner != payer.details.partner;
-    let mut next = match is_other || told.version > payer.partner_version {
-        true => after(payer, told, payer.standing.register(told.standing), now),
-        false => payer.clone(),
+    let mut next = if is_other || told.version > payer.partner_version {
+        after(payer, told, payer.standing.register(told.standing), now)
+    } else {
+        payer.clone()
     };
     if next.standing.takes_data() {
         next.details.person = person;
@@ -40,18 +46,21 @@ pub fn registered_again(payer: &Payer, person: Person, told: &Told, now: DateTim
     next
 }
 
-/// A payer whom the tenant registers for the first time.
+/// A payer that the tenant registers for the first time.
 pub fn registered(
-    (id, platform, user_id): (PayerId, PlatformId, String),
-    (client_user_id, person): (String, Person),
-    told: &Told,
+    id: PayerId,
+    platform: PlatformId,
+    user_id: String,
+    client_user_id: String,
+    person: DescribedPayer,
+    told: &ReportedCompliance,
     now: DateTime<Utc>,
-) -> Payer {
-    let new = Payer {
+) -> CompliancePayer {
+    let new = CompliancePayer {
         id,
         platform,
         user_id,
-        standing: Standing::NEW,
+        standing: PayerCompliance::NEW,
         version: 0,
         partner_version: 0,
         created_at: now,
@@ -68,13 +77,18 @@ pub fn registered(
             agreement_url: None,
         },
     };
-    after(&new, told, Standing::NEW.hear(told.standing), now)
+    after(&new, told, PayerCompliance::NEW.hear(told.standing), now)
 }
 
-fn after(payer: &Payer, told: &Told, standing: Standing, now: DateTime<Utc>) -> Payer {
+fn after(
+    payer: &CompliancePayer,
+    told: &ReportedCompliance,
+    standing: PayerCompliance,
+    now: DateTime<Utc>,
+) -> CompliancePayer {
     let has_changed = standing != payer.standing;
     let changed_at = if has_changed { now } else { payer.changed_at };
-    Payer {
+    CompliancePayer {
         standing,
         version: payer.version + u64::from(has_changed),
         partner_version: told.version,

@@ -1,10 +1,10 @@
-//! What a tenant tells about a payer and a bank account. All of it names a person: it does not print.
+//! Personal data that a tenant submits about a payer and a bank account. It is never printed.
 
 use crate::domain::wire_text::wire_text;
 use std::fmt;
 
 wire_text! {
-    /// Who gets the money. Source: interface §4.5.
+    /// Who receives the money. Source: interface §4.5.
     pub enum Beneficiary {
         /// A person.
         Individual = "individual",
@@ -16,7 +16,7 @@ wire_text! {
 wire_text! {
     /// How a bank account is paid. Source: interface §4.5.
     pub enum Rails {
-        /// By the network of the currency's own country.
+        /// Over the domestic network of the currency.
         Local = "local",
         /// By SWIFT.
         Swift = "swift",
@@ -35,16 +35,16 @@ wire_text! {
     }
 }
 
-/// A payer, as the tenant describes one; every text keeps to the rules of its field.
+/// A payer, as the tenant describes them; every text follows the rules of its field.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Person {
+pub struct DescribedPayer {
     /// E-mail address.
     pub email: String,
     /// Given name.
     pub first_name: String,
     /// Family name.
     pub last_name: String,
-    /// Whether it is a person or a company.
+    /// Whether the payer is a person or a company.
     pub beneficiary: Beneficiary,
     /// Name of the company.
     pub company_name: Option<String>,
@@ -52,36 +52,36 @@ pub struct Person {
     pub date_of_birth: String,
     /// Street and number.
     pub address_line_1: String,
-    /// What the first line has no room for.
+    /// Second address line.
     pub address_line_2: Option<String>,
-    /// Town.
+    /// City.
     pub city: String,
     /// State or province.
     pub state: String,
     /// Postal code.
     pub postcode: String,
-    /// Country of residence, two capital letters.
+    /// Country of residence, two upper-case letters.
     pub country: String,
-    /// Nationality, two capital letters.
+    /// Nationality, two upper-case letters.
     pub nationality: String,
     /// Phone number in E.164.
     pub phone: String,
-    /// Social security number, or what the country has in its place.
+    /// Social security number or the national equivalent.
     pub ssn: String,
-    /// Where the money comes from.
+    /// Source of funds.
     pub source_of_funds: Option<String>,
-    /// What the company does.
+    /// Business of the company.
     pub business_activity: Option<String>,
 }
 
-/// A bank account, as the tenant describes one; the parts keep to the rules of its currency and rails.
+/// A bank account, as the tenant describes it; its fields follow the rules of its currency and rails.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BankAccount {
     /// Name of the bank.
     pub bank_name: String,
     /// Name of the holder.
     pub account_name: String,
-    /// Number of the account.
+    /// Account number.
     pub account_number: Option<String>,
     /// Routing number of a bank in the United States.
     pub routing_number: Option<String>,
@@ -91,13 +91,13 @@ pub struct BankAccount {
     pub currency: String,
     /// Street and number.
     pub address_line_1: String,
-    /// What the first line has no room for.
+    /// Second address line.
     pub address_line_2: Option<String>,
-    /// Town.
+    /// City.
     pub city: String,
     /// State or province.
     pub state: Option<String>,
-    /// Country of the holder, two capital letters.
+    /// Country of the holder, two upper-case letters.
     pub country: String,
     /// Birth date of the holder, as `YYYY-MM-DD`.
     pub date_of_birth: String,
@@ -113,7 +113,7 @@ pub struct BankAccount {
     pub swift_bic: Option<String>,
     /// Number of an identity document.
     pub document_number: Option<String>,
-    /// Kind of that document.
+    /// Type of that document.
     pub document_type: Option<String>,
     /// What the account is used for.
     pub account_type: Option<AccountType>,
@@ -123,15 +123,15 @@ pub struct BankAccount {
     pub bsb_number: Option<String>,
     /// National clearing code.
     pub ncc: Option<String>,
-    /// Code of the branch.
+    /// Branch code.
     pub branch_code: Option<String>,
-    /// Code of the bank.
+    /// Bank code.
     pub bank_code: Option<String>,
     /// IFSC of a bank in India.
     pub ifsc: Option<String>,
 }
 
-/// Members of the form of a payer, as both tenant and partner write them.
+/// Names of the fields of a payer, the same for tenant and partner.
 pub const PERSON_FIELDS: [&str; 17] = [
     "email",
     "firstName",
@@ -152,7 +152,7 @@ pub const PERSON_FIELDS: [&str; 17] = [
     "businessActivity",
 ];
 
-/// Members of the form of a bank account, as both tenant and partner write them.
+/// Names of the fields of a bank account, the same for tenant and partner.
 pub const ACCOUNT_FIELDS: [&str; 26] = [
     "bankName",
     "accountName",
@@ -182,7 +182,7 @@ pub const ACCOUNT_FIELDS: [&str; 26] = [
     "ifsc",
 ];
 
-impl fmt::Debug for Person {
+impl fmt::Debug for DescribedPayer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Person")
     }

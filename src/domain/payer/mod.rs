@@ -1,4 +1,4 @@
-//! Payers: who they are to a tenant, and to the partner that proves them and pays their bank accounts.
+//! Payers: their data, and their status at the partner that verifies them and pays their bank accounts.
 
 pub mod account;
 pub mod asking;
@@ -9,5 +9,5 @@ mod form;
 mod record;
 pub mod standing;
 
-pub use form::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails};
-pub use record::{AccountDetails, PayableBy, Payer, PayerDetails, PayerRegistration, RegisteredAccount};
+pub use form::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, DescribedPayer, PERSON_FIELDS, Rails};
+pub use record::{AccountDetails, CompliancePayer, PayableBy, PayerDetails, PayerRegistration, RegisteredAccount};

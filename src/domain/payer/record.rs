@@ -1,6 +1,6 @@
-//! What is kept of payers and their bank accounts.
+//! Stored data of payers and their bank accounts.
 
-use super::{BankAccount, Person, standing::Standing};
+use super::{BankAccount, DescribedPayer, standing::PayerCompliance};
 use crate::domain::{
     event::{AgreementStatus, ForeignJson, KycStatus, PaymentDetailStatus},
     ids::{BankAccountId, PayerId, PlatformId},
@@ -9,75 +9,76 @@ use crate::domain::{
 use chrono::{DateTime, Utc};
 use std::fmt;
 
-/// All that names a payer.
+/// All personal data of a payer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PayerDetails {
-    /// The tenant's own id.
+    /// The tenant's own id of the payer.
     pub client_user_id: String,
-    /// The form.
-    pub person: Person,
-    /// The partner's own id.
+    /// Submitted data.
+    pub person: DescribedPayer,
+    /// The partner's id of the payer.
     pub partner: String,
-    /// Where the payer proves who they are, while there is something to do.
+    /// Page where the payer proves their identity; `None` when nothing is left to do.
     pub kyc_url: Option<String>,
-    /// Where the payer agrees to the terms, while there is something to do.
+    /// Page where the payer agrees to the terms; `None` when nothing is left to do.
     pub agreement_url: Option<String>,
 }
 
 /// A payer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payer {
+pub struct CompliancePayer {
     /// Row.
     pub id: PayerId,
     /// Tenant.
     pub platform: PlatformId,
     /// The public id, a UUID.
     pub user_id: String,
-    /// Identity and terms.
-    pub standing: Standing,
-    /// Number of the last change that was told; 0 before the first.
+    /// Identity and agreement.
+    pub standing: PayerCompliance,
+    /// Number of the last reported change of the payer; 0 before the first.
     pub version: u64,
-    /// Number of the last change of the partner that is known.
+    /// Number of the last known change of the partner.
     pub partner_version: u64,
     /// When it was registered.
     pub created_at: DateTime<Utc>,
-    /// When identity or terms changed last.
+    /// When identity or agreement last changed.
     pub changed_at: DateTime<Utc>,
-    /// When the partner is asked next.
+    /// When the partner is queried next.
     pub ask_at: Option<DateTime<Utc>>,
-    /// Whether erasure was asked for and is not done.
+    /// Whether an erasure was requested and is not finished.
     pub is_erasing: bool,
-    /// Whether its tenant wants it erased, and money is on its way still.
+    /// Whether the tenant requested the erasure of the payer while a payout was still in progress.
     pub is_leaving: bool,
-    /// Until when a call that hands the partner something of it, or has it forgotten, may be in flight.
+    /// Time until which a call to the partner may be in flight that sends the payer's data or requests the erasure.
     pub in_flight_until: Option<DateTime<Utc>>,
-    /// All that names it.
+    /// All its personal data.
     pub details: PayerDetails,
 }
 
-/// A first registration that the partner may have taken, and that came to no payer here yet.
+/// A first registration of a payer that was sent to the partner and is not stored as a payer yet. The partner may have
+/// accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayerRegistration {
-    /// Under which the partner keeps the payer.
+    /// Key under which the partner stores the payer.
     pub partner_key: String,
     /// Tenant.
     pub platform: PlatformId,
-    /// Until when a call that hands the partner the form, or has it forgotten, may be in flight.
+    /// Time until which a call to the partner may be in flight that sends the data or requests the erasure.
     pub in_flight_until: DateTime<Utc>,
-    /// Whether erasure was asked for and is not done.
+    /// Whether an erasure was requested and is not finished.
     pub is_erasing: bool,
 }
 
-/// All that names the holder of a bank account.
+/// All personal data of the holder of a bank account.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccountDetails {
-    /// The form.
+    /// Submitted data.
     pub account: BankAccount,
-    /// The partner's own id.
+    /// The partner's id of the account.
     pub partner: String,
-    /// Why the partner refused it.
+    /// Why the partner rejected it.
     pub rejection: Option<String>,
-    /// What the partner told last, for the event.
+    /// Last news of the partner in its original form, for the event.
     pub raw: ForeignJson,
 }
 
@@ -92,48 +93,48 @@ pub struct RegisteredAccount {
     pub payer: PayerId,
     /// The public id, a UUID.
     pub payment_detail: String,
-    /// Keyed hash of what was handed in, and of how often it failed before.
+    /// Keyed hash of the submitted data and of the number of earlier failures of the same data.
     pub content_hash: String,
     /// State.
     pub status: PaymentDetailStatus,
-    /// What the partner told while the payer was not approved; it counts once the payer is.
+    /// News that the partner sent while the payer was not approved. It takes effect once the payer is approved.
     pub told: Option<PaymentDetailStatus>,
-    /// Number of the last change that was told.
+    /// Number of the last reported change of the account.
     pub version: u64,
-    /// Number of the last change of the partner that is known.
+    /// Number of the last known change of the partner.
     pub partner_version: u64,
     /// When it was added.
     pub created_at: DateTime<Utc>,
-    /// When the state changed last.
+    /// When the state last changed.
     pub changed_at: DateTime<Utc>,
-    /// When the partner is asked next.
+    /// When the partner is queried next.
     pub ask_at: Option<DateTime<Utc>>,
-    /// All that names its holder.
+    /// All personal data of the holder of the account.
     pub details: AccountDetails,
 }
 
-/// A payer who may pay, and the bank account that is paid.
+/// A payer who may pay, and the bank account to which the payment is paid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayableBy {
-    /// To whom the money goes.
+    /// Payer and bank account of the payout.
     pub to: PaidOutTo,
-    /// Whether the payer is to be erased once its money has arrived.
+    /// Whether the payer is erased once the payout has arrived.
     pub is_leaving: bool,
-    /// The partner's own id of the payer.
+    /// The partner's id of the payer.
     pub partner_payer: String,
-    /// The partner's own id of the bank account.
+    /// The partner's id of the bank account.
     pub partner_account: String,
     /// Currency of the bank account, ISO 4217 in lower case.
     pub currency: String,
 }
 
-impl Payer {
-    /// Identity.
+impl CompliancePayer {
+    /// Identity status.
     pub fn kyc(&self) -> KycStatus {
         self.standing.kyc
     }
 
-    /// Terms.
+    /// Agreement status.
     pub fn agreement(&self) -> AgreementStatus {
         self.standing.agreement
     }

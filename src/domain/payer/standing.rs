@@ -1,25 +1,27 @@
-//! Identity and terms of a payer, and the state of a bank account: which state follows which.
+//! Identity and agreement of a payer, and the state of a bank account: which state can follow which.
 //!
-//! The partner tells states, not what happened, and its messages are lost and overtake each other. So what it may tell next
-//! is every state that can be reached from the known one, in one step or several. A bank account stays pending until its
-//! payer is approved; what the partner tells meanwhile is kept and counts then. Source: rules S.5; rules S.6.
+//! The partner reports states, not transitions, and its messages can be lost or reordered. So the partner may report
+//! any state that can be reached from the known state in one or more steps.
+//!
+//! A bank account stays pending until its payer is approved. Earlier news about the account is stored and takes effect
+//! with the approval. Source: rules S.5; rules S.6.
 
 use crate::domain::{
     event::{AgreementStatus, KycStatus, PaymentDetailStatus},
     refusal::Refusal,
 };
 
-/// Identity and terms.
+/// Identity and agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// Identity.
+pub struct PayerCompliance {
+    /// Identity status.
     pub kyc: KycStatus,
-    /// Terms.
+    /// Agreement status.
     pub agreement: AgreementStatus,
 }
 
-impl Standing {
-    /// Of a payer who has handed in nothing.
+impl PayerCompliance {
+    /// Compliance of a payer who has submitted nothing.
     pub const NEW: Self = Self {
         kyc: KycStatus::NotStarted,
         agreement: AgreementStatus::NotStarted,
@@ -30,7 +32,8 @@ impl Standing {
         self.kyc == KycStatus::Approved && self.agreement == AgreementStatus::Completed
     }
 
-    /// What is known after the partner told something. A part that cannot follow stays as it is.
+    /// The status after news of the partner. A reported identity status that cannot follow the known one is ignored.
+    /// The agreement status is handled in the same way, separately.
     #[must_use]
     pub fn hear(self, told: Self) -> Self {
         Self {
@@ -39,14 +42,16 @@ impl Standing {
             } else {
                 self.kyc
             },
-            agreement: match can_be_agreed(self.agreement, told.agreement) {
-                true => told.agreement,
-                false => self.agreement,
+            agreement: if can_be_agreed(self.agreement, told.agreement) {
+                told.agreement
+            } else {
+                self.agreement
             },
         }
     }
 
-    /// What is known after the tenant registered the payer again: one who was rejected begins anew, as the partner says.
+    /// The status after the tenant registered the payer again. A rejected payer starts again with the status that the
+    /// partner reports.
     #[must_use]
     pub fn register(self, told: Self) -> Self {
         match self.kyc {
@@ -55,27 +60,27 @@ impl Standing {
         }
     }
 
-    /// Whether the form may change: what was proven stays as it was proven.
+    /// Whether the personal data may change. Verified data must stay unchanged.
     pub fn takes_data(self) -> bool {
         self.kyc != KycStatus::Approved
     }
 
-    /// Whether the tenant may say that the payer agreed; `false` when that is known. Errors: the agreement was declined or
-    /// could not be recorded (400).
+    /// Whether the tenant may report that the payer agreed; `false` when the agreement is already completed. Errors:
+    /// the agreement was declined or could not be recorded (400).
     pub fn may_agree(self) -> Result<bool, Refusal> {
         match self.agreement {
             AgreementStatus::NotStarted | AgreementStatus::Pending => Ok(true),
             AgreementStatus::Completed => Ok(false),
             AgreementStatus::Rejected | AgreementStatus::Failed => Err(Refusal::invalid(format!(
-                "The agreement is {}: it can be completed only while it is not_started or pending; a payer who is erased and \
-                 registered again begins anew",
+                "The agreement is {}: it can be completed only while it is not_started or pending; to start again, erase the \
+                 payer and register it again",
                 self.agreement.wire()
             ))),
         }
     }
 }
 
-/// Whether the partner may tell this identity next.
+/// Whether the partner may report this identity status next.
 pub fn can_become(from: KycStatus, to: KycStatus) -> bool {
     use KycStatus::{Approved, NotStarted, Pending, Rejected, RetryRequired};
     match from {
@@ -85,7 +90,7 @@ pub fn can_become(from: KycStatus, to: KycStatus) -> bool {
     }
 }
 
-/// Whether the partner may tell these terms next.
+/// Whether the partner may report this agreement status next.
 pub fn can_be_agreed(from: AgreementStatus, to: AgreementStatus) -> bool {
     use AgreementStatus::{Completed, Failed, NotStarted, Pending, Rejected};
     match from {
@@ -94,24 +99,24 @@ pub fn can_be_agreed(from: AgreementStatus, to: AgreementStatus) -> bool {
     }
 }
 
-/// State of a bank account, and what the partner told that does not count yet.
+/// State of a bank account, and stored news of the partner that takes effect once the payer is approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountStanding {
     /// State.
     pub status: PaymentDetailStatus,
-    /// What counts once the payer is approved.
+    /// State that the partner reported and that takes effect once the payer is approved.
     pub told: Option<PaymentDetailStatus>,
 }
 
 impl AccountStanding {
-    /// Of an account that was handed in.
+    /// Standing of a newly submitted account.
     pub const NEW: Self = Self {
         status: PaymentDetailStatus::Pending,
         told: None,
     };
 
-    /// What is known after the partner told something. What was approved or failed stays so: the same account handed in
-    /// again is another one. An approval that does not count yet may still become a failure.
+    /// The state after news of the partner. Approved and failed are final: an account that is submitted again gets a
+    /// new record. While the payer is not approved, a failure may still replace a stored approval of the account.
     #[must_use]
     pub fn hear(self, told: PaymentDetailStatus, kyc: KycStatus) -> Self {
         if !self.is_open() || told == PaymentDetailStatus::Pending {
@@ -124,7 +129,8 @@ impl AccountStanding {
         heard.release(kyc)
     }
 
-    /// What is known while the identity of the payer is this: what was kept counts once it is approved.
+    /// The state after the identity status of the payer became `kyc`. Stored news takes effect once the identity is
+    /// approved.
     #[must_use]
     pub fn release(self, kyc: KycStatus) -> Self {
         match self.told {
@@ -133,7 +139,7 @@ impl AccountStanding {
         }
     }
 
-    /// Whether the partner still has something to say.
+    /// Whether more news of the partner is expected.
     pub fn is_open(self) -> bool {
         self.status == PaymentDetailStatus::Pending && self.told != Some(PaymentDetailStatus::Failed)
     }

@@ -1,9 +1,9 @@
-//! Several payments in one transaction, all of them or none: the call of the batch contract, its approvals and its gas.
+//! Several payments in one atomic transaction: the call of the batch contract, its approvals and its gas.
 
 use super::{
-    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, Spending, Standings, Step,
-    Steps,
-    charge::{ChargedUnits, FeeKind},
+    ApprovalAmount, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, PayerBalances,
+    PaymentTransaction, PaymentTransactions, Spending,
+    charge::{ChargedUnits, FeeBearer, FeeKind},
     evm,
 };
 use crate::domain::{
@@ -25,22 +25,23 @@ sol! {
     struct Detail {
         /// Receiver.
         address recipient;
-        /// Units, or 8-decimal fiat units when converted.
+        /// Amount in token units, or in 8-decimal fiat units if it is converted.
         uint256 requestAmount;
-        /// Token alone, or hashes from invoice to payment currency; empty for the native coin.
+        /// For a direct payment, only the token. For a conversion, the hashes of the currencies from the invoice
+        /// currency to the payment currency. For the native coin, empty.
         address[] path;
         /// Reference.
         bytes paymentReference;
-        /// Fee in the unit of the amount, for the receiver of fees of the call.
+        /// Fee for the fee receiver of the call, in the unit of the amount.
         uint256 feeAmount;
-        /// Most units that a conversion may spend.
+        /// Maximum units that a conversion may spend.
         uint256 maxToSpend;
-        /// Oldest accepted rate in seconds; 0 accepts any.
+        /// Maximum accepted age of a rate, in seconds; 0 accepts any age.
         uint256 maxRateTimespan;
     }
     /// Payments of one kind.
     struct MetaDetail {
-        /// Number by which the contract knows the kind.
+        /// The number that the contract uses for this kind of payment.
         uint256 paymentNetworkId;
         /// The payments.
         Detail[] requestDetails;
@@ -52,56 +53,58 @@ sol! {
     }
 }
 
-/// Receiver of fees of a call in which nobody takes one. The zero address will not do: tokens refuse it, and the contract
-/// moves even a fee of nothing.
+/// Fee receiver of a call without fees. The contract transfers even a zero fee, and tokens refuse transfers to the zero
+/// address, so the zero address cannot be used.
 const NOBODY: EvmAddress = address!("000000000000000000000000000000000000dEaD");
 
-/// Gas of a call before its first payment. Measured: 23,420 for none.
+/// Gas of a call before its first payment. Measured: 23,420 without payments.
 const CALL_GAS: u64 = 40_000;
 
-/// Gas for the first payment in a token: the contract takes what it pays from the payer, lets the proxy have it and
-/// returns the rest of a conversion. Measured: 66,000, and 113,000 for conversions.
+/// Gas for the first payment in a token. The contract transfers the amount from the payer, approves the proxy and
+/// returns the rest of a conversion. Measured: 66,000 for a direct payment, 113,000 for a conversion.
 const TOKEN_GAS: u64 = 130_000;
 
-/// Gas of a payment in a token to a wallet that holds none. Measured: 40,123 alone, 43,300 among six tokens.
+/// Gas of a payment in a token to a wallet that holds none of this token. Measured: 40,123 alone, 43,300 among six
+/// tokens.
 const TOKEN_PAYMENT_GAS: u64 = 52_000;
 
-/// Gas of a payment in the native coin to a wallet that holds none. Measured: 52,296.
+/// Gas of a payment in the native coin to a wallet without coins. Measured: 52,296.
 const COIN_PAYMENT_GAS: u64 = 60_000;
 
-/// Gas of the fee that rides in a payment. Measured: 5,508 in a token, 6,723 in the coin.
+/// Gas of the fee inside a payment. Measured: 5,508 in a token, 6,723 in the native coin.
 const FEE_GAS: u64 = 8_000;
 
-/// Gas of a conversion beside its payment, and of each price feed of its path. Measured with two feeds: 31,816 for a
-/// token, 38,124 for the coin; feeds of live networks pass questions on.
+/// Gas of a conversion in addition to its payment, and gas of each price feed of its path. Measured with two feeds:
+/// 31,816 for a token, 38,124 for the native coin. Feeds of live networks forward calls, which needs more gas.
 const CONVERSION_GAS: u64 = 20_000;
 const FEED_GAS: u64 = 14_000;
 
-/// What the contract takes for itself, and where it is. Source: rules G.2.
+/// Address and own fee of the batch contract. Source: rules G.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchTerms {
     /// The contract.
     pub contract: Address,
-    /// Its own fee, which the receiver of fees of the call gets beside its own, in basis points of what is paid.
+    /// The contract's own fee in basis points of the payments. The fee receiver of the call gets it in addition to the
+    /// fees of the payments.
     pub fee_basis_points: u16,
-    /// Price feeds from a token, or with `None` the native coin, to the dollar: with them the contract keeps its fee
-    /// below a limit of its own.
+    /// Price feeds from a token to the dollar; the key `None` is the native coin. The contract uses them to limit its
+    /// own fee.
     pub paths_to_usd: BTreeMap<Option<Address>, Vec<EvmAddress>>,
 }
 
-/// Kinds of payments by the number that the contract has for them, in the order in which it has to be given them: what is
-/// left of the coins goes back to the payer at the end of the last group. Its kind 1, payments in one token, is served
-/// by 2 as well.
+/// Kinds of payments with the numbers that the contract uses, in the order that the contract requires. After the last
+/// group, the contract returns the remaining coins to the payer. The contract also has a kind 1, for payments in a
+/// single token; the service uses kind 2 for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-enum Kind {
+enum BatchEntryKind {
     TokenConversion = 0,
     Token = 2,
     Coin = 3,
     CoinConversion = 4,
 }
 
-impl Kind {
+impl BatchEntryKind {
     fn of(leg: &Leg) -> Self {
         match (leg.token.is_some(), leg.conversion.is_some()) {
             (true, true) => Self::TokenConversion,
@@ -112,10 +115,10 @@ impl Kind {
     }
 }
 
-/// What the call says of a payment, or of a fee that is paid by itself.
+/// An entry of the call: a payment, or a separately paid fee.
 #[derive(Debug, Clone)]
-struct Entry {
-    kind: Kind,
+struct BatchEntry {
+    kind: BatchEntryKind,
     token: Option<Address>,
     resets_allowance: bool,
     detail: Detail,
@@ -123,7 +126,7 @@ struct Entry {
     paid: Vec<PaidCharge>,
 }
 
-impl Entry {
+impl BatchEntry {
     fn new(leg: &Leg, receiver: Address, reference: PaymentReference) -> Self {
         let (path, max_rate_timespan_s) = match (&leg.conversion, leg.token) {
             (Some(conversion), _) => (conversion.path.clone(), conversion.max_rate_timespan_s),
@@ -131,7 +134,7 @@ impl Entry {
             (None, None) => (Vec::new(), 0),
         };
         Self {
-            kind: Kind::of(leg),
+            kind: BatchEntryKind::of(leg),
             token: leg.token,
             resets_allowance: leg.resets_allowance,
             detail: Detail {
@@ -147,13 +150,14 @@ impl Entry {
         }
     }
 
-    /// Whether the fee of a payment may be added to this fee: conversions of other terms are other payments.
+    /// Whether the fee of a payment may be added to this separately paid fee. Both need the same currency, receiver and
+    /// conversion terms.
     fn takes(&self, leg: &Leg, receiver: Address) -> bool {
         let is_same_conversion = leg.conversion.as_ref().is_none_or(|conversion| {
             conversion.path == self.detail.path
                 && U256::from(conversion.max_rate_timespan_s) == self.detail.maxRateTimespan
         });
-        self.kind == Kind::of(leg)
+        self.kind == BatchEntryKind::of(leg)
             && self.token == leg.token
             && self.detail.recipient == receiver.bytes()
             && is_same_conversion
@@ -166,11 +170,13 @@ impl Entry {
         Some(())
     }
 
-    /// Most units of the payment currency that leave the payer.
+    /// Maximum units of the payment currency that the payer spends.
     fn spends(&self) -> Option<U256> {
         match self.kind {
-            Kind::TokenConversion | Kind::CoinConversion => Some(self.detail.maxToSpend),
-            Kind::Token | Kind::Coin => self.detail.requestAmount.checked_add(self.detail.feeAmount),
+            BatchEntryKind::TokenConversion | BatchEntryKind::CoinConversion => Some(self.detail.maxToSpend),
+            BatchEntryKind::Token | BatchEntryKind::Coin => {
+                self.detail.requestAmount.checked_add(self.detail.feeAmount)
+            }
         }
     }
 
@@ -181,26 +187,26 @@ impl Entry {
         };
         let fee = if self.detail.feeAmount.is_zero() { 0 } else { FEE_GAS };
         let conversion = match self.kind {
-            Kind::TokenConversion | Kind::CoinConversion => {
+            BatchEntryKind::TokenConversion | BatchEntryKind::CoinConversion => {
                 let feeds = self.detail.path.len().saturating_sub(1);
                 CONVERSION_GAS + FEED_GAS.saturating_mul(u64::try_from(feeds).unwrap_or(u64::MAX))
             }
-            Kind::Token | Kind::Coin => 0,
+            BatchEntryKind::Token | BatchEntryKind::Coin => 0,
         };
         payment + fee + conversion
     }
 }
 
-/// Most payments of one batch. Source: rules P.1.6.
+/// Maximum number of payments in one batch. Source: rules P.1.6.
 pub const ITEMS_MAX: usize = 200;
 
-/// What is said of a batch with a payment on Tron. Source: interface §7.
+/// The message for a batch with a payment on Tron. Source: interface §7.
 const TRON: &str = "Batch payments are not supported for TRON networks. Please submit individual payment requests.";
 
-/// What is said of a batch on several networks. Source: rules P.3.6.
+/// The message for a batch on several networks. Source: rules P.3.6.
 const ONE_NETWORK: &str = "All requests must be on the same network";
 
-/// Admits payments on networks: those on Tron are refused before those on different networks.
+/// Checks the networks of payments: Tron is refused first, then different networks.
 pub fn admit_networks(networks: impl IntoIterator<Item = Network> + Clone) -> Result<(), Refusal> {
     admit_families(networks.clone().into_iter().map(Network::family))?;
     let mut networks = networks.into_iter();
@@ -212,7 +218,7 @@ pub fn admit_networks(networks: impl IntoIterator<Item = Network> + Clone) -> Re
     }
 }
 
-/// Admits payments on networks of families.
+/// Checks the network families of payments.
 pub fn admit_families(mut families: impl Iterator<Item = Family>) -> Result<(), Refusal> {
     if families.any(|family| family == Family::Tron) {
         return Err(Refusal::invalid(TRON));
@@ -220,23 +226,23 @@ pub fn admit_families(mut families: impl Iterator<Item = Family>) -> Result<(), 
     Ok(())
 }
 
-/// The batch contract with the payments that it makes.
+/// The batch contract with its payments.
 #[derive(Debug, Clone)]
 pub struct BatchContract {
     contract: Address,
     fee_receiver: EvmAddress,
     paths_to_usd: Vec<Vec<EvmAddress>>,
-    /// In the order of the call.
-    entries: Vec<Entry>,
+    /// Payments and separately paid fees, in the order of the call.
+    entries: Vec<BatchEntry>,
     spendings: Vec<Spending>,
     paid: Vec<PaidCharge>,
 }
 
 impl BatchContract {
-    /// Admits payments. The contract knows one receiver of fees: what others get is added up by currency and paid to them
-    /// like a payment of its own, with a reference that is nobody else's.
+    /// Creates the call for payments. The contract supports one fee receiver. Fees of other receivers are added up by
+    /// currency and paid as separate payments with unique references.
     ///
-    /// Errors: a sum leaves 256 bits, or the payer is missing.
+    /// Errors: a sum exceeds 256 bits, or the payer is missing.
     pub fn admit(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>) -> Result<Self, BundleError> {
         let taker = legs.iter().find_map(|leg| leg.fees().first().map(|fee| fee.receiver));
         let is_free = terms.fee_basis_points == 0;
@@ -249,12 +255,13 @@ impl BatchContract {
         let mut entries = entries(legs, taker).ok_or(BundleError::TooLarge)?;
         let mut paid: Vec<PaidCharge> = entries.iter().flat_map(|entry| entry.paid.iter().copied()).collect();
         entries.sort_by_key(|entry| entry.kind);
-        let Spent { spendings, own } = spent(&entries, terms.fee_basis_points).ok_or(BundleError::TooLarge)?;
+        let PayerSpending { spendings, own } = spent(&entries, terms.fee_basis_points).ok_or(BundleError::TooLarge)?;
         let own = own.into_iter().filter(|(_, units)| !units.is_zero());
-        // Where nobody takes fees, it goes back to the payer.
+        // Without a fee receiver, the contract refunds its own fee to the payer.
         let own = own.filter_map(|(token, units)| {
             let charged = ChargedUnits {
                 kind: FeeKind::Contract,
+                bearer: FeeBearer::Payer,
                 receiver: taker?,
                 units,
             };
@@ -280,7 +287,7 @@ impl BatchContract {
     }
 
     /// The call.
-    pub fn payment_step(&self) -> Step {
+    pub fn payment_step(&self) -> PaymentTransaction {
         let groups = self.entries.chunk_by(|one, next| one.kind == next.kind);
         let groups = groups.map(|entries| MetaDetail {
             paymentNetworkId: U256::from(entries.first().map_or(0, |entry| entry.kind as u8)),
@@ -291,14 +298,14 @@ impl BatchContract {
             pathsToUSD: self.paths_to_usd.clone(),
             feeAddress: self.fee_receiver,
         };
-        Step {
+        PaymentTransaction {
             to: self.contract,
             calldata: call.abi_encode(),
             value: super::spent(&self.spendings, None),
         }
     }
 
-    /// Gas that the call may need; rounded up from measured figures.
+    /// Gas that the call may need. The figures are measured and rounded up.
     pub fn gas(&self) -> u64 {
         let entries = self.entries.iter();
         let tokens: BTreeSet<_> = entries
@@ -307,7 +314,7 @@ impl BatchContract {
             .collect();
         let tokens = TOKEN_GAS.saturating_mul(u64::try_from(tokens.len()).unwrap_or(u64::MAX));
         entries
-            .map(Entry::gas)
+            .map(BatchEntry::gas)
             .fold(CALL_GAS.saturating_add(tokens), u64::saturating_add)
     }
 }
@@ -329,12 +336,12 @@ impl Executor for BatchContract {
         evm::costs(approvals, self.gas(), price)
     }
 
-    fn steps(&self, allowing: Allowing, standings: &Standings) -> Steps {
+    fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {
         evm::steps(&self.spendings, self.payment_step(), allowing, standings)
     }
 }
 
-/// How many of the first payments fit into so much gas together.
+/// Number of payments, from the first on, that fit into `gas_max` together.
 pub fn fitting(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max: u64) -> usize {
     let fits = |count: usize| {
         let some = legs.get(..count).unwrap_or(legs);
@@ -344,10 +351,11 @@ pub fn fitting(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max
     counts.partition_point(|count| fits(*count))
 }
 
-/// The payments, and after them what further receivers of fees get. `None` beyond 256 bits.
-fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
+/// The entries of the call: the payments with the fees of `taker` inside, then the fees of all other receivers as
+/// separate payments. `None` when a sum exceeds 256 bits.
+fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<BatchEntry>> {
     let mut payments = Vec::with_capacity(legs.len());
-    let mut fees: Vec<Entry> = Vec::new();
+    let mut fees: Vec<BatchEntry> = Vec::new();
     for (place, leg) in legs.iter().enumerate() {
         let paid_to = move |receiver: Address| {
             let charges = leg.charges.iter().filter(move |charged| charged.receiver == receiver);
@@ -366,7 +374,7 @@ fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
             Some(Conversion { max_to_spend, .. }) => share(*max_to_spend, part, total),
             None => Some(U256::ZERO),
         };
-        let mut payment = Entry::new(leg, leg.payee, leg.reference);
+        let mut payment = BatchEntry::new(leg, leg.payee, leg.reference);
         payment.detail.feeAmount = riding;
         payment.add(leg.units, limit(own)?)?;
         payment.paid = taker.into_iter().flat_map(paid_to).collect();
@@ -376,14 +384,15 @@ fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
             match known {
                 Some(entry) => entry.add(fee.units, limit(fee.units)?)?,
                 None => {
-                    let mut entry = Entry::new(leg, fee.receiver, fee_reference(leg.reference, fee.receiver));
+                    let mut entry = BatchEntry::new(leg, fee.receiver, fee_reference(leg.reference, fee.receiver));
                     entry.add(fee.units, limit(fee.units)?)?;
                     fees.push(entry);
                 }
             }
-            // Other terms of a conversion make another payment; what one receiver gets in a currency is told together.
+            // Fees with different conversion terms are separate payments. The fees of one receiver in one currency are
+            // still reported together.
             let is_told =
-                |entry: &&mut Entry| (entry.token, entry.detail.recipient) == (leg.token, fee.receiver.bytes());
+                |entry: &&mut BatchEntry| (entry.token, entry.detail.recipient) == (leg.token, fee.receiver.bytes());
             if let Some(first) = fees.iter_mut().find(is_told) {
                 first.paid.extend(paid_to(fee.receiver));
             }
@@ -393,8 +402,8 @@ fn entries(legs: &[Leg], taker: Option<Address>) -> Option<Vec<Entry>> {
     Some(payments)
 }
 
-/// The part of a spending limit that belongs to a part of what is converted, rounded up: each part is converted by itself
-/// and rounded down, so that it is enough.
+/// The share of a spending limit for a part of the converted amount, rounded up. This is enough, because each part is
+/// converted separately and rounded down.
 fn share(limit: U256, part: U256, total: U256) -> Option<U256> {
     if part == total {
         return Some(limit);
@@ -404,7 +413,7 @@ fn share(limit: U256, part: U256, total: U256) -> Option<U256> {
     U256::checked_from_limbs_slice(share.checked_div(U512::from(total))?.as_limbs())
 }
 
-/// Reference of a fee that is paid by itself: that of no request, so that nobody takes it for a payment, not even when its
+/// Reference of a separately paid fee. It belongs to no request. So the fee is not credited as a payment, even when its
 /// receiver is the payee.
 fn fee_reference(payment: PaymentReference, receiver: Address) -> PaymentReference {
     let digest = keccak256([payment.0.as_slice(), receiver.bytes().as_slice()].concat());
@@ -413,29 +422,29 @@ fn fee_reference(payment: PaymentReference, receiver: Address) -> PaymentReferen
     PaymentReference(bytes)
 }
 
-/// What leaves the payer.
-struct Spent {
-    /// By currency: tokens in the order of their first payment, then the coin.
+/// What the payer spends.
+struct PayerSpending {
+    /// Amounts by currency: tokens in the order of their first payment, then the coin.
     spendings: Vec<Spending>,
-    /// What of that the contract takes for itself, by currency.
+    /// The part of these amounts that is the contract's own fee, by currency.
     own: BTreeMap<Option<Address>, U256>,
 }
 
-/// What leaves the payer in tokens, and in the coin. The contract takes its own fee of what the receivers get, of the sum of
-/// all payments in one currency, and not of the fees that ride in them; of conversions it is taken from their limits, which
-/// are never less. The rest of the coins goes back.
-fn spent(entries: &[Entry], fee_basis_points: u16) -> Option<Spent> {
+/// What the payer spends in tokens and in the native coin. The contract charges its own fee on the sum of all payments
+/// in one currency, without the fees inside them. For conversions, this function uses the spending limits, because the
+/// converted amounts are never higher. The contract returns the remaining coins.
+fn spent(entries: &[BatchEntry], fee_basis_points: u16) -> Option<PayerSpending> {
     let own_fee = |units: U256| {
         let fee = U512::from(units) * U512::from(fee_basis_points) / U512::from(10_000);
         U256::checked_from_limbs_slice(fee.as_limbs())
     };
     let mut spendings: Vec<Spending> = Vec::new();
-    let mut sums: BTreeMap<(Option<Address>, Kind), U256> = BTreeMap::new();
+    let mut sums: BTreeMap<(Option<Address>, BatchEntryKind), U256> = BTreeMap::new();
     for entry in entries {
         let units = entry.spends()?;
         let charged = match entry.kind {
-            Kind::Token | Kind::Coin => entry.detail.requestAmount,
-            Kind::TokenConversion | Kind::CoinConversion => units,
+            BatchEntryKind::Token | BatchEntryKind::Coin => entry.detail.requestAmount,
+            BatchEntryKind::TokenConversion | BatchEntryKind::CoinConversion => units,
         };
         let sum = sums.entry((entry.token, entry.kind)).or_default();
         *sum = sum.checked_add(charged)?;
@@ -458,12 +467,12 @@ fn spent(entries: &[Entry], fee_basis_points: u16) -> Option<Spent> {
         spending.units = spending.units.checked_add(of_contract)?;
     }
     spendings.sort_by_key(|spending| spending.token.is_none());
-    Some(Spent { spendings, own })
+    Some(PayerSpending { spendings, own })
 }
 
-/// The feeds by which the contract limits its fee; none where it would ask for one of the native coin that is not there,
-/// since it looks that one up by itself.
-fn paths_to_usd(terms: &BatchTerms, entries: &[Entry]) -> Vec<Vec<EvmAddress>> {
+/// The price feeds with which the contract limits its own fee. Empty when a payment is in the native coin and the feed
+/// of this coin is missing, because the contract would otherwise look up the missing feed itself.
+fn paths_to_usd(terms: &BatchTerms, entries: &[BatchEntry]) -> Vec<Vec<EvmAddress>> {
     let paid: BTreeSet<Option<Address>> = entries.iter().map(|entry| entry.token).collect();
     if paid.contains(&None) && !terms.paths_to_usd.contains_key(&None) {
         return Vec::new();
@@ -472,12 +481,13 @@ fn paths_to_usd(terms: &BatchTerms, entries: &[Entry]) -> Vec<Vec<EvmAddress>> {
     paths.cloned().collect()
 }
 
-/// What is said when the payments need more gas than one transaction may: how many of the first ones fit.
+/// The message when the payments need more gas than one transaction may use. It says how many of the first payments
+/// fit.
 pub fn too_much_gas(list: &str, (count, fitting): (usize, usize), (gas, gas_max): (u64, u64)) -> Refusal {
     Refusal::field(
         list,
         format!(
-            "must be fewer: these {count} payments may need {gas} gas, and one transaction may have {gas_max}; the first \
+            "must have fewer items: these {count} payments may need {gas} gas, and one transaction may use {gas_max}; the first \
              {fitting} fit"
         ),
     )

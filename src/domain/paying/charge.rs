@@ -5,60 +5,92 @@ use crate::domain::{
     amount::{Amount, Percent},
     currency::{Catalogue, Currency},
     network::Network,
+    orchestrator_fees::OrchestratorFees,
     refusal::{Checks, Refusal},
     wire_text::wire_text,
 };
-use alloy::primitives::U256;
+use alloy::primitives::{U256, U512};
+
+pub use crate::domain::orchestrator_fees::FeeBearer;
 
 wire_text! {
-    /// Whose fee it is.
+    /// Owner of a fee.
     pub enum FeeKind {
-        /// That of the platform.
+        /// The platform.
         Platform = "platform",
-        /// That of the service.
+        /// The service.
         Protocol = "protocol",
-        /// That of the contract that makes several payments at once.
+        /// The batch contract.
         Contract = "batch_contract",
-    }
-}
-
-wire_text! {
-    /// Who bears a fee.
-    pub enum FeeBearer {
-        /// Whoever pays: it comes on top of the amount.
-        Payer = "payer",
-        /// Whoever is paid: it is taken from the amount.
-        Payee = "payee",
+        /// The orchestrator that created the payment.
+        Orchestrator = "orchestrator",
     }
 }
 
 wire_text! {
     /// Where a fee was set.
     pub enum FeeOrigin {
-        /// In the call that made the payment.
+        /// The call that created the payment.
         Call = "call",
-        /// On the client ID.
+        /// The client ID.
         ClientId = "client_id",
-        /// In the settings of the service.
+        /// The settings of the service.
         Service = "service_settings",
+        /// In the orchestrator's fee config for all its client IDs.
+        OrchestratorDefault = "orchestrator_default",
+        /// In the orchestrator's fee config for one client ID.
+        OrchestratorClient = "orchestrator_client",
     }
 }
 
-/// A part of an amount that somebody gets with its payment.
+/// A charge on a payment, with its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
-    /// Whose it is.
+    /// Its owner.
     pub kind: FeeKind,
-    /// Where it was set. The price terms of a request do not tell a call from a client ID: both are fixed there.
+    /// Where the charge was set. The price terms of a request do not distinguish a call from a client ID.
     pub source: FeeOrigin,
     /// Who bears it.
     pub bearer: FeeBearer,
     /// Rate.
     pub rate: Percent,
-    /// Most units of one payment.
+    /// Maximum units for one payment.
     pub cap: Option<U256>,
-    /// Who gets it.
+    /// Receiver.
     pub receiver: Address,
+    /// The fixed units of a fee of an orchestrator; `None` for every other fee, which each payment pays by its rate.
+    pub captured: Option<CapturedFee>,
+}
+
+/// A fee that was computed once, for the whole amount of a request, when the request was created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturedFee {
+    /// The amount from which the fee was computed: the sum of what the payee gets and the fee that the payee bears.
+    pub gross: U256,
+    /// Units of the fee.
+    pub units: U256,
+    /// Units of the fee that no earlier payment paid.
+    pub open: U256,
+}
+
+impl CapturedFee {
+    /// A fee of which no payment has paid anything yet.
+    pub const fn unpaid(gross: U256, units: U256) -> Self {
+        let open = units;
+        Self { gross, units, open }
+    }
+
+    /// The gross amount of a payment of which the payee gets `units` and bears this fee. Up to the net amount of the
+    /// request, it is `units` multiplied by the gross amount of the request and divided by its net amount, rounded
+    /// down. Units beyond the net amount carry no share of the fee.
+    fn gross_of(&self, units: U256) -> U256 {
+        let net = self.gross.saturating_sub(self.units);
+        if units >= net {
+            return self.gross.saturating_add(units - net);
+        }
+        let share = U512::from(units) * U512::from(self.gross) / U512::from(net);
+        U256::checked_from_limbs_slice(share.as_limbs()).unwrap_or(U256::MAX)
+    }
 }
 
 impl Charge {
@@ -71,6 +103,7 @@ impl Charge {
             rate,
             cap: None,
             receiver,
+            captured: None,
         }
     }
 
@@ -83,27 +116,34 @@ impl Charge {
             rate,
             cap,
             receiver,
+            captured: None,
         }
     }
 
-    /// Units of so many, rounded down.
-    pub fn of(&self, units: U256) -> U256 {
-        let part = self.rate.of(units);
+    /// Units of the charge on a gross amount: the rate, rounded down, and at most the cap. For a captured fee: the
+    /// units that no earlier payment paid.
+    pub fn of(&self, gross: U256) -> U256 {
+        if let Some(captured) = self.captured {
+            return captured.open;
+        }
+        let part = self.rate.of(gross);
         self.cap.map_or(part, |cap| part.min(cap))
     }
 
-    /// Whether the call itself named it; every other one is fixed with the request or set on the client ID of the call.
+    /// Whether the call itself set the charge. Every other charge is fixed with the request or set on the client ID of
+    /// the call.
     pub fn is_named(&self) -> bool {
         self.source == FeeOrigin::Call
     }
 
-    /// The fee that is set on a client ID. A fee address of the other family cannot receive on this network.
+    /// The fee of a client ID; `None` if the fee address belongs to the other family, which cannot receive on this
+    /// network.
     fn of_client(fee: Option<(Percent, Address)>, network: Network) -> Option<Self> {
         let fee = fee.and_then(|fee| Self::above_zero(FeeOrigin::ClientId, fee));
         fee.filter(|fee| fee.receiver.family() == network.family())
     }
 
-    /// The fee of a call or a client ID; one of 0 % is none.
+    /// The fee of a call or a client ID; `None` for 0 %.
     fn above_zero(source: FeeOrigin, (rate, receiver): (Percent, Address)) -> Option<Self> {
         (rate.basis_points() > 0).then_some(Self::platform(source, rate, receiver))
     }
@@ -114,16 +154,16 @@ impl Charge {
 pub struct ProtocolFee {
     /// Rate.
     pub percent: Percent,
-    /// Who gets it.
+    /// Receiver.
     pub receiver: Address,
-    /// Most of one payment in US dollars, human units.
+    /// Maximum for one payment in US dollars, in human units.
     pub cap_usd: Option<Amount>,
 }
 
 impl ProtocolFee {
-    /// The fee of a payment on a network whose units are those of `unit` with so many fraction digits.
+    /// The fee on a payment on a network, in units of `unit` with `decimals` decimals.
     ///
-    /// None where its receiver has no address. The cap counts where the units are dollars.
+    /// `None` when the receiver has no address on the network. The cap applies only when `unit` is a dollar.
     fn on(&self, network: Network, unit: &Currency, decimals: u8) -> Option<Charge> {
         let cap = self.cap_usd.as_ref().filter(|_| unit.is_dollar());
         let cap = cap.and_then(|cap| cap.to_units(decimals).ok());
@@ -131,10 +171,10 @@ impl ProtocolFee {
     }
 }
 
-/// What one receiver of a fee gets with a payment.
+/// Total fee that one receiver gets with a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeLeg {
-    /// Who gets it.
+    /// Receiver.
     pub receiver: Address,
     /// Units of the amount's unit.
     pub units: U256,
@@ -143,16 +183,18 @@ pub struct FeeLeg {
 /// The units of one charge of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChargedUnits {
-    /// Whose they are.
+    /// Owner of the fee.
     pub kind: FeeKind,
-    /// Who gets them.
+    /// Who bears it.
+    pub bearer: FeeBearer,
+    /// Receiver.
     pub receiver: Address,
     /// Units of the amount's unit.
     pub units: U256,
 }
 
-/// What each receiver gets of several charges, in the order in which they come first. A sum beyond 256 bits is the largest
-/// number, so that no total with it fits.
+/// The total of several charges by receiver, in order of first occurrence. A sum beyond 256 bits becomes the largest
+/// number, so any total that contains it is also too large.
 pub fn by_receiver(charged: &[ChargedUnits]) -> Vec<FeeLeg> {
     let mut legs: Vec<FeeLeg> = Vec::with_capacity(charged.len());
     for ChargedUnits { receiver, units, .. } in charged {
@@ -167,18 +209,18 @@ pub fn by_receiver(charged: &[ChargedUnits]) -> Vec<FeeLeg> {
     legs
 }
 
-/// In what the units of a payment count.
+/// Network and currency of the units of a payment.
 #[derive(Debug, Clone, Copy)]
-pub struct Base<'a> {
+pub struct ChargeBase<'a> {
     /// Network of the payment.
     pub network: Network,
     /// Currency of the units.
     pub unit: &'a Currency,
-    /// Their fraction digits.
+    /// Their decimals.
     pub decimals: u8,
 }
 
-/// A fee that a call names, when its receiver can receive on the network of the payment; else that is noted.
+/// The fee that a call sets. Records an error if its receiver cannot receive on the network of the payment.
 pub fn of_call(
     fee: Option<(Percent, Address)>,
     network: Network,
@@ -190,7 +232,8 @@ pub fn of_call(
     Some((percent, receiver))
 }
 
-/// What is charged on top of a payment, in the order in which its transaction pays it.
+/// Charges of a payment, in the order in which its transaction pays them. The payer bears most of them on top of the
+/// amount; the payee may bear one, which was deducted from the amount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Charges(Vec<Charge>);
 
@@ -201,10 +244,10 @@ impl FromIterator<Charge> for Charges {
 }
 
 impl Charges {
-    /// What is fixed when something is created: the fee of its client ID other than `0`, and the service's own.
-    /// Source: rules P.7.1.
-    pub fn fixed(base: Base<'_>, client_fee: Option<(Percent, Address)>, protocol: Option<&ProtocolFee>) -> Self {
-        let Base {
+    /// The charges that are fixed when a request is created: the fee of the client ID, unless it is 0 %, and the fee of
+    /// the service. Source: rules P.7.1.
+    pub fn fixed(base: ChargeBase<'_>, client_fee: Option<(Percent, Address)>, protocol: Option<&ProtocolFee>) -> Self {
+        let ChargeBase {
             network,
             unit,
             decimals,
@@ -214,7 +257,7 @@ impl Charges {
         platform.into_iter().chain(protocol).collect()
     }
 
-    /// Charge by charge.
+    /// All charges.
     pub fn iter(&self) -> impl Iterator<Item = &Charge> {
         self.0.iter()
     }
@@ -229,20 +272,21 @@ impl Charges {
         self.of(FeeKind::Platform)
     }
 
-    /// Whether the call itself chose what the platform gets: it named its fee, or there is none.
+    /// Whether the call itself chose the fee of the platform. True also when there is no such fee.
     pub fn is_platform_named(&self) -> bool {
         self.platform().is_none_or(Charge::is_named)
     }
 
-    /// The same with another fee of the platform, or none.
+    /// These charges with another fee of the platform, or without it.
     #[must_use]
     pub fn with_platform(&self, platform: Option<Charge>) -> Self {
         let others = self.iter().filter(|charge| charge.kind != FeeKind::Platform);
         platform.into_iter().chain(others.copied()).collect()
     }
 
-    /// What is charged when calldata is asked for: what is fixed and, where that leaves the platform without a fee, the one
-    /// of another client ID that asks, else that of the call, whose receiver was checked. Source: rules P.7.1.
+    /// Charges of issued calldata. They are the fixed charges. If the fixed charges contain no fee of the platform, one
+    /// is added: the fee of the calling client ID, or otherwise the fee that the call sets, whose receiver was checked
+    /// before. Source: rules P.7.1.
     #[must_use]
     pub fn asked_with(
         &self,
@@ -257,8 +301,8 @@ impl Charges {
         self.with_platform(Charge::of_client(other_client, network).or_else(of_call))
     }
 
-    /// Errors: the fee of a client ID would go to a contract that keeps it (400). Its receiver was a wallet when it was
-    /// stored, but the catalogue may know more since.
+    /// Checks the receiver of the platform's fee. It was checked when it was stored, but the catalogue may have new
+    /// contracts since. Errors: the fee of a client ID would go to a contract and be lost (400).
     pub fn checked(self, network: Network, catalogue: &Catalogue) -> Result<Self, Refusal> {
         if let Some(fee) = self.platform().filter(|fee| !fee.is_named()) {
             let receiver = catalogue.receiver(fee.receiver, network);
@@ -267,12 +311,58 @@ impl Charges {
         Ok(self)
     }
 
-    /// The units of each charge on a payment of `units`; charges of zero units are left out.
+    /// These charges, followed by the captured fees: a transaction pays the captured fees last.
+    #[must_use]
+    pub fn with_captured(&self, captured: Vec<Charge>) -> Self {
+        self.iter().copied().chain(captured).collect()
+    }
+
+    /// These charges, with the orchestrator fees reduced by what earlier payments already paid.
+    #[must_use]
+    pub fn after(&self, paid: OrchestratorFees) -> Self {
+        let charges = self.iter().map(|charge| Charge {
+            captured: charge.captured.map(|captured| CapturedFee {
+                open: captured.units.saturating_sub(paid.of(charge.bearer)),
+                ..captured
+            }),
+            ..*charge
+        });
+        charges.collect()
+    }
+
+    /// Whether any of these charges is a captured fee.
+    pub fn has_captured(&self) -> bool {
+        self.iter().any(|charge| charge.captured.is_some())
+    }
+
+    /// The orchestrator fee that the payee bears, in units, for the whole request.
+    pub fn payee_borne(&self) -> U256 {
+        self.payee_fee().map_or(U256::ZERO, |fee| fee.units)
+    }
+
+    /// The gross amount of a payment of `units` to the payee: these units and their share of the fee that the payee
+    /// bears.
+    pub fn gross_of(&self, units: U256) -> U256 {
+        self.payee_fee().map_or(units, |fee| fee.gross_of(units))
+    }
+
+    fn payee_fee(&self) -> Option<CapturedFee> {
+        let fee = self.iter().find(|charge| charge.bearer == FeeBearer::Payee);
+        fee.and_then(|charge| charge.captured)
+    }
+
+    /// The units of each charge on a payment of `units` to the payee; charges of zero units are left out. A payment of
+    /// zero units has no charges.
     pub fn of_units(&self, units: U256) -> Vec<ChargedUnits> {
+        if units.is_zero() {
+            return Vec::new();
+        }
+        let gross = self.gross_of(units);
         let charged = self.iter().map(|charge| ChargedUnits {
             kind: charge.kind,
+            bearer: charge.bearer,
             receiver: charge.receiver,
-            units: charge.of(units),
+            units: charge.of(gross),
         });
         charged.filter(|charged| !charged.units.is_zero()).collect()
     }
@@ -284,8 +374,8 @@ impl Charges {
 
     /// `units` and all charges on them; `None` beyond 256 bits.
     pub fn with(&self, units: U256) -> Option<U256> {
-        self.iter()
-            .try_fold(units, |sum, charge| sum.checked_add(charge.of(units)))
+        let mut charged = self.of_units(units).into_iter();
+        charged.try_fold(units, |sum, charged| sum.checked_add(charged.units))
     }
 }
 
@@ -310,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn each_receiver_gets_its_part_once() {
+    fn each_receiver_gets_its_share_once() {
         for (platform, protocol, expected) in [
             (None, None, vec![]),
             (Some((250, 2)), None, vec![(2, 250)]),
@@ -333,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_to_one_receiver_that_leave_256_bits_have_no_sum() {
+    fn fees_to_one_receiver_over_256_bits_have_no_sum() {
         let charges = charges(Some((10_000, 2)), Some((10_000, 2, None)));
         assert_eq!(charges.with(U256::MAX), None);
         assert_eq!(by_receiver(&charges.of_units(U256::MAX))[0].units, U256::MAX);

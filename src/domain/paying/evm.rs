@@ -1,6 +1,6 @@
-//! What all contracts of EVM networks have in common: allowances of tokens, and gas.
+//! Code shared by all EVM contracts: token allowances and gas.
 
-use super::{Allowing, Costs, NetworkPrice, Spending, Standings, Step, Steps};
+use super::{ApprovalAmount, Costs, NetworkPrice, PayerBalances, PaymentTransaction, PaymentTransactions, Spending};
 use crate::domain::address::Address;
 use alloy::{primitives::U256, sol, sol_types::SolCall};
 
@@ -10,27 +10,33 @@ sol! {
     }
 }
 
-/// Gas that one approval may need; rounded up from measured figures.
+/// Gas that one approval may need. The figure is measured and rounded up.
 ///
 /// Source: rules G.2 (47,206 measured).
 const APPROVAL_GAS: u64 = 60_000;
 
-/// Allows `spender` to move `units` of `token`.
-pub fn approval_step(token: Address, spender: Address, units: U256) -> Step {
+/// Approves `spender` for `units` of `token`.
+pub fn approval_step(token: Address, spender: Address, units: U256) -> PaymentTransaction {
     let call = Erc20::approveCall {
         spender: spender.bytes(),
         amount: units,
     };
-    Step {
+    PaymentTransaction {
         to: token,
         calldata: call.abi_encode(),
         value: U256::ZERO,
     }
 }
 
-/// One approval for each token whose allowance is not enough or not known, after a reset where the token needs one, and then
-/// the payment. Source: rules P.2; rules G.2 (6); rules G.5 (4).
-pub(super) fn steps(spendings: &[Spending], payment: Step, allowing: Allowing, standings: &Standings) -> Steps {
+/// The transactions of a payer: one approval for each token whose allowance is insufficient or unknown, then the
+/// payment. If the token needs it, a reset to zero precedes the approval. Source: rules P.2; rules G.2 (6); rules G.5
+/// (4).
+pub(super) fn steps(
+    spendings: &[Spending],
+    payment: PaymentTransaction,
+    allowing: ApprovalAmount,
+    standings: &PayerBalances,
+) -> PaymentTransactions {
     let spender = payment.to;
     let mut approvals = Vec::new();
     for spending in spendings {
@@ -39,20 +45,20 @@ pub(super) fn steps(spendings: &[Spending], payment: Step, allowing: Allowing, s
         if allowance.is_some_and(|allowance| allowance >= spending.units) {
             continue;
         }
-        // An unknown allowance may be one that such a token refuses to change; without one, the reset changes nothing.
+        // Such a token may refuse to change an unknown allowance. If the allowance is zero, the reset changes nothing.
         if spending.resets_allowance && allowance.is_none_or(|allowance| !allowance.is_zero()) {
             approvals.push(approval_step(token, spender, U256::ZERO));
         }
         let units = match allowing {
-            Allowing::Everything => U256::MAX,
-            Allowing::WhatIsNeeded => spending.units,
+            ApprovalAmount::Everything => U256::MAX,
+            ApprovalAmount::WhatIsNeeded => spending.units,
         };
         approvals.push(approval_step(token, spender, units));
     }
-    Steps { approvals, payment }
+    PaymentTransactions { approvals, payment }
 }
 
-/// What so many approvals and a payment of so much gas cost.
+/// Network fees of a number of approvals, and of a payment with this gas.
 pub(super) fn costs(approvals: usize, payment_gas: u64, price: NetworkPrice) -> Costs {
     let NetworkPrice::Gas(price) = price;
     let approvals = u64::try_from(approvals).unwrap_or(u64::MAX);

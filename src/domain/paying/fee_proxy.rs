@@ -1,8 +1,9 @@
-//! The fee proxies: one payment with one receiver of charges, in a token or the coin, converted by price feeds or not.
+//! The fee proxies: contracts for one payment with one receiver of charges, in a token or the native coin, with or
+//! without conversion by price feeds.
 
 use super::{
-    Allowing, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, Spending, Standings, Step,
-    Steps, evm,
+    ApprovalAmount, BundleError, Conversion, Costs, Executor, Leg, NetworkPrice, PaidCharge, PayerBalances,
+    PaymentTransaction, PaymentTransactions, Spending, evm,
 };
 use crate::domain::{address::Address, currency::ContractKind};
 use alloy::{
@@ -26,21 +27,21 @@ sol! {
     }
 }
 
-/// Gas that one payment may need, cold receivers and a fee included.
+/// Gas that one payment may need, including new receivers and a fee.
 ///
 /// Source: rules G.2 (93,622 direct, 118,618 converted).
 const PAYMENT_GAS: u64 = 130_000;
 
-/// A fee proxy that makes a payment.
+/// A fee proxy that executes a payment.
 #[derive(Debug, Clone)]
 pub struct FeeProxy {
     spending: Spending,
     paid: Vec<PaidCharge>,
-    payment: Step,
+    payment: PaymentTransaction,
 }
 
 impl FeeProxy {
-    /// The kind of contract that makes payments in a token, or the coin, converted on chain or not.
+    /// The kind of contract that pays in a token or the coin, with or without on-chain conversion.
     pub const fn kind(is_token: bool, is_converted: bool) -> ContractKind {
         match (is_token, is_converted) {
             (true, false) => ContractKind::Erc20FeeProxy,
@@ -50,7 +51,7 @@ impl FeeProxy {
         }
     }
 
-    /// Admits a payment. Errors: several receivers share its charges, or a sum leaves 256 bits.
+    /// Creates the call for a payment. Errors: several receivers of charges, or a sum beyond 256 bits.
     pub fn admit(proxy: Address, leg: &Leg) -> Result<Self, BundleError> {
         let payment = payment_step(proxy, leg)?;
         let total = leg.total().ok_or(BundleError::TooLarge)?;
@@ -90,13 +91,13 @@ impl Executor for FeeProxy {
         evm::costs(approvals, PAYMENT_GAS, price)
     }
 
-    fn steps(&self, allowing: Allowing, standings: &Standings) -> Steps {
+    fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions {
         evm::steps(self.spendings(), self.payment.clone(), allowing, standings)
     }
 }
 
-/// The call of a proxy that makes a payment. Errors: several receivers share its charges, or a sum leaves 256 bits.
-pub fn payment_step(proxy: Address, leg: &Leg) -> Result<Step, BundleError> {
+/// The call of a proxy for a payment. Errors: several receivers of charges, or a sum beyond 256 bits.
+pub fn payment_step(proxy: Address, leg: &Leg) -> Result<PaymentTransaction, BundleError> {
     let fees = leg.fees();
     let (fee_units, fee_address) = match fees.as_slice() {
         [] => (U256::ZERO, EvmAddress::ZERO),
@@ -157,7 +158,7 @@ pub fn payment_step(proxy: Address, leg: &Leg) -> Result<Step, BundleError> {
             (call.abi_encode(), conversion.max_to_spend)
         }
     };
-    Ok(Step {
+    Ok(PaymentTransaction {
         to: proxy,
         calldata,
         value,

@@ -1,7 +1,9 @@
-//! Paying: what is paid to whom with which charges, and the contracts that do it in one transaction.
+//! Paying: payments with their charges, and the contracts that execute them in one transaction.
 
 pub mod batch_contract;
+pub mod capture;
 pub mod charge;
+pub mod contracts;
 mod evm;
 pub mod fee_proxy;
 pub mod summary;
@@ -14,27 +16,27 @@ use std::collections::BTreeMap;
 
 /// One transaction for the payer to sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    /// Contract that is called.
+pub struct PaymentTransaction {
+    /// Called contract.
     pub to: Address,
     /// Encoded call.
     pub calldata: Vec<u8>,
-    /// Native coin that goes with it, in its smallest unit.
+    /// Amount of the native coin to send, in its smallest unit.
     pub value: U256,
 }
 
-/// What the payer signs, in the order of execution.
+/// Transactions for the payer to sign, in execution order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Steps {
-    /// Allow the contract to take tokens, each after a reset where its token needs one.
-    pub approvals: Vec<Step>,
-    /// Pays.
-    pub payment: Step,
+pub struct PaymentTransactions {
+    /// Approvals for the contract. If the token needs it, a reset to zero precedes the approval.
+    pub approvals: Vec<PaymentTransaction>,
+    /// The payment.
+    pub payment: PaymentTransaction,
 }
 
-impl Steps {
+impl PaymentTransactions {
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Step> {
+    pub fn iter(&self) -> impl Iterator<Item = &PaymentTransaction> {
         self.approvals.iter().chain([&self.payment])
     }
 }
@@ -42,11 +44,11 @@ impl Steps {
 /// On-chain conversion of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversion {
-    /// Hashes from invoice to payment currency.
+    /// Hashes of the currencies along the path, from the invoice currency to the payment currency.
     pub path: Vec<EvmAddress>,
-    /// Most payment units that may be spent, charges included.
+    /// Maximum payment units to spend, including charges.
     pub max_to_spend: U256,
-    /// Oldest accepted rate in seconds; 0 accepts any.
+    /// Maximum accepted age of a rate, in seconds; 0 accepts any age.
     pub max_rate_timespan_s: u64,
 }
 
@@ -57,42 +59,42 @@ pub struct Leg {
     pub payee: Address,
     /// Token; `None` for the native coin.
     pub token: Option<Address>,
-    /// Whether the token refuses to change a non-zero allowance to another non-zero one.
+    /// Whether the token refuses to change a non-zero allowance to another non-zero value.
     pub resets_allowance: bool,
-    /// Token units, or 8-decimal fiat units when converted.
+    /// Amount in token units, or in 8-decimal fiat units if it is converted.
     pub units: U256,
     /// Reference.
     pub reference: PaymentReference,
-    /// What is charged on top, in the same units.
+    /// Charges that the payer pays together with the amount for the payee, in its units.
     pub charges: Vec<ChargedUnits>,
-    /// Conversion. What it may spend is enough for the amount and all charges.
+    /// Conversion, if any. Its spending limit covers the amount and all charges.
     pub conversion: Option<Conversion>,
 }
 
 impl Leg {
-    /// What each receiver of charges gets.
+    /// Fees by receiver.
     pub fn fees(&self) -> Vec<FeeLeg> {
         by_receiver(&self.charges)
     }
 
-    /// Units with everything on top of them; `None` beyond 256 bits.
+    /// Units including all charges; `None` beyond 256 bits.
     pub fn total(&self) -> Option<U256> {
         let mut charges = self.charges.iter();
         charges.try_fold(self.units, |sum, charge| sum.checked_add(charge.units))
     }
 }
 
-/// What is paid in one transaction.
+/// Payments in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// Where.
+    /// Network.
     pub network: Network,
     /// The payments.
     pub legs: Vec<Leg>,
 }
 
 impl Bundle {
-    /// Its payment where a fee proxy can make it: a single one, of whose charges one receiver gets all.
+    /// The payment, if a fee proxy can execute the bundle: a single payment with one receiver of charges.
     pub fn for_fee_proxy(&self) -> Option<&Leg> {
         match self.legs.as_slice() {
             [leg] if leg.fees().len() <= 1 => Some(leg),
@@ -101,87 +103,96 @@ impl Bundle {
     }
 }
 
-/// Why a contract does not pay a bundle.
+/// Why a contract cannot pay a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// A sum leaves 256 bits.
+    /// A sum exceeds 256 bits.
     #[error("is too large together with the fees")]
     TooLarge,
-    /// The contract takes a fee that nobody would get but the payer, who is not named.
-    #[error("is required: the batch contract takes a fee, which goes back to the payer where nobody else gets one")]
+    /// The contract charges a fee that it would refund to the payer, but no payer is named.
+    #[error(
+        "is required: the batch contract charges a fee and refunds it to the payer when there is no other fee receiver"
+    )]
     NoPayer,
-    /// There are more payments, or more receivers of charges, than the contract pays in one transaction.
+    /// There are more payments or receivers of charges than the contract supports in one transaction.
     #[error("cannot be paid in one transaction by this contract")]
     TooMany,
+    /// The network has no contract for one of the payments.
+    #[error("{0} has no contract for this kind of payment")]
+    NoContract(Network),
+    /// The network has no batch contract.
+    #[error("{0} has no contract for several payments in one transaction")]
+    NoBatchContract(Network),
 }
 
 impl From<BundleError> for Refusal {
-    /// As a call says it that makes one payment.
+    /// The refusal of a call that pays a single payment.
     fn from(error: BundleError) -> Self {
-        let field = match error {
-            BundleError::TooLarge | BundleError::TooMany => "amount",
-            BundleError::NoPayer => "payer",
-        };
-        Self::field(field, error.to_string())
+        let sentence = error.to_string();
+        match error {
+            BundleError::TooLarge | BundleError::TooMany => Self::field("amount", sentence),
+            BundleError::NoPayer => Self::field("payer", sentence),
+            BundleError::NoContract(_) | BundleError::NoBatchContract(_) => Self::invalid(sentence),
+        }
     }
 }
 
-/// What a network charges for its work.
+/// Price of transactions on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPrice {
     /// Price of one unit of gas, in the smallest unit of the coin.
     Gas(U256),
 }
 
-/// What the chain says about a payer.
+/// On-chain state of a payer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct PayerBalance {
     /// Balance of the payment currency.
     pub balance: U256,
     /// Balance of the native coin.
     pub native_balance: U256,
-    /// Allowance of the contract that is called over the token.
+    /// Allowance of the called contract for the token.
     pub allowance: U256,
-    /// What the network charges for its work.
+    /// Price of transactions on the network.
     pub price: NetworkPrice,
 }
 
-/// What the chain says about a payer, token by token; of the native coin alone under `None`.
-pub type Standings = BTreeMap<Option<Address>, Standing>;
+/// On-chain state of a payer by token; the key `None` is the native coin.
+pub type PayerBalances = BTreeMap<Option<Address>, PayerBalance>;
 
-/// How much an approval allows.
+/// Amount of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowing {
-    /// Everything for ever, as the published interface shows it.
+pub enum ApprovalAmount {
+    /// Unlimited, as the published interface says.
     Everything,
-    /// Exactly what the payment needs: the payer of a link may never pay here again.
+    /// Exactly the needed amount. Links use it, because the payer of a link may never pay here again.
     WhatIsNeeded,
 }
 
-/// What leaves the payer in one currency.
+/// Amount that the payer spends in one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spending {
     /// The token; `None` for the native coin.
     pub token: Option<Address>,
-    /// Most units of it, with every fee.
+    /// Maximum units, including every fee.
     pub units: U256,
-    /// Whether the token refuses to change a non-zero allowance to another non-zero one.
+    /// Whether the token refuses to change a non-zero allowance to another non-zero value.
     pub resets_allowance: bool,
 }
 
-/// One fee as it is paid.
+/// One paid fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaidCharge {
-    /// Position of the payment that it is paid with.
+    /// Position of its payment.
     pub leg: usize,
-    /// What it is. Of what a contract takes for itself it is the most: the contract may have a limit of its own.
+    /// The fee. For a fee of the contract itself, this is the maximum, because the contract may limit its own fee.
     pub charged: ChargedUnits,
 }
 
-/// What the network takes for transactions at most, in units of its coin.
+/// Maximum network fees of the transactions, in units of the coin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// For the approvals together.
+    /// For all approvals.
     pub approvals: U256,
     /// For the payment.
     pub payment: U256,
@@ -194,49 +205,51 @@ impl Costs {
     }
 }
 
-/// A contract that pays one bundle in one transaction. It is made for the bundle, and what it cannot pay it does not admit.
+/// A contract that pays one bundle in one transaction. It is created for the bundle and refuses bundles that it cannot
+/// pay.
 pub trait Executor: Send + Sync {
-    /// The contract, which the payer calls and allows to take tokens.
+    /// The contract that the payer calls and approves.
     fn contract(&self) -> Address;
-    /// What leaves the payer at most: tokens in the order of their first payment, then the coin.
+    /// Maximum amounts that the payer spends: tokens in the order of their first payment, then the coin.
     fn spendings(&self) -> &[Spending];
-    /// The fees, with what the contract takes for itself and does not give back: those in tokens before those in the coin,
-    /// and in each of the two those that ride in payments, those that are paid alone, and those of the contract.
+    /// The fees. The contract's own fee is included unless it is refunded to the payer. Fees in tokens come before fees
+    /// in the coin. Within a currency, fees inside payments come first, then separately paid fees, then the fee of the
+    /// contract.
     fn paid(&self) -> &[PaidCharge];
-    /// What the network takes for the payment after so many approvals.
+    /// Network fees of the payment and a number of approvals.
     fn costs(&self, approvals: usize, price: NetworkPrice) -> Costs;
-    /// The transactions of the payer: approvals of what is not allowed or not known to be, and the payment.
-    fn steps(&self, allowing: Allowing, standings: &Standings) -> Steps;
+    /// The transactions of the payer: approvals for insufficient or unknown allowances, and the payment.
+    fn steps(&self, allowing: ApprovalAmount, standings: &PayerBalances) -> PaymentTransactions;
 }
 
-/// A currency of which the payer holds too little.
+/// A currency in which the payer's balance is too low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortage {
     /// Contract; `None` for the native coin.
     pub token: Option<Address>,
-    /// Units that are needed.
+    /// Required units.
     pub required: U256,
-    /// Units that are there.
+    /// Available units.
     pub available: U256,
 }
 
-/// What a payer has, beside what is needed.
+/// On-chain state of a payer compared with the required amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayerMeans {
-    /// What the chain says.
-    pub standings: Standings,
-    /// What the network takes.
+    /// On-chain state.
+    pub standings: PayerBalances,
+    /// Network fees.
     pub costs: Costs,
-    /// What is there too little of, without the costs.
+    /// Currencies with too low a balance, not counting network fees.
     pub shortages: Vec<Shortage>,
-    /// Whether the coins are enough for the payment and the costs.
+    /// Whether the coin balance covers the payment and the network fees.
     pub has_enough_gas: bool,
 }
 
 impl PayerMeans {
-    /// Compares what the chain says of a payer with what an executor needs after so many approvals; `None` where it says
-    /// nothing.
-    pub fn of(executor: &dyn Executor, approvals: usize, standings: Standings) -> Option<Self> {
+    /// Compares the on-chain state of a payer with what an executor needs after a number of approvals. `None` when no
+    /// on-chain state is known. A token whose balance is unknown counts as available.
+    pub fn of(executor: &dyn Executor, approvals: usize, standings: PayerBalances) -> Option<Self> {
         let first = standings.values().next()?;
         let costs = executor.costs(approvals, first.price);
         let shortage = |spending: &Spending| Shortage {
@@ -260,7 +273,7 @@ impl PayerMeans {
     }
 }
 
-/// Units that leave the payer in a currency.
+/// Units that the payer spends in a currency.
 pub fn spent(spendings: &[Spending], token: Option<Address>) -> U256 {
     let spending = spendings.iter().find(|spending| spending.token == token);
     spending.map_or(U256::ZERO, |spending| spending.units)

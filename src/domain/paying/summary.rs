@@ -1,4 +1,4 @@
-//! What a bundle takes from a payer, currency by currency.
+//! Totals of a bundle for the payer, by currency.
 
 use super::{
     Leg, PaidCharge, Spending,
@@ -7,28 +7,28 @@ use super::{
 };
 use alloy::primitives::U256;
 
-/// Units that the payees get; `None` when they are in several currencies, or leave 256 bits.
-pub fn gross(legs: &[Leg]) -> Option<U256> {
+/// Units that the payees receive; `None` for payments in several currencies, and for a sum beyond 256 bits.
+pub fn net(legs: &[Leg]) -> Option<U256> {
     let first = legs.first()?.token;
     let is_one = legs.iter().all(|leg| leg.token == first);
     let sum = || legs.iter().try_fold(U256::ZERO, |sum, leg| sum.checked_add(leg.units));
     is_one.then(sum).flatten()
 }
 
-/// What a wallet is asked for in one currency, at most.
+/// Maximum that a wallet spends in one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurrencyTotal {
-    /// Position of the first payment in it.
+    /// Position of the first payment in this currency.
     pub leg: usize,
-    /// Units, with everything on top of what is paid.
+    /// Units, including all charges.
     pub units: U256,
-    /// What of it the contract takes for itself.
+    /// The contract's own fee in this currency.
     pub contract_fee: Option<FeeLeg>,
-    /// What of it the contract gives back to the payer.
+    /// The part that the contract refunds to the payer.
     pub returned: U256,
 }
 
-/// What a wallet is asked for, by currency in the order of the payments.
+/// Totals that a wallet spends, by currency in the order of the payments.
 pub fn totals(legs: &[Leg], charges: &[PaidCharge], spendings: &[Spending]) -> Vec<CurrencyTotal> {
     let token_of = |leg: usize| legs.get(leg).map(|leg| leg.token);
     let mut totals: Vec<CurrencyTotal> = Vec::new();
@@ -46,7 +46,7 @@ pub fn totals(legs: &[Leg], charges: &[PaidCharge], spendings: &[Spending]) -> V
                     receiver: paid.charged.receiver,
                     units: paid.charged.units,
                 }),
-                // What nobody gets, once the payees below have theirs.
+                // The units of the payees are subtracted below.
                 returned: units.saturating_sub(sum),
             });
             totals.len() - 1

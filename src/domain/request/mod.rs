@@ -1,4 +1,4 @@
-//! Payment requests: what is asked for, what has arrived, and which payments are theirs.
+//! Payment requests: their terms, their ledger, and the payments that match them.
 
 pub mod payable;
 pub mod plan;
@@ -10,9 +10,9 @@ pub mod terms;
 use super::{
     address::Address,
     currency::{Catalogue, ContractKind},
-    ids::{ClientRowId, PlatformId, RequestId, RequestRowId},
+    ids::{ClientRowId, OrchestratorId, PlatformId, RequestId, RequestRowId},
     ledger::Ledger,
-    off_ramp::Deposit,
+    off_ramp::DepositAddress,
     payment::Observation,
     reference::PaymentReference,
 };
@@ -32,17 +32,17 @@ pub struct Request {
     pub reference: PaymentReference,
     /// Who created it.
     pub origin: Origin,
-    /// What it asks for.
+    /// Terms of the request.
     pub terms: Terms,
-    /// What has arrived.
+    /// Amounts received so far.
     pub ledger: Ledger,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Whether a link that pays it hides something from who is not approved; once it does, it stays so.
+    /// Whether a link for the request hides details from unapproved visitors. The value is permanent once set.
     pub is_hidden: bool,
-    /// Until when the link that pays it can be paid; `None` for a request that no link pays.
+    /// When the link for the request expires; `None` for a request without a link.
     pub link_until: Option<DateTime<Utc>>,
-    /// Whether it was made with a public client ID, which everybody can read on a page.
+    /// Whether a public client ID created the request. Any visitor can read such an ID on a page.
     pub is_by_public_client: bool,
 }
 
@@ -57,10 +57,12 @@ pub struct Origin {
     pub client_id: Option<String>,
     /// Page.
     pub page: Option<String>,
+    /// Orchestrator that created the request with its own key and that client ID.
+    pub orchestrator: Option<OrchestratorId>,
 }
 
 impl Request {
-    /// The request without what it says about persons. Source: decisions D32.
+    /// The request without personal data. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
         Self {
@@ -71,9 +73,10 @@ impl Request {
 
     /// Whether an observation is a payment of this request: chain, proxy, reference, token and payee all match.
     ///
-    /// A conversion on chain must also name the invoice currency; a quote is paid like a direct payment. Of a request without
-    /// payee, `deposits` are the addresses that were ever handed out for it: no other counts. Source: rules B.3; rules G.2 (3).
-    pub fn matches(&self, observed: &Observation, deposits: &[Deposit], catalogue: &Catalogue) -> bool {
+    /// The event of an on-chain conversion must also name the invoice currency. A payment by a quote is matched like a
+    /// direct one. For a request without a payee, `deposits` are all addresses that were issued for it, and no other
+    /// address counts. Source: rules B.3; rules G.2 (3).
+    pub fn matches(&self, observed: &Observation, deposits: &[DepositAddress], catalogue: &Catalogue) -> bool {
         let kind = catalogue
             .contracts(self.terms.network)
             .iter()
@@ -111,7 +114,7 @@ impl Request {
             }
     }
 
-    /// The request as it is paid to an address that was handed out for it.
+    /// The request with one of its deposit addresses as the payee.
     #[must_use]
     pub fn paid_to(&self, deposit: Address) -> Self {
         let mut request = self.clone();

@@ -5,32 +5,32 @@ use crate::domain::ledger::RequestStatus;
 
 /// Why a request cannot be paid now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unpayable {
+pub enum UnpayableRequest {
     /// The whole amount has arrived.
     Paid,
-    /// Its owner withdrew it.
+    /// Its owner cancelled it.
     Cancelled,
-    /// Money is on its way.
+    /// A payment is in progress.
     Processing,
-    /// Its payment failed, or went back to the payer.
+    /// The payment of the request failed, or was refunded to the payer.
     Ended,
-    /// A recurring payment pays it.
+    /// A recurring payment pays the request.
     OfSchedule,
-    /// Its recurrence is stopped.
+    /// The recurrence of the request is stopped.
     Stopped,
-    /// A secure payment pays it, or did until it ended.
+    /// The request belongs to a secure payment, so it can be paid only through the link, even if the link has ended.
     OfSecurePayment,
-    /// A bank account gets it: where it is paid to is asked for each time.
+    /// The request is paid to a bank account, so calldata is issued only by a call that names the account.
     ForBankAccount,
 }
 
-impl Unpayable {
-    /// What is said when the call is about this request alone.
+impl UnpayableRequest {
+    /// The message when the call is about a single request.
     pub const fn alone(self) -> &'static str {
         self.sentences().0
     }
 
-    /// What is said of an entry in a list of requests.
+    /// The message for an entry in a list of requests.
     pub const fn in_list(self) -> &'static str {
         self.sentences().1
     }
@@ -39,65 +39,66 @@ impl Unpayable {
         match self {
             Self::Paid => (
                 "Request has already been paid",
-                "must be a request that is not paid: this one has already been paid",
+                "must be an open request: this one has already been paid",
             ),
             Self::Cancelled => (
                 "Request has been cancelled",
-                "must be a request that is still asked for: this one has been cancelled",
+                "must be an open request: this one has been cancelled",
             ),
             Self::Processing => (
-                "Money for this request is on its way",
-                "must be a request that nobody pays yet: money for this one is on its way",
+                "A payment of this request is in progress",
+                "must be a request without a payment in progress",
             ),
             Self::Ended => (
-                "The payment of this request failed or went back",
-                "must be a request that is still open: the payment of this one failed or went back",
+                "The payment of this request failed or was refunded",
+                "must be an open request: the payment of this one failed or was refunded",
             ),
             Self::OfSchedule => (
-                "This request is paid by its recurring payment",
-                "must be a request that nobody pays yet: this one is paid by its recurring payment",
+                "This request is paid by a recurring payment",
+                "must not be a request of a recurring payment",
             ),
             Self::Stopped => (
                 "The recurrence of this request is stopped",
                 "cannot be paid: the recurrence of this request is stopped",
             ),
             Self::OfSecurePayment => (
-                "This request belongs to a secure payment: it is paid through that link alone",
-                "must be a request of no secure payment: this one is paid through its link alone",
+                "This request belongs to a secure payment and can only be paid through its link",
+                "must not be a request of a secure payment: this one can only be paid through its link",
             ),
             Self::ForBankAccount => (
-                "This request is paid to a bank account: name its payer with clientUserId and the account with \
+                "This request is paid to a bank account: identify the account with clientUserId and \
                  paymentDetailsId",
-                "must be a request with a payee: this one is paid to a bank account, by GET /v2/request/{requestId}/pay alone",
+                "must be a request with a payee: this one is paid to a bank account; use GET \
+                 /v2/request/{requestId}/pay",
             ),
         }
     }
 }
 
 impl Request {
-    /// Whether calldata may be handed out for it. Errors: why not.
-    pub fn payable(&self) -> Result<(), Unpayable> {
+    /// Checks whether calldata may be issued for the request. Errors: the reason why not.
+    pub fn payable(&self) -> Result<(), UnpayableRequest> {
         match self.ledger.status {
             RequestStatus::Pending | RequestStatus::PartiallyPaid if self.terms.schedule.is_some() => {
-                Err(Unpayable::OfSchedule)
+                Err(UnpayableRequest::OfSchedule)
             }
             RequestStatus::Pending | RequestStatus::PartiallyPaid if self.terms.is_recurrence_stopped() => {
-                Err(Unpayable::Stopped)
+                Err(UnpayableRequest::Stopped)
             }
             RequestStatus::Pending | RequestStatus::PartiallyPaid => Ok(()),
-            RequestStatus::Paid => Err(Unpayable::Paid),
-            RequestStatus::Processing => Err(Unpayable::Processing),
-            RequestStatus::Cancelled => Err(Unpayable::Cancelled),
-            RequestStatus::Failed | RequestStatus::Refunded => Err(Unpayable::Ended),
+            RequestStatus::Paid => Err(UnpayableRequest::Paid),
+            RequestStatus::Processing => Err(UnpayableRequest::Processing),
+            RequestStatus::Cancelled => Err(UnpayableRequest::Cancelled),
+            RequestStatus::Failed | RequestStatus::Refunded => Err(UnpayableRequest::Ended),
         }
     }
 
-    /// Whether calldata may be handed out to whoever asks with its id. Errors: why not.
-    pub fn payable_by_id(&self) -> Result<(), Unpayable> {
+    /// Checks whether calldata may be issued to any caller that has the id of the request. Errors: the reason why not.
+    pub fn payable_by_id(&self) -> Result<(), UnpayableRequest> {
         self.payable()?;
         match (self.link_until.is_some(), self.terms.payee) {
-            (true, _) => Err(Unpayable::OfSecurePayment),
-            (false, None) => Err(Unpayable::ForBankAccount),
+            (true, _) => Err(UnpayableRequest::OfSecurePayment),
+            (false, None) => Err(UnpayableRequest::ForBankAccount),
             (false, Some(_)) => Ok(()),
         }
     }

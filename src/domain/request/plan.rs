@@ -1,4 +1,4 @@
-//! Decides whether a request can be created, and what it is.
+//! Plans a request: decides whether it can be created, and with which values.
 
 use super::{
     Origin, Request,
@@ -8,15 +8,18 @@ use super::{
 use crate::domain::{
     address::Address,
     amount::{Amount, AmountError, Percent},
-    client_limits::{Asked, ClientLimits, Part},
+    client_limits::{CheckedPayment, ClientLimits, LimitedField},
     conversion::RateBounds,
     currency::{Catalogue, Currency, CurrencyKind, FIAT_CHAIN_DECIMALS},
     destination::Destination,
     ids::{RequestId, RequestRowId},
-    ledger::{Ending, Ledger, SettlementUnits},
+    ledger::{Ledger, PaymentEnding, SettlementUnits},
     network::{Family, Network},
     off_ramp,
-    paying::charge::{Base, Charges},
+    paying::{
+        capture::{CaptureTerms, capture},
+        charge::{ChargeBase, Charges},
+    },
     payment::PaymentKind,
     reference::PaymentReference,
     refusal::{Checks, Refusal},
@@ -24,18 +27,20 @@ use crate::domain::{
 use alloy::primitives::{U256, keccak256};
 use chrono::{DateTime, NaiveDate, Utc};
 
-/// What rounding may take from parts of an amount for a bank account, in settlement units of eight decimals: less than a
-/// cent, and nothing that a payer could leave out. A request that is paid in its own currency has none.
+/// Amount that may be missing from a payment to a bank account because of rounding, in settlement units of eight
+/// decimals. It is less than a cent, so payers cannot benefit from it. A request that is paid in its own currency has
+/// no tolerance.
 const BANK_TOLERATED: U256 = U256::from_limbs([1_000, 0, 0, 0]);
 
-/// What is said when nothing names a payee.
-pub const PAYEE_MISSING: &str = "is required: the wallet address that is paid";
+/// The message for a missing payee.
+pub const PAYEE_MISSING: &str = "is required: the wallet address that receives the payment";
 
-/// What a public client ID is told whose destination hides its wallet.
-const HIDDEN_PAYEE: &str = "must be the wallet of the payee destination that this client ID is bound to, whose policy hides \
-                            it from public client IDs: name it, or make a link";
+/// The message for a public client ID or an orchestrator when the bound destination hides the wallet of the payee.
+const HIDDEN_PAYEE: &str = "must be the wallet of the payee destination that this client ID is bound to; the policy of \
+                            the destination hides this wallet from public client IDs, so send the \
+                            wallet or create a link";
 
-/// Notes that a payment would go to its own payer; `right` says what the field has to be instead.
+/// Records an error when payer and payee are the same wallet; `right` describes a valid value.
 pub fn check_two_wallets(
     field: impl Into<String>,
     payer: Option<Address>,
@@ -44,11 +49,11 @@ pub fn check_two_wallets(
     checks: &mut Checks,
 ) {
     if payer.is_some() && payer == payee {
-        checks.fail(field, format!("must be {right}: nobody pays himself"));
+        checks.fail(field, format!("must be {right}: a payment to yourself is not allowed"));
     }
 }
 
-/// What a caller asks for; every value holds for itself.
+/// Input of a caller; every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct NewRequest {
     /// Payee.
@@ -75,40 +80,45 @@ pub struct NewRequest {
     pub original_request_reference: Option<String>,
 }
 
-/// What the client ID of a caller settles about all that is asked for with it. Source: decisions D33.
+/// What the client ID of a caller determines for its requests. Source: decisions D33.
 #[derive(Debug, Clone)]
 pub struct OfClient {
-    /// Payee destination that it is bound to: nobody else may be paid.
+    /// Payee destination that the client ID is bound to; no other payee is allowed.
     pub bound: Option<Destination>,
-    /// Whether it is public: then anyone may be the caller.
+    /// Whether the client ID is public, so that anyone may be calling.
     pub is_public: bool,
-    /// What may be asked for.
+    /// Whether the caller is an outsider of the platform: anyone with a public client ID, or an orchestrator. Messages
+    /// for such a caller list no wallets that the client ID allows.
+    pub is_outsider: bool,
+    /// Its limits.
     pub limits: ClientLimits,
     /// Fee on every payment.
     pub fee: Option<(Percent, Address)>,
+    /// Fees of the orchestrator that creates the payment with the client ID.
+    pub orchestrator_fees: Vec<CaptureTerms>,
 }
 
 impl OfClient {
-    /// What holds of it where its destination does not say who is paid.
+    /// These values without the destination, for payments whose payee the destination does not determine.
     #[must_use]
     pub fn unbound(self) -> Self {
         Self { bound: None, ..self }
     }
 
-    /// What holds of it for payouts: they go to any recipient, but not with a public client ID. A stranger who read that off
-    /// a page would have the service report payments to the stranger as those of the shop. Source: decisions D49.
+    /// These values for payouts. A payout may go to any recipient, so the bound destination does not apply. It still
+    /// applies to a public client ID, because a stranger can read such an ID on a page. Otherwise the stranger could
+    /// create payouts to their own wallet, and the service would report them as payments of the shop. Source: decisions
+    /// D49.
     #[must_use]
     pub fn for_payouts(self) -> Self {
-        match self.is_public {
-            true => self,
-            false => self.unbound(),
-        }
+        if self.is_public { self } else { self.unbound() }
     }
 
-    /// Whether the caller is not told the wallet of the destination: its policy hides it, and the client ID is public.
+    /// Whether the wallet of the bound destination is hidden from the caller: the policy of the destination hides it,
+    /// and the client ID is public, or an orchestrator uses it.
     pub fn hides_bound(&self) -> bool {
         let policy = self.bound.as_ref().and_then(|bound| bound.policy);
-        self.is_public && policy.is_some_and(|policy| policy.hides_anything())
+        self.is_outsider && policy.is_some_and(|policy| policy.hides_anything())
     }
 }
 
@@ -132,17 +142,17 @@ pub struct FreshRequest<'a> {
     pub salt: [u8; 8],
     /// Now.
     pub now: DateTime<Utc>,
-    /// Part of what it asks for that may be missing when it is paid by quotes, as the settings have it at this moment.
+    /// Part of the amount that may be missing with quoted payments, from the current settings.
     pub tolerance: Percent,
-    /// Whether a partner pays bank accounts at this moment.
+    /// Whether an off-ramp partner is currently configured.
     pub pays_bank_accounts: bool,
-    /// The settings of now that its price terms are made of.
+    /// The current settings for the price terms of the request.
     pub pricing: Pricing<'a>,
 }
 
-/// Decides whether a request can be created, and what it is.
+/// Plans a request: decides whether it can be created, and with which values.
 ///
-/// Errors: a refusal that names every wrong field. Source: interface §1; interface §8; rules P.3.3.
+/// Errors: a refusal that names every invalid field. Source: interface §1; interface §8; rules P.3.3.
 pub fn plan(
     input: &NewRequest,
     of_client: &OfClient,
@@ -168,13 +178,13 @@ pub fn plan(
         let payee = payee.and_then(|payee| catalogue.receiver(payee, *network));
         checks.take("payee", payee).map(Some)
     };
-    let asked = Asked {
+    let asked = CheckedPayment {
         payee: payee.flatten(),
         network: *network,
         amount,
         invoice,
         payment,
-        is_public: of_client.is_public,
+        is_outsider: of_client.is_outsider,
     };
     for (part, sentence) in of_client.limits.breaches(&asked, catalogue) {
         checks.fail(field(part), sentence);
@@ -202,7 +212,7 @@ pub fn plan(
         }
     };
     let (payee, (expected, exchange)) = checks.finish_with(payee.zip(expected))?;
-    // The partner's quote is for so many tokens: what a price feed on chain makes of them later is another amount.
+    // The partner quotes a number of tokens. An on-chain price feed would later convert them to a different amount.
     let is_quoted = exchange == Exchange::Quoted || (is_for_bank && exchange == Exchange::OnChain);
     let kind = match (&recurrence, invoice.id == payment.id) {
         (Some(_), _) => PaymentKind::Recurring,
@@ -210,7 +220,8 @@ pub fn plan(
         (None, false) => PaymentKind::Conversion,
     };
     let salt = hex::encode(fresh.salt);
-    // The id commits to what was asked for, so that two requests can never share it by accident of the entropy alone.
+    // The id commits to the content of the request, so that a collision of the entropy alone cannot give two requests
+    // the same id.
     let content = format!(
         "{}|{}|{}|{}|{}|{}|{}",
         hex::encode(fresh.entropy),
@@ -247,7 +258,14 @@ pub fn plan(
         is_quoted,
         price: PriceTerms::default(),
     };
-    terms.price = price_of(&terms, (invoice, payment), of_client.fee, fresh.pricing, catalogue);
+    terms.price = price_of(&terms, invoice, payment, of_client.fee, fresh.pricing, catalogue);
+    if exchange == Exchange::Direct && !is_for_bank {
+        let captured = capture(&of_client.orchestrator_fees, *network, payment, expected);
+        let captured = captured.map_err(|sentence| Refusal::field("amount", sentence))?;
+        terms.price.charges = terms.price.charges.with_captured(captured);
+    }
+    // The payee gets the amount without the fee that the payee bears.
+    let expected = expected.saturating_sub(terms.price.charges.payee_borne());
     Ok(Request {
         row: fresh.row.clone(),
         id,
@@ -257,9 +275,10 @@ pub fn plan(
         terms,
         ledger: Ledger {
             tolerated,
-            ending: match is_for_bank {
-                true => Ending::Bank,
-                false => Ending::Wallet,
+            ending: if is_for_bank {
+                PaymentEnding::Bank
+            } else {
+                PaymentEnding::Wallet
             },
             ..Ledger::new(expected)
         },
@@ -270,10 +289,11 @@ pub fn plan(
     })
 }
 
-/// The price terms of a request that is made now with a client ID that has this fee.
+/// The price terms of a request that is created now; `client_fee` is the fee of its client ID.
 pub fn price_of(
     terms: &Terms,
-    (invoice, payment): (&Currency, &Currency),
+    invoice: &Currency,
+    payment: &Currency,
     client_fee: Option<(Percent, Address)>,
     pricing: Pricing<'_>,
     catalogue: &Catalogue,
@@ -284,7 +304,7 @@ pub fn price_of(
         Exchange::OnChain => (invoice, terms.settlement_decimals(payment)),
         Exchange::Direct | Exchange::Quoted => (payment, payment.decimals),
     };
-    let base = Base {
+    let base = ChargeBase {
         network: terms.network,
         unit,
         decimals,
@@ -298,7 +318,7 @@ pub fn price_of(
     }
 }
 
-/// Notes what keeps a request from being paid to a bank account. Source: rules P.7.6.
+/// Records why a request cannot be paid to a bank account. Source: rules P.7.6.
 fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest<'_>, checks: &mut Checks) {
     if !fresh.pays_bank_accounts {
         checks.fail(
@@ -309,33 +329,35 @@ fn check_for_bank(input: &NewRequest, of_client: &OfClient, fresh: &FreshRequest
     if input.payee.is_some() {
         checks.fail(
             "payee",
-            "must be absent when isCryptoToFiatAvailable is true: the money goes to the bank account of the payer",
+            "must be absent when isCryptoToFiatAvailable is true: the payment goes to the payer's bank account",
         );
     }
     if of_client.limits.names_payees() || (of_client.is_public && of_client.bound.is_some()) {
         checks.fail(
             "isCryptoToFiatAvailable",
-            "must be false or absent: this client ID may ask for payments to certain payees alone",
+            "must be false or absent: this client ID may only request payments to its allowed payees",
         );
     }
     let PaymentCurrency { currency, network } = &input.payment;
     checks.take("paymentCurrency", off_ramp::is_offered(currency, *network));
 }
 
-/// The member of a request that holds a part of what is asked for.
-pub fn field(part: Part) -> &'static str {
+/// The member of the request body that a limit concerns.
+pub fn field(part: LimitedField) -> &'static str {
     match part {
-        Part::Payee => "payee",
-        Part::Amount => "amount",
-        Part::InvoiceCurrency => "invoiceCurrency",
-        Part::PaymentCurrency => "paymentCurrency",
+        LimitedField::Payee => "payee",
+        LimitedField::Amount => "amount",
+        LimitedField::InvoiceCurrency => "invoiceCurrency",
+        LimitedField::PaymentCurrency => "paymentCurrency",
     }
 }
 
-/// Who is paid with a client ID that is bound to a destination: its wallet, named or not.
+/// The payee for a client ID that is bound to a destination. It is the wallet of the destination, whether the caller
+/// names it or not.
 ///
-/// Errors: another payee; none, while the wallet cannot be paid on the network, its destination is no longer active, or
-/// the wallet is hidden from the caller, who would read it in the request. Source: decisions D33; decisions D48; rules P.3.3.
+/// Errors, if the caller names a payee: it is another wallet. Errors, if the caller names none: the wallet cannot be
+/// paid on the network; the destination is no longer active; or the policy hides the wallet from the caller, and the
+/// created request would show it. Source: decisions D33; decisions D48; rules P.3.3.
 pub fn bound_payee(
     bound: &Destination,
     is_hidden: bool,
@@ -348,10 +370,10 @@ pub fn bound_payee(
         Some(payee) if payee == wallet => Ok(wallet),
         _ if is_hidden => Err(HIDDEN_PAYEE.to_owned()),
         Some(_) => Err(format!(
-            "must be {wallet} or absent: this client ID is bound to a payee destination of that wallet"
+            "must be {wallet} or absent: this client ID is bound to the payee destination of that wallet"
         )),
         None if !bound.is_active => {
-            Err("is required: the payee destination of this client ID is not active any more".to_owned())
+            Err("is required: the payee destination of this client ID is no longer active".to_owned())
         }
         None if network.family() == interop.network.family() => Ok(wallet),
         None => Err(format!(
@@ -364,25 +386,25 @@ pub fn bound_payee(
 fn enabled(catalogue: &Catalogue, currency: &Currency) -> Result<(), String> {
     match currency.network {
         Some(network) if !catalogue.is_enabled(network) => Err(format!(
-            "network {network} is not enabled on this service; enabled are: {}",
+            "network {network} is not enabled on this service; enabled networks: {}",
             catalogue.enabled_in_words()
         )),
         _ => Ok(()),
     }
 }
 
-/// Finds the currency that an amount is written in. Errors: the sentence for the caller.
+/// Finds the currency of an amount. Errors: the message for the caller.
 pub fn invoice_currency(catalogue: &Catalogue, id: &str) -> Result<Currency, String> {
     let currency = catalogue.known(id)?;
     enabled(catalogue, currency)?;
     Ok(currency.clone())
 }
 
-/// Finds the currency of a payment on chain. Errors: the sentence for the caller.
+/// Finds the currency of an on-chain payment. Errors: the message for the caller.
 pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurrency, String> {
     let currency = catalogue.known(id)?;
     let Some(network) = currency.network else {
-        return Err("must be a token or a native coin: fiat currencies cannot be paid on chain".to_owned());
+        return Err("must be a token or a native coin: a fiat currency cannot be paid on chain".to_owned());
     };
     enabled(catalogue, currency)?;
     Ok(PaymentCurrency {
@@ -391,7 +413,8 @@ pub fn payment_currency(catalogue: &Catalogue, id: &str) -> Result<PaymentCurren
     })
 }
 
-/// How the invoice currency is paid: in itself, by price feeds on chain, or else by quotes. Errors: it cannot be.
+/// How the invoice currency is paid: directly, by on-chain price feeds, or otherwise by quotes. Errors: the invoice
+/// currency cannot be paid in the payment currency.
 fn exchange(catalogue: &Catalogue, invoice: &Currency, payment: &Currency) -> Result<Exchange, String> {
     let is_routed = catalogue.conversion_path(invoice, payment).is_some();
     let is_evm = payment.network.is_some_and(|network| network.family() == Family::Evm);
@@ -405,7 +428,7 @@ fn exchange(catalogue: &Catalogue, invoice: &Currency, payment: &Currency) -> Re
         return Ok(Exchange::Quoted);
     }
     Err(format!(
-        "{} cannot be paid in {}: GET /v2/currencies/{}/conversion-routes lists what can",
+        "{} cannot be paid in {}: GET /v2/currencies/{}/conversion-routes lists the possible payment currencies",
         invoice.id, payment.id, invoice.id
     ))
 }
@@ -423,7 +446,7 @@ fn expected_units(amount: &Amount, invoice: &Currency) -> Result<SettlementUnits
     Ok(units)
 }
 
-/// Largest fiat amount that is converted: 10³⁰ with eight decimals. The contracts multiply it with a rate of up to 35
+/// Largest fiat amount that can be converted: 10³⁰ with eight decimals. The contracts multiply it by a rate of up to 35
 /// digits and revert beyond 256 bits.
 fn converted_units_max() -> U256 {
     U256::from(10).pow(U256::from(30 + u64::from(FIAT_CHAIN_DECIMALS)))
@@ -452,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_destination_is_the_payee_where_its_address_can_be_paid() {
+    fn a_bound_destination_is_the_payee_if_its_address_can_be_paid() {
         let evm = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         let tron = "tron:TJRabPrwbZy45sbavfcjinPJC18kjpRTv8:TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
         for (key, network, is_payee) in [
@@ -474,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_paid_while_a_client_id_is_bound() {
+    fn a_bound_client_id_pays_only_its_destination() {
         let key = "base:0x6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
         let other = Address::parse("0x90F79bf6EB2c4f870365E785982E1f101E93b906").unwrap();
         for is_active in [true, false] {

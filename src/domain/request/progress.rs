@@ -1,4 +1,4 @@
-//! What has been paid of a request, what is left and at which rate, as amounts for people.
+//! Paid and remaining amounts of a request and its rate, in human units.
 
 use super::{Request, terms::Terms};
 use crate::domain::{
@@ -11,17 +11,17 @@ use crate::domain::{
 };
 use alloy::primitives::U256;
 
-/// Fraction digits of both sides of a settlement.
+/// Decimals of settlement units and of the payment currency of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
-    /// Of settlement units.
+    /// Decimals of settlement units.
     pub settlement: u8,
     /// Of the payment currency.
     pub payment: u8,
 }
 
 impl Scale {
-    /// The digits of a settlement between two currencies by their ids.
+    /// The decimals of a settlement between two currencies, by their ids.
     pub fn of(catalogue: &Catalogue, invoice: &str, payment: &str) -> Self {
         let digits = catalogue.find(payment).map_or(0, |currency| currency.decimals);
         Self {
@@ -44,57 +44,60 @@ impl Scale {
         format_units(units, self.payment)
     }
 
-    /// Invoice units for one unit of the payment currency.
-    pub fn rate(self, part: Part) -> Option<String> {
+    /// Invoice units per unit of the payment currency.
+    pub fn rate(self, part: CreditedPayment) -> Option<String> {
         if let Some(applied) = part.applied {
             return Some(applied.rate.to_string());
         }
         ratio(part.credited, self.settlement, part.units, self.payment, RATE_DECIMALS)
     }
 
-    /// The fee that a payment moved; an event without receiver of the fee moved nothing.
+    /// The fee of a payment as a human amount. `None` for zero units, and for an event without a fee receiver, because
+    /// it transferred no fee.
     pub fn fee(self, units: U256, receiver: Option<Address>) -> Option<String> {
         (!units.is_zero() && receiver.is_some()).then(|| self.paid(units))
     }
 }
 
-/// What one payment brought.
+/// The amounts of one payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// How much of the request it settled.
+pub struct CreditedPayment {
+    /// Amount of the request that the payment settled.
     pub credited: SettlementUnits,
     /// Units of the payment currency that arrived.
     pub units: U256,
-    /// The rate by which they count, where it was not the chain that converted.
+    /// The applied off-chain rate; `None` without a conversion, and for a conversion on chain.
     pub applied: Option<AppliedRate>,
 }
 
 /// Amounts of a request in its invoice currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct RequestProgress {
     /// Paid and final.
     pub paid: String,
-    /// Still to be paid.
+    /// Remaining amount.
     pub remaining: String,
-    /// Paid beyond the requested amount, when anything was.
+    /// Amount paid beyond the requested amount, if any.
     pub excess: Option<String>,
-    /// Seen on chain and not final, when anything was.
+    /// Amount seen on chain that is not final yet, if any.
     pub detected: Option<String>,
-    /// Invoice units for one unit of the payment currency: `None` when partly paid or paid by several payments, which
-    /// have a rate each, and while none is known.
+    /// Invoice units per unit of the payment currency. `None` while no rate is known. Also `None` for a request that is
+    /// partly paid or paid by several payments, because each payment has its own rate.
     pub rate: Option<String>,
-    /// Whether each payment is shown with its own rate: of a converted request that is partly paid or paid by several.
+    /// Whether each payment is shown with its own rate. True for a converted request that is partly paid or paid by
+    /// several payments.
     pub is_broken_down: bool,
     /// Whether the invoice currency counts as the US dollar.
     pub is_in_dollars: bool,
 }
 
-impl Progress {
-    /// The amounts of a request after its final payments; `detected` are settlement units, `market_rate` is the rate now.
+impl RequestProgress {
+    /// The amounts of a request after its final payments. `detected` is in settlement units; `market_rate` is the
+    /// current rate.
     pub fn of(
         request: &Request,
         catalogue: &Catalogue,
-        first: Option<Part>,
+        first: Option<CreditedPayment>,
         detected: SettlementUnits,
         market_rate: Option<&str>,
     ) -> Self {
@@ -177,6 +180,7 @@ mod tests {
                 client: None,
                 client_id: None,
                 page: None,
+                orchestrator: None,
             },
             terms: Terms {
                 kind: PaymentKind::Direct,
@@ -218,8 +222,8 @@ mod tests {
         }
     }
 
-    fn progress(invoice: &str, payment: &str, ledger: Ledger, first: Option<Part>) -> Progress {
-        Progress::of(
+    fn progress(invoice: &str, payment: &str, ledger: Ledger, first: Option<CreditedPayment>) -> RequestProgress {
+        RequestProgress::of(
             &request(invoice, payment, ledger),
             &catalogue(),
             first,
@@ -228,9 +232,9 @@ mod tests {
         )
     }
 
-    /// A thousand dollars for half a coin.
-    fn half_a_coin() -> Part {
-        Part {
+    /// A thousand dollars paid with half a coin.
+    fn half_a_coin() -> CreditedPayment {
+        CreditedPayment {
             credited: U256::from(1_000 * 10_u64.pow(8)),
             units: U256::from(5 * 10_u64.pow(17)),
             applied: None,
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_and_what_is_too_much_are_told_in_the_invoice_currency() {
+    fn remaining_and_excess_amounts_are_in_the_invoice_currency() {
         let part = progress("USDC-sepolia", "USDC-sepolia", ledger(10_000_000, 4_500_000, 1), None);
         assert_eq!((part.paid.as_str(), part.remaining.as_str()), ("4.5", "5.5"));
         assert_eq!((part.excess, part.rate, part.is_broken_down), (None, None, false));
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_converted_request_has_the_rate_of_now_then_of_its_payment_then_one_for_each_part() {
+    fn the_shown_rate_is_current_then_that_of_the_payment_or_each_part() {
         let expected = 1_000 * 10_u64.pow(8);
         let before = progress("USD", "ETH-sepolia", ledger(expected, 0, 0), None);
         assert_eq!((before.rate.as_deref(), before.is_broken_down), (Some("3000"), false));
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_and_dollar_tokens_count_as_dollars_and_coins_of_that_name_do_not() {
+    fn only_dollars_and_dollar_tokens_count_as_dollars() {
         for (invoice, is_in_dollars) in [
             ("USD", true),
             ("USDC-sepolia", true),
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fee_without_receiver_moved_nothing() {
+    fn a_fee_without_a_receiver_is_absent() {
         let scale = Scale::of(&catalogue(), "USD", "USDC-sepolia");
         assert_eq!((scale.settlement, scale.payment), (FIAT_CHAIN_DECIMALS, 6));
         let receiver = Some(Address::Evm(alloy::primitives::Address::with_last_byte(2)));

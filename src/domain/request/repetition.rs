@@ -1,4 +1,4 @@
-//! When a recurring request repeats: by the calendar, counted from its first due day.
+//! Periods of a recurring request. They follow the calendar and are counted from the first due day.
 
 use super::{
     Request,
@@ -9,17 +9,19 @@ use crate::domain::{ids::RequestId, ledger::Ledger, reference::PaymentReference}
 use alloy::primitives::keccak256;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, Utc};
 
-/// Days that have a year of four digits; what would repeat after them does not.
+/// Last year in which a request repeats: years have four digits.
 const YEAR_MAX: i32 = 9_999;
 
-/// More periods than there are days up to [`YEAR_MAX`].
+/// Limit of the search for a period: a recurrence has fewer periods than this until [`YEAR_MAX`], even with one period
+/// a day.
 const PERIODS_MAX: u32 = 4_000_000;
 
 impl Recurrence {
-    /// When a period begins, at midnight in UTC; the request itself is that of period 0. `None` beyond the calendar.
+    /// The start of a period, at midnight UTC. The recurring request itself is period 0. `None` if the start is beyond
+    /// [`YEAR_MAX`].
     ///
-    /// Each is counted from the first due day, never from the one before: 31 January, 28 February, 31 March.
-    /// Source: rules P.3.3.
+    /// Every period is counted from the first due day, not from the previous period. Example: 31 January, 28 February,
+    /// 31 March. Source: rules P.3.3.
     pub fn begin_of(&self, period: u32) -> Option<DateTime<Utc>> {
         let day = match self.frequency {
             Frequency::Daily => self.start_date.checked_add_days(Days::new(period.into())),
@@ -31,7 +33,8 @@ impl Recurrence {
         Some(day.and_time(NaiveTime::MIN).and_utc())
     }
 
-    /// The first period after this one that begins later than `now`, and when. `None` beyond the calendar.
+    /// The first period after `period` that begins later than `now`, with its start. `None` if the start is beyond
+    /// [`YEAR_MAX`].
     pub fn next_after(&self, period: u32, now: DateTime<Utc>) -> Option<(u32, DateTime<Utc>)> {
         let (mut low, mut high) = (period.checked_add(1)?, PERIODS_MAX);
         while low < high {
@@ -46,7 +49,7 @@ impl Recurrence {
 }
 
 impl Request {
-    /// A request that asks for the same, with an id and a reference of its own. Nothing has arrived for it.
+    /// A new request with the same terms, its own id and reference, and no payments.
     #[must_use]
     pub fn again(&self, fresh: &FreshRequest<'_>) -> Self {
         let salt = hex::encode(fresh.salt);
@@ -71,7 +74,8 @@ impl Request {
         }
     }
 
-    /// The request of another period: it asks for the same, names this one as its original and does not repeat by itself.
+    /// The request of another period. It has the same terms, names this request as its original and does not recur
+    /// itself.
     #[must_use]
     pub fn repeated(&self, fresh: &FreshRequest<'_>) -> Self {
         let mut request = self.again(fresh);
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_follow_the_calendar_from_the_first_due_day() {
+    fn periods_follow_the_calendar_from_the_first_due_date() {
         assert_eq!(
             days(Frequency::Monthly, "2027-01-31", 0..5),
             ["2027-01-31", "2027-02-28", "2027-03-31", "2027-04-30", "2027-05-31"]
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_repeat_after_the_last_year_of_four_digits_does_not() {
+    fn recurrences_end_before_year_ten_thousand() {
         let yearly = every(Frequency::Yearly, "9998-06-01");
         assert!(yearly.begin_of(1).is_some());
         assert_eq!((yearly.begin_of(2), yearly.begin_of(u32::MAX)), (None, None));
@@ -147,9 +151,10 @@ mod tests {
     }
 
     proptest! {
-        /// Days between two begins stay within those of the calendar, and months keep their day or end before it.
+        /// Periods have the lengths of the calendar. In a monthly recurrence, each period starts on the day of the
+        /// first due date, or on the last day of a shorter month.
         #[test]
-        fn periods_are_as_long_as_those_of_the_calendar(
+        fn periods_have_the_length_of_calendar_periods(
             frequency in frequencies(),
             start in 0_i64..30_000,
             period in 0_u32..400,
@@ -181,9 +186,9 @@ mod tests {
             }
         }
 
-        /// None is left out and none comes twice, wherever one looks from.
+        /// From any instant, the next period is the first one that starts later: no period is skipped or repeated.
         #[test]
-        fn the_next_period_is_the_first_one_that_begins_later(
+        fn the_next_period_is_the_first_that_starts_later(
             frequency in frequencies(),
             start in 0_i64..10_000,
             after in 0_u32..50,

@@ -1,4 +1,4 @@
-//! What a request asks for. It does not change, but for the end of a repetition.
+//! Terms of a request. They never change, except that a recurrence can end.
 
 use super::price::PriceTerms;
 use crate::domain::{
@@ -7,7 +7,7 @@ use crate::domain::{
     currency::{Currency, FIAT_CHAIN_DECIMALS},
     ids::ScheduleId,
     instant::parse_instant,
-    ledger::Ending,
+    ledger::PaymentEnding,
     network::Network,
     pair::Pair,
     payment::PaymentKind,
@@ -15,16 +15,17 @@ use crate::domain::{
 };
 use chrono::NaiveDate;
 
-/// What a request asks for.
+/// Terms of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// Kind of its payments.
     pub kind: PaymentKind,
     /// Network of the payment currency.
     pub network: Network,
-    /// Who is paid; `None` of a request that a bank account gets: where its payments go is known when they are asked for.
+    /// Payee. `None` for a request that is paid to a bank account: its deposit address is known only when calldata is
+    /// issued.
     pub payee: Option<Address>,
-    /// Who is expected to pay.
+    /// Expected payer.
     pub payer: Option<Address>,
     /// Amount in the invoice currency.
     pub amount: Amount,
@@ -38,53 +39,55 @@ pub struct Terms {
     pub merchant_reference: Option<String>,
     /// Customer.
     pub customer: Option<CustomerInfo>,
-    /// Repetition.
+    /// Recurrence.
     pub recurrence: Option<Recurrence>,
     /// Parent of a generated request.
     pub original_request_id: Option<String>,
     /// Reference of the parent.
     pub original_request_reference: Option<String>,
-    /// Whether a bank account gets it.
+    /// Whether the request is paid to a bank account.
     pub is_crypto_to_fiat: bool,
-    /// Recurring payment that pays it.
+    /// Recurring payment that pays the request.
     pub schedule: Option<ScheduleId>,
-    /// Whether it is paid by quotes, because no price feed on chain converted its currencies when it was created.
+    /// Whether the request is paid by quotes, because no on-chain price feed converted its currencies when it was
+    /// created.
     pub is_quoted: bool,
-    /// What each of its payments keeps to.
+    /// Price terms of its payments.
     pub price: PriceTerms,
 }
 
-/// How the payment of a request becomes what it asks for.
+/// How a payment is converted to the invoice currency of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// It is paid in its own currency.
+    /// The request is paid in its invoice currency, so nothing is converted.
     Direct,
-    /// The contracts convert by price feeds on chain.
+    /// The contracts convert by on-chain price feeds.
     OnChain,
-    /// Tokens are paid directly, so many as a rate beside the chain makes of it.
+    /// Tokens are paid directly. An off-chain rate determines the number of tokens.
     Quoted,
 }
 
 impl Terms {
-    /// Whether it is paid in another currency than it is written in.
+    /// Whether payment currency and invoice currency differ.
     pub fn is_converted(&self) -> bool {
         self.invoice_currency != self.payment_currency
     }
 
-    /// What is asked for: an amount, and the id of its currency.
+    /// The requested amount and the id of its currency.
     pub fn asked(&self) -> (&Amount, &str) {
         (&self.amount, &self.invoice_currency)
     }
 
-    /// Where its money ends, before anything is ordered.
-    pub fn ending(&self) -> Ending {
-        match self.is_crypto_to_fiat {
-            true => Ending::Bank,
-            false => Ending::Wallet,
+    /// Where the money of the request finally arrives, before an off-ramp order exists.
+    pub fn ending(&self) -> PaymentEnding {
+        if self.is_crypto_to_fiat {
+            PaymentEnding::Bank
+        } else {
+            PaymentEnding::Wallet
         }
     }
 
-    /// How its payment becomes what it asks for.
+    /// How its payments are converted.
     pub fn exchange(&self) -> Exchange {
         match (self.is_converted(), self.is_quoted) {
             (false, _) => Exchange::Direct,
@@ -93,12 +96,12 @@ impl Terms {
         }
     }
 
-    /// The rate that its quotes need; `None` where nothing is quoted.
+    /// The pair whose rate the quotes of the request need; `None` for a request without quotes.
     pub fn quoted_pair(&self, payment: &Currency) -> Option<Pair> {
         (self.exchange() == Exchange::Quoted).then(|| Pair::new(&payment.symbol.to_uppercase(), &self.invoice_currency))
     }
 
-    /// Fraction digits of the settlement units.
+    /// Decimals of the settlement units.
     pub fn settlement_decimals(&self, payment: &Currency) -> u8 {
         if self.is_converted() {
             FIAT_CHAIN_DECIMALS
@@ -107,7 +110,7 @@ impl Terms {
         }
     }
 
-    /// The same, without what they say about persons: who buys, and whose wallet pays. Source: decisions D32.
+    /// These terms without personal data: the customer and the payer's wallet. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
         Self {
@@ -117,7 +120,7 @@ impl Terms {
         }
     }
 
-    /// Whether it repeats no more.
+    /// Whether the recurrence is stopped.
     pub fn is_recurrence_stopped(&self) -> bool {
         self.recurrence.as_ref().is_some_and(|recurrence| recurrence.is_stopped)
     }
@@ -137,9 +140,9 @@ wire_text! {
     }
 }
 
-/// Reads the first due day of a repetition: a day, or a point in time in UTC on that day.
+/// Parses the first due day of a recurrence: a day, or a UTC time on that day.
 ///
-/// The day of a time in another zone is another one here, so it is refused. Errors: the sentence for the caller.
+/// Times with another offset are refused, because their day in UTC could differ. Errors: the message for the caller.
 /// Source: decisions D47.
 pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
     let utc = || {
@@ -151,14 +154,14 @@ pub fn start_day(text: &str) -> Result<NaiveDate, &'static str> {
     day.ok_or("must be a day, for example 2030-01-01, or a time in UTC that ends in Z or +00:00")
 }
 
-/// Repetition of a request.
+/// Recurrence of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recurrence {
     /// First due day, in UTC.
     pub start_date: NaiveDate,
     /// Period.
     pub frequency: Frequency,
-    /// Whether it repeats no more.
+    /// Whether the recurrence is stopped.
     pub is_stopped: bool,
 }
 
@@ -177,7 +180,7 @@ pub struct CustomerAddress {
     pub country: Option<String>,
 }
 
-/// Who the customer is, for receipts.
+/// Customer details, for receipts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CustomerInfo {
     /// Given name.

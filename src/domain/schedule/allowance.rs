@@ -1,55 +1,55 @@
-//! How much the contract of schedules must be allowed to take from a payer, and the steps that allow it.
+//! The allowance that the recurring payment contract needs from a payer, and the steps that set it.
 
 use super::super::{
     address::Address,
-    paying::{Step, approval_step},
+    paying::{PaymentTransaction, approval_step},
 };
 use alloy::primitives::U256;
 
-/// What all live schedules of a payer in one token take, beside what is allowed.
+/// Amounts that the live schedules of a payer need in one token, and the current allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need {
-    /// Units that the schedule at hand takes.
+pub struct AllowanceNeed {
+    /// Units that this schedule needs.
     pub own: U256,
-    /// Units that the other live ones still take.
+    /// Units that the other live schedules still need.
     pub others: U256,
-    /// Units that are allowed.
+    /// Current allowance in units.
     pub current: U256,
 }
 
-/// What is approved, and how the token takes it.
+/// The token and the contract that an approval is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Approved {
+pub struct ApprovalTarget {
     /// The token.
     pub token: Address,
-    /// Contract that is allowed to take it.
+    /// Contract that gets the allowance.
     pub spender: Address,
     /// Whether the token refuses to change a non-zero allowance to another non-zero one.
     pub resets_allowance: bool,
 }
 
-impl Need {
-    /// Units that have to be allowed for all of them.
+impl AllowanceNeed {
+    /// Allowance that all live schedules of the payer need in this token, in units.
     pub fn total(&self) -> U256 {
         self.own.saturating_add(self.others)
     }
 
-    /// Units that are missing.
+    /// Missing allowance in units.
     pub fn missing(&self) -> U256 {
         self.total().saturating_sub(self.current)
     }
 
-    /// Steps that allow all of them; none when enough is allowed.
-    pub fn raising(&self, approved: &Approved) -> Vec<Step> {
+    /// Steps that raise the allowance to the need of all live schedules; none when it is sufficient.
+    pub fn raising(&self, approved: &ApprovalTarget) -> Vec<PaymentTransaction> {
         if self.missing().is_zero() {
             return Vec::new();
         }
         approved.steps(self.current, self.total())
     }
 
-    /// Steps that take back what the schedule at hand was allowed, once it is cancelled: never more than that, and never
-    /// what the others need.
-    pub fn lowering(&self, approved: &Approved) -> Vec<Step> {
+    /// Steps that lower the allowance after this schedule was cancelled. They revoke at most the need of this schedule,
+    /// and keep what the other schedules need.
+    pub fn lowering(&self, approved: &ApprovalTarget) -> Vec<PaymentTransaction> {
         let kept = self.current.saturating_sub(self.own).max(self.others).min(self.current);
         if kept == self.current {
             return Vec::new();
@@ -58,8 +58,8 @@ impl Need {
     }
 }
 
-impl Approved {
-    fn steps(&self, current: U256, wanted: U256) -> Vec<Step> {
+impl ApprovalTarget {
+    fn steps(&self, current: U256, wanted: U256) -> Vec<PaymentTransaction> {
         let mut steps = Vec::new();
         if self.resets_allowance && !current.is_zero() && !wanted.is_zero() {
             steps.push(approval_step(self.token, self.spender, U256::ZERO));
@@ -74,37 +74,37 @@ mod tests {
     use super::*;
     use alloy::primitives::Address as EvmAddress;
 
-    fn need(own: u64, others: u64, current: u64) -> Need {
-        Need {
+    fn need(own: u64, others: u64, current: u64) -> AllowanceNeed {
+        AllowanceNeed {
             own: U256::from(own),
             others: U256::from(others),
             current: U256::from(current),
         }
     }
 
-    fn approved(resets_allowance: bool) -> Approved {
-        Approved {
+    fn approved(resets_allowance: bool) -> ApprovalTarget {
+        ApprovalTarget {
             token: Address::Evm(EvmAddress::with_last_byte(1)),
             spender: Address::Evm(EvmAddress::with_last_byte(2)),
             resets_allowance,
         }
     }
 
-    /// Amounts that the steps approve, in their order.
-    fn amounts(steps: &[Step]) -> Vec<U256> {
-        let amount = |step: &Step| U256::from_be_slice(&step.calldata[step.calldata.len() - 32..]);
+    /// The amounts that the steps approve, in order.
+    fn amounts(steps: &[PaymentTransaction]) -> Vec<U256> {
+        let amount = |step: &PaymentTransaction| U256::from_be_slice(&step.calldata[step.calldata.len() - 32..]);
         steps.iter().map(amount).collect()
     }
 
     #[test]
-    fn all_live_schedules_are_allowed_together() {
+    fn the_allowance_covers_all_live_schedules() {
         let whole = need(60, 40, 30);
         assert_eq!((whole.total(), whole.missing()), (U256::from(100), U256::from(70)));
         assert_eq!(amounts(&whole.raising(&approved(false))), [U256::from(100)]);
         assert_eq!(amounts(&whole.raising(&approved(true))), [U256::ZERO, U256::from(100)]);
         assert_eq!(amounts(&need(60, 40, 0).raising(&approved(true))), [U256::from(100)]);
         assert!(need(60, 40, 100).raising(&approved(true)).is_empty());
-        let endless = Need {
+        let endless = AllowanceNeed {
             others: U256::MAX,
             ..whole
         };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_schedule_gives_back_its_own_and_leaves_the_others_theirs() {
+    fn cancelling_a_schedule_lowers_the_allowance_by_its_share() {
         for (need, expected) in [
             (need(60, 40, 100), vec![U256::from(40)]),
             (need(60, 0, 60), vec![U256::ZERO]),

@@ -1,4 +1,4 @@
-//! Recurring payments: a payment that its payer signed once and that is executed a number of times, each when it is due.
+//! Recurring payments: the payer signs once, and the service executes a number of payments, each when it is due.
 
 pub mod allowance;
 pub mod maker;
@@ -16,40 +16,40 @@ use super::{
 use alloy::primitives::U256;
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Why a schedule whose permit has ended is paused.
+/// Pause reason of a schedule whose permit has expired.
 pub const PERMIT_EXPIRED: &str = "Permit expired";
 
-/// Why a schedule has ended that its payer did not sign in time.
+/// Cancellation reason of a schedule that its payer did not sign in time.
 pub const NOT_SIGNED: &str = "Not signed in time";
 
 wire_text! {
     /// State of a schedule. Source: rules S.4.
     pub enum ScheduleStatus {
-        /// Its payer has not signed.
+        /// The payer has not signed.
         Pending = "pending",
-        /// Its payments are executed when they are due.
+        /// The payments of the schedule are executed when they are due.
         Active = "active",
-        /// It waits until somebody takes it up again: executions failed.
+        /// Executions failed, and the schedule waits to be resumed.
         Paused = "paused",
         /// Every payment was executed.
         Completed = "completed",
-        /// Nothing more is executed.
+        /// No more payments are executed.
         Cancelled = "cancelled",
     }
 }
 
-/// What follows when an execution fails.
+/// Rules for failed executions.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryRules {
-    /// Failures in a row after which a schedule is paused.
+    /// Number of failures in a row after which a schedule is paused.
     pub failures_max: u32,
-    /// Time between a failure and the next try.
+    /// Time between a failure and the next attempt.
     pub pause: TimeDelta,
 }
 
-/// What each payment was asked for, before it was written in units of the token.
+/// The requested amount of each payment, before its conversion to units of the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedFor {
+pub struct AskedAmount {
     /// In human units.
     pub amount: Amount,
     /// Canonical id of its currency.
@@ -65,25 +65,26 @@ pub struct Schedule {
     pub origin: Origin,
     /// Network.
     pub network: Network,
-    /// What its payer permits.
+    /// The permit for the payer to sign.
     pub permit: Permit,
-    /// What each payment was asked for.
-    pub asked: AskedFor,
-    /// How the payer signed it, once it did.
+    /// The requested amount of each payment.
+    pub asked: AskedAmount,
+    /// The payer's signature, once signed.
     pub signature: Option<PermitSignature>,
     /// State.
     pub status: ScheduleStatus,
-    /// Payments that were executed for good.
+    /// Number of executed and final payments.
     pub executed: u8,
-    /// Failures since the last payment or the last time it was taken up again.
+    /// Number of failures since the last payment or the last resumption.
     pub failures: u32,
     /// Why the last one failed.
     pub failure_reason: Option<String>,
-    /// When the relayer looks at it next; `None` while there is nothing to do, and while a payment is in flight.
+    /// When the relayer processes the schedule next; `None` while there is nothing to do, and while a payment is in
+    /// flight.
     pub wake_at: Option<DateTime<Utc>>,
     /// Time of the last payment.
     pub last_paid_at: Option<DateTime<Utc>>,
-    /// Counts the changes, so that two of them at the same time meet.
+    /// Version for optimistic locking, incremented by every change.
     pub version: u64,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
@@ -108,7 +109,7 @@ pub struct Execution {
     pub created_at: DateTime<Utc>,
 }
 
-/// Units that leave a payer with the payments that are left of so many, when each takes these.
+/// Units that the remaining payments take from a payer; `each` are the units of one payment.
 pub fn remaining_units(each: [u128; 3], total: u8, executed: u8) -> U256 {
     let each = each.map(U256::from).into_iter().fold(U256::ZERO, U256::saturating_add);
     // 130 bits and 8 bits are less than 256.
@@ -121,7 +122,8 @@ impl Schedule {
         id: ScheduleId,
         origin: Origin,
         network: Network,
-        (permit, asked): (Permit, AskedFor),
+        permit: Permit,
+        asked: AskedAmount,
         now: DateTime<Utc>,
     ) -> Self {
         Self {
@@ -142,35 +144,35 @@ impl Schedule {
         }
     }
 
-    /// The payment that comes next, from 1; `None` when all were executed.
+    /// Number of the next payment, from 1; `None` when all were executed.
     pub fn next_number(&self) -> Option<u8> {
         (self.executed < self.permit.total_payments).then(|| self.executed + 1)
     }
 
-    /// From when a payment is due, counted from 1.
+    /// When a payment is due; payments are counted from 1.
     pub fn due_at(&self, number: u8) -> DateTime<Utc> {
-        // Seconds of 32 bits and 255 periods of 32 bits are within what a date can say.
+        // A date can hold 32-bit seconds plus 255 periods of 32 bits.
         let seconds = i64::try_from(self.permit.due_s(number)).unwrap_or(i64::MAX);
         DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC)
     }
 
-    /// When the next payment is due; `None` where none will be executed by itself.
+    /// When the next payment is due; `None` when no payment will be executed automatically.
     pub fn next_payment_at(&self) -> Option<DateTime<Utc>> {
         let is_open = matches!(self.status, ScheduleStatus::Pending | ScheduleStatus::Active);
         self.next_number().filter(|_| is_open).map(|number| self.due_at(number))
     }
 
-    /// Whether a transaction with the next payment may be on its way.
+    /// Whether a transaction with the next payment may be in flight.
     pub fn has_payment_in_flight(&self) -> bool {
         self.status == ScheduleStatus::Active && self.wake_at.is_none()
     }
 
-    /// Payments that are left.
+    /// Number of remaining payments.
     pub fn remaining(&self) -> u8 {
         self.permit.total_payments.saturating_sub(self.executed)
     }
 
-    /// Units that the payments that are left take from the payer.
+    /// Units that the remaining payments take from the payer.
     pub fn remaining_units(&self) -> U256 {
         let Permit {
             amount,
@@ -182,13 +184,13 @@ impl Schedule {
         remaining_units([amount, fee, relayer_fee], total_payments, self.executed)
     }
 
-    /// Whether its permit has ended.
+    /// Whether its permit has expired.
     pub fn is_expired(&self, now: DateTime<Utc>) -> bool {
         u64::try_from(now.timestamp()).is_ok_and(|now_s| now_s > self.permit.deadline_s)
     }
 
-    /// The schedule once its payer signed; `lapse_after` is how long it waits for that. Errors: it is signed already, or
-    /// it ended. Source: rules S.4.
+    /// The schedule after its payer signed; `lapse_after` is the time limit for signing. Errors: it is already signed,
+    /// it has ended, its permit has expired, or the time limit has passed. Source: rules S.4.
     pub fn activated(
         &self,
         signature: PermitSignature,
@@ -218,8 +220,8 @@ impl Schedule {
         }
     }
 
-    /// The schedule after a payment was executed for good, at a time if that is known. One that was cancelled meanwhile
-    /// stays cancelled.
+    /// The schedule after a payment was executed and is final; `paid_at` is the time of the payment, if known. A
+    /// schedule that was cancelled in the meantime stays cancelled.
     #[must_use]
     pub fn advanced(&self, paid_at: Option<DateTime<Utc>>) -> Self {
         let executed = self.executed.saturating_add(1);
@@ -239,7 +241,8 @@ impl Schedule {
         .awake()
     }
 
-    /// The schedule after an execution failed: it is tried again later, or paused when that was the last try.
+    /// The schedule after an execution failed. The next attempt comes later; after the last allowed attempt, the
+    /// schedule is paused.
     #[must_use]
     pub fn failed(&self, reason: &str, now: DateTime<Utc>, rules: &RetryRules) -> Self {
         let failures = self.failures.saturating_add(1);
@@ -254,7 +257,7 @@ impl Schedule {
         }
     }
 
-    /// The schedule after the chain took payments back: those beyond so many are executed again.
+    /// The schedule after a reorganisation removed payments. All payments after the first `count` are executed again.
     #[must_use]
     pub fn taken_back(&self, count: u8) -> Self {
         Self {
@@ -264,7 +267,7 @@ impl Schedule {
         .awake()
     }
 
-    /// The schedule once its permit has ended.
+    /// The schedule after its permit expired: it is paused.
     #[must_use]
     pub fn expired(&self) -> Self {
         Self {
@@ -275,8 +278,7 @@ impl Schedule {
         }
     }
 
-    /// The schedule when it is taken up again; what was missed is due at once. Errors: it is not paused, or its permit
-    /// has ended.
+    /// The resumed schedule; missed payments are due immediately. Errors: it is not paused, or its permit has expired.
     pub fn unpaused(&self, now: DateTime<Utc>) -> Result<Self, Refusal> {
         if self.status != ScheduleStatus::Paused {
             return Err(Refusal::invalid("Recurring payment is not paused"));
@@ -293,7 +295,7 @@ impl Schedule {
         .awake())
     }
 
-    /// The schedule when it is ended. A payment in flight is still executed. Errors: it has ended already.
+    /// The cancelled schedule. A payment in flight is still executed. Errors: it has already ended.
     pub fn cancelled(&self) -> Result<Self, Refusal> {
         match self.status {
             ScheduleStatus::Cancelled => Err(Refusal::invalid("Recurring payment is already cancelled")),
@@ -306,7 +308,7 @@ impl Schedule {
         }
     }
 
-    /// The schedule once its payer did not sign it in time.
+    /// The schedule after its payer did not sign in time: it is cancelled.
     #[must_use]
     pub fn lapsed(&self) -> Self {
         Self {
@@ -316,7 +318,7 @@ impl Schedule {
         }
     }
 
-    /// With the next look of the relayer at the time when the next payment is due.
+    /// Sets the next pass of the relayer to the time at which the next payment is due.
     fn awake(self) -> Self {
         let is_active = self.status == ScheduleStatus::Active;
         let next = self.next_number().filter(|_| is_active);
@@ -354,6 +356,7 @@ mod tests {
             client: None,
             client_id: None,
             page: None,
+            orchestrator: None,
         };
         let permit = Permit {
             chain_id: 11_155_111,
@@ -371,12 +374,12 @@ mod tests {
             nonce: U256::from(7),
             deadline_s: 1_790_000_000 + 40 * u64::from(DAY_S),
         };
-        let asked = AskedFor {
+        let asked = AskedAmount {
             amount: Amount::parse("100").unwrap(),
             currency: "FAU-sepolia".into(),
         };
         let id = ScheduleId("s".into());
-        Schedule::unsigned(id, origin, Network::Sepolia, (permit, asked), at(-1))
+        Schedule::unsigned(id, origin, Network::Sepolia, permit, asked, at(-1))
     }
 
     fn active(total: u8) -> Schedule {
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_follow_each_other_until_all_are_executed() {
+    fn payments_are_executed_in_sequence_until_the_last() {
         let mut schedule = active(3);
         for number in 0..3 {
             assert_eq!(schedule.wake_at, Some(at(number)));
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_failure_in_a_row_pauses_and_a_payment_between_starts_anew() {
+    fn consecutive_failures_pause_and_a_success_resets_their_count() {
         let first = active(9).failed("no money", at(0), &rules());
         assert_eq!((first.status, first.failures), (ScheduleStatus::Active, 1));
         assert_eq!(first.wake_at, Some(at(0) + TimeDelta::hours(1)));
@@ -423,23 +426,23 @@ mod tests {
         assert_eq!(paused.failure_reason.as_deref(), Some("no money"));
         let resumed = paused.unpaused(at(5)).unwrap();
         assert_eq!((resumed.status, resumed.failures), (ScheduleStatus::Active, 0));
-        assert_eq!(resumed.wake_at, Some(at(0)), "what was missed is due");
+        assert_eq!(resumed.wake_at, Some(at(0)), "the missed payment is due");
         assert_eq!(said(paused.unpaused(at(41))), PERMIT_EXPIRED);
     }
 
     #[test]
-    fn a_cancelled_schedule_stays_so_whatever_becomes_of_the_payment_in_flight() {
+    fn a_cancelled_schedule_stays_cancelled_after_its_in_flight_payment() {
         let cancelled = active(2).in_flight().cancelled().unwrap();
         let executed = cancelled.advanced(Some(at(0))).advanced(None);
         assert_eq!((executed.status, executed.executed), (ScheduleStatus::Cancelled, 2));
-        assert_eq!(executed.last_paid_at, Some(at(0)), "the last time that is known");
+        assert_eq!(executed.last_paid_at, Some(at(0)), "the last known time");
         let failed = cancelled.failed("no money", at(0), &rules());
         assert_eq!((failed.status, failed.wake_at), (ScheduleStatus::Cancelled, None));
         assert_eq!(said(cancelled.cancelled()), "Recurring payment is already cancelled");
     }
 
     #[test]
-    fn only_a_schedule_that_waits_for_its_payer_is_signed() {
+    fn only_a_schedule_awaiting_its_payer_can_be_signed() {
         let active = active(2);
         let signature = active.signature.unwrap();
         assert_eq!(

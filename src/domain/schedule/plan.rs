@@ -1,4 +1,4 @@
-//! Decides whether a recurring payment can be created, and what its payer is asked to sign.
+//! Plans a recurring payment: decides whether it can be created, and builds the permit for its payer.
 
 use super::{
     super::{
@@ -15,26 +15,26 @@ use super::{
             terms::Frequency,
         },
     },
-    AskedFor, Schedule,
+    AskedAmount, Schedule,
 };
 use alloy::primitives::U256;
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, TimeDelta, Utc};
 
-/// Fewest payments of a schedule. Source: rules P.3.6.
+/// Minimum number of payments of a schedule. Source: rules P.3.6.
 pub const PAYMENTS_MIN: u32 = 2;
 
-/// Most payments of a schedule: the contract counts them in 8 bits. Source: decisions D24.
+/// Maximum number of payments of a schedule: the contract counts them in 8 bits. Source: decisions D24.
 pub const PAYMENTS_MAX: u32 = 255;
 
 /// Last year in which a schedule can begin: the contract counts the seconds of a start in 32 bits.
 const START_YEAR_MAX: i32 = 2_105;
 
-/// How long after its last due time a permit counts. Source: rules P.7.5.
+/// How long a permit is valid after its last due time. Source: rules P.7.5.
 const GRACE: TimeDelta = TimeDelta::days(30);
 
-/// Reads when the first payment is due: a day, which begins in UTC, or a point in time at any offset.
+/// Parses the due time of the first payment: a day, which begins at midnight UTC, or a time with any offset.
 ///
-/// Errors: the sentence for the caller. Source: decisions D47.
+/// Errors: the message for the caller. Source: decisions D47.
 pub fn first_payment(text: &str) -> Result<DateTime<Utc>, &'static str> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
     let begin = day.map(|day| day.and_time(NaiveTime::MIN).and_utc());
@@ -43,7 +43,7 @@ pub fn first_payment(text: &str) -> Result<DateTime<Utc>, &'static str> {
         .ok_or("must be a day, for example 2030-01-01, or a time with Z or an offset from UTC")
 }
 
-/// Seconds of a period: the contract knows no calendar.
+/// Seconds of a period. The contract counts seconds and knows no calendar.
 ///
 /// Source: rules P.7.5.
 pub const fn period_s(frequency: Frequency) -> u32 {
@@ -56,9 +56,9 @@ pub const fn period_s(frequency: Frequency) -> u32 {
     }
 }
 
-/// What a caller asks for beside the payment itself; every value holds for itself.
+/// Input of a caller about the recurrence; every value is valid on its own.
 #[derive(Debug, Clone)]
-pub struct Repetition {
+pub struct RecurrenceInput {
     /// When the first payment is due.
     pub start: DateTime<Utc>,
     /// Period.
@@ -67,20 +67,20 @@ pub struct Repetition {
     pub total_payments: u32,
     /// Who pays and signs.
     pub payer: Address,
-    /// Who pays by another member of the body.
+    /// Another body member that names the payer: its name and its value.
     pub other_payer: Option<(&'static str, Address)>,
 }
 
-/// What the service adds.
+/// Values that the service adds.
 #[derive(Debug, Clone, Copy)]
-pub struct Offer<'a> {
+pub struct ScheduleOffer<'a> {
     /// Contract that executes the payments.
     pub contract: Address,
-    /// What each receiver of fees gets on top of each payment.
+    /// Fees on top of each payment, by receiver.
     pub fees: &'a [FeeLeg],
-    /// Whether a fee is set on the client ID of the call.
+    /// Whether the client ID of the call has a fee.
     pub has_own_fee: bool,
-    /// What the relayer gets for each payment, in units of the token.
+    /// Fee of the relayer for each payment, in units of the token.
     pub relayer_fee: U256,
 }
 
@@ -95,9 +95,10 @@ pub struct FreshSchedule {
     pub now: DateTime<Utc>,
 }
 
-/// Checks what was asked for, of a payment to somebody on a network in a token.
+/// Checks the input about the recurrence: the network, the start, the number of payments and the payer. Recurring
+/// payments need a token, and payer and payee must differ.
 pub fn check(
-    repetition: &Repetition,
+    repetition: &RecurrenceInput,
     network: Network,
     is_token: bool,
     payee: Option<Address>,
@@ -110,7 +111,7 @@ pub fn check(
     if repetition.start.date_naive() < now.date_naive() {
         checks.fail("recurrence.startDate", "must not be in the past");
     } else if repetition.start.year() > START_YEAR_MAX {
-        let sentence = format!("must be in the year {START_YEAR_MAX} or before");
+        let sentence = format!("must be in the year {START_YEAR_MAX} or earlier");
         checks.fail("recurrence.startDate", sentence);
     }
     if !(PAYMENTS_MIN..=PAYMENTS_MAX).contains(&repetition.total_payments) {
@@ -118,22 +119,22 @@ pub fn check(
         checks.fail("recurrence.totalPayments", sentence);
     }
     checks.take("recurrence.payer", repetition.payer.usable_on(network));
-    let (field, right) = ("recurrence.payer", "another wallet than payee");
+    let (field, right) = ("recurrence.payer", "different from payee");
     check_two_wallets(field, Some(repetition.payer), payee, right, checks);
     if let Some((name, _)) = repetition.other_payer.filter(|(_, other)| *other != repetition.payer) {
-        let sentence = format!("must be the same wallet as {name}, or {name} must be absent: both name who pays");
+        let sentence = format!("must be the same wallet as {name}, or {name} must be absent: both name the payer");
         checks.fail("recurrence.payer", sentence);
     }
 }
 
-/// The schedule of a payment that was checked and asked for so; `first` is the request of the first execution, in units of
-/// the token. Errors: an amount that the contract cannot hold, fees to more receivers than it pays (400).
-/// Source: rules P.3.6; rules P.7.5; decisions D24.
+/// The schedule of a checked payment. `first` is the request that the first execution pays, with its amount in units of
+/// the token. Errors (400): the amount is too large for the contract, or the fees have more receivers than the contract
+/// supports. Source: rules P.3.6; rules P.7.5; decisions D24.
 pub fn plan(
-    repetition: &Repetition,
-    asked: AskedFor,
+    repetition: &RecurrenceInput,
+    asked: AskedAmount,
     first: &Request,
-    offer: &Offer<'_>,
+    offer: &ScheduleOffer<'_>,
     fresh: &FreshSchedule,
 ) -> Result<Schedule, Refusal> {
     let terms = &first.terms;
@@ -146,7 +147,12 @@ pub fn plan(
     let fee_units = fee.map_or(Ok(0), |fee| narrow(fee.units))?;
     let relayer_fee = narrow(offer.relayer_fee)?;
     let start = u32::try_from(repetition.start.timestamp());
-    let first_payment_s = start.map_err(|_| Refusal::field("recurrence.startDate", "is no time of the contract"))?;
+    let first_payment_s = start.map_err(|_| {
+        Refusal::field(
+            "recurrence.startDate",
+            "is outside the range of dates that the contract supports",
+        )
+    })?;
     let total_payments = u8::try_from(repetition.total_payments);
     let total_payments =
         total_payments.map_err(|_| Refusal::field("recurrence.totalPayments", "is too large for the contract"))?;
@@ -169,36 +175,30 @@ pub fn plan(
         deadline_s: last_due_s + GRACE.num_seconds().unsigned_abs(),
     };
     let (id, origin) = (fresh.id.clone(), first.origin.clone());
-    Ok(Schedule::unsigned(
-        id,
-        origin,
-        terms.network,
-        (permit, asked),
-        fresh.now,
-    ))
+    Ok(Schedule::unsigned(id, origin, terms.network, permit, asked, fresh.now))
 }
 
-/// The contract pays one receiver beside the payee.
-fn only_fee(offer: &Offer<'_>) -> Result<Option<FeeLeg>, Refusal> {
+/// The contract pays one receiver in addition to the payee.
+fn only_fee(offer: &ScheduleOffer<'_>) -> Result<Option<FeeLeg>, Refusal> {
     let receiver = match offer.fees {
         [] => return Ok(None),
         [fee] => return Ok(Some(*fee)),
         [_, further, ..] => further.receiver,
     };
     let because =
-        format!("a recurring payment pays one receiver of fees, and the fee of the service goes to {receiver}");
+        format!("a recurring payment supports one fee receiver, and the fee of the service goes to {receiver}");
     Err(if offer.has_own_fee {
-        let sentence = format!("must be absent while the client ID has a fee to another address: {because}");
+        let sentence = format!("must be absent while the client ID has a fee for another address: {because}");
         Refusal::field("recurrence", sentence)
     } else {
         Refusal::field("feeAddress", format!("must be {receiver} or absent: {because}"))
     })
 }
 
-/// The contract takes amounts of 128 bits.
+/// The contract supports amounts of 128 bits.
 fn narrow(units: U256) -> Result<u128, Refusal> {
     u128::try_from(units).map_err(|_| {
-        let sentence = "is too large for a recurring payment: its contract takes amounts of at most 128 bits";
+        let sentence = "is too large for a recurring payment: its contract supports amounts of at most 128 bits";
         Refusal::field("amount", sentence)
     })
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_begins_in_utc_and_a_time_is_kept() {
+    fn a_date_means_midnight_utc_and_a_time_is_preserved() {
         let at = |text: &str| first_payment(text).map(|time| time.timestamp());
         assert_eq!(at("2030-01-01"), Ok(1_893_456_000));
         for time in [
@@ -230,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn a_network_without_the_contract_has_no_recurring_payments() {
+    fn networks_without_the_contract_have_no_recurring_payments() {
         let now = DateTime::from_timestamp(1_893_456_000, 0).expect("a time");
         let payer = Address::parse("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").expect("an address");
-        let monthly = Repetition {
+        let monthly = RecurrenceInput {
             start: now,
             frequency: Frequency::Monthly,
             total_payments: 2,

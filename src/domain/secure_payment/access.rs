@@ -1,4 +1,4 @@
-//! Who may pay a secure payment: its policy, the list of wallets, and what is answered to one of them.
+//! Who may pay a secure payment: its policy, the list of wallets, and the decision about a wallet.
 
 use super::flow::PaymentFlow;
 use crate::domain::{
@@ -12,32 +12,33 @@ use crate::domain::{
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;
 
-/// Most wallets of a list.
+/// Maximum number of wallets on a list.
 pub const ALLOWED_MAX: usize = 1_000;
 
-/// What a wallet reads that may not pay. Source: rules P.3.7.
+/// Message for a wallet that may not pay. Source: rules P.3.7.
 pub const NOT_ALLOWED: &str = "Wallet is not allowed to pay this secure payment";
 
-/// What such a wallet can do that nobody refused.
-const NOT_SCREENED: &str = "The wallet was not refused: it could not be screened. Try again in a few minutes";
+/// Hint for a wallet that could not be screened and that no provider rejected.
+const NOT_SCREENED: &str = "The wallet was not rejected: it could not be screened. Try again in a few minutes";
 
-/// Why a wallet is refused that is not on the list. Source: rules P.7.7.
+/// Reason code of a wallet that is not on the list. Source: rules P.7.7.
 pub const NOT_LISTED: &str = "wallet_not_allowed";
 
-/// Why a wallet is let in that is on the list of a payment that screens nobody.
+/// Reason code of a wallet that is on the list of a payment without screening.
 const LISTED: &str = "wallet_allowed";
 
-/// Time in which a wallet that is refused again is not told about again. Source: interface §6.3.
+/// Time after a reported rejection of a wallet in which its further rejections send no event. Source: interface §6.3.
 pub const TOLD_AGAIN_AFTER: TimeDelta = TimeDelta::minutes(10);
 
-/// Wallets of one secure payment that are told about in an hour; the rest is counted.
+/// Maximum number of wallets of one secure payment that are reported per hour. Rejections of further wallets send no
+/// event.
 pub const TOLD_IN_AN_HOUR: u64 = 20;
 
-/// For how long a wallet counts that was told about.
+/// How long a reported wallet counts towards [`TOLD_IN_AN_HOUR`].
 pub const TOLD_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 wire_text! {
-    /// Whether a payment screens wallets as its destination does.
+    /// How a payment screens wallets.
     pub enum AskedMode {
         /// As its destination does.
         Inherit = "inherit",
@@ -48,51 +49,51 @@ wire_text! {
     }
 }
 
-/// What a creator asks for; what is missing is as at the destination.
+/// Policy that a creator requests; missing members are taken from the destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AskedPolicy {
     /// Which wallets are screened.
     pub mode: Option<AskedMode>,
-    /// Who screens them.
+    /// Screening provider.
     pub provider: Option<ScreeningProvider>,
     /// Whether everything stays hidden until the payer is approved.
     pub hides_until_approved: Option<bool>,
-    /// Whether the payee is shown masked.
+    /// Whether the payee is masked.
     pub hides_payee: Option<bool>,
-    /// Wallets that may pay; none for everybody.
+    /// Wallets that may pay; empty if any wallet may pay.
     pub allowed: Vec<Address>,
 }
 
-/// Who may pay, and what a payer sees, for good.
+/// Who may pay a secure payment, and what a payer sees. The policy never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPolicy {
     /// Which wallets are screened.
     pub mode: AccessMode,
-    /// Who screens them; set exactly when they are screened.
+    /// Screening provider; set exactly when wallets are screened.
     pub provider: Option<ScreeningProvider>,
     /// Whether everything stays hidden until the payer is approved.
     pub hides_until_approved: bool,
-    /// Whether the payee is shown masked.
+    /// Whether the payee is masked.
     pub hides_payee: bool,
-    /// Wallets that may pay; none for everybody.
+    /// Wallets that may pay; empty if any wallet may pay.
     pub allowed: Vec<Address>,
 }
 
 impl AskedPolicy {
-    /// Notes what does not fit together.
+    /// Reports members that contradict each other.
     pub fn check(&self, checks: &mut Checks) {
         const PROVIDER: &str = "accessPolicy.screeningProvider";
         match (self.mode, self.provider) {
             (Some(AskedMode::KytAllWallets), None) => checks.fail(
                 PROVIDER,
-                "is required when mode is kyt_all_wallets: hypernative or merklescience",
+                "is required when mode is kyt_all_wallets: set it to hypernative or merklescience",
             ),
             (Some(AskedMode::Off | AskedMode::Inherit), Some(_)) => {
                 checks.fail(PROVIDER, "must be absent or null unless mode is kyt_all_wallets")
             }
             (None, Some(_)) => checks.fail(
                 "accessPolicy.mode",
-                "is required with screeningProvider: kyt_all_wallets",
+                "is required with screeningProvider: set it to kyt_all_wallets",
             ),
             (Some(AskedMode::KytAllWallets), Some(_)) | (_, None) => {}
         }
@@ -102,10 +103,11 @@ impl AskedPolicy {
         }
     }
 
-    /// The policy of the payment: what is asked for, else what its destination has, else nothing. A wallet that is listed
-    /// twice counts once.
+    /// The policy of the payment. Members that the request does not set are taken from the destination; without a
+    /// destination they restrict nothing. A wallet that is listed twice counts once.
     ///
-    /// Errors: the caller is public and asks for less than the destination has (403). Source: rules P.7.7; decisions D48.
+    /// Errors: a public client ID or an orchestrator requests a weaker policy than the destination has (403). Source:
+    /// rules P.7.7; decisions D48.
     pub fn resolved(
         &self,
         of_destination: Option<DestinationPolicy>,
@@ -114,7 +116,7 @@ impl AskedPolicy {
         let inherited = of_destination.map_or(AccessPolicy::OPEN, AccessPolicy::from);
         let policy = self.over(&inherited);
         match policy.shortfalls(&inherited) {
-            short if caller.is_public() && !short.is_empty() => Err(taken_away(short)),
+            short if caller.is_outsider() && !short.is_empty() => Err(taken_away(short)),
             _ => Ok(policy),
         }
     }
@@ -141,13 +143,13 @@ impl AskedPolicy {
     }
 }
 
-/// A public client ID asks for less than the destination has: a stranger who reads it off a page would switch off what
-/// the merchant wants.
+/// The refusal for a public client ID or an orchestrator that requests a weaker policy than the destination has. Anyone
+/// can read a public client ID on a page, and could otherwise switch off the merchant's policy.
 fn taken_away(short: Vec<FieldError>) -> Refusal {
     let members = short.iter().map(|error| format!("{} {}", error.field, error.message));
     let members: Vec<String> = members.collect();
     let sentence = format!(
-        "A client ID with allowed domains may add to the policy of the payee destination and take nothing away: {}",
+        "Client IDs with allowed domains and orchestrators can only add to the policy of the payee destination: {}",
         members.join("; ")
     );
     Refusal {
@@ -169,58 +171,58 @@ impl From<DestinationPolicy> for AccessPolicy {
 }
 
 wire_text! {
-    /// What is answered to a payer. Source: rules P.7.7.
+    /// Decision about a payer. Source: rules P.7.7.
     pub enum AccessStatus {
         /// The payer may pay.
         Approved = "approved",
         /// The payer may not pay.
         Rejected = "rejected",
-        /// Nobody can say at the moment; that is not yes.
+        /// It is unknown whether the payer may pay. That is not an approval.
         Error = "error",
     }
 }
 
 wire_text! {
-    /// What a wallet is.
-    pub enum WalletType {
+    /// Kind of a wallet.
+    pub enum WalletAccountType {
         /// An account with a key.
         Eoa = "eoa",
-        /// A contract that acts for one.
+        /// A contract that acts for an account.
         SmartAccount = "smart_account",
     }
 }
 
 /// Who wants to pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Payer {
+pub struct LinkPayer {
     /// The wallet that pays.
     pub wallet: Address,
-    /// The account behind it, when the wallet is a smart account.
+    /// The account that controls the wallet, when the wallet is a smart account.
     pub eoa: Option<Address>,
 }
 
-impl Payer {
-    /// The wallet that a list is asked about: of a smart account the account behind it, once that is proven. Source: rules
-    /// P.7.7.
+impl LinkPayer {
+    /// The wallet that is looked up on the allow list. For a smart account, this is the account that controls it, once
+    /// this control is proven. Source: rules P.7.7.
     fn listed_as(&self) -> Address {
         self.eoa.unwrap_or(self.wallet)
     }
 }
 
-/// What was found out about one wallet of a payer.
+/// Result for one wallet of a payer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WalletResult {
     /// The wallet.
     pub wallet: Address,
-    /// What it is.
-    pub kind: WalletType,
-    /// The smart account that an account stands behind.
+    /// Kind of the wallet.
+    pub kind: WalletAccountType,
+    /// The smart account that this account controls.
     pub parent: Option<Address>,
-    /// What came of it.
+    /// Result of the check.
     pub status: AccessStatus,
-    /// Why, as a code.
+    /// Reason, as a code.
     pub reason: String,
-    /// Who screened it.
+    /// Screening provider.
     pub provider: Option<ScreeningProvider>,
     /// When it was screened.
     pub evaluated_at: Option<DateTime<Utc>>,
@@ -229,23 +231,23 @@ pub struct WalletResult {
 /// Whether a payer may pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// What is answered.
+    /// Decision.
     pub status: AccessStatus,
-    /// Why, as a code.
+    /// Reason, as a code.
     pub reason: String,
-    /// Who screened.
+    /// Screening provider.
     pub provider: Option<ScreeningProvider>,
-    /// Wallet by wallet.
+    /// Result for each wallet.
     pub wallets: Vec<WalletResult>,
 }
 
 impl AccessDecision {
-    /// A decision about the one wallet that was looked at.
-    fn about(payer: &Payer, status: AccessStatus, reason: &str) -> Self {
+    /// A decision about a payer by the allow list, which looks up only one wallet.
+    fn about(payer: &LinkPayer, status: AccessStatus, reason: &str) -> Self {
         let wallet = payer.listed_as();
         let result = WalletResult {
             wallet,
-            kind: WalletType::Eoa,
+            kind: WalletAccountType::Eoa,
             parent: payer.eoa.map(|_| payer.wallet),
             status,
             reason: reason.to_owned(),
@@ -260,7 +262,7 @@ impl AccessDecision {
         }
     }
 
-    /// Nobody can say at the moment whether the payer may pay.
+    /// The decision when it is unknown whether the payer may pay.
     pub fn error(reason: &str, provider: Option<ScreeningProvider>) -> Self {
         Self {
             status: AccessStatus::Error,
@@ -270,7 +272,7 @@ impl AccessDecision {
         }
     }
 
-    /// Whether the payer may pay. Errors: 403.
+    /// Checks whether the payer may pay. Errors: the payer may not pay, or it is unknown (403).
     pub fn require(&self) -> Result<(), Refusal> {
         match self.status {
             AccessStatus::Approved => Ok(()),
@@ -279,14 +281,14 @@ impl AccessDecision {
         }
     }
 
-    /// Whether it is the list that refuses.
+    /// Whether the payer is rejected because the allow list does not name the payer.
     pub fn is_unlisted(&self) -> bool {
         self.status == AccessStatus::Rejected && self.reason == NOT_LISTED
     }
 }
 
 impl AccessPolicy {
-    /// Open to everybody, and nothing hidden.
+    /// The policy without restrictions: any wallet may pay, and nothing is hidden.
     pub const OPEN: Self = Self {
         mode: AccessMode::Off,
         provider: None,
@@ -295,10 +297,11 @@ impl AccessPolicy {
         allowed: Vec::new(),
     };
 
-    /// What this policy lacks of what a destination has, member by member, with what would be right; nothing where it is at
-    /// least as strict.
+    /// The members in which this policy is weaker than that of a destination, each with the accepted value. Empty if
+    /// this policy is at least as strict.
     ///
-    /// That is an order in part: of two providers none is stricter. A destination has no list. Source: decisions D48.
+    /// Two policies with different providers cannot be compared: neither is stricter. A destination has no allow list.
+    /// Source: decisions D48.
     pub fn shortfalls(&self, wanted: &Self) -> Vec<FieldError> {
         let mut short = Vec::new();
         let mut lacks = |member: &str, sentence: String| {
@@ -331,49 +334,50 @@ impl AccessPolicy {
         short
     }
 
-    /// Whether something is hidden from whoever is not approved, or from every payer.
+    /// Whether something is hidden from every payer, or from payers who are not approved.
     pub fn hides_anything(&self) -> bool {
         self.hides_until_approved || self.hides_payee
     }
 
-    /// Whether a payer has to say who he is before he is told how to pay: calldata shows what else is hidden, too.
+    /// Whether a payer must name their wallet before they get calldata, because calldata shows what the policy hides.
     pub fn asks_who_pays(&self, flow: PaymentFlow) -> bool {
         let holds_back = flow == PaymentFlow::GetPaid && self.mode == AccessMode::KytAllWallets;
         holds_back || self.hides_until_approved || self.has_list(flow)
     }
 
-    /// Whether the list counts: on payouts it is noted and holds nobody. Source: rules P.3.7.
+    /// Whether the allow list is enforced. For payouts the list is only recorded. Source: rules P.3.7.
     pub fn has_list(&self, flow: PaymentFlow) -> bool {
         flow == PaymentFlow::GetPaid && !self.allowed.is_empty()
     }
 
-    /// What the list says about a payer, whose account behind the wallet was proven; `None` where there is none that counts.
-    /// Source: rules P.7.7.
-    pub fn by_list(&self, flow: PaymentFlow, payer: &Payer) -> Option<AccessDecision> {
+    /// Decision by the allow list about a payer. For a smart account, it must be proven before which account controls
+    /// it. `None` without an enforced list. Source: rules P.7.7.
+    pub fn by_list(&self, flow: PaymentFlow, payer: &LinkPayer) -> Option<AccessDecision> {
         if !self.has_list(flow) {
             return None;
         }
-        Some(match self.allowed.contains(&payer.listed_as()) {
-            true => AccessDecision::about(payer, AccessStatus::Approved, LISTED),
-            false => AccessDecision::about(payer, AccessStatus::Rejected, NOT_LISTED),
+        Some(if self.allowed.contains(&payer.listed_as()) {
+            AccessDecision::about(payer, AccessStatus::Approved, LISTED)
+        } else {
+            AccessDecision::about(payer, AccessStatus::Rejected, NOT_LISTED)
         })
     }
 }
 
-/// What was told about a wallet before.
+/// Earlier events about a wallet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// How often.
+pub struct RejectionNotice {
+    /// Number of events.
     pub occasions: u64,
-    /// When last.
+    /// Time of the last one.
     pub at: DateTime<Utc>,
-    /// Whether everybody who was to be told could not be reached.
+    /// Whether the deliveries of the last event to all receivers failed.
     pub has_failed: bool,
 }
 
-/// Whether a refused wallet is told about now, as which occasion; `wallets_in_hour` counts those of the same payment that
-/// were told about within the hour. Source: interface §6.3.
-pub fn occasion(told: Option<Told>, wallets_in_hour: u64, now: DateTime<Utc>) -> Option<u64> {
+/// Decides whether a rejected wallet is reported now, and returns the number of its event. `wallets_in_hour` is the
+/// number of wallets of the same secure payment that were reported within the hour. Source: interface §6.3.
+pub fn occasion(told: Option<RejectionNotice>, wallets_in_hour: u64, now: DateTime<Utc>) -> Option<u64> {
     match told {
         Some(told) if is_within(told.at, TOLD_AGAIN_AFTER, now) && !told.has_failed => None,
         Some(told) if is_within(told.at, TOLD_WINDOW, now) => Some(told.occasions + 1),
@@ -394,8 +398,8 @@ mod tests {
         Address::Evm(alloy::primitives::Address::with_last_byte(last))
     }
 
-    fn payer(last: u8) -> Payer {
-        Payer {
+    fn payer(last: u8) -> LinkPayer {
+        LinkPayer {
             wallet: wallet(last),
             eoa: None,
         }
@@ -409,7 +413,7 @@ mod tests {
     };
 
     #[test]
-    fn what_a_payment_leaves_open_is_as_at_its_destination() {
+    fn unset_policy_members_come_from_the_destination() {
         let strict = AccessPolicy::from(STRICT);
         let inherited = AskedPolicy::default().over(&strict);
         assert_eq!(
@@ -449,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_ordered_in_part() {
+    fn policies_form_a_partial_order() {
         let policies = policies();
         let holds = |one: &AccessPolicy, other: &AccessPolicy| one.shortfalls(other).is_empty();
         for one in &policies {
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn each_member_that_is_less_than_the_destination_is_named() {
+    fn each_policy_member_weaker_than_the_destination_is_named() {
         let strict = AccessPolicy::from(STRICT);
         let short = |change: fn(&mut AccessPolicy)| {
             let mut policy = strict.clone();
@@ -498,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_stands_with_screening_alone() {
+    fn a_link_has_a_provider_only_with_screening() {
         let hypernative = Some(ScreeningProvider::Hypernative);
         for (mode, provider, fits) in [
             (None, None, true),
@@ -522,32 +526,36 @@ mod tests {
     }
 
     #[test]
-    fn a_list_lets_in_whom_it_names_and_counts_for_incoming_payments_alone() {
+    fn an_allow_list_admits_its_wallets_for_incoming_payments_only() {
         let policy = AccessPolicy {
             allowed: vec![wallet(1)],
             ..AccessPolicy::OPEN
         };
-        let status = |payer: &Payer| policy.by_list(PaymentFlow::GetPaid, payer).unwrap().status;
+        let status = |payer: &LinkPayer| policy.by_list(PaymentFlow::GetPaid, payer).unwrap().status;
         assert_eq!(status(&payer(1)), AccessStatus::Approved);
         assert_eq!(status(&payer(2)), AccessStatus::Rejected);
-        let behind = Payer {
+        let behind = LinkPayer {
             wallet: wallet(2),
             eoa: Some(wallet(1)),
         };
-        assert_eq!(status(&behind), AccessStatus::Approved, "the account behind counts");
+        assert_eq!(
+            status(&behind),
+            AccessStatus::Approved,
+            "the owner of a smart account counts"
+        );
         assert_eq!(policy.by_list(PaymentFlow::Pay, &payer(2)), None);
         assert_eq!(AccessPolicy::OPEN.by_list(PaymentFlow::GetPaid, &payer(2)), None);
     }
 
     #[test]
-    fn an_error_is_not_yes() {
+    fn a_screening_error_does_not_grant_access() {
         assert!(AccessDecision::error("provider_error", None).require().is_err());
     }
 
     #[test]
-    fn a_wallet_is_told_about_once_in_ten_minutes_unless_nobody_heard() {
+    fn a_wallet_is_reported_once_in_ten_minutes_unless_delivery_failed() {
         let told = |second, has_failed| {
-            Some(Told {
+            Some(RejectionNotice {
                 occasions: 3,
                 at: at(second),
                 has_failed,

@@ -1,19 +1,20 @@
-//! Attempts: payment pages note that they ask a wallet to pay, before they ask it. A wallet may send a payment and say that
-//! it failed, so an attempt warns other visitors until its page withdraws it or its time is over. It settles nothing.
+//! Attempts to pay a secure payment. A payment page records an attempt before it requests a payment from a wallet. A
+//! wallet can send a payment and still report a failure. So other visitors of the page see a warning until the page
+//! withdraws the attempt, or until the attempt expires. An attempt settles nothing.
 
 use crate::domain::elapsed::is_within;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::fmt;
 
-/// Attempts that one secure payment keeps: one more takes the place of the oldest, so that a stranger with the token keeps
-/// no payer from paying.
+/// Maximum number of attempts stored per secure payment. A further attempt replaces the oldest one, so that a stranger
+/// with the token cannot use up the maximum and keep payers from paying.
 pub const ATTEMPTS_MAX: usize = 20;
 
 /// How long an attempt warns.
 const LASTS: TimeDelta = TimeDelta::minutes(30);
 
-/// What tells an attempt from all others. Its page draws it at random and tells the service alone, so that no stranger
-/// withdraws it.
+/// Identifies an attempt. The page draws it at random and sends it only to the service, so a stranger cannot withdraw
+/// the attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AttemptId(u128);
 
@@ -31,19 +32,19 @@ impl AttemptId {
     }
 }
 
-/// Who has an id can withdraw the attempt, so it does not print.
+/// The id is not printed, because anyone who has it can withdraw the attempt.
 impl fmt::Debug for AttemptId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("AttemptId(…)")
     }
 }
 
-/// A payment that a page asked a wallet for.
+/// A payment that a page requested from a wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// What tells it from all others.
+    /// Its id.
     pub id: AttemptId,
-    /// When it was noted last.
+    /// When it was last recorded.
     pub noted_at: DateTime<Utc>,
 }
 
@@ -53,17 +54,19 @@ impl Attempt {
     }
 }
 
-/// What payment pages asked wallets to send.
+/// Attempts that payment pages recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attempts {
-    /// The newest ones, the last of them at the end.
+pub struct WalletAttempts {
+    /// The newest attempts, oldest first.
     pub kept: Vec<Attempt>,
-    /// Until when the attempts warn that had to make room for others. No withdrawal lowers it.
+    /// Time until which other visitors are warned of attempts that newer ones replaced. A withdrawal does not shorten
+    /// this time.
     pub warned_until: Option<DateTime<Utc>>,
 }
 
-impl Attempts {
-    /// Until when the newest attempt warns that is none of the page's own; `None` when no attempt warns.
+impl WalletAttempts {
+    /// Time until which a page warns of attempts of other pages; `own` are the attempts of the page itself. `None` when
+    /// there is nothing to warn of.
     pub fn warn_until(&self, own: &[AttemptId], now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let live = self.kept.iter().filter(|attempt| attempt.is_live(now));
         let others = live.filter(|attempt| !own.contains(&attempt.id));
@@ -71,7 +74,7 @@ impl Attempts {
         others.max(self.live_warning(now))
     }
 
-    /// The attempts that warn, without one that is withdrawn.
+    /// The attempts that have not expired, without the withdrawn attempt.
     #[must_use]
     pub fn withdraw(&self, withdrawn: AttemptId, now: DateTime<Utc>) -> Self {
         let others = self.kept.iter().filter(|attempt| attempt.id != withdrawn);
@@ -81,7 +84,7 @@ impl Attempts {
         }
     }
 
-    /// The attempts that warn once another one is noted, which is the last of them.
+    /// The attempts that have not expired, followed by the new attempt.
     #[must_use]
     pub fn note(&self, noted: AttemptId, now: DateTime<Utc>) -> Self {
         let Self { mut kept, warned_until } = self.withdraw(noted, now);
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_noted_once_and_warns_for_half_an_hour() {
+    fn an_attempt_is_stored_once_and_warns_for_half_an_hour() {
         let mut payment = link(SecurePaymentStatus::Pending);
         for second in [10, 20] {
             payment.attempts = payment.attempts.note(id(7), at(second));
@@ -132,8 +135,16 @@ mod tests {
         assert_eq!(payment.attempts.kept, [attempt(7, 20)]);
         assert_eq!(payment.in_flight_until(false, at(1_819)), Some(at(1_820)));
         assert_eq!(payment.in_flight_until(false, at(1_820)), None);
-        assert_eq!(payment.in_flight_until(false, at(18)), None, "the clock was set back");
-        assert_eq!(payment.attempts.warn_until(&[id(7)], at(30)), None, "its own page");
+        assert_eq!(
+            payment.in_flight_until(false, at(18)),
+            None,
+            "an attempt in the future must not count, because the clock was set back"
+        );
+        assert_eq!(
+            payment.attempts.warn_until(&[id(7)], at(30)),
+            None,
+            "the page that made the attempt"
+        );
         assert_eq!(payment.attempts.warn_until(&[id(8)], at(30)), Some(at(1_820)));
         assert_eq!(payment.attempts.note(id(8), at(1_820)).kept, [attempt(8, 1_820)]);
         assert_eq!(payment.attempts.withdraw(id(8), at(30)).kept, [attempt(7, 20)]);
@@ -141,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_had_to_make_room_warns_until_its_time_is_over() {
-        let mut attempts = Attempts::default();
+    fn an_evicted_attempt_warns_until_it_expires() {
+        let mut attempts = WalletAttempts::default();
         for number in 0..=20 {
             attempts = attempts.note(id(number), at(10));
         }
@@ -155,11 +166,11 @@ mod tests {
         assert_eq!(attempts.kept, []);
         assert_eq!(attempts.warn_until(&[id(0)], at(1_809)), Some(at(1_810)));
         assert_eq!(attempts.warn_until(&[], at(1_810)), None);
-        assert_eq!(attempts.withdraw(id(0), at(1_810)), Attempts::default());
+        assert_eq!(attempts.withdraw(id(0), at(1_810)), WalletAttempts::default());
     }
 
     #[test]
-    fn an_id_is_thirty_two_hexadecimal_digits_and_does_not_print() {
+    fn an_id_has_thirty_two_hex_digits_and_is_not_printed() {
         let text = "00112233445566778899aabbccddeeff";
         let id = AttemptId::parse(text).unwrap();
         assert_eq!(id.text(), text);

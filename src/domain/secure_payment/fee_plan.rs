@@ -1,35 +1,33 @@
-//! The fees of a secure payment in dollars: what its creator is shown, and what its payer pays on top.
+//! The fees of a secure payment in dollars: who bears each of them, and what the payer pays and the payee receives.
 //!
-//! Every fee is paid on top of the amount, so the payer bears it, whoever would by default. Source: rules P.7.1.
+//! The payer bears the fees of the platform and of the service, whatever the default says. The fee config of an
+//! orchestrator decides who bears the fee of the orchestrator. Source: rules P.7.1.
 
 use super::PaymentFlow;
 use crate::domain::{
     amount::format_units,
-    currency::Currency,
+    currency::{Currency, DOLLAR_DECIMALS},
     paying::charge::{Charge, Charges, FeeBearer, FeeKind},
     wire_text::wire_text,
 };
 use alloy::primitives::U256;
 
-/// Fraction digits of dollars. Source: rules P.7.1.
-const DOLLAR_DECIMALS: u8 = 6;
-
 wire_text! {
     /// What decided who bears a fee.
-    pub enum BearerSource {
+    pub enum FeeBearerSource {
         /// The settings of the fee.
         FeeConfig = "fee_config",
-        /// What was asked for with the payment.
+        /// The call that created the payment.
         PaymentDefaultOverride = "payment_default_override",
-        /// The way the money goes.
+        /// The direction of the payment.
         FlowDefault = "flow_default",
-        /// This kind of fee is always borne like this.
+        /// A fixed policy: fees of this kind always have this bearer.
         ForcedFeePolicy = "forced_fee_policy",
     }
 }
 
 impl PaymentFlow {
-    /// Who bears fees that nothing else decides about. Source: rules P.7.1.
+    /// Who bears a fee by default, if nothing else decides. Source: rules P.7.1.
     pub const fn usual_bearer(self) -> FeeBearer {
         match self {
             Self::GetPaid => FeeBearer::Payee,
@@ -39,37 +37,38 @@ impl PaymentFlow {
 }
 
 impl FeeKind {
-    /// What decides that the payer bears it.
-    pub const fn bearer_source(self) -> BearerSource {
+    /// What decides who bears this fee.
+    pub const fn bearer_source(self) -> FeeBearerSource {
         match self {
-            Self::Platform => BearerSource::ForcedFeePolicy,
-            Self::Protocol | Self::Contract => BearerSource::FeeConfig,
+            Self::Platform | Self::Protocol | Self::Contract => FeeBearerSource::ForcedFeePolicy,
+            Self::Orchestrator => FeeBearerSource::FeeConfig,
         }
     }
 
-    /// Name for people.
+    /// Display name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Platform => "Platform fee",
             Self::Protocol => "Service fee",
             Self::Contract => "Contract fee",
+            Self::Orchestrator => "Orchestrator fee",
         }
     }
 }
 
-/// One fee of a plan, of all payments together.
+/// One fee of a plan, for all payments together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeePlanLine {
-    /// The charge. Its limit may differ from payment to payment.
+    /// The charge. Its cap may differ from payment to payment.
     pub charge: Charge,
-    /// Most of one payment, in dollars.
+    /// Maximum per payment, in dollars.
     pub cap: Option<String>,
-    /// What it is, in millionths of a dollar.
+    /// Amount in millionths of a dollar.
     micros: U256,
 }
 
 impl FeePlanLine {
-    /// What it is, in dollars.
+    /// Amount in dollars.
     pub fn amount(&self) -> String {
         format_units(self.micros, DOLLAR_DECIMALS)
     }
@@ -78,22 +77,28 @@ impl FeePlanLine {
 /// The fees of a secure payment in dollars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeePlan {
-    /// Which way the money goes.
+    /// Direction of the payment.
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about.
+    /// Who bears a fee by default, if nothing else decides.
     pub default_bearer: FeeBearer,
-    /// Fee by fee.
+    /// The fees.
     pub lines: Vec<FeePlanLine>,
     gross: U256,
-    fees: U256,
+    payer_borne: U256,
+    payee_borne: U256,
 }
 
-/// One payment of a plan: units of its currency, and what is charged on top.
-pub type Planned = (U256, Charges);
+/// One payment of a plan: its gross amount in units of its currency, and its fees.
+pub type PlannedPayment = (U256, Charges);
 
 impl FeePlan {
-    /// The plan of payments in one currency; `None` where that is no dollar, or a sum leaves 256 bits.
-    pub fn of(flow: PaymentFlow, default_bearer: FeeBearer, currency: &Currency, payments: &[Planned]) -> Option<Self> {
+    /// The plan of payments in one currency. `None` if the currency is not a dollar token, or a sum exceeds 256 bits.
+    pub fn of(
+        flow: PaymentFlow,
+        default_bearer: FeeBearer,
+        currency: &Currency,
+        payments: &[PlannedPayment],
+    ) -> Option<Self> {
         if !currency.is_dollar() {
             return None;
         }
@@ -113,37 +118,55 @@ impl FeePlan {
                 }
             }
         }
-        let fees = lines
-            .iter()
-            .try_fold(U256::ZERO, |sum, line| sum.checked_add(line.micros))?;
-        gross.checked_add(fees)?;
+        let borne_by = |bearer| {
+            let mut own = lines.iter().filter(|line| line.charge.bearer == bearer);
+            own.try_fold(U256::ZERO, |sum, line| sum.checked_add(line.micros))
+        };
+        let (payer_borne, payee_borne) = (borne_by(FeeBearer::Payer)?, borne_by(FeeBearer::Payee)?);
+        gross.checked_add(payer_borne)?;
         Some(Self {
             flow,
             default_bearer,
             lines,
             gross,
-            fees,
+            payer_borne,
+            payee_borne,
         })
     }
 
-    /// What is asked for, and what the payee gets of it: nothing is taken from it.
+    /// The requested amount.
     pub fn gross(&self) -> String {
         format_units(self.gross, DOLLAR_DECIMALS)
     }
 
-    /// What the payer pays altogether.
+    /// The part of the requested amount that the payee receives.
+    pub fn net(&self) -> String {
+        format_units(self.gross.saturating_sub(self.payee_borne), DOLLAR_DECIMALS)
+    }
+
+    /// The total that the payer pays.
     pub fn payer_total(&self) -> String {
-        format_units(self.gross.saturating_add(self.fees), DOLLAR_DECIMALS)
+        format_units(self.gross.saturating_add(self.payer_borne), DOLLAR_DECIMALS)
     }
 
-    /// All fees, borne by the payer.
+    /// The sum of all fees.
     pub fn fees(&self) -> String {
-        format_units(self.fees, DOLLAR_DECIMALS)
+        format_units(self.payer_borne.saturating_add(self.payee_borne), DOLLAR_DECIMALS)
     }
 
-    /// The fee of the service alone.
-    pub fn protocol_fee(&self) -> String {
-        let own = self.lines.iter().filter(|line| line.charge.kind == FeeKind::Protocol);
+    /// The fees of a bearer.
+    pub fn fees_of(&self, bearer: FeeBearer) -> String {
+        let sum = match bearer {
+            FeeBearer::Payer => self.payer_borne,
+            FeeBearer::Payee => self.payee_borne,
+        };
+        format_units(sum, DOLLAR_DECIMALS)
+    }
+
+    /// The fees of one owner that a bearer bears.
+    pub fn fees_to(&self, owner: FeeKind, bearer: FeeBearer) -> String {
+        let own = self.lines.iter();
+        let own = own.filter(|line| line.charge.kind == owner && line.charge.bearer == bearer);
         let sum = own.fold(U256::ZERO, |sum, line| sum.saturating_add(line.micros));
         format_units(sum, DOLLAR_DECIMALS)
     }
@@ -154,12 +177,13 @@ impl FeePlanLine {
         self.charge
             == Charge {
                 cap: self.charge.cap,
+                captured: self.charge.captured,
                 ..*charge
             }
     }
 }
 
-/// Units of a dollar token in millionths of a dollar, rounded half up. `None` beyond 256 bits. Source: rules P.7.1.
+/// Units of a dollar token in millionths of a dollar, rounded half up. `None` above 256 bits. Source: rules P.7.1.
 fn micros(units: U256, decimals: u8) -> Option<U256> {
     let ten = |digits: u8| U256::from(10).checked_pow(U256::from(digits));
     match decimals.checked_sub(DOLLAR_DECIMALS) {
@@ -213,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fee_is_on_top_and_equal_ones_are_one_line() {
+    fn fees_are_added_on_top_and_equal_ones_are_merged() {
         let rate = |points| Percent::from_basis_points(points).unwrap();
         let receiver = |last| Address::Evm(alloy::primitives::Address::with_last_byte(last));
         let charges = [
@@ -229,7 +253,10 @@ mod tests {
         let plan = FeePlan::of(PaymentFlow::GetPaid, FeeBearer::Payee, &usdc, &payments).unwrap();
         assert_eq!((plan.gross().as_str(), plan.fees().as_str()), ("110", "3.35"));
         assert_eq!(
-            (plan.payer_total().as_str(), plan.protocol_fee().as_str()),
+            (
+                plan.payer_total().as_str(),
+                plan.fees_to(FeeKind::Protocol, FeeBearer::Payer).as_str()
+            ),
             ("113.35", "0.6")
         );
         let lines: Vec<_> = plan
@@ -245,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dollar_has_no_plan() {
+    fn only_dollar_amounts_have_a_plan() {
         let payments = [(U256::from(1), Charges::default())];
         let plan = |currency| FeePlan::of(PaymentFlow::Pay, FeeBearer::Payer, &currency, &payments);
         assert_eq!(plan(currency("FAU", 18)), None);

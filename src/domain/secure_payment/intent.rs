@@ -1,4 +1,4 @@
-//! What a payer says to have sent, and from which chain and token a secure payment is paid.
+//! Transactions that payers report, and the chain and token with which a payer wants to pay.
 
 use super::SecurePayment;
 use crate::domain::{
@@ -10,10 +10,10 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
-/// Transactions that may be named for one secure payment: whoever has its token names them.
+/// Maximum number of transactions reported for one secure payment. Anyone with its token can report them.
 pub const INTENTS_MAX: u64 = 20;
 
-/// From where a payer wants to pay.
+/// Chain and token with which a payer wants to pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// Network.
@@ -23,8 +23,8 @@ pub struct Source {
 }
 
 impl SecurePayment {
-    /// Checks that a payer wants to pay on the network and in a currency of the payment itself: there is no route from
-    /// another one. Errors: 400. Source: decisions D3.
+    /// Checks that a payer wants to pay on the network and in a currency of the payment. There is no route from another
+    /// network or currency. Errors: 400. Source: decisions D3.
     pub fn check_source(&self, source: &Source, symbols: &[&str]) -> Result<(), Refusal> {
         let mut checks = Checks::new();
         if source.network != self.network {
@@ -33,16 +33,19 @@ impl SecurePayment {
             let sentence = format!("must be absent{own}: no crosschain route is configured on this service");
             checks.fail("chain", sentence);
         } else if !symbols.iter().any(|symbol| symbol.eq_ignore_ascii_case(&source.token)) {
-            let sentence = format!("must be absent, or {}: nothing else pays this", symbols.join(" or "));
+            let sentence = format!(
+                "must be absent, or {}: no other token can pay this secure payment",
+                symbols.join(" or ")
+            );
             checks.fail("token", sentence);
         }
         checks.finish()
     }
 }
 
-/// A transaction that a payer says to have sent. It settles nothing. Source: interface §4.7.
+/// A transaction that a payer reports as sent. The report settles nothing. Source: interface §4.7.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intent {
+pub struct PaymentIntent {
     /// Row.
     pub id: IntentId,
     /// Hash of the transaction.
@@ -63,7 +66,7 @@ mod tests {
     };
 
     #[test]
-    fn only_the_own_chain_and_currency_pay() {
+    fn only_the_chain_and_currency_of_the_link_are_accepted() {
         let payment = link(SecurePaymentStatus::Pending);
         for (network, token, field) in [
             (Network::Sepolia, "FAU", None),

@@ -1,4 +1,4 @@
-//! Secure payments: links by which whoever has the token pays, from their creation to their end.
+//! Secure payments: links that anyone with their token can pay, from creation to end.
 
 pub mod access;
 pub mod attempt;
@@ -21,26 +21,26 @@ use super::{
     wire_text::wire_text,
 };
 use access::AccessPolicy;
-use attempt::Attempts;
+use attempt::WalletAttempts;
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
-use redirect::Redirect;
+use redirect::RedirectButton;
 
-/// How long a payment counts as on its way after somebody said so. Source: interface §4.7 (an intent is a hint).
+/// How long a reported payment counts as in flight. Source: interface §4.7 (an intent is a hint).
 const HINT_LASTS: TimeDelta = TimeDelta::minutes(2);
 
 wire_text! {
     /// State of a secure payment. Source: rules S.2.
     pub enum SecurePaymentStatus {
-        /// Can be paid until it expires.
+        /// The secure payment can be paid until it expires.
         Pending = "pending",
-        /// Every request of it is paid.
+        /// All its requests are paid.
         Completed = "completed",
-        /// Its time is over. Money that arrives all the same completes it.
+        /// The link has expired. Money that still arrives completes it.
         Expired = "expired",
-        /// Withdrawn by its owner, or combined with others. Money that arrives all the same is credited to its request.
+        /// Withdrawn by its owner, or combined with others. Money that still arrives is credited to its request.
         Invalidated = "invalidated",
-        /// Its recipient may not be paid.
+        /// The recipient of the secure payment may not be paid.
         ComplianceFailed = "compliance_failed",
     }
 }
@@ -55,26 +55,26 @@ wire_text! {
     }
 }
 
-/// What its creator says about a secure payment.
+/// Data from the creator of a secure payment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct About {
+pub struct LinkDetails {
     /// Reference of the merchant.
     pub reference: Option<String>,
-    /// Where the payer may go afterwards.
-    pub redirect: Option<Redirect>,
+    /// Where the payer can go after the payment.
+    pub redirect: Option<RedirectButton>,
 }
 
-/// A merchant's own names for people. They are no part of a secure payment: whoever opens one by its token does not even
-/// read them.
+/// A merchant's own identifiers of people. They are not part of [`SecurePayment`], and opening a secure payment by its
+/// token does not read them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Names {
-    /// Of who pays.
+pub struct MerchantNames {
+    /// The payer.
     pub payer: Option<String>,
-    /// Of who is paid.
+    /// The recipient.
     pub recipient: Option<String>,
 }
 
-impl std::fmt::Debug for Names {
+impl std::fmt::Debug for MerchantNames {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Names(…)")
     }
@@ -82,12 +82,12 @@ impl std::fmt::Debug for Names {
 
 /// A request of a secure payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct PaymentItem {
     /// Row of the request.
     pub request: RequestRowId,
-    /// Its public id.
+    /// Public id of the request.
     pub request_id: RequestId,
-    /// What is charged on top of it, as it was when the secure payment was made.
+    /// Fees on top of the amount, as fixed when the secure payment was created.
     pub charges: Charges,
 }
 
@@ -96,53 +96,53 @@ pub struct Item {
 pub struct SecurePayment {
     /// Row.
     pub id: SecurePaymentId,
-    /// What payers have of it.
+    /// The token that payers have.
     pub token: SecurePaymentToken,
-    /// Who created it.
+    /// Creator.
     pub origin: Origin,
-    /// Which way the money goes.
+    /// Direction of the payment.
     pub flow: PaymentFlow,
-    /// State, as it was stored.
+    /// Stored state.
     pub status: SecurePaymentStatus,
     /// Network of its payments.
     pub network: Network,
-    /// Where it pays to, as it was when it was made; none for a batch of payouts and for a native coin.
+    /// Destination, as it was at creation; `None` for a batch of payouts and for a native coin.
     pub destination: Option<DestinationKey>,
-    /// Wallet that is to pay a payout, as text: it is not held to it.
+    /// Wallet that is expected to pay a payout, as text. Any other wallet may pay too.
     pub creator: Option<String>,
     /// Who may pay, and what a payer sees.
     pub policy: AccessPolicy,
-    /// What its creator says about it.
-    pub about: About,
-    /// When somebody said last that a payment is on its way.
+    /// Data from its creator.
+    pub about: LinkDetails,
+    /// When a payment was last reported as in flight.
     pub hinted_at: Option<DateTime<Utc>>,
-    /// What payment pages asked wallets to send.
-    pub attempts: Attempts,
+    /// Attempts that payment pages recorded.
+    pub attempts: WalletAttempts,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Until when it can be paid.
+    /// Time of expiry.
     pub expires_at: DateTime<Utc>,
-    /// When the last of its requests was paid.
+    /// When the last of the requests was paid.
     pub completed_at: Option<DateTime<Utc>>,
-    /// Its requests, in the order in which they were asked for.
-    pub items: Vec<Item>,
+    /// Requests of the secure payment, in the order of the call.
+    pub items: Vec<PaymentItem>,
 }
 
-/// Why a secure payment cannot be paid any more.
+/// Why a secure payment can no longer be paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unpayable {
+pub enum UnpayableLink {
     /// It is paid.
     Completed,
     /// Its time is over.
     Expired,
-    /// It was withdrawn or combined with others.
+    /// The secure payment was withdrawn or combined with others.
     Invalidated,
-    /// Its recipient may not be paid.
+    /// The recipient of the secure payment may not be paid.
     ComplianceFailed,
 }
 
-impl Unpayable {
-    /// What is said of it. Source: rules P.3.7.
+impl UnpayableLink {
+    /// Message for the caller. Source: rules P.3.7.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Completed => "Secure payment has already been completed",
@@ -153,11 +153,11 @@ impl Unpayable {
     }
 }
 
-impl From<Unpayable> for Refusal {
-    fn from(why: Unpayable) -> Self {
+impl From<UnpayableLink> for Refusal {
+    fn from(why: UnpayableLink) -> Self {
         match why {
-            Unpayable::Completed => Self::conflict(why.sentence()),
-            Unpayable::Expired | Unpayable::Invalidated | Unpayable::ComplianceFailed => {
+            UnpayableLink::Completed => Self::conflict(why.sentence()),
+            UnpayableLink::Expired | UnpayableLink::Invalidated | UnpayableLink::ComplianceFailed => {
                 Self::forbidden(why.sentence())
             }
         }
@@ -165,7 +165,7 @@ impl From<Unpayable> for Refusal {
 }
 
 impl SecurePayment {
-    /// How many requests it has.
+    /// Whether the secure payment has one request or several.
     pub fn kind(&self) -> SecurePaymentKind {
         match self.items.as_slice() {
             [] | [_] => SecurePaymentKind::Single,
@@ -173,10 +173,10 @@ impl SecurePayment {
         }
     }
 
-    /// State at a time: one that nobody paid expires by itself. At its last moment it can still be paid.
+    /// State at a time. An unpaid link expires by itself. At the moment of expiry it can still be paid.
     ///
-    /// The time decides, not the stored word: one that was ended by a clock that was ahead is open again once the clock is
-    /// right.
+    /// The current time decides, not the stored state. If a fast clock expired a link too early, the link is open again
+    /// once the clock is right.
     pub fn status_at(&self, now: DateTime<Utc>) -> SecurePaymentStatus {
         match self.status {
             SecurePaymentStatus::Pending | SecurePaymentStatus::Expired if now > self.expires_at => {
@@ -187,19 +187,19 @@ impl SecurePayment {
         }
     }
 
-    /// Whether it can be paid. Errors: why not.
-    pub fn payable_at(&self, now: DateTime<Utc>) -> Result<(), Unpayable> {
+    /// Checks whether the secure payment can be paid. Errors: the reason why not.
+    pub fn payable_at(&self, now: DateTime<Utc>) -> Result<(), UnpayableLink> {
         match self.status_at(now) {
             SecurePaymentStatus::Pending => Ok(()),
-            SecurePaymentStatus::Completed => Err(Unpayable::Completed),
-            SecurePaymentStatus::Expired => Err(Unpayable::Expired),
-            SecurePaymentStatus::Invalidated => Err(Unpayable::Invalidated),
-            SecurePaymentStatus::ComplianceFailed => Err(Unpayable::ComplianceFailed),
+            SecurePaymentStatus::Completed => Err(UnpayableLink::Completed),
+            SecurePaymentStatus::Expired => Err(UnpayableLink::Expired),
+            SecurePaymentStatus::Invalidated => Err(UnpayableLink::Invalidated),
+            SecurePaymentStatus::ComplianceFailed => Err(UnpayableLink::ComplianceFailed),
         }
     }
 
-    /// Until when a payment counts as on its way; `None` when no intent, page or chain says so. What is seen on the chain
-    /// and not final is on its way however long that takes: it counts anew with each look.
+    /// Until when a payment counts as in flight. `None` when neither an intent, nor a page, nor the chain shows a
+    /// payment. An unconfirmed payment on the chain extends this time at each lookup, however long it is unconfirmed.
     pub fn in_flight_until(&self, is_seen: bool, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let since = if is_seen { Some(now) } else { self.hinted_at };
         let hinted = since
@@ -208,21 +208,21 @@ impl SecurePayment {
         hinted.max(self.attempts.warn_until(&[], now))
     }
 
-    /// The state once it is withdrawn by its owner; one that was withdrawn before stays as it is.
+    /// The state after its owner withdraws the secure payment. A withdrawn link stays withdrawn.
     ///
-    /// Errors: it is paid, or its recipient may not be paid (409). Source: rules S.2.
+    /// Errors: the secure payment is paid, or its recipient may not be paid (409). Source: rules S.2.
     pub fn withdrawn(&self) -> Result<SecurePaymentStatus, Refusal> {
         match self.status {
             SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
                 Ok(SecurePaymentStatus::Invalidated)
             }
-            SecurePaymentStatus::Completed => Err(Unpayable::Completed.into()),
-            SecurePaymentStatus::ComplianceFailed => Err(Refusal::conflict(Unpayable::ComplianceFailed.sentence())),
+            SecurePaymentStatus::Completed => Err(UnpayableLink::Completed.into()),
+            SecurePaymentStatus::ComplianceFailed => Err(Refusal::conflict(UnpayableLink::ComplianceFailed.sentence())),
         }
     }
 
-    /// What payments make of it: with every request paid it is completed, also late; without, it awaits them again. One
-    /// that was withdrawn or refused stays so, whatever arrives. Source: rules S.2.
+    /// The state after payments. The link is completed when all requests are paid, even after expiry. When a request is
+    /// no longer paid, the link awaits payments again. A withdrawn or rejected link keeps its state. Source: rules S.2.
     #[must_use]
     pub fn after_payments(&self, are_all_paid: bool, now: DateTime<Utc>) -> Self {
         let status = match (self.status, are_all_paid) {
@@ -262,6 +262,7 @@ pub(crate) mod tests {
                 client: None,
                 client_id: None,
                 page: None,
+                orchestrator: None,
             },
             flow: PaymentFlow::GetPaid,
             status,
@@ -269,9 +270,9 @@ pub(crate) mod tests {
             destination: None,
             creator: None,
             policy: AccessPolicy::OPEN,
-            about: About::default(),
+            about: LinkDetails::default(),
             hinted_at: None,
-            attempts: Attempts::default(),
+            attempts: WalletAttempts::default(),
             created_at: at(0),
             expires_at: at(100),
             completed_at: None,
@@ -282,7 +283,7 @@ pub(crate) mod tests {
     use SecurePaymentStatus::{Completed, ComplianceFailed, Expired, Invalidated, Pending};
 
     #[test]
-    fn the_last_moment_counts_and_only_what_nobody_paid_expires() {
+    fn links_are_valid_to_the_last_moment_and_only_unpaid_ones_expire() {
         for (status, second, expected) in [
             (Pending, 99, Pending),
             (Pending, 100, Pending),
@@ -299,7 +300,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn payments_complete_what_is_open_or_late_and_nothing_else() {
+    fn payments_complete_only_pending_or_expired_links() {
         for (status, are_all_paid, second, expected) in [
             (Pending, true, 50, Completed),
             (Pending, false, 50, Pending),
@@ -324,7 +325,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_paid_or_refused_is_not_withdrawn() {
+    fn completed_or_compliance_failed_links_cannot_be_withdrawn() {
         for (status, is_withdrawn) in [
             (Pending, true),
             (Expired, true),
@@ -337,7 +338,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_hint_ends_by_itself() {
+    fn a_hint_expires() {
         let hinted = SecurePayment {
             hinted_at: Some(at(10)),
             ..link(Pending)
@@ -345,11 +346,15 @@ pub(crate) mod tests {
         assert_eq!(hinted.in_flight_until(false, at(129)), Some(at(130)));
         assert_eq!(hinted.in_flight_until(false, at(130)), None);
         assert_eq!(hinted.in_flight_until(true, at(130)), Some(at(250)));
-        assert_eq!(hinted.in_flight_until(false, at(8)), None, "the clock was set back");
+        assert_eq!(
+            hinted.in_flight_until(false, at(8)),
+            None,
+            "a hint in the future must not count, because the clock was set back"
+        );
     }
 
     #[test]
-    fn a_token_shows_its_end_alone() {
+    fn a_token_prints_only_its_last_characters() {
         assert_eq!(format!("{:?}", link(Pending).token), "SecurePaymentToken(…S6T7)");
     }
 }

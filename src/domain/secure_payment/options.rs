@@ -1,16 +1,16 @@
-//! From which chains and in which tokens a wallet could pay.
+//! Chains and tokens with which a wallet could pay.
 
 use crate::domain::network::Network;
 use alloy::primitives::U256;
 
-/// What a wallet holds of one token.
+/// Balance of a wallet in one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentOption {
     /// Network.
     pub network: Network,
     /// Symbol.
     pub token: String,
-    /// Fraction digits of its units.
+    /// Decimal places of its units.
     pub decimals: u8,
     /// Units that the wallet holds.
     pub balance: U256,
@@ -19,7 +19,7 @@ pub struct PaymentOption {
 }
 
 impl PaymentOption {
-    /// Units that are not there.
+    /// Units that the wallet lacks.
     pub fn missing(&self) -> U256 {
         self.needed.saturating_sub(self.balance)
     }

@@ -1,6 +1,6 @@
-//! Whether a secure payment can be made, and where it pays to.
+//! Decides whether a secure payment can be created, and to which destination it pays.
 
-use super::{About, Names, access::AskedPolicy};
+use super::{LinkDetails, MerchantNames, access::AskedPolicy};
 use crate::domain::{
     address::Address,
     amount::{Amount, Percent},
@@ -12,38 +12,41 @@ use crate::domain::{
 };
 use chrono::TimeDelta;
 
-/// What is said of a text that names no destination. Source: rules P.3.7.
+/// Message for a text that is not a destination id. Source: rules P.3.7.
 pub const NO_DESTINATION_ID: &str = "Invalid destination ID format";
 
-/// What is said where nobody has set up where to be paid. Source: rules P.3.7.
+/// Message when no destination is set up. Source: rules P.3.7.
 const NO_DESTINATION: &str = "No active payment destination found for this platform";
 
-/// What is said of another destination than the one that is set up. Source: rules P.3.7.
+/// Message for another destination than the configured one. Source: rules P.3.7.
 const ANOTHER_DESTINATION: &str = "Destination does not match the configured payment destination.";
 
-/// What a backend client ID is told that is bound to no destination and names none. Source: rules P.3.7; decisions D49.
-const UNBOUND: &str = "This client ID has no allowed domains and is bound to no payee destination: name one that is in use \
-                       on this platform as destinationId, or bind the client ID to one";
+/// Message for a backend client ID that is bound to no destination and does not name one. Source: rules P.3.7;
+/// decisions D49.
+const UNBOUND: &str = "This client ID has no allowed domains and is bound to no payee destination: set destinationId to an \
+                       active one of this platform, or bind the client ID to one";
 
-/// What such a client ID is told that names another destination. Source: decisions D49.
-const NOT_IN_USE: &str = "destinationId must be a payee destination that is in use on this platform";
+/// Message for an unbound backend client ID that names a destination that the platform does not use. Source: decisions
+/// D49.
+const NOT_IN_USE: &str = "destinationId must be an active payee destination of this platform";
 
-/// What a public client ID is told that is bound to no destination where there are several. Source: decisions D49.
+/// Message for a public client ID that is bound to no destination, on a platform with several destinations. Source:
+/// decisions D49.
 const UNBOUND_PUBLIC: &str = "This client ID has allowed domains and is bound to no payee destination, and its platform has \
-                              several in use: bind the client ID to one";
+                              several active ones: bind the client ID to one";
 
-/// What is said of a fee whose receiver the owner of a public client ID named nowhere.
-const STRANGE_RECEIVER: &str = "must be a payee of this client ID (allowedPayees) or a wallet of the platform that has a \
-                                destination in use: everybody may know a client ID of pages";
+/// Message for a public client ID or an orchestrator that names a fee receiver which the platform did not allow.
+const STRANGE_RECEIVER: &str = "must be an allowed payee of this client ID (allowedPayees) or a wallet of the platform with \
+                                an active destination: a public client ID and an orchestrator cannot name other fee receivers";
 
 /// The destination that an item names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// None: the one that is set up.
+pub enum ItemDestination {
+    /// None: the configured one.
     Any,
     /// This one.
     Named(DestinationKey),
-    /// One of the right form that nobody can have.
+    /// A well-formed id of a destination that does not exist.
     Unknown,
 }
 
@@ -52,21 +55,22 @@ pub enum Wanted {
 pub struct NamedFee {
     /// Rate and receiver.
     pub fee: (Percent, Address),
-    /// Whether it stands in the item and not beside all of them.
+    /// Whether the item contains the fee. Otherwise the fee is at the top level of the body.
     pub is_of_item: bool,
 }
 
-/// Who may get a fee that a call names.
+/// Who may receive a fee that a call names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeeReceivers {
-    /// Whoever is named.
+    /// Any receiver.
     Anybody,
-    /// These alone: everybody reads a public client ID off a page, and could name himself.
+    /// Only these receivers, for public client IDs and orchestrators. Anyone can read a public client ID on a page, and
+    /// could otherwise name their own wallet. An orchestrator gets a fee by its fee config instead.
     Among(Vec<Address>),
 }
 
 impl FeeReceivers {
-    /// Errors: somebody else is named, as a sentence for the caller.
+    /// Checks a fee receiver. Errors: the message for the caller, if this receiver is not allowed.
     pub fn admit(&self, receiver: Address) -> Result<Address, String> {
         match self {
             Self::Among(known) if !known.contains(&receiver) => Err(STRANGE_RECEIVER.to_owned()),
@@ -78,9 +82,9 @@ impl FeeReceivers {
 /// One amount to be paid.
 #[derive(Debug, Clone)]
 pub struct NewItem {
-    /// Where to.
-    pub destination: Wanted,
-    /// How much.
+    /// Destination.
+    pub destination: ItemDestination,
+    /// Amount.
     pub amount: Amount,
     /// Fee on top.
     pub fee: Option<NamedFee>,
@@ -88,86 +92,88 @@ pub struct NewItem {
     pub reference: Option<String>,
 }
 
-/// A secure payment by which its creator is paid; every value holds for itself.
+/// Input for a secure payment that pays its creator. Every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct NewSecurePayment {
-    /// What is paid, at least one.
+    /// Items to pay, at least one.
     pub items: Vec<NewItem>,
-    /// What its creator says about it.
-    pub about: About,
-    /// What it calls whom.
-    pub names: Names,
+    /// Data from its creator.
+    pub about: LinkDetails,
+    /// Its identifiers of people.
+    pub names: MerchantNames,
     /// Who may pay.
     pub policy: AskedPolicy,
-    /// How long it can be paid; `None` for the usual time.
+    /// How long the secure payment can be paid; `None` for the default.
     pub expires_in: Option<TimeDelta>,
 }
 
-/// A secure payment by which its creator pays somebody; every value holds for itself.
+/// Input for a secure payment by which its creator pays a recipient. Every value is valid on its own.
 #[derive(Debug, Clone)]
-pub struct NewPayout {
-    /// Who is paid.
+pub struct NewPayoutLink {
+    /// Recipient.
     pub recipient: Address,
-    /// Wallet that is to pay, as text: it is not held to it.
+    /// Wallet that is expected to pay, as text. Any other wallet may pay too.
     pub creator: String,
-    /// In what.
+    /// Currency.
     pub currency: PaymentCurrency,
-    /// How much.
+    /// Amount.
     pub amount: Amount,
     /// Fee on top.
     pub fee: Option<(Percent, Address)>,
-    /// What its creator says about it.
-    pub about: About,
-    /// What it calls whom.
-    pub names: Names,
+    /// Data from its creator.
+    pub about: LinkDetails,
+    /// Its identifiers of people.
+    pub names: MerchantNames,
     /// Who may pay.
     pub policy: AskedPolicy,
-    /// How long it can be paid; `None` for the usual time.
+    /// How long the secure payment can be paid; `None` for the default.
     pub expires_in: Option<TimeDelta>,
 }
 
 /// How a caller chooses a destination. Source: decisions D49.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choosing {
-    /// The only one that is set up goes without saying; among several, and for another one, the caller names it.
+pub enum DestinationChooser {
+    /// A single destination of the platform is the default. If the platform has several, the caller must name one. The
+    /// caller may also name a destination that is not a default.
     Freely,
-    /// The caller has to name it: an unbound client ID of a backend.
+    /// The caller must name the destination: a backend client ID that is bound to none.
     ByName,
-    /// The caller has no choice: an unbound public client ID, which strangers use too.
+    /// The caller cannot choose: a public client ID that is bound to none, which strangers use too.
     Never,
 }
 
-/// Where a caller may be paid.
+/// Destinations that a caller may use.
 #[derive(Debug, Clone)]
-pub struct Destinations {
-    /// Who chooses.
-    pub choosing: Choosing,
-    /// In use where nothing is named.
+pub struct DestinationChoice {
+    /// How the caller chooses.
+    pub choosing: DestinationChooser,
+    /// Default destinations, when the caller names none.
     pub own: Vec<Destination>,
-    /// Those that the caller may name besides.
+    /// Other destinations that the caller may name.
     pub others: Vec<Destination>,
 }
 
-impl Destinations {
-    /// The one destination that all items pay to.
+impl DestinationChoice {
+    /// The single destination to which all items pay.
     ///
-    /// Errors: there is none, or more than one and none is named (400); items on several networks (400); another one is
-    /// named (403); a client ID has no right to the choice, or makes none (403). Source: rules P.3.7; decisions D49.
+    /// Errors (400): there is no destination; there are several destinations and a caller that may choose names none;
+    /// the items are on several networks. Errors (403): the caller names a destination that it may not use; it must
+    /// name one and names none; it cannot choose and there are several. Source: rules P.3.7; decisions D49.
     pub fn choose(self, items: &[NewItem]) -> Result<Destination, Refusal> {
         let Self { choosing, own, others } = self;
-        let is_named = items.iter().any(|item| item.destination != Wanted::Any);
+        let is_named = items.iter().any(|item| item.destination != ItemDestination::Any);
         match choosing {
-            Choosing::ByName if !is_named => return Err(Refusal::forbidden(UNBOUND)),
-            Choosing::ByName => {}
-            Choosing::Never if own.len() > 1 => return Err(Refusal::forbidden(UNBOUND_PUBLIC)),
-            Choosing::Freely | Choosing::Never if own.is_empty() && others.is_empty() => {
+            DestinationChooser::ByName if !is_named => return Err(Refusal::forbidden(UNBOUND)),
+            DestinationChooser::ByName => {}
+            DestinationChooser::Never if own.len() > 1 => return Err(Refusal::forbidden(UNBOUND_PUBLIC)),
+            DestinationChooser::Freely | DestinationChooser::Never if own.is_empty() && others.is_empty() => {
                 return Err(Refusal::invalid(NO_DESTINATION));
             }
-            Choosing::Freely | Choosing::Never => {}
+            DestinationChooser::Freely | DestinationChooser::Never => {}
         }
         let named = items.iter().filter_map(|item| match item.destination {
-            Wanted::Named(key) => Some(key),
-            Wanted::Any | Wanted::Unknown => None,
+            ItemDestination::Named(key) => Some(key),
+            ItemDestination::Any | ItemDestination::Unknown => None,
         });
         let named: Vec<DestinationKey> = named.collect();
         let is_batch = items.len() > 1;
@@ -175,10 +181,10 @@ impl Destinations {
             admit_networks(named.iter().map(|key| key.interop.network))?;
         }
         let mismatch = || match choosing {
-            Choosing::ByName => Refusal::forbidden(NOT_IN_USE),
-            Choosing::Freely | Choosing::Never => Refusal::forbidden(ANOTHER_DESTINATION),
+            DestinationChooser::ByName => Refusal::forbidden(NOT_IN_USE),
+            DestinationChooser::Freely | DestinationChooser::Never => Refusal::forbidden(ANOTHER_DESTINATION),
         };
-        if items.iter().any(|item| item.destination == Wanted::Unknown) {
+        if items.iter().any(|item| item.destination == ItemDestination::Unknown) {
             return Err(mismatch());
         }
         let chosen = match named.first() {
@@ -204,14 +210,14 @@ fn only(own: Vec<Destination>) -> Result<Destination, Refusal> {
     match (own.next(), count) {
         (Some(sole), 1) => Ok(sole),
         (Some(_), _) => {
-            let sentence = format!("is required: this platform has {count} destinations in use");
+            let sentence = format!("is required: this platform has {count} active destinations");
             Err(Refusal::field("requests[0].destinationId", sentence))
         }
         (None, _) => Err(Refusal::invalid(NO_DESTINATION)),
     }
 }
 
-/// What is said of an item that names its destination in no known form. Source: rules P.3.7; decisions D39.
+/// The refusal of items that name a destination in an unknown format. Source: rules P.3.7; decisions D39.
 pub fn unreadable_destination(errors: Vec<FieldError>) -> Refusal {
     Refusal {
         message: NO_DESTINATION_ID.to_owned(),
@@ -252,8 +258,8 @@ mod tests {
         texts.iter().map(destination).collect()
     }
 
-    fn items(wanted: &[Wanted]) -> Vec<NewItem> {
-        let item = |wanted: &Wanted| NewItem {
+    fn items(wanted: &[ItemDestination]) -> Vec<NewItem> {
+        let item = |wanted: &ItemDestination| NewItem {
             destination: *wanted,
             amount: Amount::parse("1").unwrap(),
             fee: None,
@@ -263,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn all_items_pay_to_the_one_destination_that_is_set_up() {
-        use Choosing::{ByName, Freely, Never};
+    fn all_items_pay_to_the_one_configured_destination() {
+        use DestinationChooser::{ByName, Freely, Never};
+        use ItemDestination::{Any, Named, Unknown};
         use RefusalKind::{Forbidden, Invalid};
-        use Wanted::{Any, Named, Unknown};
         let (fau, other, base, tron) = (key(FAU), key(OTHER), key(BASE), key(TRON));
         for (choosing, own, others, wanted, expected) in [
             (Freely, &[FAU][..], &[][..], &[Any][..], Ok(fau)),
@@ -297,7 +303,7 @@ mod tests {
             (Never, &[FAU, OTHER], &[], &[Named(fau)], Err(Forbidden)),
             (Never, &[], &[], &[Any], Err(Invalid)),
         ] {
-            let destinations = Destinations {
+            let destinations = DestinationChoice {
                 choosing,
                 own: known(own),
                 others: known(others),

@@ -1,26 +1,26 @@
-//! Where a payer may go after a payment: a button that strangers press, so its address is held to narrow rules.
+//! Where a payer can go after a payment. The button is pressed by strangers, so its URL has strict rules.
 
 use url::Url;
 
-/// What is said of an address that is no plain web address. Source: rules P.3.7.
+/// Message for a URL that is not a plain web address. Source: rules P.3.7.
 pub const UNSAFE: &str = "redirectUrl must be a safe http(s) URL with no script/HTML payload";
 
-/// What is said of a label that belongs to nothing. Source: interface §4.7; interface §7.
+/// Message for a label without a URL. Source: interface §4.7; interface §7.
 pub const LABEL_ALONE: &str = "redirectLabel cannot be provided without redirectUrl";
 
-/// Characters of markup and of other schemes of writing addresses.
+/// Refused characters: they occur in markup and in unusual notations of URLs.
 const REFUSED: [char; 7] = ['<', '>', '"', '\'', '`', '\\', '\u{ad}'];
 
 /// A button on the last screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redirect {
-    /// An http or https address without user name, as its creator wrote it.
+pub struct RedirectButton {
+    /// An http or https URL without a user name, exactly as the creator wrote it.
     pub url: String,
-    /// What the button says; none for the usual text.
+    /// Text of the button; `None` for the default text.
     pub label: Option<String>,
 }
 
-/// Whether people see a character, and in the place in which it stands.
+/// Whether a character is visible and does not change the place or direction of other characters.
 pub fn is_plain(letter: char) -> bool {
     let is_hidden = matches!(
         letter,
@@ -43,12 +43,12 @@ pub fn is_plain(letter: char) -> bool {
             | '\u{fff0}'..='\u{fffe}'
             | '\u{e0000}'..='\u{e007f}'
     );
-    // The last two of each plane are no characters.
+    // The last two code points of each plane are not characters.
     let is_none = u32::from(letter) & 0xfffe == 0xfffe;
     !letter.is_control() && !is_hidden && !is_none
 }
 
-/// Checks an address. Errors: [`UNSAFE`]. Source: interface §4.7.
+/// Checks a URL. Errors: [`UNSAFE`]. Source: interface §4.7.
 pub fn checked_url(text: &str) -> Result<&str, &'static str> {
     let fits = |letter: char| is_plain(letter) && !letter.is_whitespace() && !REFUSED.contains(&letter);
     if !text.chars().all(fits) {
@@ -59,12 +59,13 @@ pub fn checked_url(text: &str) -> Result<&str, &'static str> {
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });
     let url = Url::parse(text).map_err(|_| UNSAFE)?;
-    // As it was written: the parser leaves out a user without a name.
+    // The text itself is checked, because the parser drops an empty user name.
     let authority = scheme.and_then(|scheme| text.get(scheme.len()..)?.split(['/', '?', '#']).next());
     let names_host_alone = authority.is_some_and(|authority| !authority.contains('@'));
-    match names_host_alone && url.has_host() {
-        true => Ok(text),
-        false => Err(UNSAFE),
+    if names_host_alone && url.has_host() {
+        Ok(text)
+    } else {
+        Err(UNSAFE)
     }
 }
 
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_web_addresses_are_good() {
+    fn plain_web_addresses_are_accepted() {
         for text in [
             "https://shop.example/thanks",
             "http://localhost:3000/?order=1&state=a%20b#done",
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_could_mislead_is_refused() {
+    fn misleading_addresses_are_rejected() {
         for text in [
             "",
             "javascript:alert(1)",

@@ -1,22 +1,23 @@
-//! What a payment page reports of its visitor: a few known texts, and never the address of a wallet.
+//! Reports of a payment page about the steps of its visitor. A report contains a few known properties and never a
+//! wallet address.
 
 use crate::domain::{address::Address, refusal::Refusal, wire_text::wire_text};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 
-/// Largest list of properties, in bytes of all names and values.
+/// Maximum size of the properties of a report: bytes of all names and values.
 pub const PROPERTIES_BYTES_MAX: usize = 8 * 1024;
 
-/// Reports of one secure payment from one address in an hour.
+/// Maximum number of reports per hour about one secure payment from one IP address.
 pub const OF_ADDRESS_MAX: u32 = 20;
 
-/// Reports of one secure payment in an hour.
+/// Maximum number of reports per hour about one secure payment.
 pub const OF_PAYMENT_MAX: u32 = 100;
 
-/// Time over which reports are counted.
+/// Period over which reports are counted.
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Properties that are told; every other one is dropped. Source: interface §6.3.
+/// Properties that are passed on; all others are dropped. Source: interface §6.3.
 pub const KNOWN: [&str; 6] = [
     "wallet_provider",
     "wallet_address_hashed",
@@ -26,7 +27,7 @@ pub const KNOWN: [&str; 6] = [
     "payment_type",
 ];
 
-/// How far ahead of this service the clock of a browser may be.
+/// How far the clock of a browser may be ahead of this service.
 const AHEAD_MAX: TimeDelta = TimeDelta::days(1);
 
 wire_text! {
@@ -34,26 +35,26 @@ wire_text! {
     pub enum PayerStepKind {
         /// The wallet is connected.
         WalletConnected = "wallet_connected",
-        /// The wallet was asked to sign.
+        /// The page sent the wallet a request to sign.
         PaymentSentToWallet = "payment_sent_to_wallet",
         /// The wallet signed.
         PaymentApprovedInWallet = "payment_approved_in_wallet",
     }
 }
 
-/// What a page reports.
+/// A report of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct PageReport {
     /// The step.
     pub step: PayerStepKind,
-    /// When the browser says that it happened.
+    /// When the step happened, by the browser's clock.
     pub occurred_at: DateTime<Utc>,
-    /// What else it says, by known names.
+    /// Further properties, by known names.
     pub properties: Vec<(&'static str, String)>,
 }
 
-impl Report {
-    /// Checks what a page says. Errors: a value shows the address of a wallet, or together they are too long, or the time
+impl PageReport {
+    /// Checks a report. Errors: a value contains the address of a wallet, the values together are too long, or the time
     /// is in the future (400). Source: interface §6.3.
     pub fn check(&self, now: DateTime<Utc>) -> Result<(), Refusal> {
         let bytes: usize = self
@@ -70,27 +71,28 @@ impl Report {
         match self.properties.iter().find(|(_, value)| shows_wallet(value)) {
             Some((name, _)) => Err(Refusal::field(
                 format!("properties.{name}"),
-                "must not hold the address of a wallet: send its hash as wallet_address_hashed",
+                "must not contain the address of a wallet: send its hash as wallet_address_hashed",
             )),
             None => Ok(()),
         }
     }
 }
 
-/// Digits of an address of EVM networks.
+/// Number of hexadecimal digits of an EVM address.
 const EVM_DIGITS: usize = 40;
 
-/// Digits of a hash: the only ones in which so many may stand.
+/// Number of hexadecimal digits of a hash, the only value that may have 40 or more digits in a row.
 const HASH_DIGITS: usize = 64;
 
-/// Zeros before an address that is padded to a word.
+/// Zeros in front of an address that is padded to a word of 32 bytes.
 const PADDING: &str = "000000000000000000000000";
 
-/// Characters of a Tron address.
+/// Number of characters of a Tron address.
 const TRON_LETTERS: usize = 34;
 
-/// Whether a text holds the address of a wallet, also with something between its digits or as full-width letters: a run of
-/// hexadecimal digits as long as an EVM address or longer, unless it is a hash, or Base58 that may be a Tron address.
+/// Whether a text contains the address of a wallet, even with separators between its digits or in full-width letters.
+/// Two things count as an address: a run of hexadecimal digits that is as long as an EVM address or longer and is not a
+/// hash, and Base58 characters that may be a Tron address.
 pub fn shows_wallet(text: &str) -> bool {
     let plain: String = text.chars().map(narrow).collect();
     let joined: String = plain.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -98,7 +100,7 @@ pub fn shows_wallet(text: &str) -> bool {
     holds_evm(&plain) || holds_evm(&joined) || holds_tron(&plain, |_| true) || holds_tron(&joined, is_checked)
 }
 
-/// The usual form of a full-width letter.
+/// The normal form of a full-width letter.
 fn narrow(letter: char) -> char {
     let narrow = u32::from(letter)
         .checked_sub(0xfee0)
@@ -120,15 +122,15 @@ fn holds_tron(text: &str, is_one: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Reports that were counted since the first one of the present hour.
+/// Number of reports in the current hour, which begins with the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct ReportCount {
     since: Duration,
     reports: u32,
 }
 
-impl Counted {
-    /// Counts one more at a reading of the steady clock. Errors: seconds until there is room again.
+impl ReportCount {
+    /// Counts one more report at a reading of a monotonic clock. Errors: seconds until the next report is accepted.
     pub fn one_more(before: Option<Self>, max: u32, now: Duration) -> Result<Self, u32> {
         let running = before.filter(|counted| now < counted.since + HOUR);
         let counted = running.unwrap_or(Self { since: now, reports: 0 });
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_seen_and_hashes_are_not() {
+    fn addresses_are_detected_but_hashes_are_not() {
         let digits = "6923831acf5c327260d7ac7c9dff5b1c3cb3c7d7";
         let padded = format!("0x{}{digits}", "0".repeat(24));
         for text in [
@@ -188,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_has_room_for_so_many_and_the_next_one_again() {
+    fn steps_are_limited_by_the_hour() {
         let second = Duration::from_secs;
         let mut counted = None;
         for _ in 0..3 {
-            counted = Some(Counted::one_more(counted, 3, second(10)).unwrap());
+            counted = Some(ReportCount::one_more(counted, 3, second(10)).unwrap());
         }
-        assert_eq!(Counted::one_more(counted, 3, second(11)), Err(3_599));
-        assert!(Counted::one_more(counted, 3, second(3_610)).is_ok());
+        assert_eq!(ReportCount::one_more(counted, 3, second(11)), Err(3_599));
+        assert!(ReportCount::one_more(counted, 3, second(3_610)).is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! What a batch pays to whom, and what it may cost.
+//! Payments, receivers and costs of a batch.
 
 use super::*;
-use crate::domain::paying::{NetworkPrice, Standing, approval_step};
+use crate::domain::paying::{NetworkPrice, PayerBalance, approval_step};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -28,6 +28,7 @@ fn charge(kind: FeeKind, units: u64) -> ChargedUnits {
     };
     ChargedUnits {
         kind,
+        bearer: FeeBearer::Payer,
         receiver: address(receiver),
         units: U256::from(units),
     }
@@ -40,7 +41,7 @@ fn charges(platform: Option<u64>, protocol: Option<u64>) -> Vec<ChargedUnits> {
     platform.into_iter().chain(protocol).collect()
 }
 
-/// One payment of a kind of `0..4`: token, coin, and both converted.
+/// One payment of a kind: 0 is a token, 1 the coin, 2 a converted token, 3 the converted coin.
 fn leg(kind: u8, token: u8, units: u64, charges: Vec<ChargedUnits>, seed: u8) -> Leg {
     let token = kind.is_multiple_of(2).then(|| address(token));
     let path = vec![
@@ -66,14 +67,14 @@ fn call(batch: &BatchContract) -> BatchConversionPayments::batchPaymentsCall {
     BatchConversionPayments::batchPaymentsCall::abi_decode(&batch.payment_step().calldata).unwrap()
 }
 
-/// What leaves the payer in each currency.
+/// The amount that the payer spends in each currency.
 fn spent_in(batch: &BatchContract) -> Vec<(Option<Address>, U256)> {
     let spendings = batch.spendings.iter();
     spendings.map(|one| (one.token, one.units)).collect()
 }
 
 #[test]
-fn tron_is_said_before_several_networks() {
+fn the_tron_error_precedes_the_several_networks_error() {
     let message = |networks: &[Network]| admit_networks(networks.iter().copied()).map_err(|refusal| refusal.message);
     assert_eq!(message(&[]), Ok(()));
     assert_eq!(message(&[Network::Base, Network::Base]), Ok(()));
@@ -84,7 +85,7 @@ fn tron_is_said_before_several_networks() {
 }
 
 #[test]
-fn without_a_fee_nobody_gets_one_and_only_a_contract_with_a_fee_needs_to_know_the_payer() {
+fn only_a_contract_with_a_fee_needs_the_payer() {
     let legs = [leg(0, 1, 1_000, Vec::new(), 3)];
     let free = BatchContract::admit(&terms(0), &legs, None).unwrap();
     assert_eq!(call(&free).feeAddress, NOBODY);
@@ -92,11 +93,11 @@ fn without_a_fee_nobody_gets_one_and_only_a_contract_with_a_fee_needs_to_know_th
     assert_eq!(refused, BundleError::NoPayer);
     let batch = BatchContract::admit(&terms(30), &legs, Some(address(77))).unwrap();
     assert_eq!(call(&batch).feeAddress, address(77).bytes());
-    assert_eq!(batch.spendings[0].units, U256::from(1_003), "0.3 % beside");
+    assert_eq!(batch.spendings[0].units, U256::from(1_003), "0.3 % on top");
 }
 
 #[test]
-fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows() {
+fn a_second_fee_receiver_gets_one_unlinked_item_for_each_currency() {
     let legs = [
         leg(0, 1, 500, charges(Some(5), Some(2)), 3),
         leg(0, 1, 700, charges(Some(7), Some(3)), 4),
@@ -125,7 +126,7 @@ fn a_second_receiver_is_paid_by_one_item_for_each_currency_that_no_request_knows
 }
 
 #[test]
-fn fees_of_conversions_of_other_terms_are_other_payments() {
+fn conversion_fees_with_different_terms_are_separate_payments() {
     let first = leg(2, 1, 100, charges(Some(10), Some(5)), 1);
     let mut second = leg(2, 1, 100, charges(Some(10), Some(5)), 2);
     for (age_s, count) in [(90_000, 1), (86_400, 2)] {
@@ -141,7 +142,7 @@ fn fees_of_conversions_of_other_terms_are_other_payments() {
 }
 
 #[test]
-fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
+fn a_token_is_approved_once_and_usdt_like_ones_after_a_reset() {
     let legs = [
         leg(0, 2, 500, Vec::new(), 3),
         leg(2, 2, 700, Vec::new(), 4),
@@ -159,7 +160,7 @@ fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
     let approvals = [address(2), address(1)].map(|token| approval_step(token, address(99), U256::MAX));
     let all = [reset, approvals[0].clone(), approvals[1].clone()];
     let approved = |allowance: Option<u64>| {
-        let standing = |allowance: u64| Standing {
+        let standing = |allowance: u64| PayerBalance {
             balance: U256::ZERO,
             native_balance: U256::ZERO,
             allowance: U256::from(allowance),
@@ -168,7 +169,7 @@ fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
         let standings = allowance
             .into_iter()
             .flat_map(|allowance| [1, 2].map(|token| (Some(address(token)), standing(allowance))));
-        let steps = batch.steps(Allowing::Everything, &standings.collect());
+        let steps = batch.steps(ApprovalAmount::Everything, &standings.collect());
         assert_eq!(steps.payment, batch.payment_step());
         steps.approvals
     };
@@ -180,7 +181,7 @@ fn a_token_is_approved_once_for_all_kinds_and_one_like_usdt_after_a_reset() {
 }
 
 #[test]
-fn the_contract_takes_its_fee_of_the_sum_of_a_currency() {
+fn the_contract_charges_its_fee_on_the_sum_of_a_currency() {
     let legs = [
         leg(0, 1, 150, Vec::new(), 3),
         leg(0, 1, 150, Vec::new(), 4),
@@ -192,7 +193,7 @@ fn the_contract_takes_its_fee_of_the_sum_of_a_currency() {
 }
 
 #[test]
-fn the_contract_is_told_how_to_limit_its_fee_where_the_feeds_are_known() {
+fn the_contract_fee_limit_is_set_where_feeds_are_known() {
     let legs = [
         leg(0, 1, 500, Vec::new(), 3),
         leg(0, 7, 700, Vec::new(), 4),
@@ -206,12 +207,12 @@ fn the_contract_is_told_how_to_limit_its_fee_where_the_feeds_are_known() {
     assert_eq!(
         paths(&without_coin),
         Vec::<Vec<EvmAddress>>::new(),
-        "it would look for the feed of the coin"
+        "if the feed of the coin is unknown, no path may be set: the contract would look up the feed"
     );
 }
 
 #[test]
-fn sums_beyond_256_bits_are_refused() {
+fn sums_over_256_bits_are_rejected() {
     let mut legs = [leg(0, 1, 500, Vec::new(), 3), leg(0, 1, 700, Vec::new(), 4)];
     legs[0].units = U256::MAX;
     let refused = |terms: &BatchTerms, legs: &[Leg]| BatchContract::admit(terms, legs, Some(address(77))).err();
@@ -220,13 +221,13 @@ fn sums_beyond_256_bits_are_refused() {
     assert_eq!(
         fitting(&terms(0), &legs, None, u64::MAX),
         1,
-        "the second one is too much"
+        "only the first entry must fit: with the second, the sum exceeds 256 bits"
     );
     assert_eq!(refused(&terms(1), &legs[..1]), Some(BundleError::TooLarge));
 }
 
 #[test]
-fn as_many_fit_as_their_gas_allows() {
+fn the_gas_limit_decides_how_many_payments_fit() {
     let legs: Vec<_> = (0..200)
         .map(|seed| leg(seed % 4, 1, 500, charges(Some(5), None), seed))
         .collect();
@@ -238,7 +239,7 @@ fn as_many_fit_as_their_gas_allows() {
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct DrawnPayment {
     kind: u8,
     token: u8,
     units: u64,
@@ -246,10 +247,10 @@ struct Asked {
     protocol: Option<u64>,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = DrawnPayment> {
     let fee = || proptest::option::of(0..1_000_000_u64);
     let strategy = (0..4_u8, 1..4_u8, 1..u64::MAX / 8, fee(), fee());
-    strategy.prop_map(|(kind, token, units, platform, protocol)| Asked {
+    strategy.prop_map(|(kind, token, units, platform, protocol)| DrawnPayment {
         kind,
         token,
         units,
@@ -260,7 +261,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 proptest! {
     #[test]
-    fn everybody_gets_what_is_theirs_and_the_payer_spends_no_more(
+    fn each_receiver_gets_its_amount_and_the_payer_spends_no_more(
         asked in proptest::collection::vec(asked(), 1..30),
         fee_basis_points in 0..200_u16,
     ) {
@@ -270,13 +271,13 @@ proptest! {
         let batch = BatchContract::admit(&terms(fee_basis_points), &legs, Some(address(77))).unwrap();
         let call = call(&batch);
 
-        // By kind, currency and receiver, in the unit of the amount.
+        // The units that each receiver must get, by kind, path and receiver.
         let mut expected: HashMap<(u8, Vec<EvmAddress>, EvmAddress), U256> = HashMap::new();
         let mut limits: HashMap<Option<Address>, U256> = HashMap::new();
         for (one, leg) in asked.iter().zip(&legs) {
-            let path = Entry::new(leg, leg.payee, leg.reference).detail.path;
+            let path = BatchEntry::new(leg, leg.payee, leg.reference).detail.path;
             let mut owe = |to: u8, units: u64| {
-                *expected.entry((Kind::of(leg) as u8, path.clone(), EvmAddress::with_last_byte(to))).or_default() += U256::from(units);
+                *expected.entry((BatchEntryKind::of(leg) as u8, path.clone(), EvmAddress::with_last_byte(to))).or_default() += U256::from(units);
             };
             owe(leg.payee.bytes().0[19], one.units);
             owe(PLATFORM, one.platform.unwrap_or_default());
@@ -291,7 +292,7 @@ proptest! {
         let mut last = None;
         for group in &call.metaDetails {
             let kind: u8 = group.paymentNetworkId.to();
-            prop_assert!(last < Some(kind), "each kind once, in order");
+            prop_assert!(last < Some(kind), "each kind of payment must appear once, in ascending order");
             last = Some(kind);
             for detail in &group.requestDetails {
                 *paid.entry((kind, detail.path.clone(), detail.recipient)).or_default() += detail.requestAmount;
@@ -317,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_of_a_limit_are_enough_for_what_they_convert_to(
+    fn shares_of_a_limit_cover_their_converted_amounts(
         amount in 1..u64::MAX / 2,
         fee in 1..u64::MAX / 2,
         rate in 1..u64::MAX,
