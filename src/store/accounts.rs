@@ -1,13 +1,13 @@
-//! Who owns a platform by signing in: wallets and e-mail accounts.
+//! Sign-in identities that own a platform: wallets and e-mail accounts.
 
 use super::{Sealing, StoreError, Tx, sealed};
 use crate::{
     domain::{
         address::Address,
         ids::{AccountId, PlatformId},
-        session::Account,
+        session::PasswordAccount,
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use chrono::{DateTime, Utc};
 use entities::{accounts, wallets};
@@ -16,7 +16,8 @@ use sea_orm::{
     sea_query::{Expr, OnConflict},
 };
 
-/// Binds a wallet to its platform; tells whether it was free. Inside a transaction a rival waits until that ends.
+/// Binds a wallet to its platform; returns whether the wallet was free. A concurrent transaction that binds the same
+/// wallet waits until this transaction ends.
 pub async fn bind_wallet(
     conn: &impl ConnectionTrait,
     wallet: &Address,
@@ -42,17 +43,17 @@ pub async fn platform_of_wallet(
     Ok(row.map(|row| PlatformId(row.platform_id)))
 }
 
-/// Where the e-mail address of an account stands.
-fn email_place<'a>(platform: &'a str, account: &'a str) -> Place<'a> {
-    Place {
+/// Encryption context of the e-mail address of an account.
+fn email_place<'a>(platform: &'a str, account: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "accounts.email",
         owner: platform,
         row: account,
     }
 }
 
-/// Adds an account; tells whether its e-mail address was free.
-pub async fn insert(conn: &impl Sealing, account: &Account) -> Result<bool, StoreError> {
+/// Adds an account; returns whether its e-mail address was free.
+pub async fn insert(conn: &impl Sealing, account: &PasswordAccount) -> Result<bool, StoreError> {
     let place = email_place(account.platform.as_str(), account.id.as_str());
     let row = accounts::Model {
         id: account.id.0.clone(),
@@ -67,8 +68,8 @@ pub async fn insert(conn: &impl Sealing, account: &Account) -> Result<bool, Stor
     Ok(conn.execute(&insertion).await?.rows_affected() == 1)
 }
 
-/// Finds the account of an e-mail address. The address is a part of the credential that names the owner.
-pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Account>, StoreError> {
+/// Finds the account of an e-mail address. The address is the part of the credential that identifies the owner.
+pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<PasswordAccount>, StoreError> {
     let row = accounts::Entity::find()
         .filter(accounts::Column::EmailHash.eq(sealed::lookup(conn, email)?))
         .one(conn)
@@ -77,7 +78,11 @@ pub async fn find_by_email(conn: &impl Sealing, email: &str) -> Result<Option<Ac
 }
 
 /// Finds an account of a platform.
-pub async fn find(conn: &impl Sealing, platform: &PlatformId, id: &AccountId) -> Result<Option<Account>, StoreError> {
+pub async fn find(
+    conn: &impl Sealing,
+    platform: &PlatformId,
+    id: &AccountId,
+) -> Result<Option<PasswordAccount>, StoreError> {
     let found = accounts::Entity::find()
         .filter(accounts::Column::PlatformId.eq(platform.as_str()))
         .filter(accounts::Column::Id.eq(id.as_str()));
@@ -85,8 +90,8 @@ pub async fn find(conn: &impl Sealing, platform: &PlatformId, id: &AccountId) ->
     row.map(|row| from_row(conn, row)).transpose()
 }
 
-fn from_row(conn: &impl Sealing, row: accounts::Model) -> Result<Account, StoreError> {
-    Ok(Account {
+fn from_row(conn: &impl Sealing, row: accounts::Model) -> Result<PasswordAccount, StoreError> {
+    Ok(PasswordAccount {
         email: sealed::open(conn, &row.email, email_place(&row.platform_id, &row.id))?,
         id: AccountId(row.id),
         platform: PlatformId(row.platform_id),
@@ -95,8 +100,9 @@ fn from_row(conn: &impl Sealing, row: accounts::Model) -> Result<Account, StoreE
     })
 }
 
-/// Whether an account still has the password that was read. It keeps it until the transaction ends.
-pub async fn keeps_password(tx: &Tx, account: &Account) -> Result<bool, StoreError> {
+/// Whether an account still has the same password as `account`, an earlier read of it. Locks the account until the
+/// transaction ends.
+pub async fn keeps_password(tx: &Tx, account: &PasswordAccount) -> Result<bool, StoreError> {
     let found = accounts::Entity::find()
         .filter(accounts::Column::PlatformId.eq(account.platform.as_str()))
         .filter(accounts::Column::Id.eq(account.id.as_str()))
@@ -105,8 +111,13 @@ pub async fn keeps_password(tx: &Tx, account: &Account) -> Result<bool, StoreErr
     Ok(found.one(tx).await?.is_some())
 }
 
-/// Gives an account another password; tells whether it still had the one that was read.
-pub async fn change_password(conn: &impl ConnectionTrait, account: &Account, hash: &str) -> Result<bool, StoreError> {
+/// Changes the password of an account; returns whether the account still had the same password as `account`, an earlier
+/// read of it.
+pub async fn change_password(
+    conn: &impl ConnectionTrait,
+    account: &PasswordAccount,
+    hash: &str,
+) -> Result<bool, StoreError> {
     let changed = accounts::Entity::update_many()
         .col_expr(accounts::Column::PasswordHash, Expr::value(hash))
         .filter(accounts::Column::PlatformId.eq(account.platform.as_str()))

@@ -1,8 +1,8 @@
-//! Ranges of final blocks that are filled in beside new blocks: an older start, a rescan, a block that could not be
-//! proven at its turn.
+//! Ranges of final blocks that are read in parallel with new blocks, for example after a rescan was requested, or when
+//! a block could not be proven.
 
 use super::{StoreError, columns};
-use crate::domain::{network::Network, wire_text::wire_text};
+use crate::domain::{block_range::BlockRange, network::Network, wire_text::wire_text};
 use chrono::{DateTime, Utc};
 use entities::chain_backlogs::{ActiveModel, Column, Entity, Model};
 use sea_orm::{
@@ -11,25 +11,27 @@ use sea_orm::{
 };
 
 wire_text! {
-    /// Why a range is read again, or late.
+    /// Why a range is read again or late.
     pub enum BacklogReason {
-        /// The network was first enabled with an older start.
+        /// When the network was first enabled, its configured first block was older than the newest final block.
         Start = "start",
-        /// The operator asked for it.
+        /// The operator requested that the range is read again.
         Rescan = "rescan",
-        /// The block could not be proven when it was its turn.
+        /// The block could not be proven when it was read.
         Unproven = "unproven",
-        /// The operator settled what was set aside.
+        /// The operator settled a quarantined payment.
         Quarantine = "quarantine",
-        /// What was final there left the chain: once it is settled again, it is compared with what is recorded.
+        /// A reorganisation replaced final blocks in the range. Once the new blocks are final, they are compared with
+        /// the recorded payments.
         Rewound = "rewound",
     }
 }
 
-/// When a new range is due: its turn must not wait for the clock of the machine that queued it.
+/// Due time of a new range. It is always in the past, so the range is due immediately even if the clocks of two
+/// machines differ.
 const AT_ONCE: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-/// A range that is filled in.
+/// A range to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backlog {
     /// Network.
@@ -40,22 +42,33 @@ pub struct Backlog {
     pub end: u64,
     /// Why.
     pub reason: BacklogReason,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
 }
 
-/// Adds a range; one with the same end and reason is begun again, at the lower of both beginnings.
+impl Backlog {
+    /// The blocks that are not read yet.
+    pub fn range(&self) -> BlockRange {
+        BlockRange {
+            from: self.next,
+            to: self.end,
+        }
+    }
+}
+
+/// Adds a range. If a range with the same end and reason exists, no range is added: the existing one restarts at the
+/// lower of its own next block and the new first block.
 pub async fn push(
     conn: &impl ConnectionTrait,
     network: Network,
-    (from, to): (u64, u64),
+    range: BlockRange,
     reason: BacklogReason,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let row = Model {
         network: network.id().to_owned(),
-        next_block: columns::number("next_block", from)?,
-        end_block: columns::number("end_block", to)?,
+        next_block: columns::number("next_block", range.from)?,
+        end_block: columns::number("end_block", range.to)?,
         reason: reason.wire().to_owned(),
         failures: 0,
         due_at: AT_ONCE,
@@ -76,7 +89,7 @@ pub async fn push(
     Ok(())
 }
 
-/// Ranges of a network up to the newest settled block that are due, those that have waited longest first.
+/// Due ranges of a network up to the newest settled block, the longest waiting first.
 pub async fn due(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -108,8 +121,9 @@ fn from_row(row: Model) -> Result<Backlog, StoreError> {
     })
 }
 
-/// Goes on after `read_to`; a range that is done is removed. Tells whether it did: a range that was begun again or
-/// moved on since it was read stays as it is. It takes turns with the others: those that have waited longer go first.
+/// Moves the start of a range to the block after `read_to`, or removes the range if it is finished. Returns whether it
+/// did: a range that was restarted or moved since it was read stays unchanged. The range then goes to the end of the
+/// queue, so that ranges alternate.
 pub async fn advance(
     conn: &impl ConnectionTrait,
     backlog: &Backlog,
@@ -133,7 +147,7 @@ pub async fn advance(
     Ok(rows_affected == 1)
 }
 
-/// Counts a failure; the range is due again at `due_at`. One that was begun again since it was read stays as it is.
+/// Counts a failure; the range is due again at `due_at`. A range that was restarted since it was read stays unchanged.
 pub async fn postpone(conn: &impl ConnectionTrait, backlog: &Backlog, due_at: DateTime<Utc>) -> Result<(), StoreError> {
     let failures: i32 = columns::number("failures", backlog.failures.saturating_add(1))?;
     let next: i64 = columns::number("next_block", backlog.next)?;

@@ -1,8 +1,8 @@
-//! Bank accounts of payers. All that names a holder is sealed with the key of the payer. Source: ADR-0021.
+//! Bank accounts of payers. The personal data of a holder is encrypted with the key of the payer. Source: ADR-0021.
 
 use super::{
     Sealing, StoreError, columns, payer_details,
-    payer_keys::{self, Keyring, Opened},
+    payer_keys::{self, Keyring, PayerText},
     sealed,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         ids::{BankAccountId, OwnerId, PayerId, PlatformId, Secret},
         payer::{BankAccount, RegisteredAccount},
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use chrono::{DateTime, Utc};
 use entities::bank_accounts::{ActiveModel, Column, Entity, Model};
@@ -20,8 +20,8 @@ use sea_orm::{
     QueryFilter, QueryOrder, sea_query::Expr,
 };
 
-fn place<'a>(platform: &'a str, account: &'a str) -> Place<'a> {
-    Place {
+fn place<'a>(platform: &'a str, account: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "bank_accounts.details",
         owner: platform,
         row: account,
@@ -32,8 +32,8 @@ fn partner_hash(conn: &impl Sealing, partner: &str) -> Result<String, StoreError
     sealed::lookup(conn, &format!("bank_accounts.partner\n{partner}"))
 }
 
-/// The keyed hash of what is handed in for a payer, and of how often the same failed before: two that are equal are one
-/// account.
+/// Keyed hash of the bank account data that was submitted for a payer, and of how often the same data failed before.
+/// Equal hashes mean the same account, and a failed account can be submitted again as a new one.
 pub fn content_hash(
     conn: &impl Sealing,
     payer: &PayerId,
@@ -54,7 +54,7 @@ fn to_row(conn: &impl Sealing, account: &RegisteredAccount, key: &Secret) -> Res
         payment_detail_id: account.payment_detail.clone(),
         partner_hash: Some(partner_hash(conn, &account.details.partner)?),
         content_hash: Some(account.content_hash.clone()),
-        details: Some(payer_keys::seal(conn, (&account.payer, key), details, place)?),
+        details: Some(payer_keys::seal(conn, &account.payer, key, details, place)?),
         status: account.status.wire().to_owned(),
         told: account.told.map(|told| told.wire().to_owned()),
         version: columns::number("version", account.version)?,
@@ -65,7 +65,7 @@ fn to_row(conn: &impl Sealing, account: &RegisteredAccount, key: &Secret) -> Res
     })
 }
 
-/// Reads rows of a tenant; those of erased payers are left out.
+/// Reads rows of a tenant; accounts of erased payers are left out.
 async fn from_rows(
     conn: &impl Sealing,
     owner: &OwnerId,
@@ -78,7 +78,7 @@ async fn from_rows(
         let Some((details, content_hash)) = row.details.zip(row.content_hash) else {
             continue;
         };
-        let Opened::Text(details) = ring.open(conn, details, place(&row.platform_id, &row.id))? else {
+        let PayerText::Text(details) = ring.open(conn, details, place(&row.platform_id, &row.id))? else {
             continue;
         };
         let status = |text: &str| columns::known("status", text, PaymentDetailStatus::from_wire);
@@ -141,7 +141,7 @@ pub async fn find(
     Ok(from_rows(conn, &platform.into(), rows).await?.pop())
 }
 
-/// Finds a bank account by the partner's id. That is a part of what the partner signed, and names the owner.
+/// Finds a bank account by the partner's id. The partner signed this id, and it identifies the owner.
 pub async fn find_by_partner(conn: &impl Sealing, partner: &str) -> Result<Option<RegisteredAccount>, StoreError> {
     let rows = Entity::find()
         .filter(Column::PartnerHash.eq(partner_hash(conn, partner)?))
@@ -162,13 +162,18 @@ pub async fn count(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &P
 async fn key_of(conn: &impl Sealing, account: &RegisteredAccount) -> Result<Secret, StoreError> {
     let ring = Keyring::of(conn, &(&account.platform).into(), [&account.payer]).await?;
     let key = ring.get(&account.payer).cloned();
-    key.ok_or_else(|| StoreError::Broken(anyhow::anyhow!("payer {} has no key", account.payer)))
+    key.ok_or_else(|| {
+        StoreError::Broken(anyhow::anyhow!(
+            "the encryption key of payer {} is missing",
+            account.payer
+        ))
+    })
 }
 
 /// Adds a bank account to a payer that is locked.
 ///
-/// Errors: [`StoreError::Conflict`] with [`super::BANK_ACCOUNT`] when it is there already, or the partner's id is that of
-/// another one.
+/// Errors: [`StoreError::Conflict`] with [`super::BANK_ACCOUNT`] when the account already exists, or another account
+/// has the partner's id.
 pub async fn insert(conn: &impl Sealing, account: &RegisteredAccount) -> Result<(), StoreError> {
     let key = key_of(conn, account).await?;
     Entity::insert(ActiveModel::from(to_row(conn, account, &key)?))
@@ -198,16 +203,25 @@ pub async fn update(conn: &impl Sealing, account: &RegisteredAccount) -> Result<
     Ok(())
 }
 
-/// Takes bank accounts about which the partner is to be asked, the longest waiting first, and has others ask at another
-/// time. Needs a transaction.
+/// Returns bank accounts about which a query to the partner is due, the longest waiting first, and postpones their next
+/// query. Needs a transaction.
 pub async fn take_due(
     conn: &impl Sealing,
     now: DateTime<Utc>,
     again_at: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<RegisteredAccount>, StoreError> {
-    let (keys, times) = ((Column::Id, Column::AskAt), (now, again_at));
-    let rows = columns::take_due::<Entity>(conn, keys, Condition::all(), times, limit, |row| &row.id).await?;
+    let postponement = columns::Postponement { now, again_at };
+    let rows = columns::take_due::<Entity>(
+        conn,
+        Column::Id,
+        Column::AskAt,
+        Condition::all(),
+        postponement,
+        limit,
+        |row| &row.id,
+    )
+    .await?;
     let mut accounts = Vec::new();
     for row in rows {
         let owner = OwnerId(row.platform_id.clone());
@@ -216,7 +230,7 @@ pub async fn take_due(
     Ok(accounts)
 }
 
-/// Says when the partner is asked next about a bank account.
+/// Sets when the partner is queried next about a bank account.
 pub async fn ask_again(
     conn: &impl ConnectionTrait,
     account: &RegisteredAccount,

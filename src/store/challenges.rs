@@ -1,4 +1,4 @@
-//! Messages that wallets were asked to sign.
+//! Sign-in messages for wallets to sign.
 
 use super::{StoreError, columns};
 use crate::domain::{ids::ChallengeId, session::Challenge};
@@ -9,7 +9,7 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait},
 };
 
-/// Keeps a question.
+/// Stores a challenge.
 pub async fn insert(conn: &impl ConnectionTrait, challenge: &Challenge) -> Result<(), StoreError> {
     let row = Model {
         id: challenge.id.0.clone(),
@@ -27,7 +27,7 @@ pub async fn insert(conn: &impl ConnectionTrait, challenge: &Challenge) -> Resul
     Ok(())
 }
 
-/// Finds a question, whatever its state. Nobody is signed in yet, so nobody owns it but who knows its id.
+/// Finds a challenge, whatever its state. A challenge has no owner before the sign-in; its id is the credential.
 pub async fn find(conn: &impl ConnectionTrait, id: &ChallengeId) -> Result<Option<Challenge>, StoreError> {
     let Some(row) = Entity::find_by_id(id.as_str()).one(conn).await? else {
         return Ok(None);
@@ -43,7 +43,8 @@ pub async fn find(conn: &impl ConnectionTrait, id: &ChallengeId) -> Result<Optio
     }))
 }
 
-/// Uses a question up; tells whether it was still good. Of any number of concurrent calls one alone gets true.
+/// Uses up a challenge; returns whether the challenge was still valid. Of any number of concurrent calls, exactly one
+/// gets true.
 pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<Utc>) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::UsedAt, Expr::value(now))
@@ -55,7 +56,8 @@ pub async fn take(conn: &impl ConnectionTrait, id: &ChallengeId, now: DateTime<U
     Ok(result.rows_affected == 1)
 }
 
-/// Counts that a contract wallet is asked about a question; tells whether it may be, which is so `checks_max` times.
+/// Counts a signature check at a contract wallet; returns whether the check is allowed. `checks_max` checks are
+/// allowed.
 pub async fn count_check(conn: &impl ConnectionTrait, id: &ChallengeId, checks_max: i32) -> Result<bool, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::Checks, Expr::col(Column::Checks).add(1))
@@ -66,8 +68,8 @@ pub async fn count_check(conn: &impl ConnectionTrait, id: &ChallengeId, checks_m
     Ok(result.rows_affected == 1)
 }
 
-/// Deletes questions that are too old to be answered, at most `limit`; returns how many.
+/// Deletes expired challenges, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let over = Condition::all().add(Column::ExpiresAt.lte(now));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Id, Column::ExpiresAt, over, limit).await
 }

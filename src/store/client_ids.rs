@@ -1,17 +1,21 @@
 //! Public client IDs.
 
-use super::{REVOKED_LISTED_MAX, StoreError, columns};
+use super::{REVOKED_LISTED_MAX, StoreError, columns, orchestrator_links};
 use crate::domain::{
     amount::{Amount, Percent},
     client_id::{ClientId, ClientStatus},
     client_limits::{AmountLimit, ClientLimits},
-    ids::{ClientRowId, DestinationId, PlatformId},
+    ids::{ClientRowId, DestinationId, OrchestratorId, PlatformId},
+    orchestrator::OrchestratorLink,
 };
 use chrono::{DateTime, Utc};
-use entities::client_ids::{ActiveModel, Column, Entity, Model};
+use entities::{
+    client_ids::{ActiveModel, Column, Entity, Model},
+    orchestrator_links::{Entity as Links, Model as Link},
+};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    QuerySelect, Select,
     sea_query::{Expr, ExprTrait},
 };
 use serde::{Deserialize, Serialize};
@@ -21,7 +25,7 @@ fn domains(value: JsonValue) -> Result<Vec<String>, StoreError> {
     columns::from_json("allowed_domains", value)
 }
 
-/// Limits as the column holds them.
+/// Limits of a client ID as the column stores them.
 #[derive(Serialize, Deserialize)]
 struct StoredLimits {
     payees: Vec<String>,
@@ -91,10 +95,11 @@ fn to_row(client: &ClientId) -> Result<Model, StoreError> {
         created_at: client.created_at,
         updated_at: client.updated_at,
         last_used_at: client.last_used_at,
+        orchestrator_id: client.orchestrator.as_ref().map(|orchestrator| orchestrator.0.clone()),
     })
 }
 
-fn from_row(row: Model) -> Result<ClientId, StoreError> {
+fn from_row(row: Model, link: Option<OrchestratorLink>) -> Result<ClientId, StoreError> {
     let percent = |text: String| columns::known("fee_percentage", &text, |text| Percent::parse(text).ok());
     Ok(ClientId {
         row: ClientRowId(row.id),
@@ -113,7 +118,18 @@ fn from_row(row: Model) -> Result<ClientId, StoreError> {
         created_at: row.created_at,
         updated_at: row.updated_at,
         last_used_at: row.last_used_at,
+        orchestrator: row.orchestrator_id.map(OrchestratorId),
+        link,
     })
+}
+
+fn from_rows((row, link): (Model, Option<Link>)) -> Result<ClientId, StoreError> {
+    from_row(row, link.map(OrchestratorLink::try_from).transpose()?)
+}
+
+async fn one(conn: &impl ConnectionTrait, found: Select<Entity>) -> Result<Option<ClientId>, StoreError> {
+    let rows = found.find_also_related(Links).one(conn).await?;
+    rows.map(from_rows).transpose()
 }
 
 /// Adds a client ID.
@@ -144,25 +160,26 @@ pub async fn find(
     platform: &PlatformId,
     row: &ClientRowId,
 ) -> Result<Option<ClientId>, StoreError> {
-    let row = Entity::find().filter(owned(platform, row)).one(conn).await?;
-    row.map(from_row).transpose()
+    one(conn, Entity::find().filter(owned(platform, row))).await
 }
 
-/// Like [`find`], and keeps others from changing it until the transaction ends.
+/// Like [`find`], and locks the client ID until the transaction ends.
 pub async fn lock(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     row: &ClientRowId,
 ) -> Result<Option<ClientId>, StoreError> {
-    let row = Entity::find()
+    let locked = Entity::find()
         .filter(owned(platform, row))
         .lock_exclusive()
         .one(conn)
         .await?;
-    row.map(from_row).transpose()
+    // PostgreSQL locks no rows of an outer join.
+    let link = orchestrator_links::find(conn, platform, row).await?;
+    locked.map(|row| from_row(row, link)).transpose()
 }
 
-/// Writes what can change about a client ID; identity, creation and last use stay.
+/// Writes the fields of a client ID that can change; identity, creation and last use stay unchanged.
 pub async fn update(conn: &impl ConnectionTrait, client: &ClientId) -> Result<(), StoreError> {
     let row = to_row(client)?;
     Entity::update_many()
@@ -182,6 +199,7 @@ pub async fn update(conn: &impl ConnectionTrait, client: &ClientId) -> Result<()
             Column::DefaultAuthorizationExpiryS,
             Expr::value(row.default_authorization_expiry_s),
         )
+        .col_expr(Column::OrchestratorId, Expr::value(row.orchestrator_id))
         .col_expr(Column::UpdatedAt, Expr::value(row.updated_at))
         .filter(owned(&client.platform, &client.row))
         .exec(conn)
@@ -189,7 +207,7 @@ pub async fn update(conn: &impl ConnectionTrait, client: &ClientId) -> Result<()
     Ok(())
 }
 
-/// Lets the client IDs of a platform that are bound to one destination follow to another.
+/// Binds the client IDs of a platform that are bound to the first destination to the second one.
 pub async fn rebind(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -205,10 +223,9 @@ pub async fn rebind(
     Ok(())
 }
 
-/// Finds a client ID by its public text, whatever its state. It is the credential that names the owner.
+/// Finds a client ID by its public text, whatever its state. The text is the credential that identifies the owner.
 pub async fn find_by_client_id(conn: &impl ConnectionTrait, client_id: &str) -> Result<Option<ClientId>, StoreError> {
-    let row = Entity::find().filter(Column::ClientId.eq(client_id)).one(conn).await?;
-    row.map(from_row).transpose()
+    one(conn, Entity::find().filter(Column::ClientId.eq(client_id))).await
 }
 
 /// Client IDs of a platform, newest first: all that are not revoked, and the last [`REVOKED_LISTED_MAX`] revoked ones.
@@ -218,15 +235,15 @@ pub async fn list(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id);
     let revoked = Column::Status.eq(ClientStatus::Revoked.wire());
-    let revoked = newest.clone().filter(revoked).limit(REVOKED_LISTED_MAX).all(conn);
-    let mut rows = revoked.await?;
+    let revoked = newest.clone().filter(revoked).limit(REVOKED_LISTED_MAX);
+    let mut rows = revoked.find_also_related(Links).all(conn).await?;
     let kept = newest.filter(Column::Status.ne(ClientStatus::Revoked.wire()));
-    rows.extend(kept.all(conn).await?);
-    rows.sort_unstable_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
-    rows.into_iter().map(from_row).collect()
+    rows.extend(kept.find_also_related(Links).all(conn).await?);
+    rows.sort_unstable_by(|(one, _), (other, _)| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+    rows.into_iter().map(from_rows).collect()
 }
 
-/// Notes a use; an older time than the noted one changes nothing.
+/// Records a use of a client ID; a time before the recorded one changes nothing.
 pub async fn touch(conn: &impl ConnectionTrait, row: &ClientRowId, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::LastUsedAt, Expr::value(now))
@@ -237,7 +254,8 @@ pub async fn touch(conn: &impl ConnectionTrait, row: &ClientRowId, now: DateTime
     Ok(())
 }
 
-/// Origins that any active client ID of any platform allows, each once: what a preflight request may come from.
+/// Distinct origins that active client IDs of any platform allow: the origins from which preflight requests are
+/// accepted.
 pub async fn list_active_domains(conn: &impl ConnectionTrait) -> Result<Vec<String>, StoreError> {
     let lists: Vec<JsonValue> = Entity::find()
         .select_only()

@@ -1,10 +1,10 @@
-//! Times that deliveries wait for, moved along when the clock of the machine jumps.
+//! Changes the stored times at which deliveries are due, when the clock of the machine has jumped.
 
 use super::{StoreError, recovery::is_waiting};
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{
     deliveries::{Column, Entity},
-    delivery_queue::{Column as Queued, Entity as Queue},
+    delivery_queue::{Column as QueueColumn, Entity as Queue},
     webhook_endpoints::{Column as Endpoint, Entity as Endpoints},
 };
 use sea_orm::{
@@ -12,10 +12,11 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait},
 };
 
-/// A time that a row may lack.
+/// A nullable time.
 type Time = Option<DateTime<Utc>>;
 
-/// Moves the times of queued deliveries that lie after `from`, and not after `until`, by as much; returns the count.
+/// Shifts, by the size of a jump, the retry times and lease ends of queued deliveries that are after `from` and not
+/// after `until`. Returns how many.
 ///
 /// Source: rules D.8.
 pub async fn shift(
@@ -25,10 +26,10 @@ pub async fn shift(
     by: TimeDelta,
 ) -> Result<usize, StoreError> {
     let mut moved = 0;
-    for column in [Queued::NextAt, Queued::LeaseUntil] {
+    for column in [QueueColumn::NextAt, QueueColumn::LeaseUntil] {
         let rows: Vec<(String, DateTime<Utc>)> = Queue::find()
             .select_only()
-            .columns([Queued::Id, column])
+            .columns([QueueColumn::Id, column])
             .filter(column.gt(from).and(column.lte(until)))
             .into_tuple()
             .all(conn)
@@ -37,7 +38,7 @@ pub async fn shift(
         for (id, time) in rows {
             Queue::update_many()
                 .col_expr(column, Expr::value(time + by))
-                .filter(Queued::Id.eq(id))
+                .filter(QueueColumn::Id.eq(id))
                 .exec(conn)
                 .await?;
         }
@@ -45,7 +46,7 @@ pub async fn shift(
     Ok(moved)
 }
 
-/// Ends the waiting of queued deliveries that would last beyond `limit`; returns how many rows.
+/// Sets retry times and lease ends of queued deliveries that are after `limit` to `now`; returns how many.
 ///
 /// Source: rules D.8.
 pub async fn end_waits(
@@ -54,7 +55,7 @@ pub async fn end_waits(
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let mut ended = 0;
-    for column in [Queued::NextAt, Queued::LeaseUntil] {
+    for column in [QueueColumn::NextAt, QueueColumn::LeaseUntil] {
         let update = Queue::update_many()
             .col_expr(column, Expr::value(now))
             .filter(column.gt(limit));
@@ -63,8 +64,8 @@ pub async fn end_waits(
     Ok(ended)
 }
 
-/// Moves the rounds that deliveries wait for by as much as the clock jumped at `before`, and shows `now`; returns the
-/// count. What was moved once is not moved again.
+/// Shifts the recovery rounds that deliveries wait for, after the clock jumped from `before` to `now`; returns the
+/// count. A shifted round is not shifted again.
 ///
 /// Source: rules D.8.
 pub async fn shift_rounds(
@@ -74,10 +75,11 @@ pub async fn shift_rounds(
     now: DateTime<Utc>,
 ) -> Result<usize, StoreError> {
     let is_forward = by > TimeDelta::zero();
-    let written_before = match is_forward {
-        // What was moved has a time that the clock left out.
-        true => Column::RecoverFrom.lte(before).and(Column::RecoverAt.gt(before)),
-        false => Column::FinishedAt.gt(now),
+    let written_before = if is_forward {
+        // A round that was already shifted starts at a time that the clock skipped, so this condition excludes it.
+        Column::RecoverFrom.lte(before).and(Column::RecoverAt.gt(before))
+    } else {
+        Column::FinishedAt.gt(now)
     };
     let rows: Vec<(String, String, Time, Time, Time)> = Entity::find()
         .select_only()
@@ -91,12 +93,13 @@ pub async fn shift_rounds(
     let count = rows.len();
     for (owner, id, from, at, finished) in rows {
         let moved = |time: Time| time.map(|time| time + by);
-        let (from, finished) = match is_forward {
-            true => (
+        let (from, finished) = if is_forward {
+            (
                 moved(from).map(|from| Ord::max(from, before + TimeDelta::milliseconds(1))),
                 finished,
-            ),
-            false => (moved(from), moved(finished)),
+            )
+        } else {
+            (moved(from), moved(finished))
         };
         Entity::update_many()
             .col_expr(Column::RecoverFrom, Expr::value(from))
@@ -110,7 +113,7 @@ pub async fn shift_rounds(
     Ok(count)
 }
 
-/// Makes the rounds due at once of deliveries that failed after `now`; returns how many.
+/// Makes the recovery rounds of deliveries that failed after `now` due immediately; returns how many.
 ///
 /// Source: rules D.8.
 pub async fn end_waits_for_rounds(conn: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -123,7 +126,7 @@ pub async fn end_waits_for_rounds(conn: &impl ConnectionTrait, now: DateTime<Utc
     Ok(update.exec(conn).await?.rows_affected)
 }
 
-/// Lets the time begin anew, at `now`, of endpoints that take nothing since `from` or earlier, or since a time to come.
+/// Lets the failure period of endpoints start at `now`, if its stored start is at or before `from`, or in the future.
 ///
 /// Source: rules D.8.
 pub async fn begin_failing_anew(

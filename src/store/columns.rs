@@ -1,4 +1,5 @@
-//! Between column values and domain values. Reading is strict: what this program did not write is an error.
+//! Conversion between column values and domain values. Reading is strict: a value that this program did not write is an
+//! error.
 
 use super::StoreError;
 use crate::domain::{
@@ -6,7 +7,8 @@ use crate::domain::{
     amount::Percent,
     ids::{PlatformId, RequestRowId},
     network::Network,
-    paying::charge::{Charge, Charges, FeeKind},
+    orchestrator_fees::OrchestratorFees,
+    paying::charge::{CapturedFee, Charge, Charges, FeeBearer, FeeKind, FeeOrigin},
     reference::PaymentReference,
     request::Request,
 };
@@ -17,13 +19,13 @@ use sea_orm::{
     QueryTrait,
     sea_query::{Expr, Func, LockBehavior, LockType, Query},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Rows of one statement: well below the parameter limits of both databases for the widest table.
+/// Maximum number of rows in one statement, well below the parameter limits of both databases for the widest table.
 pub(super) const ROWS_MAX: usize = 500;
 
-/// Rows by their owners, which is the order in which everybody takes the rows of several.
+/// Rows grouped by owner. All transactions lock the rows of several owners in this order.
 pub(super) fn by_owner<O: Ord, T>(rows: impl IntoIterator<Item = (O, T)>) -> BTreeMap<O, Vec<T>> {
     let mut owners: BTreeMap<O, Vec<T>> = BTreeMap::new();
     for (owner, row) in rows {
@@ -32,11 +34,30 @@ pub(super) fn by_owner<O: Ord, T>(rows: impl IntoIterator<Item = (O, T)>) -> BTr
     owners
 }
 
-/// Deletes the oldest rows for which a condition holds, at most `limit`; returns how many. One for which it does not hold
-/// any more when it is its turn stays.
+/// The columns of a table that refer to the request of a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestColumns<C> {
+    /// Tenant.
+    pub(super) platform: C,
+    /// Internal id of the request.
+    pub(super) row: C,
+}
+
+/// Times for taking due rows: now, and when the taken rows are due again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Postponement {
+    /// Rows up to this time are due.
+    pub(super) now: DateTime<Utc>,
+    /// The taken rows are due again at this time.
+    pub(super) again_at: DateTime<Utc>,
+}
+
+/// Deletes the rows that match a condition, those with the lowest `age` first, at most `limit`; returns how many. `key`
+/// is the primary key. A row that no longer matches at the time of its deletion stays.
 pub(super) async fn delete_oldest<E: EntityTrait>(
     conn: &impl ConnectionTrait,
-    (key, age): (E::Column, E::Column),
+    key: E::Column,
+    age: E::Column,
     condition: Condition,
     limit: u64,
 ) -> Result<u64, StoreError> {
@@ -55,17 +76,19 @@ pub(super) async fn delete_oldest<E: EntityTrait>(
     Ok(result.rows_affected)
 }
 
-/// Takes rows whose time has come, the longest waiting first, and has others take them at another time. Needs a transaction.
+/// Returns the rows whose time in the column `time` has come, the longest waiting first, and sets their time to
+/// `again_at`, so that no other instance takes them until then. `key` is the primary key. Needs a transaction.
 pub(super) async fn take_due<E: EntityTrait>(
     conn: &impl ConnectionTrait,
-    (key, time): (E::Column, E::Column),
+    key: E::Column,
+    time: E::Column,
     condition: Condition,
-    (now, again_at): (DateTime<Utc>, DateTime<Utc>),
+    postponement: Postponement,
     limit: u64,
     key_of: impl Fn(&E::Model) -> &str,
 ) -> Result<Vec<E::Model>, StoreError> {
     let rows = E::find()
-        .filter(time.lte(now))
+        .filter(time.lte(postponement.now))
         .filter(condition)
         .order_by_asc(time)
         .limit(limit)
@@ -74,7 +97,7 @@ pub(super) async fn take_due<E: EntityTrait>(
         .await?;
     if !rows.is_empty() {
         E::update_many()
-            .col_expr(time, Expr::value(again_at))
+            .col_expr(time, Expr::value(postponement.again_at))
             .filter(key.is_in(rows.iter().map(key_of)))
             .exec(conn)
             .await?;
@@ -82,11 +105,12 @@ pub(super) async fn take_due<E: EntityTrait>(
     Ok(rows)
 }
 
-/// What is kept of requests, read from rows that name tenant and request, in the order of a time; a request of which
-/// nothing is kept is missing.
+/// For each request, the values stored for it, in the order of the column `time`. A request without rows is missing
+/// from the result.
 pub(super) async fn of_requests<E: EntityTrait, T>(
     conn: &impl ConnectionTrait,
-    (platform, row, time): (E::Column, E::Column, E::Column),
+    columns: RequestColumns<E::Column>,
+    time: E::Column,
     requests: &[&Request],
     read: impl Fn(E::Model) -> Result<(RequestRowId, T), StoreError>,
 ) -> Result<HashMap<RequestRowId, Vec<T>>, StoreError> {
@@ -97,8 +121,8 @@ pub(super) async fn of_requests<E: EntityTrait, T>(
             .map(|request| request.origin.platform.as_str())
             .collect();
         let rows = E::find()
-            .filter(platform.is_in(owners))
-            .filter(row.is_in(requests.iter().map(|request| request.row.as_str())))
+            .filter(columns.platform.is_in(owners))
+            .filter(columns.row.is_in(requests.iter().map(|request| request.row.as_str())))
             .order_by_asc(time)
             .all(conn)
             .await?;
@@ -110,8 +134,8 @@ pub(super) async fn of_requests<E: EntityTrait, T>(
     Ok(found)
 }
 
-/// Whether a column holds one of many texts. They are one parameter, so that the statement has one text however many they
-/// are, and the database is asked once.
+/// Condition that the value of a column is one of many texts. The texts are one parameter, so the statement is the same
+/// for any number of texts.
 pub(super) fn is_among(
     conn: &impl ConnectionTrait,
     column: impl ColumnTrait,
@@ -128,7 +152,8 @@ pub(super) fn is_among(
     column.in_subquery(listed)
 }
 
-/// Requests by their platforms, a part of one platform after the other: the order in which everybody locks them.
+/// Requests grouped by platform, in batches, one platform after the other. All transactions lock requests in this
+/// order.
 pub(super) fn in_parts<'r>(requests: &[&'r Request]) -> Vec<(&'r PlatformId, Vec<&'r Request>)> {
     let of_platform = requests.iter().map(|request| (&request.origin.platform, *request));
     let platforms = by_owner(of_platform).into_iter();
@@ -140,10 +165,10 @@ pub(super) fn in_parts<'r>(requests: &[&'r Request]) -> Vec<(&'r PlatformId, Vec
     parts.collect()
 }
 
-/// The rows of requests of few platforms, in a table that names tenant and request.
+/// Condition for the rows of requests of a few platforms.
 pub(super) fn among_requests<C: ColumnTrait>(
     conn: &impl ConnectionTrait,
-    (platform, row): (C, C),
+    columns: RequestColumns<C>,
     requests: &[&Request],
 ) -> Condition {
     let owners: BTreeSet<&str> = requests
@@ -152,14 +177,14 @@ pub(super) fn among_requests<C: ColumnTrait>(
         .collect();
     let rows = requests.iter().map(|request| request.row.0.clone());
     Condition::all()
-        .add(platform.is_in(owners))
-        .add(is_among(conn, row, rows))
+        .add(columns.platform.is_in(owners))
+        .add(is_among(conn, columns.row, rows))
 }
 
-/// How many rows of a condition are kept of each request; one of which there is none is missing.
+/// Number of rows of each request that match a condition; a request without rows is missing from the result.
 pub(super) async fn count_of_requests<E: EntityTrait>(
     conn: &impl ConnectionTrait,
-    (platform, row): (E::Column, E::Column),
+    columns: RequestColumns<E::Column>,
     requests: &[&Request],
     condition: Condition,
 ) -> Result<HashMap<RequestRowId, u64>, StoreError> {
@@ -167,11 +192,11 @@ pub(super) async fn count_of_requests<E: EntityTrait>(
     for requests in requests.chunks(ROWS_MAX) {
         let counted: Vec<(String, i64)> = E::find()
             .select_only()
-            .column(row)
+            .column(columns.row)
             .column_as(Expr::cust("COUNT(*)"), "counted")
-            .filter(among_requests(conn, (platform, row), requests))
+            .filter(among_requests(conn, columns, requests))
             .filter(condition.clone())
-            .group_by(row)
+            .group_by(columns.row)
             .into_tuple()
             .all(conn)
             .await?;
@@ -182,33 +207,114 @@ pub(super) async fn count_of_requests<E: EntityTrait>(
     Ok(counts)
 }
 
-/// Reports a column that holds what this program would not write.
+/// Reports a column with a value that this program would not write.
 pub(super) fn broken(column: &str, value: &str) -> StoreError {
-    StoreError::Broken(anyhow::anyhow!("column {column} holds {value:?}"))
+    StoreError::Broken(anyhow::anyhow!("column {column} contains an invalid value: {value:?}"))
 }
 
-/// The charges for which there are columns: the fee of the platform, and after it that of the service. Errors: there are
-/// others, which would be lost.
-pub(super) fn platform_and_protocol<'a>(
-    column: &str,
-    charges: &'a Charges,
-) -> Result<(Option<&'a Charge>, Option<&'a Charge>), StoreError> {
-    let (platform, protocol) = (charges.platform(), charges.of(FeeKind::Protocol));
-    if charges.iter().eq(platform.into_iter().chain(protocol)) {
-        return Ok((platform, protocol));
+/// The charges of a request or of an item of a secure payment, by the columns that store them.
+pub(super) struct ChargeColumns<'a> {
+    /// The fee of the platform.
+    pub(super) platform: Option<&'a Charge>,
+    /// The fee of the service.
+    pub(super) protocol: Option<&'a Charge>,
+    /// The fees of an orchestrator.
+    pub(super) captured: Vec<CapturedFeeColumn>,
+}
+
+/// A fee of an orchestrator, as it was captured at creation.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CapturedFeeColumn {
+    source: String,
+    bearer: String,
+    basis_points: i32,
+    receiver: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cap: Option<String>,
+    gross: String,
+    units: String,
+}
+
+impl CapturedFeeColumn {
+    /// Writes a captured fee; `None` for every other charge.
+    fn of(charge: &Charge) -> Option<Self> {
+        let captured = charge.captured?;
+        Some(Self {
+            source: charge.source.wire().to_owned(),
+            bearer: charge.bearer.wire().to_owned(),
+            basis_points: charge.rate.basis_points().into(),
+            receiver: charge.receiver.canonical(),
+            cap: charge.cap.map(|cap| cap.to_string()),
+            gross: captured.gross.to_string(),
+            units: captured.units.to_string(),
+        })
     }
-    let kinds: Vec<&str> = charges.iter().map(|charge| charge.kind.wire()).collect();
-    Err(StoreError::Broken(anyhow::anyhow!(
-        "{column} has columns for one charge of platform and then one of protocol, not for {kinds:?}"
-    )))
+
+    /// Reads the charge.
+    pub(super) fn charge(&self) -> Result<Charge, StoreError> {
+        let read = |text: &str| units("orchestrator_fees", text);
+        Ok(Charge {
+            kind: FeeKind::Orchestrator,
+            source: known("orchestrator_fees", &self.source, FeeOrigin::from_wire)?,
+            bearer: known("orchestrator_fees", &self.bearer, FeeBearer::from_wire)?,
+            rate: percent("orchestrator_fees", self.basis_points)?,
+            cap: self.cap.as_deref().map(read).transpose()?,
+            receiver: address("orchestrator_fees", &self.receiver)?,
+            captured: Some(CapturedFee::unpaid(read(&self.gross)?, read(&self.units)?)),
+        })
+    }
 }
 
-/// Reads a text by a rule that knows all valid ones.
+impl<'a> ChargeColumns<'a> {
+    /// Sorts charges into their columns, which store the fee of the platform, then the fee of the service, then the
+    /// fees of an orchestrator. Errors: other charges, or another order, which would be lost.
+    pub(super) fn of(column: &str, charges: &'a Charges) -> Result<Self, StoreError> {
+        let (platform, protocol) = (charges.platform(), charges.of(FeeKind::Protocol));
+        let captured = || charges.iter().filter(|charge| charge.captured.is_some());
+        if charges
+            .iter()
+            .eq(platform.into_iter().chain(protocol).chain(captured()))
+        {
+            return Ok(Self {
+                platform,
+                protocol,
+                captured: captured().filter_map(CapturedFeeColumn::of).collect(),
+            });
+        }
+        let kinds: Vec<&str> = charges.iter().map(|charge| charge.kind.wire()).collect();
+        Err(StoreError::Broken(anyhow::anyhow!(
+            "a row of {column} stores charges only in this order: the platform's, the protocol's, the orchestrator's; \
+             these are {kinds:?}"
+        )))
+    }
+}
+
+/// Reads the orchestrator fees that the payments of a request have paid so far: the units borne by the payer, and the
+/// units borne by the payee.
+pub(super) fn orchestrator_fees(text: Option<&str>) -> Result<OrchestratorFees, StoreError> {
+    let Some(text) = text else {
+        return Ok(OrchestratorFees::default());
+    };
+    let parts = text.split_once(',');
+    let (payer, payee) = parts.ok_or_else(|| broken("orchestrator_fees", text))?;
+    Ok(OrchestratorFees {
+        payer: units("orchestrator_fees", payer)?,
+        payee: units("orchestrator_fees", payee)?,
+    })
+}
+
+/// Writes what [`orchestrator_fees`] reads; `None` for no fees.
+pub(super) fn orchestrator_fees_text(fees: OrchestratorFees) -> Option<String> {
+    (!fees.is_zero()).then(|| format!("{},{}", fees.payer, fees.payee))
+}
+
+/// Parses a text with `read`, which returns `None` for a text that is not valid.
 pub(super) fn known<T>(column: &str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, StoreError> {
     read(text).ok_or_else(|| broken(column, text))
 }
 
-/// Reads a canonical address. The zero address is one: events on chain may name it, whoever emitted them.
+/// Reads a canonical address. The zero address is valid, because any contract may emit an event that contains it.
 pub(super) fn address(column: &str, text: &str) -> Result<Address, StoreError> {
     match Address::parse(text) {
         Ok(address) => Ok(address),
@@ -235,7 +341,7 @@ pub(super) fn units(column: &str, text: &str) -> Result<U256, StoreError> {
     read.ok_or_else(|| broken(column, text))
 }
 
-/// What the 21 bytes of a Tron address begin with.
+/// First of the 21 bytes of a Tron address.
 const TRON_PREFIX: u8 = 0x41;
 
 /// Writes an address as its 20 bytes, after the prefix on Tron.
@@ -246,7 +352,7 @@ pub(super) fn address_bytes(address: &Address) -> Vec<u8> {
     }
 }
 
-/// Reads the bytes of an address. The zero address is one: events on chain may name it, whoever emitted them.
+/// Reads the bytes of an address. The zero address is valid, because any contract may emit an event that contains it.
 pub(super) fn address_of(column: &str, bytes: &[u8]) -> Result<Address, StoreError> {
     match bytes {
         [TRON_PREFIX, rest @ ..] if rest.len() == EvmAddress::len_bytes() => {
@@ -300,7 +406,7 @@ pub(super) fn number<N: Copy + std::fmt::Display, M: TryFrom<N>>(column: &str, n
     M::try_from(number).map_err(|_| broken(column, &number.to_string()))
 }
 
-/// Reads a part in basis points.
+/// Reads a share in basis points.
 pub(super) fn percent(column: &str, points: i32) -> Result<Percent, StoreError> {
     let percent = u16::try_from(points).ok().and_then(Percent::from_basis_points);
     percent.ok_or_else(|| broken(column, &points.to_string()))
@@ -318,18 +424,20 @@ pub(super) fn to_json<T: Serialize>(column: &str, value: &T) -> Result<JsonValue
 
 /// Reads a structure from JSON.
 pub(super) fn from_json<T: DeserializeOwned>(column: &str, value: JsonValue) -> Result<T, StoreError> {
-    // Neither the value nor the complaint about it is reported, since both may show personal details.
-    serde_json::from_value(value)
-        .map_err(|_| StoreError::Broken(anyhow::anyhow!("column {column} holds JSON of another shape")))
+    // The error contains neither the value nor the cause, because both may show personal details.
+    serde_json::from_value(value).map_err(|_| {
+        StoreError::Broken(anyhow::anyhow!(
+            "column {column} contains JSON with an unexpected structure"
+        ))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::paying::charge::FeeOrigin;
 
     #[test]
-    fn values_that_were_never_written_are_errors() {
+    fn invalid_column_values_are_errors() {
         for text in ["", "-1", "+1", "1.0", "0x1", " 1", "1_0"] {
             assert!(units("units", text).is_err(), "{text:?}");
         }
@@ -342,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_without_a_column_of_their_own_are_errors() {
+    fn charges_without_their_own_column_are_errors() {
         let receiver = Address::Evm(EvmAddress::ZERO);
         let rate = percent("rate", 5).unwrap();
         let platform = Charge::platform(FeeOrigin::Call, rate, receiver);
@@ -351,23 +459,31 @@ mod tests {
             kind: FeeKind::Contract,
             ..protocol
         };
+        let captured = Charge {
+            kind: FeeKind::Orchestrator,
+            captured: Some(CapturedFee::unpaid(U256::from(2), U256::from(1))),
+            ..protocol
+        };
         for (charges, is_kept) in [
             (vec![], true),
             (vec![platform], true),
             (vec![protocol], true),
             (vec![platform, protocol], true),
+            (vec![platform, protocol, captured], true),
+            (vec![captured, captured], true),
+            (vec![captured, protocol], false),
             (vec![protocol, platform], false),
             (vec![platform, platform], false),
             (vec![platform, protocol, contract], false),
             (vec![contract], false),
         ] {
             let charges: Charges = charges.into_iter().collect();
-            assert_eq!(platform_and_protocol("price", &charges).is_ok(), is_kept, "{charges:?}");
+            assert_eq!(ChargeColumns::of("price", &charges).is_ok(), is_kept, "{charges:?}");
         }
     }
 
     #[test]
-    fn the_largest_units_and_the_zero_address_survive() {
+    fn the_largest_units_and_the_zero_address_are_read_back() {
         assert_eq!(units("units", &U256::MAX.to_string()).unwrap(), U256::MAX);
         for zero in [Address::Evm(EvmAddress::ZERO), Address::Tron(EvmAddress::ZERO)] {
             assert_eq!(address("payee", &zero.canonical()).unwrap(), zero);

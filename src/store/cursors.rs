@@ -1,4 +1,5 @@
-//! How far each chain has been read, and the window of recent blocks that shows where a reorganisation began.
+//! How far each chain has been read, and the window: the hashes of recent blocks, which show where a reorganisation
+//! began.
 
 use super::{StoreError, columns};
 use crate::domain::{
@@ -14,9 +15,9 @@ use sea_orm::{
 };
 use std::collections::BTreeMap;
 
-/// A block that has been reached.
+/// A block up to which the chain was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct ReachedBlock {
     /// Height.
     pub number: u64,
     /// Hash.
@@ -29,14 +30,14 @@ pub struct Cursor {
     /// Network.
     pub network: Network,
     /// Newest block that was read.
-    pub seen: Mark,
+    pub seen: ReachedBlock,
     /// Newest block that was settled as final.
-    pub finalized: Mark,
-    /// Why the chain is halted until somebody looks, when it is.
+    pub finalized: ReachedBlock,
+    /// Why the chain is halted until the operator acts; `None` while the chain is not halted.
     pub halted_reason: Option<String>,
-    /// How blocks count as final; `None` before the first final block.
+    /// The rule by which blocks count as final; `None` before the first final block.
     pub finality: Option<Finality>,
-    /// Whether the operator lets the chain go back below what was final.
+    /// Whether the operator allows a rewind below the final block.
     pub may_rewind: bool,
     /// Last change.
     pub updated_at: DateTime<Utc>,
@@ -48,7 +49,7 @@ pub async fn load(conn: &impl ConnectionTrait, network: Network) -> Result<Optio
     row.map(from_row).transpose()
 }
 
-/// The progress on a chain, which nobody moves before the transaction ends.
+/// The progress on a chain, locked until the transaction ends.
 pub async fn hold(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Cursor>, StoreError> {
     let held = chain_cursors::Entity::find_by_id(network.id()).lock_shared();
     let row = held.one(conn).await?;
@@ -60,11 +61,11 @@ fn from_row(row: chain_cursors::Model) -> Result<Cursor, StoreError> {
     let finality = finality.map(|text| columns::known("finality", text, Finality::from_wire));
     Ok(Cursor {
         network: columns::network(&row.network)?,
-        seen: Mark {
+        seen: ReachedBlock {
             number: columns::number("seen_number", row.seen_number)?,
             hash: columns::hash("seen_hash", &row.seen_hash)?,
         },
-        finalized: Mark {
+        finalized: ReachedBlock {
             number: columns::number("final_number", row.final_number)?,
             hash: columns::hash("final_hash", &row.final_hash)?,
         },
@@ -90,7 +91,7 @@ pub async fn halted(conn: &impl ConnectionTrait) -> Result<BTreeMap<Network, Str
         .collect()
 }
 
-/// Begins the progress on a chain. Tells whether it did: somebody else may have been faster.
+/// Begins the progress on a chain. Returns whether this call began it: another instance may have been first.
 pub async fn begin(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<bool, StoreError> {
     let row = chain_cursors::Model {
         network: cursor.network.id().to_owned(),
@@ -110,9 +111,9 @@ pub async fn begin(conn: &impl ConnectionTrait, cursor: &Cursor) -> Result<bool,
     Ok(insertion.exec_without_returning(conn).await? == 1)
 }
 
-/// Moves the progress on a chain from where it was read to be. Tells whether it did: one that was moved, halted or
-/// resumed since stays as it is, so no step in flight takes a halt back. It belongs into the transaction of the facts
-/// that were found on the way.
+/// Moves the progress on a chain from the state that was read to a new state. Returns whether it did: progress that was
+/// moved, halted or resumed in the meantime stays unchanged, so a step in flight never undoes a halt. Call it in the
+/// transaction that writes the payments found in these blocks.
 pub async fn replace(conn: &impl ConnectionTrait, from: &Cursor, to: &Cursor) -> Result<bool, StoreError> {
     use chain_cursors::Column;
     let number = |column: &str, number: u64| columns::number::<_, i64>(column, number);
@@ -144,7 +145,7 @@ pub async fn replace(conn: &impl ConnectionTrait, from: &Cursor, to: &Cursor) ->
     Ok(result.rows_affected == 1)
 }
 
-/// Forgets how far a chain has been read and what was noted on the way; its payments stay. The next look begins anew.
+/// Deletes the progress on a chain and the recorded blocks; its payments stay. The next read starts over.
 pub async fn forget(conn: &impl ConnectionTrait, network: Network) -> Result<(), StoreError> {
     chain_cursors::Entity::delete_by_id(network.id()).exec(conn).await?;
     chain_backlogs::Entity::delete_many()
@@ -156,7 +157,7 @@ pub async fn forget(conn: &impl ConnectionTrait, network: Network) -> Result<(),
     Ok(())
 }
 
-/// Adds blocks to the window; a height that is there already gets the new block.
+/// Adds blocks to the window; a block of a height that is already stored replaces the stored block.
 pub async fn push_blocks(conn: &impl ConnectionTrait, network: Network, blocks: &[BlockRef]) -> Result<(), StoreError> {
     use chain_blocks::Column;
     for blocks in blocks.chunks(columns::ROWS_MAX) {
@@ -212,7 +213,7 @@ pub async fn delete_blocks_above(
     delete_blocks(conn, network, chain_blocks::Column::Number.gt(number)).await
 }
 
-/// Removes the blocks of the window below the newest `kept` that are settled, up to and including `settled`.
+/// Removes settled blocks, those up to and including `settled`, from the window, except the newest `kept` of them.
 pub async fn prune_blocks(
     conn: &impl ConnectionTrait,
     network: Network,

@@ -3,7 +3,7 @@
 use super::{
     StoreError, driver_error, reach, schema,
     sealed::Sealing,
-    session::{Doubts, Session, is_missing_function, is_missing_table, is_read_only},
+    session::{ConnectionDoubts, PooledConnection, is_missing_function, is_missing_table, is_read_only},
     sqlite_files::{self, Durability},
     time::{self, ServerClock},
 };
@@ -30,21 +30,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for a PostgreSQL connection or the start of a transaction: a caller is told within two seconds that the
-/// database is gone. Source: rules D.4.
+/// Longest wait for a PostgreSQL connection or the start of a transaction. It is short enough that a caller learns
+/// within two seconds that the database is unavailable. Source: rules D.4.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Longest wait for a lock of PostgreSQL.
 const LOCK_TIMEOUT: &str = "2s";
 
-/// Longest pause within a transaction of PostgreSQL: somebody who is out of reach holds its locks no longer, so that
+/// Longest idle time within a transaction of PostgreSQL. After it, an unreachable instance loses its locks, so that
 /// another instance can take over.
 const IDLE_TIMEOUT: &str = "4s";
 
-/// Longest run of one statement of PostgreSQL, and of one that reads SQLite.
+/// How often PostgreSQL checks during a statement whether the connection still exists. This service closes a connection
+/// when its caller stops waiting, and the statement must not occupy the server after that.
+const CONNECTION_CHECK: &str = "500ms";
+
+/// Longest run time of one statement on PostgreSQL, and of one statement that reads from SQLite.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Steps of SQLite's machine between two looks at the time: some milliseconds.
+/// Number of steps of the SQLite virtual machine between two checks of a statement's run time. This number of steps
+/// takes some milliseconds.
 const STEPS_BETWEEN_LOOKS: i32 = 100_000;
 
 /// Longest wait for the single writer of SQLite.
@@ -53,21 +58,22 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for another process that migrates the same SQLite file.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Longest wait of background work for one statement or commit of PostgreSQL, a second more than the server gives a
-/// statement; afterwards the outcome of a commit is unknown.
+/// Longest wait of background work for one statement or commit of PostgreSQL: one second more than the statement
+/// timeout of the server. After it, the outcome of a commit is unknown.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The same for somebody who waits for an answer, unless the settings say otherwise. Source: rules D.4.
+/// Longest wait for one statement or commit of PostgreSQL while a caller waits for a response, unless the settings say
+/// otherwise. Source: rules D.4.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
 
-/// Connections of the PostgreSQL pool, and of the reader pool of SQLite.
+/// Maximum number of connections in the PostgreSQL pool, and in the reader pool of SQLite.
 const CONNECTIONS_MAX: u32 = 16;
 const SQLITE_READERS_MAX: u32 = 8;
 
-/// A statement that takes longer is logged.
+/// Minimum run time of a statement that is logged as slow.
 const SLOW_STATEMENT: Duration = Duration::from_millis(250);
 
-/// What a session of PostgreSQL is called during a try to write.
+/// Application name of a PostgreSQL session during a test write.
 const TRY: &str = "prs try";
 
 /// Key of the advisory lock that lets one process migrate at a time.
@@ -81,7 +87,7 @@ pub struct Db {
     reader: Connection,
     writer: Connection,
     clock: Arc<ServerClock>,
-    /// Held while the write-ahead log is emptied.
+    /// Locked while the write-ahead log of SQLite is emptied.
     emptying: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -106,27 +112,28 @@ pub struct MigrationState {
 impl Db {
     /// Connects to `sqlite://path` or `postgres://…`. A missing SQLite file and its folder are created.
     ///
-    /// SQLite gets one writing connection and a pool of reading ones, because several writers would only wait for each
-    /// other; PostgreSQL has one pool for both.
+    /// SQLite gets one writing connection and a pool of reading connections, because several writers would only wait
+    /// for each other. PostgreSQL gets one pool for both.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with(url, Durability::Full).await
     }
 
-    /// What stands between this process and the server, with its address and never with a password; `None` when nothing
-    /// does. SQLite is a file, whose errors say it themselves.
+    /// Why this process cannot reach the PostgreSQL server; `None` when it can. The text contains the address and never
+    /// a password. Always `None` on SQLite, whose errors already give the reason.
     pub async fn obstacle(&self) -> Option<String> {
-        match self.is_postgres() {
-            true => reach::obstacle(self.url()).await,
-            false => None,
+        if self.is_postgres() {
+            reach::obstacle(self.url()).await
+        } else {
+            None
         }
     }
 
-    /// Like [`Self::connect`], with another durability of SQLite; that of PostgreSQL is a matter of its server.
+    /// Like [`Self::connect`], with another durability of SQLite. The durability of PostgreSQL is set on its server.
     pub async fn connect_with(url: &str, durability: Durability) -> Result<Self, StoreError> {
         if url.starts_with("sqlite:") {
             Self::connect_sqlite(url, durability).await
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            let doubts = Arc::new(Doubts::default());
+            let doubts = Arc::new(ConnectionDoubts::default());
             let live = match Database::connect(postgres_options(url, &doubts)).await {
                 Ok(live) => live,
                 Err(error) => {
@@ -164,10 +171,10 @@ impl Db {
 
     async fn connect_sqlite(url: &str, durability: Durability) -> Result<Self, StoreError> {
         sqlite_files::prepare(url)?;
-        // The writer comes first: it creates the file and switches it to write-ahead logging.
+        // The writer connects first: it creates the file and switches the file to write-ahead logging.
         let writer = Database::connect(sqlite_options(url, Access::Write, durability)).await?;
         let reader = Database::connect(sqlite_options(url, Access::Read, durability)).await?;
-        // SQLite is a file of this machine: it has a deadline for its lock, and no network that could be silent.
+        // SQLite is a local file: it has a lock timeout, and there is no network that could be unresponsive.
         let unlimited = |live| Connection {
             live,
             doubts: Arc::default(),
@@ -185,7 +192,7 @@ impl Db {
         })
     }
 
-    /// The same database for somebody who waits at most this long for each answer of PostgreSQL.
+    /// The same database, with this maximum wait for each PostgreSQL response.
     #[must_use]
     pub fn answering_within(&self, limit: Duration) -> Self {
         let limited = |connection: &Connection| Connection {
@@ -205,13 +212,13 @@ impl Db {
         }
     }
 
-    /// The same database for background work, where nobody waits and a statement may take its time.
+    /// The same database for background work: no caller waits, so statements may take longer.
     #[must_use]
     pub fn patient(&self) -> Self {
         self.answering_within(PATIENCE)
     }
 
-    /// The same database with the keys that its personal columns are sealed with.
+    /// The same database, with the keys that encrypt its columns with personal data.
     #[must_use]
     pub fn sealed_with(mut self, sealer: &Arc<dyn Sealer>) -> Self {
         self.reader.sealer = Some(sealer.clone());
@@ -219,7 +226,7 @@ impl Db {
         self
     }
 
-    /// The keys that its personal columns are sealed with.
+    /// The keys that encrypt the columns with personal data.
     pub fn sealer(&self) -> Option<Arc<dyn Sealer>> {
         self.reader.sealer.clone()
     }
@@ -229,9 +236,8 @@ impl Db {
         &self.reader
     }
 
-    /// Connection for a write of one statement, which is a transaction of its own: it goes over a session that is outside of
-    /// every other one. A session comes back to its pool only after the end of the transaction that was begun on it was
-    /// answered ([`Session`]).
+    /// Connection for a write of one statement. The statement is a transaction of its own and uses its own session. The
+    /// session returns to its pool only after the end of the transaction is confirmed ([`Session`]).
     pub fn writer(&self) -> &Connection {
         &self.writer
     }
@@ -253,13 +259,10 @@ impl Db {
 
     /// Begins a writing transaction. The name shows up in metrics and logs.
     ///
-    /// On SQLite it takes the write lock at once: a transaction that reads first and writes later would fail as busy
-    /// whenever somebody else has written in between.
+    /// On SQLite the transaction takes the write lock immediately. A transaction that reads first and writes later
+    /// would fail as busy whenever another transaction has written in between.
     pub async fn begin(&self, name: &'static str) -> Result<Tx, StoreError> {
-        let statement = match self.is_postgres() {
-            true => "BEGIN",
-            false => "BEGIN IMMEDIATE",
-        };
+        let statement = if self.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" };
         let started = Instant::now();
         let begun = async {
             let mut session = self.writer.session().await?;
@@ -280,13 +283,13 @@ impl Db {
         })
     }
 
-    /// What the clock of a PostgreSQL server shows, by its last answer to [`Self::ask_time`]; `None` for SQLite, whose clock
-    /// is that of the machine.
+    /// The current time of the PostgreSQL server's clock, as last read by [`Self::ask_time`]; `None` before that, and
+    /// for SQLite, which uses the clock of the machine.
     pub fn time(&self) -> Option<DateTime<Utc>> {
         self.clock.at(Instant::now())
     }
 
-    /// Asks a PostgreSQL server for the time.
+    /// Reads the time of a PostgreSQL server.
     pub async fn ask_time(&self) -> Result<(), StoreError> {
         if self.is_postgres() {
             let asked = Instant::now();
@@ -296,12 +299,13 @@ impl Db {
         Ok(())
     }
 
-    /// Takes a connection, and returns a try to write on it that changes no row and has no deadline; it tells whether the
-    /// database takes writes. On PostgreSQL it leaves a word in the log that nothing reads, so that its commit waits for
-    /// whatever other commits wait for, such as a standby. It waits for no lock.
+    /// Takes a connection, and returns a future that makes a test write on it. The test write changes no row and has no
+    /// deadline; its result is whether the database accepts writes. On PostgreSQL the test writes a message to the
+    /// write-ahead log, which nothing reads. Its commit therefore waits for everything that other commits wait for,
+    /// such as a standby, but it waits for no lock.
     pub async fn try_write(&self) -> Result<impl Future<Output = Result<bool, StoreError>> + use<>, StoreError> {
         let doubts = self.writer.doubts.clone();
-        let mut session = Session::acquire(&self.writer.live, &doubts).await?;
+        let mut session = PooledConnection::acquire(&self.writer.live, &doubts).await?;
         let is_postgres = self.is_postgres();
         Ok(async move {
             if is_postgres {
@@ -317,18 +321,19 @@ impl Db {
         })
     }
 
-    /// Says that tries to write are made from now on, so that a commit that is not answered may have writes refused until one
-    /// of them is answered.
+    /// Declares that test writes are running. From then on, a commit without a response in time makes this service
+    /// reject writes until a test write succeeds.
     pub fn watch_writes(&self) {
         self.writer.doubts.note_watched();
     }
 
-    /// Replaces the connections that are older than now, as they are used.
+    /// Replaces the connections that were opened before this call, one by one as they are used.
     pub fn replace_connections(&self) {
         self.writer.doubts.outdate_older();
     }
 
-    /// Ends tries, of all instances, that PostgreSQL has worked on for longer than any instance waits.
+    /// Ends, on the PostgreSQL server, the test writes of any instance that have run for longer than an instance waits
+    /// for them.
     pub async fn end_old_tries(&self) -> Result<(), StoreError> {
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{TRY}' \
@@ -340,32 +345,34 @@ impl Db {
         Ok(())
     }
 
-    /// Refuses writes at once while the server answers no commit, so that their sessions do not pile up there.
+    /// Sets whether writes are rejected immediately, because the server confirms no commit. Otherwise the sessions of
+    /// waiting writes would accumulate on the server.
     pub fn refuse_writes(&self, is_hanging: bool) {
         self.writer.doubts.note_hanging(is_hanging);
     }
 
-    /// Waits until an answer of the database was given up since the last wait.
+    /// Waits until a database call times out. Returns immediately if a call has timed out since the last wait.
     pub async fn wait_for_given_up(&self) {
         self.writer.doubts.wait_for_given_up().await;
     }
 
-    /// The deadline of what ends soon or not at all, however patient the caller is.
+    /// The deadline for taking a connection and beginning a transaction: it is short even for a caller that may wait
+    /// longer for statements.
     fn acquiring(&self) -> Option<Duration> {
         self.reader.deadline.map(|limit| limit.min(ACQUIRE_TIMEOUT))
     }
 
-    /// Applies all pending migrations. Another process that migrates is waited for.
+    /// Applies all pending migrations. Waits for another process that migrates.
     pub async fn migrate_up(&self) -> Result<(), StoreError> {
         self.migrate(Direction::Up).await
     }
 
-    /// Undoes the newest `steps` migrations. Another process that migrates is waited for.
+    /// Undoes the newest `steps` migrations. Waits for another process that migrates.
     pub async fn migrate_down(&self, steps: u32) -> Result<(), StoreError> {
         self.migrate(Direction::Down(steps)).await
     }
 
-    /// Migrates on a connection of its own, without the deadlines of the others: rewriting a large table takes its time.
+    /// Migrates on its own connection, which has none of the usual deadlines: rewriting a large table takes long.
     async fn migrate(&self, direction: Direction) -> Result<(), StoreError> {
         let mut options = if self.is_postgres() {
             ConnectOptions::new(&self.url)
@@ -383,21 +390,21 @@ impl Db {
         result
     }
 
-    /// Migrates while no other process does: what is missing is looked up under the lock, which ends at the latest with
-    /// the connection.
+    /// Migrates while no other process does. The missing migrations are looked up under the lock, which ends at the
+    /// latest with the connection.
     async fn migrate_alone(&self, connection: &DatabaseConnection, direction: Direction) -> Result<(), StoreError> {
         if self.is_postgres() {
             let lock = format!("SELECT pg_advisory_lock({MIGRATION_LOCK})");
             connection.execute_unprepared(&lock).await?;
             if let Direction::Down(_) = direction {
-                // One that refuses leaves everything as it was.
+                // A migration that fails leaves the database unchanged.
                 let tx = connection.begin().await?;
                 direction.run(&tx).await?;
                 return Ok(tx.commit().await?);
             }
             return direction.run(connection).await;
         }
-        // The lock of SQLite is a transaction, so that all migrations are applied or none.
+        // The lock of SQLite is a transaction, so that either all migrations are applied or none.
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
@@ -407,12 +414,14 @@ impl Db {
         Ok(tx.commit().await?)
     }
 
-    /// Empties the write-ahead log of SQLite, which keeps what rows held before; tells whether nobody was in the way.
+    /// Empties the write-ahead log of SQLite, which still contains previous versions of rows; returns whether no reader
+    /// blocked it.
     pub async fn checkpoint(&self) -> Result<bool, StoreError> {
         if self.is_postgres() {
             return Ok(true);
         }
-        // Each emptying keeps writes waiting; one that is under way does not hold what was written since.
+        // Emptying the log blocks writes, so calls do not wait for each other. If another call is already emptying the
+        // log, the result is `false`, because that call may not include what was written after it began.
         let Ok(_emptying) = self.emptying.try_lock() else {
             return Ok(false);
         };
@@ -420,15 +429,16 @@ impl Db {
         Ok(emptied.map_err(|error| DbErr::Query(RuntimeErr::SqlxError(error.into())))?)
     }
 
-    /// Waits for nobody: whoever reads the file meanwhile would keep every write waiting.
+    /// Empties the write-ahead log. Does not wait for readers, because that wait would block every write.
     async fn empty_log(&self) -> sqlx::Result<bool> {
         let mut session = self.writer.live.get_sqlite_connection_pool().acquire().await?;
-        // One that waits for nobody is none for writes, however this ends.
+        // This session has a busy timeout of 0, which must not apply to later writes, so the session is closed and not
+        // reused.
         session.close_on_drop();
         sqlx::query("PRAGMA busy_timeout = 0").execute(&mut *session).await?;
         let checkpoint = sqlx::query_scalar::<_, i32>("PRAGMA wal_checkpoint(TRUNCATE)");
         let busy = checkpoint.fetch_one(&mut *session).await?;
-        // Closing refreshes statistics, for which a writer may leave no room; the log is empty by then.
+        // Closing the session refreshes statistics, which a concurrent writer may prevent. The log is empty by then.
         if let Err(error) = session.close().await {
             tracing::debug!(%error, "the statistics of the database were not refreshed");
         }
@@ -449,7 +459,7 @@ impl Db {
             .collect())
     }
 
-    /// Whether every migration that this program knows is applied. A database may be ahead of it.
+    /// Whether every migration that this program knows is applied. The database may have further migrations.
     pub async fn is_schema_complete(&self) -> Result<bool, StoreError> {
         let sql = "SELECT version FROM seaql_migrations";
         let statement = Statement::from_string(self.reader.get_database_backend(), sql);
@@ -467,12 +477,12 @@ impl Db {
             .all(|migration| applied.iter().any(|version| version == migration.name())))
     }
 
-    /// The schema as text, in an order that does not depend on how it came about.
+    /// The schema as text, in an order that does not depend on the order of its migrations.
     pub async fn dump_schema(&self) -> Result<String, StoreError> {
         schema::dump(&self.unhurried()).await
     }
 
-    /// The reader for what a command asks about the whole schema, however long that takes.
+    /// The reader without a deadline, for commands that query the whole schema and may take long.
     fn unhurried(&self) -> Connection {
         Connection {
             deadline: None,
@@ -480,10 +490,10 @@ impl Db {
         }
     }
 
-    /// Closes the connections. SQLite refreshes its statistics on the way.
+    /// Closes the connections. SQLite refreshes its statistics before that.
     pub async fn close(self) -> Result<(), StoreError> {
         self.reader.live.close().await?;
-        // Both handles of PostgreSQL are one pool, and closing it twice does no harm.
+        // On PostgreSQL, reader and writer share one pool; closing the pool twice does no harm.
         Ok(self.writer.live.close().await?)
     }
 }
@@ -507,37 +517,37 @@ impl Direction {
     }
 }
 
-/// What the library says of each migration that a database has and this program does not.
+/// The library's error for a migration that is applied in the database and unknown to this program.
 const UNKNOWN_MIGRATION: &str = "this migration has been applied but its file is missing";
 
-/// Says in one sentence that another version made the database, where the library lists all migrations.
+/// Replaces the library's list of all unknown migrations by one sentence: another version created the database.
 fn named(error: DbErr) -> StoreError {
     match error {
         DbErr::Custom(text) if text.contains(UNKNOWN_MIGRATION) => StoreError::Broken(anyhow::anyhow!(
-            "another version of this program made the database: it has migrations that this one does not know; run that \
-             version, or begin with an empty database"
+            "another version of this program created the database: it has migrations that this one does not know; run \
+             that version, or start with an empty database"
         )),
         other => other.into(),
     }
 }
 
-/// A way to the database that does not wait for ever.
+/// A connection to the database with a deadline.
 #[derive(Clone)]
 pub struct Connection {
     live: DatabaseConnection,
-    doubts: Arc<Doubts>,
-    /// How long one answer is waited for; `None` on SQLite. The server has deadlines of its own, but a network that swallows
-    /// everything keeps them from being heard.
+    doubts: Arc<ConnectionDoubts>,
+    /// Longest wait for one response; `None` on SQLite. The server has its own deadlines, but the errors of the server
+    /// do not arrive if the network drops all packets.
     deadline: Option<Duration>,
-    /// Whether it writes, and is refused while the server answers no commit.
+    /// Whether this connection writes, so that its calls are rejected while the server confirms no commit.
     is_refused_while_hanging: bool,
-    /// `None` before the master keys are known.
+    /// Encryption with the master keys; `None` before the keys are known.
     sealer: Option<Arc<dyn Sealer>>,
 }
 
 impl Connection {
-    /// Waits for the answer to one statement, which commits itself. A write that is not answered in time has further ones
-    /// refused until a try is.
+    /// Waits for the result of one statement, which is its own transaction. After a write without a result in time,
+    /// further writes are rejected until a test write succeeds.
     async fn answered<T>(&self, answer: impl Future<Output = Result<T, DbErr>> + Send) -> Result<T, DbErr> {
         let answer = in_time(self.deadline, answer).await;
         if self.is_refused_while_hanging && answer.as_ref().is_err_and(is_given_up) {
@@ -546,12 +556,12 @@ impl Connection {
         answer
     }
 
-    async fn session(&self) -> Result<Session, DbErr> {
+    async fn session(&self) -> Result<PooledConnection, DbErr> {
         if self.is_refused_while_hanging && self.doubts.is_hanging() {
-            let cause = "the server answers no commit".to_owned();
+            let cause = "the database server confirms no commit, so writes are rejected".to_owned();
             return Err(DbErr::Conn(RuntimeErr::Internal(cause)));
         }
-        Session::acquire(&self.live, &self.doubts).await
+        PooledConnection::acquire(&self.live, &self.doubts).await
     }
 }
 
@@ -588,13 +598,15 @@ impl ConnectionTrait for Connection {
     }
 }
 
-/// Tries to write on a session of PostgreSQL.
-async fn try_postgres(session: &mut Session, doubts: &Doubts) -> Result<bool, StoreError> {
-    let message = match doubts.may_leave_messages() {
-        true => "pg_logical_emit_message(true, 'prs', 'try')::text",
-        false => "'no message'",
+/// Runs a test write on a session of PostgreSQL.
+async fn try_postgres(session: &mut PooledConnection, doubts: &ConnectionDoubts) -> Result<bool, StoreError> {
+    let message = if doubts.may_leave_messages() {
+        "pg_logical_emit_message(true, 'prs', 'try')::text"
+    } else {
+        "'no message'"
     };
-    // The name lasts as long as the transaction, and longer than its wait for a standby.
+    // The application name marks the session until the end of the transaction, also while the commit waits for a
+    // standby. So the server can find a test write that hangs.
     let sql = format!(
         "SELECT set_config('application_name', '{TRY}', true) AS name, \
          CASE current_setting('transaction_read_only') WHEN 'on' THEN NULL ELSE {message} END AS message"
@@ -605,7 +617,8 @@ async fn try_postgres(session: &mut Session, doubts: &Doubts) -> Result<bool, St
     {
         Err(error) if driver_error(&error).is_some_and(is_missing_function) => {
             tracing::warn!(
-                "this role may not call pg_logical_emit_message, so that commits that are not answered are noticed late"
+                "the database role may not call pg_logical_emit_message, so commits without a response are detected \
+                 late"
             );
             doubts.leave_no_messages();
             return Err(error.into());
@@ -614,13 +627,13 @@ async fn try_postgres(session: &mut Session, doubts: &Doubts) -> Result<bool, St
     };
     let message: Option<String> = row.map(|row| row.try_get("", "message")).transpose()?.flatten();
     if message.is_none() {
-        // Connections of a server that only reads are of no use for writes.
+        // Connections to a read-only server are of no use for writes, so they are replaced.
         doubts.outdate_older();
     }
     Ok(message.is_some())
 }
 
-/// Waits for an answer as long as the deadline allows.
+/// Waits for a result within the deadline.
 async fn in_time<T>(
     deadline: Option<Duration>,
     answer: impl Future<Output = Result<T, DbErr>> + Send,
@@ -634,8 +647,8 @@ async fn in_time<T>(
         .unwrap_or_else(|_| Err(given_up()))
 }
 
-/// How the error of an answer that was waited for too long begins.
-const GIVEN_UP: &str = "no answer within";
+/// Prefix of the error of a call that timed out.
+const GIVEN_UP: &str = "no response within";
 
 fn is_given_up(error: &DbErr) -> bool {
     matches!(error, DbErr::Conn(RuntimeErr::Internal(cause)) if cause.starts_with(GIVEN_UP))
@@ -677,7 +690,7 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
                 .busy_timeout(BUSY_TIMEOUT)
                 .foreign_keys(true)
                 .pragma("temp_store", "memory")
-                // What is overwritten or deleted leaves no trace in the file: a key that is gone stays gone.
+                // SQLite overwrites deleted data in the file, so that a deleted encryption key cannot be recovered.
                 .pragma("secure_delete", "true")
                 .pragma("mmap_size", "134217728");
             match access {
@@ -700,8 +713,8 @@ fn sqlite_options(url: &str, access: Access, durability: Durability) -> ConnectO
     options
 }
 
-/// Gives the next statement of a reading connection of SQLite its time, after which it is interrupted: nobody waits for its
-/// answer any more, and it would keep one of a few connections.
+/// Limits the run time of the next statement of a SQLite reader. A longer statement is interrupted: its caller no
+/// longer waits, and the statement would occupy one of a few connections.
 async fn limit_run(session: &mut SqliteConnection) -> sqlx::Result<()> {
     let until = Instant::now() + STATEMENT_TIMEOUT;
     let mut session = session.lock_handle().await?;
@@ -709,7 +722,7 @@ async fn limit_run(session: &mut SqliteConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-fn postgres_options(url: &str, doubts: &Arc<Doubts>) -> ConnectOptions {
+fn postgres_options(url: &str, doubts: &Arc<ConnectionDoubts>) -> ConnectOptions {
     let mut options = ConnectOptions::new(url);
     let (taken, back) = (doubts.clone(), doubts.clone());
     options
@@ -725,6 +738,7 @@ fn postgres_options(url: &str, doubts: &Arc<Doubts>) -> ConnectOptions {
         .record_stmt_in_spans(false)
         .map_sqlx_postgres_opts(|session| {
             session.options([
+                ("client_connection_check_interval", CONNECTION_CHECK),
                 ("lock_timeout", LOCK_TIMEOUT),
                 ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
             ])
@@ -743,9 +757,9 @@ fn postgres_options(url: &str, doubts: &Arc<Doubts>) -> ConnectOptions {
     options
 }
 
-/// A transaction. Dropped without [`Tx::commit`], it leaves no trace.
+/// A transaction. If it is dropped without [`Tx::commit`], none of its writes remain.
 pub struct Tx {
-    session: tokio::sync::Mutex<Session>,
+    session: tokio::sync::Mutex<PooledConnection>,
     backend: DbBackend,
     name: &'static str,
     started: Instant,
@@ -762,14 +776,14 @@ impl Sealing for Tx {
 }
 
 impl Tx {
-    /// Waits for the answer to one more statement.
+    /// Waits for the result of one more statement.
     async fn counted<T>(&self, answer: impl Future<Output = Result<T, DbErr>> + Send) -> Result<T, DbErr> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         in_time(self.deadline, answer).await
     }
 
-    /// Waits for the end of all others that took a turn of this name, and keeps further ones waiting. SQLite has one writer,
-    /// whose turn it is in any case.
+    /// Takes the lock of this name until the transaction ends; waits while another transaction holds the lock. SQLite
+    /// has only one writer, so no lock is needed there.
     pub(super) async fn take_turn(&self, name: &str) -> Result<(), StoreError> {
         if self.get_database_backend() == DbBackend::Postgres {
             let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
@@ -779,7 +793,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Makes everything that was written in it durable and visible at once.
+    /// Commits: makes all writes of the transaction durable and visible at once.
     ///
     /// Errors: the outcome is unknown after [`StoreError::Unavailable`].
     pub async fn commit(mut self) -> Result<(), StoreError> {

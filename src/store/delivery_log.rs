@@ -1,8 +1,8 @@
-//! The log of deliveries: reading it, and queueing again what it holds.
+//! The log of deliveries: reads the log, and queues its deliveries again.
 
 use super::{
     Sealing, StoreError, columns,
-    payer_keys::{Keyring, Opened},
+    payer_keys::{Keyring, PayerText},
     queue,
 };
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId, PlatformId},
         webhook::{DeliveryState, TryOutcome},
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{
-    deliveries, deliveries::Column as Delivery, delivery_attempts, delivery_queue, delivery_queue::Column as Queued,
-    events, events::Column as Event,
+    deliveries, deliveries::Column as Delivery, delivery_attempts, delivery_queue,
+    delivery_queue::Column as QueueColumn, events, events::Column as Event,
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
@@ -23,56 +23,57 @@ use sea_orm::{
 };
 use std::collections::HashMap;
 
-/// A delivery with its tries.
+/// A delivery with its attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecord {
     /// Row.
     pub id: DeliveryId,
-    /// Receiver, which may be gone.
+    /// Receiver, which may have been deleted.
     pub endpoint: EndpointId,
     /// State.
     pub state: DeliveryState,
     /// Number of retries that were scheduled.
     pub retry_count: u32,
-    /// Not before this time; none unless it is queued.
+    /// Earliest time of the next attempt; `None` for a delivery that is not queued.
     pub next_at: Option<DateTime<Utc>>,
     /// Whether it is a test delivery.
     pub is_test: bool,
     /// When it left the queue.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Recovery rounds that were begun since its four tries.
+    /// Number of recovery rounds that began after the first four attempts.
     pub recovery_rounds: u32,
-    /// When the next of them comes at the latest; none unless it failed and there is one.
+    /// Latest time of the next recovery round; `None` for a delivery that has not failed or has no round left.
     pub next_round_at: Option<DateTime<Utc>>,
-    /// Tries, the first one first.
+    /// Attempts, the first one first.
     pub tries: Vec<TryRecord>,
 }
 
-/// A recorded try.
+/// A recorded attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TryRecord {
     /// Number, from 1.
     pub number: u32,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: TryOutcome,
 }
 
-/// A delivery of the log, with its event but without its tries.
+/// A delivery of the log, with its event but without its attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedDelivery {
-    /// The delivery; its tries are not read.
+    /// The delivery; its attempts are not read.
     pub delivery: DeliveryRecord,
     /// Event.
     pub event: EventId,
     /// Name of the event.
     pub kind: String,
-    /// Whether it was queued again, by its owner or for a recovery.
+    /// Whether the delivery was queued again, or created later than its event: because its owner requested it, or for a
+    /// recovery round.
     pub is_replay: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
 }
 
-/// Filters of the deliveries; they combine with AND.
+/// Filters of the deliveries; a delivery must match all of them.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
     /// One event.
@@ -87,30 +88,30 @@ pub struct DeliveryFilter {
     pub limit: u64,
 }
 
-/// Where the answer to a try stands.
-pub(super) fn response_place<'a>(owner: &'a str, attempt: &'a str) -> Place<'a> {
-    Place {
+/// Encryption context of the response to an attempt.
+pub(super) fn response_place<'a>(owner: &'a str, attempt: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "delivery_attempts.response",
         owner,
         row: attempt,
     }
 }
 
-/// A delivery, and its row of the queue while it waits.
-type Row = (deliveries::Model, Option<delivery_queue::Model>);
+/// A delivery, and its row of the queue while the delivery is queued.
+type DeliveryRow = (deliveries::Model, Option<delivery_queue::Model>);
 
 /// Deliveries with their rows of the queue.
 fn with_queue() -> SelectTwo<deliveries::Entity, delivery_queue::Entity> {
     let queued = deliveries::Entity::belongs_to(delivery_queue::Entity)
         .from((Delivery::OwnerId, Delivery::Id))
-        .to((Queued::OwnerId, Queued::Id));
+        .to((QueueColumn::OwnerId, QueueColumn::Id));
     deliveries::Entity::find()
         .join(JoinType::LeftJoin, queued.into())
         .select_also(delivery_queue::Entity)
 }
 
-/// The condition of a state. What waits is found by the queue, what failed or was cancelled by its own index: no index
-/// holds the others, because a success would have to be written there too.
+/// The condition for a state. Pending deliveries are found through the queue, and failed or cancelled ones through an
+/// index. No index contains delivered ones, because each success would have to update that index.
 fn in_state(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
@@ -122,16 +123,21 @@ fn in_state(
         DeliveryState::Failed | DeliveryState::Cancelled => Delivery::Missed.eq(state.wire()),
         DeliveryState::Queued => {
             let matches = Condition::all()
-                .add(Queued::OwnerId.eq(platform.as_str()))
-                .add_option(endpoints.map(|own| Queued::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
-                .add_option(filter.event.as_ref().map(|id| Queued::EventId.eq(id.as_str())))
-                .add_option(filter.endpoint.as_ref().map(|id| Queued::EndpointId.eq(id.as_str())))
-                .add_option(filter.before.as_ref().map(|id| Queued::Id.lt(id.as_str())));
+                .add(QueueColumn::OwnerId.eq(platform.as_str()))
+                .add_option(endpoints.map(|own| QueueColumn::EndpointId.is_in(own.iter().map(EndpointId::as_str))))
+                .add_option(filter.event.as_ref().map(|id| QueueColumn::EventId.eq(id.as_str())))
+                .add_option(
+                    filter
+                        .endpoint
+                        .as_ref()
+                        .map(|id| QueueColumn::EndpointId.eq(id.as_str())),
+                )
+                .add_option(filter.before.as_ref().map(|id| QueueColumn::Id.lt(id.as_str())));
             let queued = delivery_queue::Entity::find()
                 .select_only()
-                .column(Queued::Id)
+                .column(QueueColumn::Id)
                 .filter(matches)
-                .order_by_desc(Queued::Id)
+                .order_by_desc(QueueColumn::Id)
                 .limit(filter.limit);
             Delivery::Id.in_subquery(queued.into_query())
         }
@@ -154,7 +160,7 @@ fn page(
         .limit(filter.limit)
 }
 
-/// Deliveries of the endpoints that a caller may see, the newest first; `None` sees all of the platform.
+/// Deliveries of the endpoints that a caller may see, the newest first; with `None`, of all endpoints of the platform.
 pub async fn deliveries(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -165,7 +171,7 @@ pub async fn deliveries(
     with_kinds(conn, platform, rows).await
 }
 
-/// Finds a delivery, with its tries in the order in which they were made.
+/// Finds a delivery, with its attempts in order.
 pub async fn find_delivery(
     conn: &impl Sealing,
     platform: &PlatformId,
@@ -192,7 +198,8 @@ pub async fn find_delivery(
         .all(conn)
         .await?;
     if let Some(success) = success {
-        // It follows the failed tries of the first round, and those of replays follow it.
+        // The attempt that the endpoint accepted is stored with the delivery. In the list it comes after the failed
+        // attempts of the first round, and before the attempts of replays.
         let failed = usize::try_from(success.number - 1).unwrap_or(usize::MAX);
         tries.insert(failed.min(tries.len()), success);
     }
@@ -207,7 +214,7 @@ pub async fn find_delivery(
             outcome: TryOutcome {
                 status: row.status.map(|status| columns::number("status", status)).transpose()?,
                 error: row.error,
-                response: response.and_then(Opened::text),
+                response: response.and_then(PayerText::text),
                 started_at: row.started_at,
                 ended_at: row.ended_at,
             },
@@ -216,7 +223,7 @@ pub async fn find_delivery(
     Ok(Some(found))
 }
 
-/// The try that a delivery holds, as a row of its own would.
+/// The successful attempt that a delivery row contains, in the form of a row of `delivery_attempts`.
 fn success(delivery: &deliveries::Model) -> Option<delivery_attempts::Model> {
     Some(delivery_attempts::Model {
         owner_id: delivery.owner_id.clone(),
@@ -231,7 +238,7 @@ fn success(delivery: &deliveries::Model) -> Option<delivery_attempts::Model> {
     })
 }
 
-/// Deliveries of some events, in the order of their ids and without their tries.
+/// Deliveries of some events, in the order of their ids and without their attempts.
 pub async fn deliveries_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -255,7 +262,7 @@ fn seen_by(platform: &PlatformId, endpoints: Option<&[EndpointId]>) -> Condition
 async fn with_kinds(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
-    rows: Vec<Row>,
+    rows: Vec<DeliveryRow>,
 ) -> Result<Vec<LoggedDelivery>, StoreError> {
     if rows.is_empty() {
         return Ok(Vec::new());
@@ -298,14 +305,15 @@ async fn with_kinds(
         .collect()
 }
 
-/// How many deliveries of an endpoint are in a state.
-pub type DeliveryCount = (EndpointId, DeliveryState, u64);
+/// An endpoint, a state, and the number of the endpoint's deliveries in this state.
+pub type EndpointStateCount = (EndpointId, DeliveryState, u64);
 
-/// How far the time in the id of a delivery may be from the time of its creation, which is read a moment before.
+/// Maximum difference between the time in the id of a delivery and the recorded time of its creation. Both are read
+/// from the clock, shortly one after the other.
 const DRAWN_APART: TimeDelta = TimeDelta::minutes(1);
 
-/// The first id of a time that is so much later. The bounds of the id say nothing more than the time of creation: they
-/// lead to the part of the index that is meant.
+/// The smallest id that a delivery of the time `time + later` can have. It serves as a bound that selects a part of the
+/// index. The offset makes the bound wide enough to exclude no delivery whose time of creation matches.
 fn drawn(time: DateTime<Utc>, later: TimeDelta) -> Option<DeliveryId> {
     time.checked_add_signed(later).map(DeliveryId::first_at)
 }
@@ -313,7 +321,8 @@ fn drawn(time: DateTime<Utc>, later: TimeDelta) -> Option<DeliveryId> {
 fn grouped(
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
-    (since, until): (DateTime<Utc>, DateTime<Utc>),
+    since: DateTime<Utc>,
+    until: DateTime<Utc>,
 ) -> Select<deliveries::Entity> {
     let created = Condition::all()
         .add(Delivery::CreatedAt.between(since, until))
@@ -330,14 +339,18 @@ fn grouped(
         .order_by_asc(Delivery::State)
 }
 
-/// Counts the deliveries that were created in a span of time, both ends included.
+/// Counts the deliveries that were created from `since` to `until`, both included.
 pub async fn counts(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     endpoints: Option<&[EndpointId]>,
-    span: (DateTime<Utc>, DateTime<Utc>),
-) -> Result<Vec<DeliveryCount>, StoreError> {
-    let rows: Vec<(String, String, i64)> = grouped(platform, endpoints, span).into_tuple().all(conn).await?;
+    since: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<Vec<EndpointStateCount>, StoreError> {
+    let rows: Vec<(String, String, i64)> = grouped(platform, endpoints, since, until)
+        .into_tuple()
+        .all(conn)
+        .await?;
     let read = |(endpoint, state, count): (String, String, i64)| {
         let state = columns::known("state", &state, DeliveryState::from_wire)?;
         Ok((EndpointId(endpoint), state, columns::number("count", count)?))
@@ -345,10 +358,10 @@ pub async fn counts(
     rows.into_iter().map(read).collect()
 }
 
-/// Queues finished deliveries of a platform again, due at once, for a new round of tries under the same identity; returns how
-/// many.
+/// Queues finished deliveries of a platform again, due immediately, for a new round of attempts under the same
+/// identity; returns how many.
 ///
-/// A delivery that waits or is being sent is left alone. Needs a transaction.
+/// A delivery that is pending or in flight stays unchanged. Needs a transaction.
 pub async fn requeue(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -382,7 +395,7 @@ mod tests {
     use crate::store::plans;
 
     #[tokio::test]
-    async fn a_state_and_a_summary_of_sqlite_read_their_own_index() {
+    async fn delivery_states_and_counts_use_their_own_index_in_sqlite() {
         plans::with_database(async |db| {
             let platform = PlatformId("platform".into());
             let failed = DeliveryFilter {
@@ -394,8 +407,8 @@ mod tests {
             let steps = plans::steps(db, &page(&platform, None, &failed).into_query()).await;
             let wanted = "deliveries_missed_idx (owner_id=? AND missed=? AND id<?)";
             assert!(steps.contains(wanted) && !steps.contains("B-TREE"), "{steps}");
-            let span = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
-            let steps = plans::steps(db, &grouped(&platform, None, span).into_query()).await;
+            let at = DateTime::UNIX_EPOCH;
+            let steps = plans::steps(db, &grouped(&platform, None, at, at).into_query()).await;
             let wanted = "INDEX sqlite_autoindex_deliveries_1 (owner_id=? AND id>? AND id<?)";
             assert!(steps.contains(wanted), "{steps}");
         })

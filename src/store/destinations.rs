@@ -1,4 +1,4 @@
-//! Payee destinations, and the data that wallets are asked to sign about them.
+//! Payee destinations, and their signing data.
 
 use super::{StoreError, columns};
 use crate::domain::{
@@ -89,7 +89,7 @@ fn named(key: &DestinationKey) -> Condition {
         .add(Column::Token.eq(key.token.canonical()))
 }
 
-/// All destinations of a wallet, active or not, kept from others until the transaction ends.
+/// All destinations of a wallet, active or not, locked until the transaction ends.
 pub async fn lock_all_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -104,7 +104,8 @@ pub async fn lock_all_of(
     rows.into_iter().map(from_row).collect()
 }
 
-/// The destination at which a wallet is paid on a platform: set up there, or noted.
+/// The active destination of a wallet on a platform. The owner of the wallet set it up there, or the platform recorded
+/// it.
 pub async fn active_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -118,8 +119,8 @@ pub async fn active_of(
     row.map(from_row).transpose()
 }
 
-/// The destinations in use of the wallets that sign in to a platform. What others registered there with a signature is
-/// not among them: whoever holds a public client ID can.
+/// The destinations in use of the wallets that sign in to a platform. Destinations that were only registered there with
+/// a signature are excluded, because anyone with a public client ID can register one.
 pub async fn own_in_use(conn: &impl ConnectionTrait, platform: &PlatformId) -> Result<Vec<Destination>, StoreError> {
     let own = wallets::Entity::find()
         .select_only()
@@ -137,7 +138,7 @@ pub async fn own_in_use(conn: &impl ConnectionTrait, platform: &PlatformId) -> R
     rows.into_iter().map(from_row).collect()
 }
 
-/// Finds a destination of a platform by what it names, active or not.
+/// Finds a destination of a platform by wallet, network and token, active or not.
 pub async fn find(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -164,9 +165,10 @@ pub async fn find_by_id(
     row.map(from_row).transpose()
 }
 
-/// Where a wallet wants to be paid: what its owner set up on any platform, or what this platform noted for it.
+/// The destination to which a payment to a wallet goes: one that the owner of the wallet set up on any platform, or one
+/// that this platform recorded for the wallet.
 ///
-/// The newest wins; what the owner set up comes first.
+/// Destinations that the owner set up take precedence. Among equals, the newest is returned.
 pub async fn payable(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -190,7 +192,7 @@ pub async fn payable(
 
 /// Adds a destination.
 ///
-/// Errors: [`StoreError::Conflict`] with [`super::DESTINATION`] when somebody else was first.
+/// Errors: [`StoreError::Conflict`] with [`super::DESTINATION`] when another transaction was first.
 pub async fn insert(conn: &impl ConnectionTrait, destination: &Destination) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(destination)))
         .exec_without_returning(conn)
@@ -198,7 +200,8 @@ pub async fn insert(conn: &impl ConnectionTrait, destination: &Destination) -> R
     Ok(())
 }
 
-/// Notes where a wallet is paid that never said so itself, unless something is known of it already.
+/// Records a destination for a wallet whose owner has set up none. Does nothing if the insert conflicts with a
+/// destination that is already stored.
 pub async fn note(conn: &impl ConnectionTrait, destination: &Destination) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(destination)))
         .on_conflict(OnConflict::new().do_nothing().to_owned())
@@ -207,9 +210,9 @@ pub async fn note(conn: &impl ConnectionTrait, destination: &Destination) -> Res
     Ok(())
 }
 
-/// Writes what can change about a destination.
+/// Writes the fields of a destination that can change.
 ///
-/// Errors: [`StoreError::Conflict`] with [`super::DESTINATION`] when another one of the wallet is in use.
+/// Errors: [`StoreError::Conflict`] with [`super::DESTINATION`] when another destination of the wallet is in use.
 pub async fn update(conn: &impl ConnectionTrait, destination: &Destination) -> Result<(), StoreError> {
     let row = to_row(destination);
     Entity::update_many()
@@ -228,8 +231,8 @@ pub async fn update(conn: &impl ConnectionTrait, destination: &Destination) -> R
     Ok(())
 }
 
-/// Marks what other platforms noted for a wallet as claimed, now that its owner set up the same. It is in use on none of
-/// them for that.
+/// Marks equal destinations that other platforms recorded for a wallet as claimed, after the owner of the wallet set
+/// one up. This does not put the marked destinations in use.
 pub async fn claim_everywhere(conn: &impl ConnectionTrait, key: &DestinationKey) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::IsClaimed, Expr::value(true))
@@ -240,7 +243,7 @@ pub async fn claim_everywhere(conn: &impl ConnectionTrait, key: &DestinationKey)
     Ok(())
 }
 
-/// Keeps data that a wallet is asked to sign.
+/// Stores signing data for a wallet.
 pub async fn insert_signing_data(conn: &impl ConnectionTrait, data: &SigningData) -> Result<(), StoreError> {
     let row = destination_nonces::Model {
         nonce: data.nonce.clone(),
@@ -259,7 +262,7 @@ pub async fn insert_signing_data(conn: &impl ConnectionTrait, data: &SigningData
     Ok(())
 }
 
-/// Forgets signing data that ended before a time.
+/// Deletes signing data that expired before a time.
 pub async fn purge_signing_data(conn: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<(), StoreError> {
     destination_nonces::Entity::delete_many()
         .filter(destination_nonces::Column::ExpiresAt.lt(before))
@@ -268,7 +271,7 @@ pub async fn purge_signing_data(conn: &impl ConnectionTrait, before: DateTime<Ut
     Ok(())
 }
 
-/// Signing data of a client ID, with the time at which it was used up.
+/// Signing data of a client ID, with the time at which it was used.
 pub async fn find_signing_data(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -293,7 +296,7 @@ pub async fn find_signing_data(
     Ok(Some((data, row.used_at)))
 }
 
-/// Uses signing data up; tells whether nobody else did before.
+/// Uses up signing data; returns whether it was still unused.
 pub async fn use_signing_data(
     conn: &impl ConnectionTrait,
     data: &SigningData,

@@ -8,7 +8,7 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
 };
 
-/// Finds those of an account among some hashes that signed in after a time, in no order.
+/// Finds those of the given devices of an account that signed in after a time, by their hashes and in no order.
 pub async fn find(
     conn: &impl ConnectionTrait,
     account: &AccountId,
@@ -29,7 +29,7 @@ pub async fn find(
     Ok(devices.collect())
 }
 
-/// Notes a sign-in.
+/// Records a sign-in.
 pub async fn note(conn: &impl ConnectionTrait, device: &Device) -> Result<(), StoreError> {
     let row = Model {
         hash: device.hash.clone(),
@@ -46,7 +46,7 @@ pub async fn note(conn: &impl ConnectionTrait, device: &Device) -> Result<(), St
     Ok(())
 }
 
-/// Deletes those of an account beyond the `keep` that signed in last.
+/// Deletes the devices of an account beyond the `keep` most recent sign-ins.
 pub async fn trim(conn: &impl ConnectionTrait, account: &AccountId, keep: u64) -> Result<(), StoreError> {
     let hashes: Vec<String> = Entity::find()
         .select_only()
@@ -69,9 +69,9 @@ pub async fn trim(conn: &impl ConnectionTrait, account: &AccountId, keep: u64) -
     Ok(())
 }
 
-/// Deletes those that did not sign in after a time, at most `limit`; returns how many.
+/// Deletes the devices that have not signed in since a time, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, until: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    // One that signed in in the meantime is known again.
+    // A device that signed in in the meantime is known again.
     let over = Condition::all().add(Column::LastUsedAt.lte(until));
-    columns::delete_oldest::<Entity>(conn, (Column::Hash, Column::LastUsedAt), over, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Hash, Column::LastUsedAt, over, limit).await
 }

@@ -26,23 +26,24 @@ pub struct Endpoint {
     pub id: EndpointId,
     /// Platform or orchestrator.
     pub owner: OwnerId,
-    /// Client ID that it belongs to; `None` receives the events of the whole owner.
+    /// Client ID that the endpoint belongs to; `None` if it receives the events of the whole owner.
     pub client: Option<ClientRowId>,
-    /// Where to.
+    /// URL.
     pub url: String,
-    /// Sealed signing secret.
+    /// Encrypted signing secret.
     pub secret_sealed: String,
-    /// Secrets of before that may still be in use, the oldest first.
+    /// Previous secrets that may still be in use, the oldest first.
     pub former_secrets: Vec<FormerSecret>,
-    /// Whether events are sent to it.
+    /// Whether the service sends events to the endpoint.
     pub is_active: bool,
-    /// Whether it may be told about persons: registered with a secret credential, or approved with one since.
+    /// Whether the endpoint may receive personal data: it was registered with a secret credential, or approved with one
+    /// since.
     pub is_approved: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// Prefix of the headers that it reads; `None` for every one of the settings.
+    /// Prefix of the endpoint's webhook headers; `None` for every prefix in the settings.
     pub header_prefix: Option<String>,
-    /// Since when it takes nothing.
+    /// Since when all deliveries to the endpoint have failed.
     pub failing_since: Option<DateTime<Utc>>,
 }
 
@@ -62,7 +63,7 @@ fn from_row(row: Model) -> Result<Endpoint, StoreError> {
     })
 }
 
-/// A former secret as the column holds it.
+/// A former secret as stored in the column.
 #[derive(Serialize, Deserialize)]
 struct StoredSecret {
     sealed: String,
@@ -95,8 +96,8 @@ fn to_column(former: &[FormerSecret]) -> Result<Option<JsonValue>, StoreError> {
     columns::to_json("former_secrets", &stored).map(Some)
 }
 
-/// Rows that a holder may see: a client ID its own, a public one of these what nobody approved, a platform or an
-/// orchestrator all of theirs.
+/// Rows that a holder may see. A client ID sees its own endpoints, and a public client ID only its own unapproved ones.
+/// A platform or an orchestrator sees all of its endpoints.
 fn owned(holder: &Holder) -> Condition {
     Condition::all()
         .add(Column::OwnerId.eq(holder.owner.as_str()))
@@ -111,7 +112,7 @@ fn owned(holder: &Holder) -> Condition {
 
 /// Adds an endpoint.
 ///
-/// Errors: [`StoreError::Conflict`] with [`super::ENDPOINT_URL`] when the same owner has this URL already.
+/// Errors: [`StoreError::Conflict`] with [`super::ENDPOINT_URL`] when the same owner already has this URL.
 pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<(), StoreError> {
     let row = Model {
         id: endpoint.id.0.clone(),
@@ -134,8 +135,8 @@ pub async fn insert(conn: &impl ConnectionTrait, endpoint: &Endpoint) -> Result<
     Ok(())
 }
 
-/// How many endpoints an owner has, those of its client IDs and the inactive ones too, without those that wait for
-/// approval.
+/// How many endpoints an owner has. The count includes inactive endpoints and those of its client IDs, but not those
+/// that wait for approval.
 pub async fn count(conn: &impl ConnectionTrait, owner: &OwnerId) -> Result<u64, StoreError> {
     Ok(Entity::find()
         .filter(Column::OwnerId.eq(owner.as_str()))
@@ -152,7 +153,7 @@ fn unapproved(owner: &OwnerId, client: &ClientRowId) -> Select<Entity> {
         .filter(Column::IsApproved.eq(false))
 }
 
-/// How many endpoints of a client ID wait for approval, the inactive ones too.
+/// How many endpoints of a client ID wait for approval, including inactive ones.
 pub async fn count_unapproved(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -161,8 +162,7 @@ pub async fn count_unapproved(
     Ok(unapproved(owner, client).count(conn).await?)
 }
 
-/// The active endpoints of a client ID that wait for approval; keeps others from changing them until the transaction
-/// ends.
+/// The active endpoints of a client ID that wait for approval, locked until the transaction ends.
 pub async fn lock_unapproved(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -175,7 +175,7 @@ pub async fn lock_unapproved(
     locked.all(conn).await?.into_iter().map(from_row).collect()
 }
 
-/// Endpoints, oldest first, the inactive ones too.
+/// Endpoints, oldest first, including inactive ones.
 pub async fn list(conn: &impl ConnectionTrait, holder: impl Into<Holder>) -> Result<Vec<Endpoint>, StoreError> {
     let rows = Entity::find()
         .filter(owned(&holder.into()))
@@ -225,7 +225,7 @@ pub async fn find(
     row.map(from_row).transpose()
 }
 
-/// Finds an endpoint and keeps others from changing it until the transaction ends.
+/// Finds an endpoint and locks it until the transaction ends.
 pub async fn find_to_change(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -240,7 +240,7 @@ pub async fn find_to_change(
     row.map(from_row).transpose()
 }
 
-/// Finds endpoints and keeps others from changing them until the transaction ends.
+/// Finds endpoints and locks them until the transaction ends.
 pub async fn lock(conn: &impl ConnectionTrait, ids: &[EndpointId]) -> Result<Vec<Endpoint>, StoreError> {
     let locked = Entity::find()
         .filter(Column::Id.is_in(ids.iter().map(EndpointId::as_str)))
@@ -249,7 +249,7 @@ pub async fn lock(conn: &impl ConnectionTrait, ids: &[EndpointId]) -> Result<Vec
     locked.all(conn).await?.into_iter().map(from_row).collect()
 }
 
-/// Gives an endpoint another secret; tells whether `replaced`, its sealed secret, was still the one in use.
+/// Replaces the secret of an endpoint; returns whether `replaced`, the encrypted previous secret, was still in use.
 pub async fn replace_secret(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -269,7 +269,8 @@ pub async fn replace_secret(
     Ok(result.rows_affected == 1)
 }
 
-/// Switches an endpoint on or off, and forgets how it answered; tells whether there is one. What waits for it is the caller's matter.
+/// Switches an endpoint on or off, and clears its failure state; returns whether the endpoint exists. The caller
+/// handles its pending deliveries.
 pub async fn set_active(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -287,7 +288,7 @@ pub async fn set_active(
     Ok(result.rows_affected == 1)
 }
 
-/// Lets an endpoint be told about persons; tells whether there is one.
+/// Approves an endpoint for personal data; returns whether the endpoint exists.
 pub async fn approve(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -302,7 +303,7 @@ pub async fn approve(
     Ok(result.rows_affected == 1)
 }
 
-/// Deletes an endpoint; tells whether there was one. What waits for it is the caller's matter.
+/// Deletes an endpoint; returns whether the endpoint existed. The caller handles its pending deliveries.
 pub async fn delete(
     conn: &impl ConnectionTrait,
     holder: impl Into<Holder>,
@@ -316,28 +317,28 @@ pub async fn delete(
     Ok(result.rows_affected == 1)
 }
 
-/// An active endpoint, and whose events it hears.
+/// An active endpoint, and whose events it receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveEndpoint {
     /// Endpoint.
     pub id: EndpointId,
     /// Platform or orchestrator.
     pub owner: OwnerId,
-    /// Client ID whose events alone it hears; `None` for all of its owner.
+    /// If set, the endpoint receives only the events of this client ID; `None` for all events of its owner.
     pub client: Option<ClientRowId>,
-    /// Whether it may be told everything.
+    /// Whether it may receive everything.
     pub is_approved: bool,
 }
 
 impl ActiveEndpoint {
-    /// Whether it hears an event of an owner that belongs to a client ID, or to none.
+    /// Whether the endpoint receives an event of an owner. The event belongs to a client ID, or to none.
     pub fn hears(&self, owner: &OwnerId, client: Option<&ClientRowId>) -> bool {
         self.owner == *owner && (self.client.is_none() || self.client.as_ref() == client)
     }
 }
 
-/// The active endpoints of some owners, in the order of their ids. Those that wait for approval are among them if
-/// `with_unapproved`, as long as their client ID is active.
+/// The active endpoints of some owners, in the order of their ids. With `with_unapproved`, endpoints that wait for
+/// approval are included, as long as their client ID is active.
 pub async fn active_of(
     conn: &impl ConnectionTrait,
     owners: &[OwnerId],

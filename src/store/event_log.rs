@@ -1,12 +1,12 @@
-//! The log of events: reading it, and forgetting what is old together with its deliveries.
+//! The log of events: reads the log, and deletes old events together with their deliveries.
 
 use super::{
     Scope, Sealing, StoreError, columns,
-    payer_keys::{Keyring, Opened},
+    payer_keys::{Keyring, PayerText},
 };
 use crate::{
     domain::ids::{ClientRowId, EventId, OwnerId},
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use entities::{client_ids, deliveries, deliveries::Column as Delivery, delivery_attempts, event_keys, events};
@@ -18,10 +18,11 @@ use sea_orm::{
 };
 use std::collections::HashSet;
 
-/// How far the time in the id of an event may be from the time of its creation, which is read a moment before.
+/// Maximum difference between the time in the id of an event and the recorded time of its creation. Both are read from
+/// the clock, shortly one after the other.
 const DRAWN_APART: TimeDelta = TimeDelta::minutes(1);
 
-/// How the deduplication keys of test events begin.
+/// Prefix of the deduplication keys of test events.
 const TEST_KEY: &str = "test:";
 
 /// An event of the log.
@@ -29,33 +30,33 @@ const TEST_KEY: &str = "test:";
 pub struct EventRecord {
     /// Row.
     pub id: EventId,
-    /// Client ID that the object belongs to.
+    /// Client ID that the object of the event belongs to.
     pub client: Option<ClientRowId>,
-    /// Its public text.
+    /// Public text of this client ID.
     pub client_id: Option<String>,
-    /// Name on the wire.
+    /// Name in the API.
     pub kind: String,
-    /// Public id of the request that it is about.
+    /// Public id of its request.
     pub request_id: Option<String>,
-    /// The bytes that are signed and sent; those of a payer who is erased are gone.
-    pub body: Opened,
-    /// Whether it is the sample of a test.
+    /// The bytes that are signed and sent; [`PayerText::Erased`] once the payer is erased.
+    pub body: PayerText,
+    /// Whether the event is the sample event of an endpoint test.
     pub is_test: bool,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
 }
 
 impl EventRecord {
-    /// Whether it told of a payer who is erased since.
+    /// Whether the payer of the event has been erased since.
     pub fn is_erased(&self) -> bool {
-        self.body == Opened::Erased
+        self.body == PayerText::Erased
     }
 }
 
-/// Filters of the events; they combine with AND.
+/// Filters of the events; an event must match all of them.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
-    /// Name on the wire.
+    /// Name in the API.
     pub kind: Option<String>,
     /// Public id of a request.
     pub request_id: Option<String>,
@@ -109,9 +110,9 @@ fn select_events(scope: &Scope) -> Select<events::Entity> {
         .filter(owned(scope))
 }
 
-/// Where the body of an event stands.
-pub fn body_place<'a>(owner: &'a str, event: &'a str) -> Place<'a> {
-    Place {
+/// Encryption context of the body of an event.
+pub fn body_place<'a>(owner: &'a str, event: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "events.body",
         owner,
         row: event,
@@ -142,7 +143,8 @@ fn event_record(conn: &impl Sealing, ring: &Keyring, scope: &Scope, row: EventRo
     })
 }
 
-/// Events of a span of time. The bounds of the id say nothing more: they lead to the part of the index that is meant.
+/// Events of a span of time. The bounds of the id exclude no event that matches the time; they only select a part of
+/// the index.
 fn created(since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Condition {
     let earliest = since.and_then(|since| since.checked_sub_signed(DRAWN_APART));
     let latest = until.and_then(|until| until.checked_add_signed(DRAWN_APART));
@@ -183,8 +185,8 @@ fn ids(scope: &Scope, after: Option<&EventId>, kind: Option<&String>, limit: u64
         .limit(limit)
 }
 
-/// Ids of the events after one, the oldest first; no kinds are all kinds. Bodies are not read: an index holds the ids of
-/// each kind in their order.
+/// Ids of the events after a given event, the oldest first; an empty list of kinds means all kinds. Bodies are not
+/// read: an index contains the ids of each kind in order.
 pub async fn ids_after(
     conn: &impl ConnectionTrait,
     scope: &Scope,
@@ -221,7 +223,7 @@ pub async fn events_by_id(conn: &impl Sealing, scope: &Scope, ids: &[EventId]) -
     records(conn, scope, rows).await
 }
 
-/// Events of a span of time that may be told again, the oldest first; the samples of tests are not among them.
+/// Events of a span of time that may be sent again, the oldest first. Sample events of endpoint tests are excluded.
 pub async fn replayable(
     conn: &impl Sealing,
     scope: &Scope,
@@ -254,7 +256,7 @@ pub async fn find_event(conn: &impl Sealing, scope: &Scope, id: &EventId) -> Res
     Ok(records(conn, scope, row.into_iter().collect()).await?.pop())
 }
 
-/// The newest event of a scope whose id was drawn before a time; `None` is any time.
+/// The newest event of a scope whose id was created before a time; with `None`, the newest event of the scope.
 pub async fn newest_event(
     conn: &impl ConnectionTrait,
     scope: &Scope,
@@ -272,9 +274,9 @@ pub async fn newest_event(
     Ok(id.map(EventId))
 }
 
-/// Keeps events from being forgotten until the transaction ends, and others from holding them; returns those that are
-/// still there. Whoever writes a delivery of theirs does this before it looks which there are: so an event has one
-/// delivery for each endpoint.
+/// Locks events until the transaction ends, so that no other transaction deletes or locks them; returns those that
+/// still exist. Call this before looking up which deliveries exist and writing new ones: the lock ensures one delivery
+/// of an event for each endpoint.
 pub async fn hold(conn: &impl ConnectionTrait, scope: &Scope, ids: &[EventId]) -> Result<HashSet<EventId>, StoreError> {
     let held: Vec<String> = events::Entity::find()
         .select_only()
@@ -289,8 +291,8 @@ pub async fn hold(conn: &impl ConnectionTrait, scope: &Scope, ids: &[EventId]) -
     Ok(held.into_iter().map(EventId).collect())
 }
 
-/// The deliveries of an event of the outer query that are kept: they wait for a try or a round, or were finished after
-/// `cutoff`.
+/// Subquery for deliveries of the outer query's event that forbid to delete the event: those that are queued, that wait
+/// for a recovery round, or that were finished at or after `cutoff`.
 fn kept_deliveries(cutoff: DateTime<Utc>) -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
@@ -308,15 +310,16 @@ fn kept_deliveries(cutoff: DateTime<Utc>) -> SelectStatement {
         .to_owned()
 }
 
-/// Events of before `cutoff` of which no delivery is kept.
+/// Condition for deletable events: they were created before `cutoff`, and none of their deliveries forbids the deletion
+/// ([`kept_deliveries`]).
 fn forgettable(cutoff: DateTime<Utc>) -> Condition {
     Condition::all()
         .add(Event::CreatedAt.lt(cutoff))
         .add(Expr::exists(kept_deliveries(cutoff)).not())
 }
 
-/// Owners and ids of a batch of them that were drawn before `until`, by the keys of what they tell: these are in the order of
-/// the events of all owners.
+/// Owners and ids of a batch of deletable events, oldest first, whose ids were created before `until`. The query reads
+/// the table of deduplication keys, because it lists the events of all owners in one order.
 fn oldest(cutoff: DateTime<Utc>, until: DateTime<Utc>, limit: u64) -> Select<event_keys::Entity> {
     let event = event_keys::Entity::belongs_to(events::Entity)
         .from((Key::OwnerId, Key::EventId))
@@ -325,17 +328,18 @@ fn oldest(cutoff: DateTime<Utc>, until: DateTime<Utc>, limit: u64) -> Select<eve
         .select_only()
         .columns([Key::OwnerId, Key::EventId])
         .join(JoinType::InnerJoin, event.into())
-        // An event is drawn before it is created: the key leads to what is old, and says nothing more.
+        // The id of an event is created shortly before the event, so this condition excludes no deletable event. It
+        // only narrows the index range.
         .filter(Key::EventId.lt(EventId::first_at(until).as_str()))
         .filter(forgettable(cutoff))
         .order_by_asc(Key::EventId)
         .limit(limit)
 }
 
-/// Deletes events of before `cutoff` that were drawn before `until`, with their deliveries and tries, at most `limit`;
-/// returns how many. Needs a transaction.
+/// Deletes events that were created before `cutoff` and have ids from before `until`, with their deliveries and
+/// attempts. Deletes at most `limit` events; returns how many. Needs a transaction.
 ///
-/// An event stays while one of its deliveries waits for a try or a round, or was finished after `cutoff`.
+/// An event stays while one of its deliveries is queued, waits for a recovery round, or was finished after `cutoff`.
 pub async fn forget(
     conn: &impl ConnectionTrait,
     cutoff: DateTime<Utc>,
@@ -350,7 +354,7 @@ pub async fn forget(
     Ok(gone)
 }
 
-/// Forgets those of some events of an owner that nobody holds and of which no delivery is kept.
+/// Deletes the given events of an owner, except events that a transaction has locked or that a delivery still needs.
 async fn forget_of(
     conn: &impl ConnectionTrait,
     owner: &str,
@@ -370,7 +374,7 @@ async fn forget_of(
         .into_tuple()
         .all(conn)
         .await?;
-    // A delivery may have been written until the lock was had: nothing but this look keeps its event.
+    // A delivery may have been written before the lock was taken, so the condition is checked again.
     let free = these(&[Event::Id, Event::DeduplicationKey], locked).filter(forgettable(cutoff));
     let free: Vec<(String, String)> = free.into_tuple().all(conn).await?;
     if free.is_empty() {
@@ -400,7 +404,7 @@ async fn forget_of(
     Ok(gone.rows_affected)
 }
 
-/// Deletes the keys of facts of an owner; returns how many.
+/// Deletes deduplication keys of an owner; returns how many.
 async fn delete_keys(conn: &impl ConnectionTrait, owner: &str, facts: Vec<String>) -> Result<u64, StoreError> {
     let gone = event_keys::Entity::delete_many()
         .filter(Key::OwnerId.eq(owner))
@@ -410,7 +414,8 @@ async fn delete_keys(conn: &impl ConnectionTrait, owner: &str, facts: Vec<String
     Ok(gone.rows_affected)
 }
 
-/// Deletes the keys of events from before a time that are gone, at most `limit`; returns how many.
+/// Deletes the deduplication keys of events that were created before a time and no longer exist, at most `limit`;
+/// returns how many.
 pub async fn forget_keys(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let present = Query::select()
         .expr(Expr::val(1))
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ids_that_are_followed_are_read_from_the_index_of_their_kind_in_sqlite() {
+    async fn event_ids_after_one_are_read_from_the_index_of_their_kind_in_sqlite() {
         plans::with_database(async |db| {
             let after = EventId("after".into());
             let kind = "payment.confirmed".to_owned();
@@ -468,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_old_is_read_in_the_order_of_the_facts_of_all_owners() {
+    async fn old_events_of_all_owners_are_read_in_the_order_of_their_keys() {
         plans::with_database(async |db| {
             let (cutoff, until) = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH);
             let steps = plans::steps(db, &oldest(cutoff, until, 100).into_query()).await;
@@ -485,7 +490,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_span_of_time_of_sqlite_is_a_part_of_the_index() {
+    async fn a_time_span_of_events_is_one_index_range_in_sqlite() {
         plans::with_database(async |db| {
             let span = EventFilter {
                 since: Some(DateTime::UNIX_EPOCH),

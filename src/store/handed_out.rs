@@ -1,6 +1,9 @@
-//! What calldata was handed out for each request beyond its price terms.
+//! The fees that calldata responses stated for each request, beyond the price terms of the request.
 
-use super::{StoreError, columns};
+use super::{
+    StoreError,
+    columns::{self, RequestColumns},
+};
 use crate::domain::{
     handed_out::HandedOut,
     ids::{ClientRowId, RequestRowId},
@@ -13,10 +16,16 @@ use entities::handed_out::{ActiveModel, Column, Entity, Model};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect, sea_query::OnConflict};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Who an answer was given to: a client ID, or whoever acts for the whole platform.
-pub(super) type Asker<'a> = Option<&'a ClientRowId>;
+/// The columns that refer to the request of a row.
+const REQUEST: RequestColumns<Column> = RequestColumns {
+    platform: Column::PlatformId,
+    row: Column::RequestRow,
+};
 
-fn to_row(request: &Request, asker: Asker<'_>, handed: &HandedOut, now: DateTime<Utc>) -> Model {
+/// The caller who received a fee: a client ID, or `None` for a caller that acts for the whole platform.
+pub(super) type RecipientColumns<'a> = Option<&'a ClientRowId>;
+
+fn to_row(request: &Request, asker: RecipientColumns<'_>, handed: &HandedOut, now: DateTime<Utc>) -> Model {
     let mut row = Model {
         platform_id: request.origin.platform.0.clone(),
         request_row: request.row.0.clone(),
@@ -61,11 +70,11 @@ fn of_request(request: &Request) -> Condition {
         .add(Column::RequestRow.eq(request.row.as_str()))
 }
 
-/// Whether an equal answer to the same asker is kept.
+/// Whether it is already stored that this recipient received calldata with this fee for the request.
 pub async fn is_kept(
     conn: &impl ConnectionTrait,
     request: &Request,
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     handed: &HandedOut,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
@@ -76,10 +85,11 @@ pub async fn is_kept(
     Ok(found.one(conn).await?.is_some())
 }
 
-/// Of requests with an answer each, those of which an equal answer to the same asker is kept.
+/// The requests for which it is already stored that this recipient received calldata with the given fee; `handed` has
+/// one fee for each request.
 pub async fn kept(
     conn: &impl ConnectionTrait,
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     handed: &[(&Request, &HandedOut)],
     now: DateTime<Utc>,
 ) -> Result<HashSet<RequestRowId>, StoreError> {
@@ -107,26 +117,28 @@ pub async fn kept(
 }
 
 fn rows_of(conn: &impl ConnectionTrait, requests: &[&Request]) -> Condition {
-    columns::among_requests(conn, (Column::PlatformId, Column::RequestRow), requests)
+    columns::among_requests(conn, REQUEST, requests)
 }
 
-/// How many different fees of each request this asker had handed out; one without any is missing.
+/// For each request, the number of different fees in the calldata that this recipient received; a request without fees
+/// is missing from the result.
 pub async fn count_fees(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
 ) -> Result<HashMap<RequestRowId, u64>, StoreError> {
     let fees = Condition::all()
         .add(Column::ClientRow.eq(asker.map_or("", ClientRowId::as_str)))
         .add(Column::FeeBasisPoints.is_not_null());
-    columns::count_of_requests::<Entity>(conn, (Column::PlatformId, Column::RequestRow), requests, fees).await
+    columns::count_of_requests::<Entity>(conn, REQUEST, requests, fees).await
 }
 
-/// Keeps what was handed out for requests, with one statement for many; an equal answer is kept already. Transactions
-/// that keep several have to bring them in the same order.
+/// Stores the fees of calldata that was returned for requests, with one statement for many rows. Equal fees of one
+/// recipient and request are stored once. All transactions must pass their rows in the same order, so that they cannot
+/// deadlock.
 pub async fn keep(
     conn: &impl ConnectionTrait,
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     handed: &[(&Request, &HandedOut)],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -145,13 +157,13 @@ pub async fn keep(
     Ok(())
 }
 
-/// Everything that was handed out for requests, the oldest first; one of which nothing is kept is missing.
+/// For each request, the fees of all calldata that was returned for it, the oldest first; a request without stored fees
+/// is missing from the result.
 pub async fn of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
 ) -> Result<HashMap<RequestRowId, Vec<HandedOut>>, StoreError> {
-    let columns = (Column::PlatformId, Column::RequestRow, Column::HandedOutAt);
-    columns::of_requests::<Entity, _>(conn, columns, requests, |row| {
+    columns::of_requests::<Entity, _>(conn, REQUEST, Column::HandedOutAt, requests, |row| {
         let kept = from_row(&row)?;
         Ok((RequestRowId(row.request_row), kept))
     })

@@ -1,4 +1,4 @@
-//! Answers of operations that were called with an idempotency key, kept together with their effect.
+//! Responses of operations that were called with an idempotency key, stored together with their effect.
 
 use super::StoreError;
 use crate::domain::ids::OwnerId;
@@ -9,7 +9,7 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait},
 };
 
-/// A key within its owner and operation.
+/// An idempotency key, with the owner, credential and operation for which it is unique.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     /// Platform or orchestrator.
@@ -23,9 +23,9 @@ pub struct IdempotencyKey {
 /// A key that has been used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedKey {
-    /// Hash of the body that it was used with.
+    /// Hash of the body with which the key was used.
     pub body_hash: String,
-    /// Body of the answer.
+    /// Body of the response.
     pub response: String,
     /// Time of the first call.
     pub created_at: DateTime<Utc>,
@@ -59,7 +59,7 @@ pub async fn find(conn: &impl ConnectionTrait, key: &IdempotencyKey) -> Result<O
     }))
 }
 
-/// Takes a key and writes its answer with one statement, in the transaction of the effect.
+/// Stores a key as used, with its response, in the transaction that contains the effect of the call.
 ///
 /// Errors: [`StoreError::Conflict`] with [`super::IDEMPOTENCY_KEY`] when the key is taken.
 pub async fn insert(
@@ -75,7 +75,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// Frees a key that was used before a time, whoever else frees it too.
+/// Frees a key that was used before a time. Concurrent calls may free the same key.
 pub async fn free(conn: &impl ConnectionTrait, key: &IdempotencyKey, before: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::delete_many()
         .filter(named(key))
@@ -85,7 +85,7 @@ pub async fn free(conn: &impl ConnectionTrait, key: &IdempotencyKey, before: Dat
     Ok(())
 }
 
-/// Forgets keys that were used before a time, at most `limit`; returns how many.
+/// Deletes keys that were used before a time, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let keys = [Column::OwnerId, Column::Scope, Column::Key];
     let batch = Entity::find()
@@ -94,7 +94,7 @@ pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u
         .filter(Column::CreatedAt.lt(before))
         .limit(limit)
         .into_query();
-    // A key that was freed and taken again in the meantime is not old any more.
+    // A key that was freed and used again in the meantime has a newer time, so the condition excludes it.
     let result = Entity::delete_many()
         .filter(Expr::tuple(keys.map(Expr::col)).in_subquery(batch))
         .filter(Column::CreatedAt.lt(before))

@@ -1,4 +1,5 @@
-//! Permissions to open one account. Nobody owns them before they are used: whoever shows what they are known by may.
+//! Invites, each of which permits one new account. An invite has no owner before its use: anyone with the code, e-mail
+//! address or wallet may use it.
 
 use super::{StoreError, columns};
 use crate::domain::{
@@ -9,7 +10,7 @@ use chrono::{DateTime, Utc};
 use entities::invites::{ActiveModel, Column, Entity, Model};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, sea_query::Expr};
 
-/// Keeps an invite.
+/// Stores an invite.
 pub async fn insert(conn: &impl ConnectionTrait, invite: &Invite) -> Result<(), StoreError> {
     let (code_hash, email_hash, wallet) = match &invite.claim {
         Claim::Code { hash, email_hash } => (Some(hash.clone()), email_hash.clone(), None),
@@ -31,7 +32,7 @@ pub async fn insert(conn: &impl ConnectionTrait, invite: &Invite) -> Result<(), 
     Ok(())
 }
 
-/// Invites that can still be used and that fit what a newcomer shows.
+/// Usable invites that match the code, e-mail address or wallet of a new user.
 fn fitting(claim: &Claim, now: DateTime<Utc>) -> Condition {
     let fits = match claim {
         Claim::Wallet(wallet) => Condition::all().add(Column::Wallet.eq(wallet.canonical())),
@@ -44,13 +45,13 @@ fn fitting(claim: &Claim, now: DateTime<Utc>) -> Condition {
     fits.add(Column::UsedAt.is_null()).add(Column::ExpiresAt.gt(now))
 }
 
-/// Whether there is an invite that fits.
+/// Whether a matching invite exists.
 pub async fn is_good(conn: &impl ConnectionTrait, claim: &Claim, now: DateTime<Utc>) -> Result<bool, StoreError> {
     Ok(Entity::find().filter(fitting(claim, now)).count(conn).await? > 0)
 }
 
-/// Uses up what fits, for a platform that it opens; tells whether there was any. Of any number of concurrent calls with
-/// one code one alone gets true.
+/// Uses up a matching invite, for a new platform; returns whether there was one. Of any number of concurrent calls with
+/// one code, exactly one gets true.
 pub async fn take(
     conn: &impl ConnectionTrait,
     claim: &Claim,
@@ -66,8 +67,8 @@ pub async fn take(
     Ok(result.rows_affected > 0)
 }
 
-/// Deletes invites that are too old to be used, at most `limit`; returns how many.
+/// Deletes expired invites, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let over = Condition::all().add(Column::ExpiresAt.lte(now));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Id, Column::ExpiresAt, over, limit).await
 }

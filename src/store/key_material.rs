@@ -1,31 +1,35 @@
-//! What the database keeps to check master keys with, and the key of look-ups. Source: ADR-0014.
+//! Check values of the master keys, and the lookup key. Source: ADR-0014.
 
 use super::StoreError;
 use chrono::{DateTime, Utc};
 use entities::key_material::{ActiveModel, Column, Entity, Model};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait, sea_query::OnConflict};
 
-/// A named value.
+/// An encrypted value with its name, such as the check value of a master key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Material {
-    /// What it is.
+pub struct NamedKeyMaterial {
+    /// Name.
     pub name: String,
-    /// Its sealed text.
+    /// Its encrypted text.
     pub sealed: String,
 }
 
-/// Everything that is kept.
-pub async fn all(conn: &impl ConnectionTrait) -> Result<Vec<Material>, StoreError> {
+/// Every stored value.
+pub async fn all(conn: &impl ConnectionTrait) -> Result<Vec<NamedKeyMaterial>, StoreError> {
     let rows = Entity::find().all(conn).await?;
-    let read = |row: Model| Material {
+    let read = |row: Model| NamedKeyMaterial {
         name: row.name,
         sealed: row.sealed,
     };
     Ok(rows.into_iter().map(read).collect())
 }
 
-/// Adds a value, unless there is one of its name.
-pub async fn insert(conn: &impl ConnectionTrait, material: Material, now: DateTime<Utc>) -> Result<(), StoreError> {
+/// Adds a value, unless a value with its name exists.
+pub async fn insert(
+    conn: &impl ConnectionTrait,
+    material: NamedKeyMaterial,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
     let row = Model {
         name: material.name,
         sealed: material.sealed,

@@ -1,4 +1,5 @@
-//! Server-side keys of platforms and of orchestrators. Only their hash is kept, so a copy of the database opens nothing.
+//! Server-side keys of platforms and of orchestrators. Only their hash is stored, so a copy of the database gives no
+//! access.
 
 use super::{REVOKED_LISTED_MAX, StoreError, columns};
 use crate::domain::ids::{KeyId, OrchestratorId, Owner, PlatformId};
@@ -9,22 +10,22 @@ use sea_orm::{
     sea_query::{Expr, ExprTrait},
 };
 
-/// A key as the database knows it.
+/// A key as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct StoredApiKey {
     /// Row.
     pub id: KeyId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Hexadecimal SHA-256 of the key.
     pub hash: String,
-    /// First characters of the key, for people.
+    /// First characters of the key, by which people recognise it.
     pub hint: String,
     /// Name for people.
     pub label: Option<String>,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// From when on it is refused; ahead of now while a rotated key still overlaps.
+    /// Time from which the key is rejected; in the future while a rotated key still overlaps.
     pub revoked_at: Option<DateTime<Utc>>,
     /// Last authenticated use.
     pub last_used_at: Option<DateTime<Utc>>,
@@ -33,7 +34,7 @@ pub struct Key {
 const PLATFORM: &str = "platform";
 const ORCHESTRATOR: &str = "orchestrator";
 
-impl TryFrom<Model> for Key {
+impl TryFrom<Model> for StoredApiKey {
     type Error = StoreError;
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
@@ -56,7 +57,7 @@ impl TryFrom<Model> for Key {
 }
 
 /// Adds a key.
-pub async fn insert(conn: &impl ConnectionTrait, key: &Key) -> Result<(), StoreError> {
+pub async fn insert(conn: &impl ConnectionTrait, key: &StoredApiKey) -> Result<(), StoreError> {
     let kind = match key.owner {
         Owner::Platform(_) => PLATFORM,
         Owner::Orchestrator(_) => ORCHESTRATOR,
@@ -90,8 +91,8 @@ fn of(owner: &Owner, id: &KeyId) -> Condition {
         .add(Column::Id.eq(id.as_str()))
 }
 
-async fn one(conn: &impl ConnectionTrait, found: Select<Entity>) -> Result<Option<Key>, StoreError> {
-    found.one(conn).await?.map(Key::try_from).transpose()
+async fn one(conn: &impl ConnectionTrait, found: Select<Entity>) -> Result<Option<StoredApiKey>, StoreError> {
+    found.one(conn).await?.map(StoredApiKey::try_from).transpose()
 }
 
 /// Finds the key with this hash, unless it is revoked.
@@ -99,11 +100,11 @@ pub async fn find_active_by_hash(
     conn: &impl ConnectionTrait,
     hash: &str,
     now: DateTime<Utc>,
-) -> Result<Option<Key>, StoreError> {
+) -> Result<Option<StoredApiKey>, StoreError> {
     one(conn, Entity::find().filter(Column::Hash.eq(hash)).filter(is_good(now))).await
 }
 
-/// Whether a key is still good.
+/// Whether a key is still valid.
 pub async fn is_active(
     conn: &impl ConnectionTrait,
     owner: &Owner,
@@ -114,19 +115,23 @@ pub async fn is_active(
     Ok(one(conn, found).await?.is_some())
 }
 
-/// A key that is still good, kept from others until the transaction ends.
+/// A key that is still valid, locked until the transaction ends.
 pub async fn lock_active(
     conn: &impl ConnectionTrait,
     owner: &Owner,
     id: &KeyId,
     now: DateTime<Utc>,
-) -> Result<Option<Key>, StoreError> {
+) -> Result<Option<StoredApiKey>, StoreError> {
     let found = Entity::find().filter(of(owner, id)).filter(is_good(now));
     one(conn, found.lock_exclusive()).await
 }
 
-/// Keys of an owner, newest first: all that are good, and the last [`REVOKED_LISTED_MAX`] revoked ones.
-pub async fn list(conn: &impl ConnectionTrait, owner: &Owner, now: DateTime<Utc>) -> Result<Vec<Key>, StoreError> {
+/// Keys of an owner, newest first: all valid ones, and the last [`REVOKED_LISTED_MAX`] revoked ones.
+pub async fn list(
+    conn: &impl ConnectionTrait,
+    owner: &Owner,
+    now: DateTime<Utc>,
+) -> Result<Vec<StoredApiKey>, StoreError> {
     let newest = Entity::find()
         .filter(Column::OwnerId.eq(owner.as_str()))
         .order_by_desc(Column::CreatedAt)
@@ -139,10 +144,10 @@ pub async fn list(conn: &impl ConnectionTrait, owner: &Owner, now: DateTime<Utc>
     let mut rows = revoked.await?;
     rows.extend(newest.filter(is_good(now)).all(conn).await?);
     rows.sort_unstable_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
-    rows.into_iter().map(Key::try_from).collect()
+    rows.into_iter().map(StoredApiKey::try_from).collect()
 }
 
-/// How many good keys an owner has.
+/// How many valid keys an owner has.
 pub async fn count_good(conn: &impl ConnectionTrait, owner: &Owner, now: DateTime<Utc>) -> Result<u64, StoreError> {
     let good = Entity::find()
         .filter(Column::OwnerId.eq(owner.as_str()))
@@ -150,12 +155,13 @@ pub async fn count_good(conn: &impl ConnectionTrait, owner: &Owner, now: DateTim
     Ok(good.count(conn).await?)
 }
 
-/// Whether the owner has this key, good or not.
+/// Whether the owner has this key, valid or not.
 pub async fn exists(conn: &impl ConnectionTrait, owner: &Owner, id: &KeyId) -> Result<bool, StoreError> {
     Ok(one(conn, Entity::find().filter(of(owner, id))).await?.is_some())
 }
 
-/// Sets from when on a key is refused, and tells whether that changed anything: a key that ends earlier keeps its end.
+/// Sets the time from which a key is rejected. Returns whether this changed the key: a key that is rejected from an
+/// earlier time on keeps this earlier time.
 pub async fn end_at(
     conn: &impl ConnectionTrait,
     owner: &Owner,
@@ -171,7 +177,7 @@ pub async fn end_at(
     Ok(result.rows_affected == 1)
 }
 
-/// Notes a use; an older time than the noted one changes nothing.
+/// Records a use of a key; a time before the recorded one changes nothing.
 pub async fn touch(conn: &impl ConnectionTrait, id: &KeyId, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::LastUsedAt, Expr::value(now))

@@ -1,9 +1,9 @@
-//! Who follows each network: one instance at a time, by a lease that it renews, under a term that grows whenever
-//! somebody begins to lead.
+//! The leader of each network. One instance at a time leads, under a lease that it renews. Each leadership is a term,
+//! and each new term has a larger number.
 //!
-//! The lease says when others may take over, by the clock of the database. The term says whose commits count: each one
-//! checks it with [`is_current`], and one under a former term changes nothing. So a clock that jumps may change the leader
-//! too early, and never lets two of them write. Source: ADR-0015.
+//! The lease says, by the clock of the database, when other instances may take over. The term says whose commits take
+//! effect: each commit checks its term with [`is_current`], and a commit under a former term changes nothing. So a jump
+//! of the clock may change the leader too early, but two leaders never write at once. Source: ADR-0015.
 
 use super::{StoreError, columns, time};
 use crate::domain::network::Network;
@@ -14,19 +14,21 @@ use sea_orm::{
     sea_query::{Expr, LockType, OnConflict},
 };
 
-/// No lease is longer: one that ends later was written before the clock of the database was set back.
+/// Longest lease. A stored lease that ends later than this from now was written before the clock of the database was
+/// set back, so it is ignored.
 pub const LEASE_MAX: TimeDelta = TimeDelta::seconds(60);
 
-/// A time for which one instance leads a network.
+/// The period in which one instance leads a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Term {
+pub struct LeaderTerm {
     /// Network.
     pub network: Network,
-    /// Its number, greater than those before.
+    /// The number of the term, greater than those of earlier terms.
     pub number: u64,
 }
 
-/// Whether the instance may begin to lead: nobody does, the lease has ended, or it led before it was started again.
+/// Whether the instance may begin to lead: there is no leader, the lease has ended, or the instance led before it
+/// restarted.
 pub async fn is_open(conn: &impl ConnectionTrait, network: Network, holder: &str) -> Result<bool, StoreError> {
     let now = time::now(conn).await?;
     let held = Entity::find_by_id(network.id()).filter(may_begin(holder, now).not());
@@ -41,13 +43,13 @@ fn may_begin(holder: &str, now: DateTime<Utc>) -> Condition {
         .add(Column::LeaseUntil.gt(now + LEASE_MAX))
 }
 
-/// Begins a term; `None` when somebody else leads. Needs a transaction.
+/// Begins a term; `None` when another instance leads. Needs a transaction.
 pub async fn begin(
     conn: &impl ConnectionTrait,
     network: Network,
     holder: &str,
     lease: TimeDelta,
-) -> Result<Option<Term>, StoreError> {
+) -> Result<Option<LeaderTerm>, StoreError> {
     let now = time::now(conn).await?;
     let Some(known) = Entity::find_by_id(network.id()).one(conn).await? else {
         let first = Model {
@@ -59,7 +61,7 @@ pub async fn begin(
         let nobody_else = OnConflict::column(Column::Network).do_nothing().to_owned();
         let insertion = Entity::insert(ActiveModel::from(first)).on_conflict(nobody_else);
         let is_begun = insertion.exec_without_returning(conn).await? == 1;
-        return Ok(is_begun.then_some(Term { network, number: 1 }));
+        return Ok(is_begun.then_some(LeaderTerm { network, number: 1 }));
     };
     let result = Entity::update_many()
         .col_expr(Column::Term, Expr::value(known.term + 1))
@@ -71,11 +73,11 @@ pub async fn begin(
         .exec(conn)
         .await?;
     let number = columns::number("term", known.term + 1)?;
-    Ok((result.rows_affected == 1).then_some(Term { network, number }))
+    Ok((result.rows_affected == 1).then_some(LeaderTerm { network, number }))
 }
 
 /// Renews the lease; `false` when the term has ended. Needs a transaction.
-pub async fn renew(conn: &impl ConnectionTrait, term: &Term, lease: TimeDelta) -> Result<bool, StoreError> {
+pub async fn renew(conn: &impl ConnectionTrait, term: &LeaderTerm, lease: TimeDelta) -> Result<bool, StoreError> {
     let now = time::now(conn).await?;
     let result = Entity::update_many()
         .col_expr(Column::LeaseUntil, Expr::value(now + lease))
@@ -86,8 +88,8 @@ pub async fn renew(conn: &impl ConnectionTrait, term: &Term, lease: TimeDelta) -
     Ok(result.rows_affected == 1)
 }
 
-/// Hands the network over: whoever looks next may lead it.
-pub async fn resign(conn: &impl ConnectionTrait, term: &Term) -> Result<(), StoreError> {
+/// Gives up the network: the next instance that checks may lead it.
+pub async fn resign(conn: &impl ConnectionTrait, term: &LeaderTerm) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::Holder, Expr::value(None::<String>))
         .col_expr(Column::LeaseUntil, Expr::value(DateTime::<Utc>::UNIX_EPOCH))
@@ -97,9 +99,9 @@ pub async fn resign(conn: &impl ConnectionTrait, term: &Term) -> Result<(), Stor
     Ok(())
 }
 
-/// Whether nobody has begun to lead since; nobody can before the transaction ends. A lease that ended is still good
-/// until then.
-pub async fn is_current(conn: &impl ConnectionTrait, term: &Term) -> Result<bool, StoreError> {
+/// Whether the term is still the last term; no other term can begin before the transaction ends. A term whose lease has
+/// ended remains current until another term begins.
+pub async fn is_current(conn: &impl ConnectionTrait, term: &LeaderTerm) -> Result<bool, StoreError> {
     let found: Option<i64> = Entity::find()
         .select_only()
         .column(Column::Term)
@@ -111,7 +113,7 @@ pub async fn is_current(conn: &impl ConnectionTrait, term: &Term) -> Result<bool
     Ok(found.is_some())
 }
 
-fn is_term(term: &Term) -> Result<Condition, StoreError> {
+fn is_term(term: &LeaderTerm) -> Result<Condition, StoreError> {
     let number: i64 = columns::number("term", term.number)?;
     Ok(Condition::all()
         .add(Column::Network.eq(term.network.id()))

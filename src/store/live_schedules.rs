@@ -1,9 +1,10 @@
-//! Recurring payments that are signed and have not ended: how many there are, and what they still take.
+//! Recurring payments that are signed and have not ended: their number, and the amounts that they will still take from
+//! payers.
 
 use super::{StoreError, columns, schedules::units};
 use crate::domain::{
     address::Address,
-    caps::LiveSchedules,
+    caps::LiveScheduleCounts,
     ids::{ClientRowId, PlatformId, ScheduleId},
     schedule::{ScheduleStatus, remaining_units},
 };
@@ -15,18 +16,18 @@ use sea_orm::{
     Select,
 };
 
-/// Rows of one page of what a payer signed.
+/// Rows of one page of the schedules of a payer.
 const TAKING_ROWS: u64 = 500;
 
-/// States of what is signed and has not ended.
+/// States of schedules that are signed and have not ended.
 const LIVE: [&str; 2] = [ScheduleStatus::Active.wire(), ScheduleStatus::Paused.wire()];
 
-/// How many live schedules a platform has, and how many of them a public client ID made.
+/// How many live schedules a platform has, and how many of them a public client ID created.
 pub async fn count(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     public_client: Option<&ClientRowId>,
-) -> Result<LiveSchedules, StoreError> {
+) -> Result<LiveScheduleCounts, StoreError> {
     let of_platform = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Status.is_in(LIVE));
@@ -37,15 +38,15 @@ pub async fn count(
         }
         None => 0,
     };
-    Ok(LiveSchedules {
+    Ok(LiveScheduleCounts {
         of_platform: of_platform.count(conn).await?,
         of_public_client,
     })
 }
 
-/// What a schedule still takes.
+/// Columns from which the amount is computed that a schedule will still take from its payer.
 #[derive(FromQueryResult)]
-struct Taking {
+struct ScheduleDemand {
     id: String,
     amount: String,
     fee: String,
@@ -54,7 +55,7 @@ struct Taking {
     executed: i32,
 }
 
-impl Taking {
+impl ScheduleDemand {
     fn units(&self) -> Result<U256, StoreError> {
         let each = [
             units("amount", &self.amount)?,
@@ -70,8 +71,20 @@ impl Taking {
     }
 }
 
-/// One page of the schedules that a payer signed, whoever made them, and that still take a token through a contract.
-fn taking((payer, token, contract): (Address, Address, Address), now: DateTime<Utc>, after: &str) -> Select<Entity> {
+/// The payer, the token and the contract of an allowance.
+#[derive(Debug, Clone, Copy)]
+pub struct AllowanceParties {
+    /// Account whose units are taken.
+    pub payer: Address,
+    /// Token that is taken.
+    pub token: Address,
+    /// Contract that takes the token.
+    pub contract: Address,
+}
+
+/// One page of the schedules that a payer signed and that still take a token through a contract, whichever platform
+/// created them.
+fn taking(parties: AllowanceParties, now: DateTime<Utc>, after: &str) -> Select<Entity> {
     Entity::find()
         .select_only()
         .columns([
@@ -82,9 +95,9 @@ fn taking((payer, token, contract): (Address, Address, Address), now: DateTime<U
             Column::TotalPayments,
             Column::Executed,
         ])
-        .filter(Column::Payer.eq(payer.canonical()))
-        .filter(Column::Token.eq(token.canonical()))
-        .filter(Column::Contract.eq(contract.canonical()))
+        .filter(Column::Payer.eq(parties.payer.canonical()))
+        .filter(Column::Token.eq(parties.token.canonical()))
+        .filter(Column::Contract.eq(parties.contract.canonical()))
         .filter(Column::Status.is_in(LIVE))
         .filter(Column::DeadlineS.gte(now.timestamp()))
         .filter(Column::Id.gt(after))
@@ -92,19 +105,22 @@ fn taking((payer, token, contract): (Address, Address, Address), now: DateTime<U
         .limit(TAKING_ROWS)
 }
 
-/// Units that the live schedules of a payer in a token still take through a contract, but for one schedule.
+/// Token units that a payer's live schedules, except one, will still take through a contract.
 ///
-/// They count whoever made them, since they share one allowance. One that is not signed counts for nobody: a stranger can
-/// make it in the name of any payer.
+/// The schedules of all platforms count, because they share one allowance. Unsigned schedules do not count: a stranger
+/// can create one in the name of any payer.
 pub async fn still_taken(
     conn: &impl ConnectionTrait,
-    parties: (Address, Address, Address),
+    parties: AllowanceParties,
     except: &ScheduleId,
     now: DateTime<Utc>,
 ) -> Result<U256, StoreError> {
     let (mut sum, mut after) = (U256::ZERO, String::new());
     loop {
-        let page = taking(parties, now, &after).into_model::<Taking>().all(conn).await?;
+        let page = taking(parties, now, &after)
+            .into_model::<ScheduleDemand>()
+            .all(conn)
+            .await?;
         for row in page.iter().filter(|row| row.id != except.as_str()) {
             sum = sum.saturating_add(row.units()?);
         }
@@ -124,10 +140,15 @@ mod tests {
     use sea_orm::QueryTrait;
 
     #[tokio::test]
-    async fn what_a_payer_signed_is_found_without_reading_what_others_made_in_his_name() {
+    async fn signed_schedules_of_a_payer_are_found_by_an_index() {
         with_database(async |db| {
-            let parties = [1, 2, 3].map(|last| Address::Evm(EvmAddress::with_last_byte(last)));
-            let statement = taking(parties.into(), DateTime::UNIX_EPOCH, "").into_query();
+            let address = |last| Address::Evm(EvmAddress::with_last_byte(last));
+            let parties = AllowanceParties {
+                payer: address(1),
+                token: address(2),
+                contract: address(3),
+            };
+            let statement = taking(parties, DateTime::UNIX_EPOCH, "").into_query();
             let plan = steps(db, &statement).await;
             assert!(
                 plan.contains("USING INDEX schedules_payer_idx (payer=? AND token=? AND contract=? AND status=?)"),

@@ -17,6 +17,7 @@ pub mod destinations;
 pub mod devices;
 pub mod endpoints;
 pub mod event_log;
+pub mod fee_configs;
 pub mod handed_out;
 pub mod idempotency;
 pub mod invites;
@@ -28,6 +29,7 @@ pub mod observations;
 pub mod off_ramp_bindings;
 pub mod off_ramp_orders;
 pub mod off_ramp_quotes;
+pub mod orchestrator_links;
 pub mod orchestrators;
 pub mod outbox;
 pub mod owners;
@@ -72,31 +74,39 @@ use sea_orm::{DbErr, RuntimeErr, SqlErr, sqlx};
 pub use sealed::Sealing;
 pub use sqlite_files::Durability;
 
-/// Another request of the network has the same reference and payee: draw a new salt.
+/// Another request of the network has the same reference and payee; the caller draws a new salt.
 pub const REQUEST_REFERENCE: &str = "requests_reference_key";
 /// The payment event is already recorded.
 pub const PAYMENT_IDENTITY: &str = "payments_event_key";
 /// The owner already has an endpoint with this URL.
 pub const ENDPOINT_URL: &str = "webhook_endpoints_url";
-/// The wallet already has this destination, or another one in use.
+/// The wallet already has this destination, or another destination in use.
 pub const DESTINATION: &str = "payee_destinations_key";
 /// The idempotency key is already taken.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_keys_pkey";
 
-/// The payer is already there: somebody else registered it, or the partner gave the id of another one.
+/// The client ID already has a link to an orchestrator, active or ended.
+pub const ORCHESTRATOR_LINK: &str = "orchestrator_links_pkey";
+
+/// The orchestrator already has a fee config with the same scope, flow and bearer.
+pub const FEE_CONFIG: &str = "fee_configs_scope_key";
+
+/// The payer already exists: another call registered it, or the partner's id belongs to another payer.
 pub const PAYER: &str = "payers_key";
-/// The bank account is already there, or the partner gave the id of another one.
+/// The bank account already exists, or the partner's id belongs to another bank account.
 pub const BANK_ACCOUNT: &str = "bank_accounts_key";
 
-/// Matches of a search that are counted one by one; where no count is kept, a larger result reports this figure as its
-/// total. Source: decisions D15.
+/// Maximum number of matches that a search counts one by one. If no count is stored, a larger result reports this
+/// number as its total. Source: decisions D15.
 pub const TOTAL_MAX: u64 = 10_000;
 
-/// Revoked keys, and revoked client IDs, that a list shows: whoever makes and revokes them for years reads no longer lists.
+/// Maximum number of revoked keys, and of revoked client IDs, in a list, so that lists stay short after years of
+/// rotations.
 pub const REVOKED_LISTED_MAX: u64 = 1_000;
 
-/// The known constraints: what flows call them, the names in PostgreSQL, the columns that SQLite names instead.
-const CONSTRAINTS: [(&str, &[&str], &[&str]); 7] = [
+/// The known constraints. Each has its name in flows, its names in PostgreSQL, and the columns that SQLite reports
+/// instead of a name.
+const CONSTRAINTS: [(&str, &[&str], &[&str]); 9] = [
     (
         REQUEST_REFERENCE,
         &["requests_reference_key"],
@@ -129,6 +139,16 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 7] = [
         &["idempotency_keys.owner_id, idempotency_keys.scope, idempotency_keys.key"],
     ),
     (
+        ORCHESTRATOR_LINK,
+        &["orchestrator_links_pkey"],
+        &["orchestrator_links.platform_id, orchestrator_links.client_row"],
+    ),
+    (
+        FEE_CONFIG,
+        &["fee_configs_scope_key"],
+        &["fee_configs.orchestrator_id, fee_configs.scope, fee_configs.flow, fee_configs.bearer"],
+    ),
+    (
         PAYER,
         &["payers_client_user_key", "payers_partner_key"],
         &["payers.platform_id, payers.client_user_hash", "payers.partner_hash"],
@@ -140,17 +160,17 @@ const CONSTRAINTS: [(&str, &[&str], &[&str]); 7] = [
     ),
 ];
 
-/// How a statement ends when it does not end well.
+/// Why a statement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A named constraint holds: somebody else was first.
+    /// A write violates a named constraint: another transaction was first.
     #[error("conflict with {0}")]
     Conflict(&'static str),
-    /// The database does not answer in time.
+    /// The database does not respond in time.
     #[error("database unavailable: {0}")]
     Unavailable(anyhow::Error),
-    /// The disk of the database has no room: it reads, and writes again once there is some.
-    #[error("the disk of the database is full: {0}")]
+    /// The disk of the database is full. Reads still work; writes work again once there is space.
+    #[error("the database disk is full: {0}")]
     Full(anyhow::Error),
     /// A row or statement is not what this program expects.
     #[error("broken: {0}")]
@@ -188,15 +208,15 @@ fn constraint(error: &DbErr, message: &str) -> Option<&'static str> {
     let name = driver_error(error)
         .and_then(sqlx::Error::as_database_error)
         .and_then(|error| error.constraint());
-    // A database that is divided tells it in the message alone.
+    // For a partitioned table, only the message contains the name.
     known_constraint(name.or_else(|| message.split('"').nth(1)), message)
 }
 
 fn known_constraint(name: Option<&str>, message: &str) -> Option<&'static str> {
-    // One that is divided gives its parts a number behind their name.
+    // The constraints of partitions have the same name with a number appended.
     let name = name.map(|name| name.trim_end_matches(|letter: char| letter.is_ascii_digit()));
     let name = name.map(|name| name.trim_end_matches('_'));
-    // SQLite lists the columns after a colon and has no name to offer.
+    // SQLite lists the columns after a colon and reports no name.
     let listed = message.rsplit(": ").next();
     CONSTRAINTS
         .iter()
@@ -206,7 +226,7 @@ fn known_constraint(name: Option<&str>, message: &str) -> Option<&'static str> {
         .map(|(known, _, _)| *known)
 }
 
-/// Whether a write found no room: `SQLITE_FULL`, `disk_full` of PostgreSQL.
+/// Whether the disk is full: `SQLITE_FULL`, or `disk_full` of PostgreSQL.
 fn is_full(error: &DbErr) -> bool {
     let code = driver_error(error)
         .and_then(sqlx::Error::as_database_error)
@@ -214,9 +234,10 @@ fn is_full(error: &DbErr) -> bool {
     code.is_some_and(|code| code == "13" || code == "53100")
 }
 
-/// Whether the same call may succeed later without any change.
+/// Whether the same call may succeed later without any change by the caller.
 fn is_unavailable(error: &DbErr) -> bool {
-    // Whatever keeps a connection from being opened: a server may know neither the role nor the database after a fail-over.
+    // Every failure to connect counts, also an unknown role or database: after a fail-over, a server may not know them
+    // yet.
     if matches!(error, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)) {
         return true;
     }
@@ -229,8 +250,9 @@ fn is_unavailable(error: &DbErr) -> bool {
             Some(refused) => matches!(session::sqlite_code(refused), Some(5 | 6 | 8 | 9 | 10 | 14)),
             None => {
                 let code = refused.code().unwrap_or_default();
-                // Connection lost, resources exhausted, cancelled or shut down, error of the system; lock not granted,
-                // read-only, serialisation, deadlock, a transaction that was idle or took too long.
+                // Classes and codes of PostgreSQL: connection lost, resources exhausted, cancelled or shut down, system
+                // error. Also: lock not available, read-only, serialisation failure, deadlock, a transaction that was
+                // idle or took too long.
                 ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class))
                     || matches!(&*code, "55P03" | "25006" | "40001" | "40P01" | "25P03" | "25P04")
             }
@@ -247,7 +269,7 @@ fn is_unavailable(error: &DbErr) -> bool {
     }
 }
 
-/// Whose rows a statement may touch: those of a platform, or only those of one of its client IDs.
+/// The rows that a statement may read or write: all rows of a platform, or only those of one of its client IDs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Tenant.
@@ -265,15 +287,16 @@ impl From<&PlatformCaller> for Scope {
     }
 }
 
-/// Whose endpoints and answers a statement may touch: those of a platform, of one of its client IDs, of an orchestrator.
+/// The endpoints and stored responses that a statement may read or write: those of a platform, of one of its client
+/// IDs, or of an orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// Platform or orchestrator.
     pub owner: OwnerId,
     /// Client ID; `None` sees all rows of the owner.
     pub client: Option<ClientRowId>,
-    /// Whether everybody may be this holder: it has only the endpoints that nobody approved, and no answer with a secret
-    /// is given to it twice. Source: decisions D32; decisions D34.
+    /// Whether the credential is public. A public credential sees only unapproved endpoints, and no response with a
+    /// secret is returned to it twice. Source: decisions D32; decisions D34.
     pub is_public: bool,
 }
 
@@ -308,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constraint_is_known_by_its_name_the_number_of_a_part_behind_it_and_its_columns() {
+    fn constraints_are_recognised_by_name_partition_name_and_columns() {
         for name in ["requests_reference_key", "requests_reference_key_102195"] {
             assert_eq!(known_constraint(Some(name), ""), Some(REQUEST_REFERENCE), "{name}");
         }

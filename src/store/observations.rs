@@ -1,7 +1,8 @@
-//! Payments of known requests that were seen near the head: notes that may be wrong and tell what is in flight.
+//! Payments to known requests near the head of the chain. These preliminary records show which money is in flight.
 
 use super::{StoreError, columns};
 use crate::domain::{
+    block_range::BlockRange,
     network::Network,
     payment::{Observation, ObservedConversion},
 };
@@ -49,7 +50,7 @@ fn from_row(row: Model) -> Result<Observation, StoreError> {
             currency: columns::address("conversion_currency", &currency)?,
             max_rate_timespan_s: columns::units("max_rate_timespan_s", &timespan)?,
         }),
-        _ => return Err(columns::broken("invoice_units", "only a part of a conversion")),
+        _ => return Err(columns::broken("invoice_units", "an incomplete conversion")),
     };
     Ok(Observation {
         network: columns::network(&row.network)?,
@@ -69,13 +70,13 @@ fn from_row(row: Model) -> Result<Observation, StoreError> {
     })
 }
 
-/// Writes notes; what is noted already takes over the newest facts and place.
+/// Records observations; an observation that is already stored gets the newest values and position.
 pub async fn note(
     conn: &impl ConnectionTrait,
     observations: &[Observation],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    // One statement must not meet the same key twice; the last observation is the newest.
+    // One statement must not contain the same key twice; the last observation is the newest.
     let mut latest = HashMap::new();
     for observed in observations {
         latest.insert((observed.network, observed.tx_hash, observed.position), observed);
@@ -115,13 +116,13 @@ pub async fn note(
     Ok(())
 }
 
-/// Forgets notes above a height: a reorganisation has replaced these blocks. Returns how many.
+/// Deletes observations above a height, because a reorganisation has replaced these blocks. Returns how many.
 pub async fn delete_above(conn: &impl ConnectionTrait, network: Network, number: u64) -> Result<u64, StoreError> {
     let number: i64 = columns::number("block_number", number)?;
     delete(conn, network, Column::BlockNumber.gt(number)).await
 }
 
-/// Forgets notes up to a height, this one included: what became of them is final. Returns how many.
+/// Deletes observations up to and including a height, because these blocks are final. Returns how many.
 pub async fn delete_up_to(conn: &impl ConnectionTrait, network: Network, number: u64) -> Result<u64, StoreError> {
     let number: i64 = columns::number("block_number", number)?;
     delete(conn, network, Column::BlockNumber.lte(number)).await
@@ -140,14 +141,14 @@ async fn delete(
     Ok(result.rows_affected)
 }
 
-/// Heights between these two, both included, of which there are notes.
+/// Heights within a range of blocks that have at least one observation.
 pub async fn heights(
     conn: &impl ConnectionTrait,
     network: Network,
-    (from, to): (u64, u64),
+    range: BlockRange,
 ) -> Result<BTreeSet<u64>, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to: i64 = columns::number("block_number", to)?;
+    let from: i64 = columns::number("block_number", range.from)?;
+    let to: i64 = columns::number("block_number", range.to)?;
     let heights: Vec<i64> = Entity::find()
         .select_only()
         .column(Column::BlockNumber)
@@ -161,7 +162,7 @@ pub async fn heights(
     heights.map(|height| columns::number("block_number", height)).collect()
 }
 
-/// Notes with one of these reference topics: money that is in flight.
+/// Observations, that is payments in flight, with one of these reference topics.
 pub async fn list_seen_by_topics(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -173,7 +174,7 @@ pub async fn list_seen_by_topics(
         .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
         .all(conn)
         .await?;
-    // Sorted here: asked for an order, SQLite would walk all notes of the network by height.
+    // The rows are sorted here: with an ORDER BY, SQLite would read all observations of the network by height.
     rows.sort_by_key(|row| (row.block_number, row.log_index));
     rows.into_iter().map(from_row).collect()
 }

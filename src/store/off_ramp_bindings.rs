@@ -1,5 +1,5 @@
-//! To which bank account a request is paid out: the one for which it was quoted first, for good. One order pays one account,
-//! so nothing is handed out for another one.
+//! The bank account that receives the payout of a request. It is the account of the first quote of the request, and
+//! never changes, because the order of a request pays one account.
 
 use super::{StoreError, columns};
 use crate::domain::{
@@ -25,7 +25,7 @@ fn key(request: &Request) -> (String, String) {
     (request.origin.platform.0.clone(), request.row.0.clone())
 }
 
-/// To which account a request is paid out; `None` before its first quote.
+/// The account that a request is paid out to; `None` before its first quote.
 pub async fn of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Option<PaidOutTo>, StoreError> {
     let row = Entity::find_by_id(key(request)).one(conn).await?;
     Ok(row.map(|row| PaidOutTo {
@@ -34,7 +34,8 @@ pub async fn of_request(conn: &impl ConnectionTrait, request: &Request) -> Resul
     }))
 }
 
-/// Binds a request to an account; tells whether it is bound to that one now, and not to another one before.
+/// Binds a request to an account, unless the request is already bound; returns whether the request is bound to this
+/// account.
 pub async fn bind(
     conn: &impl ConnectionTrait,
     request: &Request,
@@ -62,10 +63,12 @@ pub async fn bind(
     Ok(of_request(conn, request).await?.as_ref() == Some(to))
 }
 
-/// Notes that a deposit address is that of an account; tells whether it is, and not that of another one before.
+/// Records that a deposit address belongs to an account, unless the address already belongs to one; returns whether it
+/// belongs to this account.
 pub async fn claim(
     conn: &impl ConnectionTrait,
-    (network, address): (Network, Address),
+    network: Network,
+    address: Address,
     request: &Request,
     to: &PaidOutTo,
 ) -> Result<bool, StoreError> {
@@ -94,17 +97,17 @@ fn of_binding(column: Column) -> Expr {
     Expr::col((Entity, column))
 }
 
-/// What came on top of a request that was paid out.
+/// Whether money that arrived in addition to the paid-out amount counts as unsettled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
-    /// Counts as money that nobody has settled.
+    /// The excess counts as unsettled.
     Counts,
-    /// Does not: anybody can send something to an address that was handed out.
+    /// The excess is ignored: anyone can send money to a known address.
     LeftOut,
 }
 
-/// Requests of bindings with money that no order paid out, was told to, or can be: parts, what cancelled requests got, and
-/// what came on top. What the operator closed is left out until more comes.
+/// Bindings of requests with money that no ended order covers: partial payments, payments of cancelled requests, and
+/// overpayments. Requests that the operator closed are excluded until more money arrives.
 fn is_unsettled(excess: Excess) -> Condition {
     use off_ramp_orders::Column as Order;
     use requests::Column as Paid;
@@ -136,11 +139,13 @@ fn is_unsettled(excess: Excess) -> Condition {
     Condition::all().add(Expr::exists(unsettled))
 }
 
-/// Whether money of a payer is on its way or may be: somebody may be paying by a quote, a payment was seen or set aside, a part
-/// has arrived, or an order is open. Call it for a payer who is locked: whoever quotes for one or credits it holds it before.
+/// Whether money of a payer is or may be in flight. That is so if a quote may be in use, a payment was seen or
+/// quarantined, a partial payment has arrived, or an order is open. The caller must have locked the payer. Flows that
+/// issue quotes or credit payments also lock the payer before they write.
 pub async fn is_awaited(
     conn: &impl ConnectionTrait,
-    (platform, payer): (&PlatformId, &PayerId),
+    platform: &PlatformId,
+    payer: &PayerId,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     use chain_quarantine::Column as Odd;
@@ -186,14 +191,15 @@ pub async fn is_awaited(
             return Ok(true);
         }
     }
-    may_be_paying(conn, (platform, payer), now).await
+    may_be_paying(conn, platform, payer, now).await
 }
 
-/// Whether somebody may be paying by a quote of a payer: one holds, or its chain was not read past the end of one. A node that
-/// is behind has not told of a payment that came in time.
+/// Whether a payment under a quote of a payer may be in flight. That is so if a quote has not expired, or if its chain
+/// has not been read past its expiry: a payment that was sent in time may not have been reported yet.
 async fn may_be_paying(
     conn: &impl ConnectionTrait,
-    (platform, payer): (&PlatformId, &PayerId),
+    platform: &PlatformId,
+    payer: &PayerId,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     use chain_blocks::Column as Block;
@@ -229,7 +235,7 @@ async fn is_anything(conn: &impl ConnectionTrait, statement: &SelectStatement) -
     Ok(conn.query_one(statement).await?.is_some())
 }
 
-/// Rows of requests with money that no order paid out or will, the oldest first.
+/// Rows of requests with money that no ended order covers, the oldest first.
 pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(PlatformId, RequestRowId)>, StoreError> {
     let rows: Vec<(String, String)> = Entity::find()
         .select_only()
@@ -245,7 +251,7 @@ pub async fn unsettled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(P
     Ok(rows.into_iter().map(owned).collect())
 }
 
-/// Notes that the operator settled by other ways what a request has got, and why.
+/// Records that the operator settled the money of a request by other means, and why.
 pub async fn close(
     conn: &impl ConnectionTrait,
     request: &Request,

@@ -1,9 +1,9 @@
-//! Orders by which payments reach bank accounts, one for each request.
+//! Orders that pay out the payments of requests to bank accounts, one for each request.
 
 use super::{StoreError, columns};
 use crate::domain::{
     ids::{BankAccountId, OffRampOrderId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
-    off_ramp::{AskedFor, FiatOrder, OrderState},
+    off_ramp::{FiatOrder, OrderState, PayoutOrder},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -45,13 +45,13 @@ fn to_row(order: &FiatOrder) -> Result<Model, StoreError> {
 
 fn from_row(row: Model) -> Result<FiatOrder, StoreError> {
     let asked = match (row.asked_units, row.asked_transactions, row.asked_payments) {
-        (Some(units), Some(transactions), Some(payments)) => Some(AskedFor {
+        (Some(units), Some(transactions), Some(payments)) => Some(PayoutOrder {
             units: columns::units("asked_units", &units)?,
             payments: columns::number("asked_payments", payments)?,
             transactions: serde_json::from_str(&transactions)
                 .map_err(|_| columns::broken("asked_transactions", &transactions))?,
         }),
-        // Nothing was asked for yet.
+        // In all other states the partner has not been called, so no payout was requested.
         _ => None,
     };
     Ok(FiatOrder {
@@ -97,14 +97,15 @@ pub async fn of_request(
     row.map(from_row).transpose()
 }
 
-/// The order that the partner calls so.
+/// The order with this order id of the partner.
 pub async fn by_partner_id(conn: &impl ConnectionTrait, id: &str) -> Result<Option<FiatOrder>, StoreError> {
     let row = Entity::find().filter(Column::PartnerOrder.eq(id)).one(conn).await?;
     row.map(from_row).transpose()
 }
 
-/// Writes an order, provided that its state, its version and the quote for which it is are still those that were read. Tells
-/// whether they were: one that was stopped and became due again meanwhile is for other money.
+/// Writes an order if its state, version and quote are unchanged since it was read; returns whether they were. The
+/// quote is compared too, because an order that was stopped and became due again in the meantime pays out other
+/// payments.
 pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &FiatOrder) -> Result<bool, StoreError> {
     let row = to_row(after)?;
     let version: i64 = columns::number("version", before.version)?;
@@ -136,14 +137,16 @@ pub async fn replace(conn: &impl ConnectionTrait, before: &FiatOrder, after: &Fi
     Ok(result.rows_affected == 1)
 }
 
-/// Orders whose partner is to be asked, at most `limit`; nobody else gets them until `until`. None is put off beyond `latest`.
+/// Claims orders whose partner query is due, at most `limit`; no other caller gets these orders until `until`. An order
+/// with a due time after `latest` is due too.
 pub async fn claim_due(
     conn: &impl ConnectionTrait,
-    (now, latest): (DateTime<Utc>, DateTime<Utc>),
+    now: DateTime<Utc>,
+    latest: DateTime<Utc>,
     until: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<FiatOrder>, StoreError> {
-    // What a clock that was ahead put off is due now.
+    // An instance whose clock was ahead may have set a due time too far in the future.
     let is_due = Condition::any()
         .add(Column::NextAt.lte(now))
         .add(Column::NextAt.gt(latest));
@@ -175,19 +178,21 @@ pub async fn claim_due(
 
 /// An order as the operator sees it.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct OrderSummary {
     /// The order.
     pub order: FiatOrder,
     /// Public id of its request.
     pub request_id: String,
 }
 
-/// Orders, the oldest first: open ones, or with `all` every one; only what changed before `silent_since`, when that is given.
+/// Orders, the oldest first: open orders, or every order with `all`. With `silent_since`, only orders that last changed
+/// before that time.
 pub async fn list(
     conn: &impl ConnectionTrait,
-    (all, silent_since): (bool, Option<DateTime<Utc>>),
+    all: bool,
+    silent_since: Option<DateTime<Utc>>,
     limit: u64,
-) -> Result<Vec<Listed>, StoreError> {
+) -> Result<Vec<OrderSummary>, StoreError> {
     let open = Condition::all()
         .add_option((!all).then(|| is_in(&OrderState::OPEN)))
         .add_option(silent_since.map(|since| Column::ChangedAt.lt(since)));
@@ -206,7 +211,7 @@ pub async fn list(
             .into_tuple()
             .one(conn)
             .await?;
-        listed.push(Listed {
+        listed.push(OrderSummary {
             request_id: request_id.unwrap_or_default(),
             order: from_row(row)?,
         });
@@ -214,7 +219,7 @@ pub async fn list(
     Ok(listed)
 }
 
-/// How many orders are open, and since when the oldest is.
+/// Number of open orders, and the creation time of the oldest.
 pub async fn measure(conn: &impl ConnectionTrait) -> Result<(u64, Option<DateTime<Utc>>), StoreError> {
     let open = Entity::find().filter(is_in(&OrderState::OPEN));
     let count = open.clone().count(conn).await?;

@@ -1,11 +1,15 @@
-//! Quotes of the off-ramp partner that were handed out, with their addresses. They are kept for good: however old an address
-//! is, what arrives there counts.
+//! Issued quotes of the off-ramp partner, with their addresses. They are stored permanently: a payment to an address
+//! counts, however old the address is.
 
-use super::{StoreError, columns, rates};
+use super::{
+    StoreError,
+    columns::{self, RequestColumns},
+    rates,
+};
 use crate::domain::{
     ids::{BankAccountId, OffRampQuoteId, PayerId, PlatformId, RequestRowId},
     network::Network,
-    off_ramp::{CalledByPartner, Deposit, FiatQuote, PaidOutTo, QuoteTerms},
+    off_ramp::{CalledByPartner, DepositAddress, FiatQuote, PaidOutTo, QuoteTerms},
     rates::{AppliedRate, RateProvider},
     request::Request,
 };
@@ -49,7 +53,7 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
             provider: columns::known("rate_provider", &provider, RateProvider::from_wire)?,
         })
     });
-    // Erasing a payer leaves nothing of either.
+    // The erasure of a payer clears the partner's ids of the payer and the account.
     let is_called = !row.partner_payer.is_empty();
     Ok(FiatQuote {
         id: OffRampQuoteId(row.id),
@@ -78,8 +82,8 @@ fn from_row(row: Model) -> Result<FiatQuote, StoreError> {
     })
 }
 
-/// Keeps a quote, unless one that the partner calls the same is there; tells whether what is kept says the same, and is of the
-/// same request.
+/// Stores a quote, unless a quote with the partner's id exists; returns whether the stored quote has the same content
+/// and request.
 pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuote) -> Result<bool, StoreError> {
     let known = OnConflict::columns([Column::PlatformId, Column::RequestRow, Column::PartnerQuote])
         .do_nothing()
@@ -88,7 +92,7 @@ pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuo
         .on_conflict(known)
         .exec_without_returning(conn)
         .await?;
-    // Of whichever tenant: the partner calls no two quotes the same.
+    // The query is not limited to one tenant, because the partner's quote ids are unique across tenants.
     let kept = Entity::find()
         .filter(Column::PartnerQuote.eq(quote.terms.partner_quote.as_str()))
         .order_by_asc(Column::Id)
@@ -99,7 +103,8 @@ pub async fn keep(conn: &impl ConnectionTrait, network: Network, quote: &FiatQuo
     Ok(matches!(kept.as_slice(), [kept] if kept.request == quote.request && kept.is_same(quote)))
 }
 
-/// Forgets how the partner calls a payer and its bank accounts. What money at the addresses is worth stays.
+/// Deletes the partner's ids of a payer and of its bank accounts from the quotes. The terms of the quotes stay, so
+/// payments to their addresses can still be valued.
 pub async fn forget(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::PartnerPayer, Expr::value(""))
@@ -123,16 +128,19 @@ pub async fn of_request(conn: &impl ConnectionTrait, request: &Request) -> Resul
     rows.into_iter().map(from_row).collect()
 }
 
-/// The addresses that were handed out for requests, the oldest first. Only those that a bank account gets have any, and
-/// nothing is asked for the others.
+/// The addresses that were issued for requests, the oldest first. Only requests that are paid out to a bank account
+/// have addresses, so other requests are not queried.
 pub async fn deposits_of(
     conn: &impl ConnectionTrait,
     requests: impl IntoIterator<Item = &Request>,
-) -> Result<HashMap<RequestRowId, Vec<Deposit>>, StoreError> {
+) -> Result<HashMap<RequestRowId, Vec<DepositAddress>>, StoreError> {
     let for_bank = requests.into_iter().filter(|request| request.terms.payee.is_none());
     let for_bank: Vec<&Request> = for_bank.collect();
-    let keys = (Column::PlatformId, Column::RequestRow, Column::CreatedAt);
-    columns::of_requests::<Entity, _>(conn, keys, &for_bank, |row| {
+    let columns = RequestColumns {
+        platform: Column::PlatformId,
+        row: Column::RequestRow,
+    };
+    columns::of_requests::<Entity, _>(conn, columns, Column::CreatedAt, &for_bank, |row| {
         let quote = from_row(row)?;
         Ok((quote.request.clone(), quote.deposit()))
     })

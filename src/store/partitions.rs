@@ -1,7 +1,8 @@
-//! The partitions of PostgreSQL, one for each month; SQLite keeps each table in one piece. Source: ADR-0019.
+//! The partitions of PostgreSQL, one for each month; SQLite does not partition tables. Source: ADR-0019.
 //!
-//! Everybody who reads or writes a table has a lock on it, and waits behind whoever wants it alone. So a change waits
-//! for its locks a moment only, and is tried again later; and one instance at a time changes partitions.
+//! Changing partitions needs exclusive locks. While a change waits for such a lock, every new reader and writer of the
+//! table waits behind it. So a change waits only briefly and is otherwise retried later, and only one instance at a
+//! time changes partitions.
 
 use super::{StoreError, Tx, columns, recovery};
 use crate::domain::{
@@ -9,37 +10,39 @@ use crate::domain::{
     partitions::{Month, Partition},
 };
 use chrono::{DateTime, Utc};
-use entities::{deliveries, deliveries::Column, delivery_queue, delivery_queue::Column as Queued};
+use entities::{deliveries, deliveries::Column, delivery_queue, delivery_queue::Column as QueueColumn};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
     sea_query::Expr,
 };
 
-/// Longest wait for a lock. Calls that come meanwhile wait behind it.
+/// Longest wait for a lock. Statements that arrive meanwhile wait behind it.
 const LOCK_TIMEOUT: &str = "200ms";
 
-/// Longest run of one statement: statistics of all partitions are read from many places of the disk.
+/// Longest run time of one statement. Reading the statistics of all partitions takes long, because they are in many
+/// places on the disk.
 const STATEMENT_TIMEOUT: &str = "5min";
 
-/// Key of the advisory lock of whoever changes partitions.
+/// Key of the advisory lock of the instance that changes partitions.
 const CHANGING_LOCK: i64 = 0x7072_735f_7061_7274;
 
-/// Rows that are counted at most of what fits into no month.
+/// Maximum number that the count of rows outside all monthly partitions can return.
 const STRAYS_MAX: u64 = 10_000;
 
-/// A table that is divided by month.
+/// A table that is partitioned by month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Divided {
+pub enum MonthlyTable {
     /// Deliveries.
     Deliveries,
-    /// Tries of deliveries.
+    /// Attempts of deliveries.
     Tries,
     /// Events.
     Events,
 }
 
-impl Divided {
-    /// Each of them, in the order in which their old months may go: nothing goes before what belongs to it and is shown.
+impl MonthlyTable {
+    /// The partitioned tables, in the order in which their old months may be dropped. Deliveries come first, because
+    /// attempts and events are needed while their deliveries exist.
     pub const ALL: [Self; 3] = [Self::Deliveries, Self::Tries, Self::Events];
 
     /// Its name.
@@ -56,8 +59,8 @@ fn statement(sql: impl Into<String>) -> Statement {
     Statement::from_string(DbBackend::Postgres, sql)
 }
 
-/// The partitions of a table but the one of what fits nowhere; `None` where the table is in one piece.
-pub async fn list(conn: &impl ConnectionTrait, divided: Divided) -> Result<Option<Vec<Partition>>, StoreError> {
+/// The partitions of a table without the default partition; `None` where the table is not partitioned.
+pub async fn list(conn: &impl ConnectionTrait, divided: MonthlyTable) -> Result<Option<Vec<Partition>>, StoreError> {
     if conn.get_database_backend() != DbBackend::Postgres {
         return Ok(None);
     }
@@ -73,7 +76,7 @@ pub async fn list(conn: &impl ConnectionTrait, divided: Divided) -> Result<Optio
     let mut partitions = Vec::new();
     for row in conn.query_all_raw(statement(sql)).await? {
         let (first, bound): (Option<String>, Option<String>) = (row.try_get("", "first")?, row.try_get("", "bound")?);
-        // Another instance drops it at this moment.
+        // The bounds are missing if another instance is dropping the partition.
         let Some(bound) = bound else { continue };
         partitions.push(Partition {
             name: row.try_get("", "name")?,
@@ -89,7 +92,7 @@ fn time(bound: &str) -> Result<DateTime<Utc>, StoreError> {
     ids::drawn_at(bound).ok_or_else(|| columns::broken("relpartbound", bound))
 }
 
-/// Makes a transaction the one that changes partitions; tells whether it is: another one may be at it.
+/// Takes the lock for partition changes until the transaction ends; `false` when another change is running.
 pub async fn begin_change(tx: &Tx) -> Result<bool, StoreError> {
     let patience =
         format!("SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'");
@@ -99,12 +102,12 @@ pub async fn begin_change(tx: &Tx) -> Result<bool, StoreError> {
     Ok(row.map_or(Ok(false), |row| row.try_get("", "is_ours"))?)
 }
 
-/// Makes the partition of a month, and moves there what was written before there was one. Needs
-/// [`begin_change`].
-pub async fn add(tx: &Tx, divided: Divided, month: Month) -> Result<(), StoreError> {
+/// Creates the partition of a month, and moves existing rows of the month into it. Needs [`begin_change`].
+pub async fn add(tx: &Tx, divided: MonthlyTable, month: Month) -> Result<(), StoreError> {
     let table = divided.table();
     let (first, bound) = (ids::first_at(month.begin()), ids::first_at(month.next().begin()));
-    // Made apart and attached: whoever reads and writes the table meanwhile is not in the way.
+    // The partition is created separately and then attached, so that concurrent readers and writers of the table are
+    // not blocked.
     let storage = format!(
         "SELECT coalesce('WITH (' || array_to_string(reloptions, ', ') || ')', '') AS storage \
          FROM pg_class WHERE oid = '{table}_default'::regclass"
@@ -120,8 +123,9 @@ pub async fn add(tx: &Tx, divided: Divided, month: Month) -> Result<(), StoreErr
     tx.execute_unprepared(&create).await?;
     let strays = format!("SELECT 1 FROM {table}_default WHERE {of_month} LIMIT 1");
     if tx.query_one_raw(statement(strays)).await?.is_some() {
-        // The table first, as whoever uses it does: a statement that was planned before and waited for the partition alone
-        // would look for its rows where they are no longer, and change none.
+        // The table is locked before the partition, the order in which other statements lock them. Otherwise a
+        // statement that is already planned and waits only for the default partition would then look for its rows
+        // there, and not find the moved ones.
         let closed = format!("LOCK TABLE ONLY {table}, {table}_default IN ACCESS EXCLUSIVE MODE");
         tx.execute_unprepared(&closed).await?;
         let moved = format!(
@@ -130,33 +134,35 @@ pub async fn add(tx: &Tx, divided: Divided, month: Month) -> Result<(), StoreErr
         );
         tx.execute_unprepared(&moved).await?;
     }
-    // Refused when something was written there since; it is tried again.
+    // Attaching fails if rows were written to the default partition since; the change is then retried.
     let attach =
         format!("ALTER TABLE {table} ATTACH PARTITION {table}_{month} FOR VALUES FROM ('{first}') TO ('{bound}')");
     tx.execute_unprepared(&attach).await?;
     Ok(())
 }
 
-/// Whether something of the rows whose ids were drawn before a time is needed: a delivery that waits for a try or a round,
-/// and what belongs to a delivery that is kept.
+/// Whether a table still needs rows whose ids were created before a time. A delivery is needed while it is queued or
+/// waits for a recovery round. An attempt or an event is needed while its delivery exists.
 pub async fn is_needed(
     conn: &impl ConnectionTrait,
-    divided: Divided,
+    divided: MonthlyTable,
     before: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     match divided {
-        Divided::Deliveries => {
-            let is_queued = has_before::<delivery_queue::Entity>(conn, Queued::Id, before, None).await?;
+        MonthlyTable::Deliveries => {
+            let is_queued = has_before::<delivery_queue::Entity>(conn, QueueColumn::Id, before, None).await?;
             let rounds = (recovery::is_waiting(), Column::RecoverAt);
             Ok(is_queued || has_before::<deliveries::Entity>(conn, Column::Id, before, Some(rounds)).await?)
         }
-        // A try is drawn after its delivery, and that after its event.
-        Divided::Tries | Divided::Events => has_before::<deliveries::Entity>(conn, Column::EventId, before, None).await,
+        // The id of an attempt is created after the id of its delivery, which is created after the id of its event.
+        MonthlyTable::Tries | MonthlyTable::Events => {
+            has_before::<deliveries::Entity>(conn, Column::EventId, before, None).await
+        }
     }
 }
 
-/// Whether there is a row whose id, or that of what it belongs to, was drawn before a time, by an index of the ids or by a
-/// partial one: its condition and its column.
+/// Whether a row exists with a value of the column `id` from before a time. The query uses the index of this column, or
+/// the partial index whose condition and column `partial` gives.
 async fn has_before<E: EntityTrait>(
     conn: &impl ConnectionTrait,
     id: E::Column,
@@ -164,7 +170,7 @@ async fn has_before<E: EntityTrait>(
     partial: Option<(Expr, E::Column)>,
 ) -> Result<bool, StoreError> {
     let (condition, order) = partial.unwrap_or((Expr::value(true), id));
-    // In an order, because that leads to the end of an index however many rows there are.
+    // The order makes the database read one end of an index, however many rows there are.
     let found: Option<String> = E::find()
         .select_only()
         .column(id)
@@ -178,9 +184,9 @@ async fn has_before<E: EntityTrait>(
     Ok(found.is_some())
 }
 
-/// Keeps everybody else away from a partition, and its table, until the transaction ends. Needs [`begin_change`].
-pub async fn close(tx: &Tx, divided: Divided, partition: &Partition) -> Result<(), StoreError> {
-    // The table first, as whoever uses it does.
+/// Locks a partition and its table exclusively until the transaction ends. Needs [`begin_change`].
+pub async fn close(tx: &Tx, divided: MonthlyTable, partition: &Partition) -> Result<(), StoreError> {
+    // The table is locked first, as by every statement that uses it.
     let sql = format!(
         "LOCK TABLE ONLY {}, {} IN ACCESS EXCLUSIVE MODE",
         divided.table(),
@@ -190,20 +196,21 @@ pub async fn close(tx: &Tx, divided: Divided, partition: &Partition) -> Result<(
     Ok(())
 }
 
-/// Forgets a partition with all of its rows. Needs [`close`].
+/// Drops a partition with all of its rows. Needs [`close`].
 pub async fn drop(tx: &Tx, partition: &Partition) -> Result<(), StoreError> {
     tx.execute_unprepared(&format!("DROP TABLE {}", partition.name)).await?;
     Ok(())
 }
 
-/// Whether a partition holds anything.
+/// Whether a partition is empty.
 pub async fn is_empty(conn: &impl ConnectionTrait, partition: &Partition) -> Result<bool, StoreError> {
     let sql = format!("SELECT 1 FROM {} LIMIT 1", partition.name);
     Ok(conn.query_one_raw(statement(sql)).await?.is_none())
 }
 
-/// How many rows fit into no month, counted up to ten thousand. Needs a table that is divided.
-pub async fn strays(conn: &impl ConnectionTrait, divided: Divided) -> Result<u64, StoreError> {
+/// How many rows are in no monthly partition but in the default partition, counted up to ten thousand. Needs a
+/// partitioned table.
+pub async fn strays(conn: &impl ConnectionTrait, divided: MonthlyTable) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT count(*) AS strays FROM (SELECT 1 FROM {}_default LIMIT {STRAYS_MAX}) AS counted",
         divided.table()
@@ -213,9 +220,10 @@ pub async fn strays(conn: &impl ConnectionTrait, divided: Divided) -> Result<u64
     columns::number("strays", strays)
 }
 
-/// Whether a table has grown by half, or shrunk to half, since the rows of all partitions together were looked at. The server looks
-/// at each partition by itself alone, and plans joins by what it knows of all.
-pub async fn is_unmeasured(conn: &impl ConnectionTrait, divided: Divided) -> Result<bool, StoreError> {
+/// Whether a table with more than 1,000 rows has grown by half, or shrunk to half, since its partitions were last
+/// analysed together. The server automatically analyses only single partitions, but plans joins by the statistics of
+/// the whole table.
+pub async fn is_unmeasured(conn: &impl ConnectionTrait, divided: MonthlyTable) -> Result<bool, StoreError> {
     let sql = format!(
         "SELECT rows.now > 1000 AND (whole.reltuples * 1.5 < rows.now OR whole.reltuples > rows.now * 2) AS is_unmeasured \
          FROM pg_class whole, LATERAL (SELECT sum(greatest(reltuples, 0)) AS now FROM pg_inherits \
@@ -227,8 +235,8 @@ pub async fn is_unmeasured(conn: &impl ConnectionTrait, divided: Divided) -> Res
     Ok(row.map_or(Ok(false), |row| row.try_get("", "is_unmeasured"))?)
 }
 
-/// Has the server look at the rows of all partitions together. Needs [`begin_change`].
-pub async fn measure(tx: &Tx, divided: Divided) -> Result<(), StoreError> {
+/// Analyses all partitions together. Needs [`begin_change`].
+pub async fn measure(tx: &Tx, divided: MonthlyTable) -> Result<(), StoreError> {
     tx.execute_unprepared(&format!("ANALYZE {}", divided.table())).await?;
     Ok(())
 }

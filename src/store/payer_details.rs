@@ -1,19 +1,19 @@
-//! How what names a payer or the holder of a bank account is written before it is sealed.
+//! The text form of the personal data of a payer or the holder of a bank account, before it is encrypted.
 
 use super::StoreError;
 use crate::domain::{
     event::ForeignJson,
-    payer::{AccountDetails, AccountType, BankAccount, Beneficiary, PayerDetails, Person, Rails},
+    payer::{AccountDetails, AccountType, BankAccount, Beneficiary, DescribedPayer, PayerDetails, Rails},
 };
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// [`PayerDetails`] as they are written.
+/// [`PayerDetails`] as text.
 #[derive(Serialize, Deserialize)]
-struct PayerText {
+struct EncodedPayer {
     client_user_id: String,
     #[serde(with = "PersonText")]
-    person: Person,
+    person: DescribedPayer,
     partner: String,
     #[serde(default)]
     kyc_url: Option<String>,
@@ -21,7 +21,7 @@ struct PayerText {
     agreement_url: Option<String>,
 }
 
-/// [`AccountDetails`] as they are written.
+/// [`AccountDetails`] as text.
 #[derive(Serialize, Deserialize)]
 struct AccountText {
     #[serde(with = "BankAccountText")]
@@ -33,7 +33,7 @@ struct AccountText {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Person")]
+#[serde(remote = "DescribedPayer")]
 struct PersonText {
     email: String,
     first_name: String,
@@ -108,7 +108,7 @@ struct BankAccountText {
     ifsc: Option<String>,
 }
 
-/// Values of a closed list as their texts.
+/// Values of an enumeration as their texts.
 macro_rules! as_text {
     ($($module:ident: $list:ty;)+) => {$(
         mod $module {
@@ -121,7 +121,7 @@ macro_rules! as_text {
 
             pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<$list, D::Error> {
                 let text = String::deserialize(from)?;
-                <$list>::from_wire(&text).ok_or_else(|| D::Error::custom("an unknown word"))
+                <$list>::from_wire(&text).ok_or_else(|| D::Error::custom("an unknown value"))
             }
         }
     )+};
@@ -142,13 +142,13 @@ mod account_type {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AccountType>, D::Error> {
         let text = Option::<String>::deserialize(from)?;
-        let read = |text: String| AccountType::from_wire(&text).ok_or_else(|| D::Error::custom("an unknown word"));
+        let read = |text: String| AccountType::from_wire(&text).ok_or_else(|| D::Error::custom("an unknown value"));
         text.map(read).transpose()
     }
 }
 
 pub(super) fn write_payer(details: &PayerDetails) -> Result<String, StoreError> {
-    write(&PayerText {
+    write(&EncodedPayer {
         client_user_id: details.client_user_id.clone(),
         person: details.person.clone(),
         partner: details.partner.clone(),
@@ -158,7 +158,7 @@ pub(super) fn write_payer(details: &PayerDetails) -> Result<String, StoreError> 
 }
 
 pub(super) fn read_payer(text: &str) -> Result<PayerDetails, StoreError> {
-    let read: PayerText = read(text)?;
+    let read: EncodedPayer = read(text)?;
     Ok(PayerDetails {
         client_user_id: read.client_user_id,
         person: read.person,
@@ -187,18 +187,19 @@ pub(super) fn read_account(text: &str) -> Result<AccountDetails, StoreError> {
     })
 }
 
-/// A bank account alone, always written alike.
+/// The text form of a bank account alone; equal accounts have equal texts.
 pub(super) fn write_bank_account(account: &BankAccount) -> Result<String, StoreError> {
     #[derive(Serialize)]
-    struct Content<'a>(#[serde(serialize_with = "BankAccountText::serialize")] &'a BankAccount);
-    write(&Content(account))
+    struct BankAccountContent<'a>(#[serde(serialize_with = "BankAccountText::serialize")] &'a BankAccount);
+    write(&BankAccountContent(account))
 }
 
 fn write(value: &impl Serialize) -> Result<String, StoreError> {
-    // The complaint may repeat a value.
-    serde_json::to_string(value).map_err(|_| StoreError::Broken(anyhow!("details of a payer cannot be written")))
+    // The error message may contain a value.
+    serde_json::to_string(value).map_err(|_| StoreError::Broken(anyhow!("the details of a payer cannot be serialised")))
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|_| StoreError::Broken(anyhow!("details of a payer have another shape")))
+    serde_json::from_str(text)
+        .map_err(|_| StoreError::Broken(anyhow!("the details of a payer have an unexpected structure")))
 }

@@ -1,9 +1,10 @@
-//! Keys of payers: all that names one is sealed with its key, and erasing one is forgetting the key. Source: ADR-0021.
+//! Keys of payers. All personal data of a payer is encrypted with the payer's key, and deleting the key erases the
+//! payer. Source: ADR-0021.
 
 use super::{Sealing, StoreError, sealed};
 use crate::{
     domain::ids::{OwnerId, PayerId, PlatformId, Secret},
-    ports::sealer::{Place, of_payer, split_payer},
+    ports::sealer::{EncryptionContext, of_payer, split_payer},
 };
 use entities::{
     payer_keys::{ActiveModel, Column, Entity, Model},
@@ -12,15 +13,15 @@ use entities::{
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-fn place<'a>(platform: &'a str, payer: &'a str) -> Place<'a> {
-    Place {
+fn place<'a>(platform: &'a str, payer: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "payer_keys.data_key",
         owner: platform,
         row: payer,
     }
 }
 
-/// Draws and keeps the key of a new payer.
+/// Draws and stores the key of a new payer.
 pub async fn draw(conn: &impl Sealing, platform: &PlatformId, payer: &PayerId) -> Result<Secret, StoreError> {
     let key = sealed::keys(conn)?.draw_key();
     let row = Model {
@@ -34,7 +35,7 @@ pub async fn draw(conn: &impl Sealing, platform: &PlatformId, payer: &PayerId) -
     Ok(key)
 }
 
-/// Forgets the key of a payer: nothing that was sealed with it is read again.
+/// Deletes the key of a payer: nothing that was encrypted with it can be read again.
 pub async fn forget(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<(), StoreError> {
     Entity::delete_many()
         .filter(Column::PlatformId.eq(platform.as_str()))
@@ -44,7 +45,7 @@ pub async fn forget(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &
     Ok(())
 }
 
-/// Which of the payers of owners are being erased.
+/// Those of the given payers that are being erased.
 async fn erasing(conn: &impl ConnectionTrait, named: &[(&OwnerId, PayerId)]) -> Result<Vec<PayerId>, StoreError> {
     if named.is_empty() {
         return Ok(Vec::new());
@@ -63,16 +64,16 @@ async fn erasing(conn: &impl ConnectionTrait, named: &[(&OwnerId, PayerId)]) -> 
     Ok(found.into_iter().map(PayerId).collect())
 }
 
-/// What a text of a place says.
+/// A stored text, decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
+pub enum PayerText {
     /// The text.
     Text(String),
     /// Its payer is erased.
     Erased,
 }
 
-impl Opened {
+impl PayerText {
     /// The text, unless its payer is erased.
     pub fn text(self) -> Option<String> {
         match self {
@@ -82,7 +83,7 @@ impl Opened {
     }
 }
 
-/// Keys of payers that were read together. A payer that is named and has none is erased.
+/// Keys of payers that were read together. A payer that was looked up and has no key is erased.
 #[derive(Debug)]
 pub struct Keyring(HashMap<PayerId, Secret>);
 
@@ -126,8 +127,9 @@ impl Keyring {
         Ok(Self(all))
     }
 
-    /// Reads the keys that texts of owners need; those that no payer's key seals need none. A payer who is being erased has
-    /// none any more: what told of it is not told on while the partner is asked to forget it.
+    /// Reads the keys that are needed to decrypt texts. Only texts that are encrypted with the key of a payer need one.
+    /// A payer who is being erased counts as already erased, so that the payer's data is not sent to receivers during
+    /// the erasure.
     pub async fn for_texts_of<'a>(
         conn: &impl Sealing,
         texts: impl IntoIterator<Item = (&'a OwnerId, &'a str)>,
@@ -148,42 +150,53 @@ impl Keyring {
         self.0.get(payer)
     }
 
-    /// Opens a text of a place, whichever key it is sealed with.
-    pub fn open(&self, conn: &impl Sealing, text: String, place: Place<'_>) -> Result<Opened, StoreError> {
+    /// Decrypts a text that is encrypted with the key of one of these payers, or with the master keys.
+    pub fn open(
+        &self,
+        conn: &impl Sealing,
+        text: String,
+        place: EncryptionContext<'_>,
+    ) -> Result<PayerText, StoreError> {
         let Some((payer, sealed_text)) = split_payer(&text) else {
-            return sealed::open(conn, &text, place).map(Opened::Text);
+            return sealed::open(conn, &text, place).map(PayerText::Text);
         };
         let Some(key) = self.get(&payer) else {
-            return Ok(Opened::Erased);
+            return Ok(PayerText::Erased);
         };
-        open_with(conn, key, sealed_text, place).map(Opened::Text)
+        open_with(conn, key, sealed_text, place).map(PayerText::Text)
     }
 
-    /// Seals a text for its place with the key of a payer; `None` when the payer is erased.
+    /// Encrypts a text with the key of a payer; `None` when the payer is erased.
     pub fn seal(
         &self,
         conn: &impl Sealing,
         payer: &PayerId,
         text: String,
-        place: Place<'_>,
+        place: EncryptionContext<'_>,
     ) -> Result<Option<String>, StoreError> {
         let key = self.get(payer);
-        key.map(|key| seal(conn, (payer, key), text, place)).transpose()
+        key.map(|key| seal(conn, payer, key, text, place)).transpose()
     }
 }
 
-/// Seals a text for its place with the key of a payer.
+/// Encrypts a text with the key of a payer.
 pub(super) fn seal(
     conn: &impl Sealing,
-    (payer, key): (&PayerId, &Secret),
+    payer: &PayerId,
+    key: &Secret,
     text: String,
-    place: Place<'_>,
+    place: EncryptionContext<'_>,
 ) -> Result<String, StoreError> {
     let sealed = sealed::keys(conn)?.seal_with(key, &Secret::new(text), place);
     Ok(of_payer(payer, &sealed.map_err(StoreError::Broken)?))
 }
 
-fn open_with(conn: &impl Sealing, key: &Secret, text: &str, place: Place<'_>) -> Result<String, StoreError> {
+fn open_with(
+    conn: &impl Sealing,
+    key: &Secret,
+    text: &str,
+    place: EncryptionContext<'_>,
+) -> Result<String, StoreError> {
     let opened = sealed::keys(conn)?.open_with(key, text, place);
     Ok(opened.map_err(StoreError::Broken)?.reveal().to_owned())
 }

@@ -1,4 +1,4 @@
-//! First registrations that the partner may have taken, and that came to no payer here yet. Source: ADR-0021.
+//! Registrations of payers that the partner may have accepted although no payer row exists yet. Source: ADR-0021.
 
 use super::{StoreError, columns};
 use crate::domain::{ids::PlatformId, payer::PayerRegistration};
@@ -28,8 +28,8 @@ fn owned(platform: &PlatformId, partner_key: &str) -> Condition {
         .add(Column::PartnerKey.eq(partner_key))
 }
 
-/// Notes that the partner is about to be asked for the first time, and when it is to forget what came to nothing; tells whether
-/// nothing was noted before.
+/// Records that the service is about to register a payer at the partner, and when to erase the payer there if no payer
+/// row is written by then. Returns `false` if this registration is already recorded.
 pub async fn note(
     conn: &impl ConnectionTrait,
     registration: &PayerRegistration,
@@ -47,7 +47,7 @@ pub async fn note(
     Ok(insertion.exec_without_returning(conn).await? == 1)
 }
 
-/// Finds one by the key under which the partner keeps the payer.
+/// Finds a registration by the partner's idempotency key of the payer.
 pub async fn find(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -57,7 +57,7 @@ pub async fn find(
     Ok(found.map(from_row))
 }
 
-/// Reads one and keeps others from changing it until the transaction ends.
+/// Reads a registration and locks it until the transaction ends.
 pub async fn lock(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -71,7 +71,7 @@ pub async fn lock(
     Ok(found.map(from_row))
 }
 
-/// Notes until when a call may be in flight. Needs the lock.
+/// Records until when a call about a registration may be in flight. Needs the lock.
 pub async fn set_in_flight(
     conn: &impl ConnectionTrait,
     registration: &PayerRegistration,
@@ -85,7 +85,7 @@ pub async fn set_in_flight(
     Ok(())
 }
 
-/// Notes that no such call is in flight any more, unless one was begun that may be in flight for longer.
+/// Records that the call recorded with `until` is no longer in flight, unless another call may be in flight for longer.
 pub async fn clear_in_flight(
     conn: &impl ConnectionTrait,
     registration: &PayerRegistration,
@@ -101,7 +101,7 @@ pub async fn clear_in_flight(
     Ok(())
 }
 
-/// Notes that it is to be erased, and that the partner is asked to at a time. Needs the lock.
+/// Records that a registration is to be erased, and when the service calls the partner. Needs the lock.
 pub async fn mark_erasing(
     conn: &impl ConnectionTrait,
     registration: &PayerRegistration,
@@ -117,13 +117,15 @@ pub async fn mark_erasing(
     Ok(())
 }
 
-/// Forgets one: a payer came of it, or the partner has nothing of it.
+/// Deletes a registration that is no longer needed, because a payer row exists or the partner has no data of the
+/// person.
 pub async fn remove(conn: &impl ConnectionTrait, registration: &PayerRegistration) -> Result<(), StoreError> {
     Entity::delete_many().filter(of(registration)).exec(conn).await?;
     Ok(())
 }
 
-/// Forgets one that came to nothing, unless another call may be in flight or it is being erased.
+/// Deletes a registration without a payer row, unless another call may be in flight or the registration is being
+/// erased.
 pub async fn remove_alone(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -139,15 +141,24 @@ pub async fn remove_alone(
     Ok(())
 }
 
-/// Takes those that the partner is to forget, the longest waiting first, and has others ask at another time. Needs a
-/// transaction.
+/// Returns registrations whose erasure at the partner is due, the longest waiting first, and postpones their next call.
+/// Needs a transaction.
 pub async fn take_due(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,
     again_at: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<PayerRegistration>, StoreError> {
-    let (keys, times) = ((Column::PartnerKey, Column::AskAt), (now, again_at));
-    let rows = columns::take_due::<Entity>(conn, keys, Condition::all(), times, limit, |row| &row.partner_key).await?;
+    let postponement = columns::Postponement { now, again_at };
+    let rows = columns::take_due::<Entity>(
+        conn,
+        Column::PartnerKey,
+        Column::AskAt,
+        Condition::all(),
+        postponement,
+        limit,
+        |row| &row.partner_key,
+    )
+    .await?;
     Ok(rows.into_iter().map(from_row).collect())
 }

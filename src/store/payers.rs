@@ -1,17 +1,18 @@
-//! Payers. All that names one is sealed with its own key; it is found by keyed hashes. Source: ADR-0021.
+//! Payers. The personal data of a payer is encrypted with the payer's own key; queries find it by keyed hashes. Source:
+//! ADR-0021.
 
 use super::{
     Sealing, StoreError, columns, off_ramp_quotes, payer_details,
-    payer_keys::{self, Keyring, Opened},
+    payer_keys::{self, Keyring, PayerText},
     sealed,
 };
 use crate::{
     domain::{
         event::{AgreementStatus, KycStatus},
         ids::{PayerId, PlatformId, Secret},
-        payer::{Payer, standing::Standing},
+        payer::{CompliancePayer, standing::PayerCompliance},
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -24,26 +25,26 @@ use sea_orm::{
     sea_query::{Expr, LockType},
 };
 
-/// Where the details of a payer stand.
-fn place<'a>(platform: &'a str, payer: &'a str) -> Place<'a> {
-    Place {
+/// Encryption context of the personal data of a payer.
+fn place<'a>(platform: &'a str, payer: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "payers.details",
         owner: platform,
         row: payer,
     }
 }
 
-/// By what the tenant's own id of a payer is found.
+/// Keyed hash of the tenant's own id of a payer.
 fn client_user_hash(conn: &impl Sealing, platform: &PlatformId, client_user_id: &str) -> Result<String, StoreError> {
     sealed::lookup(conn, &format!("payers.client_user_id\n{platform}\n{client_user_id}"))
 }
 
-/// By what the partner's id of a payer is found.
+/// Keyed hash of the partner's id of a payer.
 fn partner_hash(conn: &impl Sealing, partner: &str) -> Result<String, StoreError> {
     sealed::lookup(conn, &format!("payers.partner\n{partner}"))
 }
 
-fn to_row(conn: &impl Sealing, payer: &Payer, key: &Secret) -> Result<Model, StoreError> {
+fn to_row(conn: &impl Sealing, payer: &CompliancePayer, key: &Secret) -> Result<Model, StoreError> {
     let details = payer_details::write_payer(&payer.details)?;
     let place = place(payer.platform.as_str(), payer.id.as_str());
     Ok(Model {
@@ -52,7 +53,7 @@ fn to_row(conn: &impl Sealing, payer: &Payer, key: &Secret) -> Result<Model, Sto
         user_id: payer.user_id.clone(),
         client_user_hash: Some(client_user_hash(conn, &payer.platform, &payer.details.client_user_id)?),
         partner_hash: Some(partner_hash(conn, &payer.details.partner)?),
-        details: Some(payer_keys::seal(conn, (&payer.id, key), details, place)?),
+        details: Some(payer_keys::seal(conn, &payer.id, key, details, place)?),
         kyc: payer.standing.kyc.wire().to_owned(),
         agreement: payer.standing.agreement.wire().to_owned(),
         version: columns::number("version", payer.version)?,
@@ -68,16 +69,16 @@ fn to_row(conn: &impl Sealing, payer: &Payer, key: &Secret) -> Result<Model, Sto
 }
 
 /// Reads a row; `None` when its payer is erased.
-async fn from_row(conn: &impl Sealing, row: Model) -> Result<Option<Payer>, StoreError> {
+async fn from_row(conn: &impl Sealing, row: Model) -> Result<Option<CompliancePayer>, StoreError> {
     let (platform, id) = (PlatformId(row.platform_id), PayerId(row.id));
     let Some(details) = row.details else { return Ok(None) };
     let ring = Keyring::of(conn, &(&platform).into(), [&id]).await?;
-    let Opened::Text(details) = ring.open(conn, details, place(platform.as_str(), id.as_str()))? else {
+    let PayerText::Text(details) = ring.open(conn, details, place(platform.as_str(), id.as_str()))? else {
         return Ok(None);
     };
-    Ok(Some(Payer {
+    Ok(Some(CompliancePayer {
         details: payer_details::read_payer(&details)?,
-        standing: Standing {
+        standing: PayerCompliance {
             kyc: columns::known("kyc", &row.kyc, KycStatus::from_wire)?,
             agreement: columns::known("agreement", &row.agreement, AgreementStatus::from_wire)?,
         },
@@ -101,12 +102,12 @@ fn owned(platform: &PlatformId, payer: &PayerId) -> Condition {
         .add(Column::Id.eq(payer.as_str()))
 }
 
-/// Finds a payer by the tenant's own id; one that is being erased too.
+/// Finds a payer by the tenant's own id, also while the payer is being erased.
 pub async fn find(
     conn: &impl Sealing,
     platform: &PlatformId,
     client_user_id: &str,
-) -> Result<Option<Payer>, StoreError> {
+) -> Result<Option<CompliancePayer>, StoreError> {
     let row = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::ClientUserHash.eq(client_user_hash(conn, platform, client_user_id)?))
@@ -118,8 +119,8 @@ pub async fn find(
     }
 }
 
-/// Finds a payer by the partner's id. That is a part of what the partner signed, and names the owner.
-pub async fn find_by_partner(conn: &impl Sealing, partner: &str) -> Result<Option<Payer>, StoreError> {
+/// Finds a payer by the partner's id. The partner signed this id, and it identifies the owner.
+pub async fn find_by_partner(conn: &impl Sealing, partner: &str) -> Result<Option<CompliancePayer>, StoreError> {
     let row = Entity::find()
         .filter(Column::PartnerHash.eq(partner_hash(conn, partner)?))
         .one(conn)
@@ -130,8 +131,12 @@ pub async fn find_by_partner(conn: &impl Sealing, partner: &str) -> Result<Optio
     }
 }
 
-/// Reads a payer and keeps others from changing it until the transaction ends.
-pub async fn lock(conn: &impl Sealing, platform: &PlatformId, payer: &PayerId) -> Result<Option<Payer>, StoreError> {
+/// Reads a payer and locks it until the transaction ends.
+pub async fn lock(
+    conn: &impl Sealing,
+    platform: &PlatformId,
+    payer: &PayerId,
+) -> Result<Option<CompliancePayer>, StoreError> {
     let row = Entity::find()
         .filter(owned(platform, payer))
         .lock(LockType::NoKeyUpdate)
@@ -143,23 +148,24 @@ pub async fn lock(conn: &impl Sealing, platform: &PlatformId, payer: &PayerId) -
     }
 }
 
-/// A payer who is kept from being erased.
+/// Result of [`hold`]: whether an erasure was requested for a payer who cannot be erased now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// Nobody wants it erased.
+pub enum ErasureHold {
+    /// No erasure was requested.
     Staying,
-    /// It is to be erased once its money has arrived.
+    /// An erasure was requested, and waits until the payer's money is paid out.
     Leaving,
 }
 
-/// Keeps a payer from being erased until the transaction ends; `None` of one who is erased or about to be.
+/// Prevents the erasure of a payer until the transaction ends; `None` for a payer that is erased or being erased.
 ///
-/// Whoever opens an order for a payer does this first, and whoever erases one looks for open orders after it.
+/// A flow that opens an order for a payer calls this function first. A flow that erases a payer checks for open orders
+/// after it has locked the payer.
 pub async fn hold(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     payer: &PayerId,
-) -> Result<Option<Held>, StoreError> {
+) -> Result<Option<ErasureHold>, StoreError> {
     let held: Option<Option<DateTime<Utc>>> = Entity::find()
         .select_only()
         .column(Column::ErasureWantedAt)
@@ -171,16 +177,16 @@ pub async fn hold(
         .one(conn)
         .await?;
     Ok(held.map(|wanted_at| match wanted_at {
-        None => Held::Staying,
-        Some(_) => Held::Leaving,
+        None => ErasureHold::Staying,
+        Some(_) => ErasureHold::Leaving,
     }))
 }
 
 /// Adds a payer with a new key. Needs a transaction.
 ///
-/// Errors: [`StoreError::Conflict`] with [`super::PAYER`] when the tenant has one of this id, or the partner's id is that of
-/// another one.
-pub async fn insert(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError> {
+/// Errors: [`StoreError::Conflict`] with [`super::PAYER`] when the tenant has a payer with this id, or another payer
+/// has the partner's id.
+pub async fn insert(conn: &impl Sealing, payer: &CompliancePayer) -> Result<(), StoreError> {
     let key = payer_keys::draw(conn, &payer.platform, &payer.id).await?;
     Entity::insert(ActiveModel::from(to_row(conn, payer, &key)?))
         .exec_without_returning(conn)
@@ -189,10 +195,13 @@ pub async fn insert(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
 }
 
 /// Writes a payer that is locked. Errors: as [`insert`].
-pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError> {
+pub async fn update(conn: &impl Sealing, payer: &CompliancePayer) -> Result<(), StoreError> {
     let ring = Keyring::of(conn, &(&payer.platform).into(), [&payer.id]).await?;
     let Some(key) = ring.get(&payer.id) else {
-        return Err(StoreError::Broken(anyhow::anyhow!("payer {} has no key", payer.id)));
+        return Err(StoreError::Broken(anyhow::anyhow!(
+            "the encryption key of payer {} is missing",
+            payer.id
+        )));
     };
     let row = to_row(conn, payer, key)?;
     let kept = [
@@ -217,7 +226,7 @@ pub async fn update(conn: &impl Sealing, payer: &Payer) -> Result<(), StoreError
     Ok(())
 }
 
-/// Notes since when the tenant wants a payer erased, or that it does not any more.
+/// Records since when the tenant has wanted a payer erased, or that the tenant no longer wants it.
 pub async fn want_erased(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -232,7 +241,7 @@ pub async fn want_erased(
     Ok(())
 }
 
-/// Notes until when a call that hands the partner something of a payer, or has it forgotten, may be in flight. Needs the lock
+/// Records until when a call that registers, changes or erases a payer at the partner may be in flight. Needs the lock
 /// of the payer.
 pub async fn set_in_flight(
     conn: &impl ConnectionTrait,
@@ -248,7 +257,7 @@ pub async fn set_in_flight(
     Ok(())
 }
 
-/// Notes that no such call is in flight any more, unless one was begun that may be in flight for longer.
+/// Records that the call recorded with `until` is no longer in flight, unless another call may be in flight for longer.
 pub async fn clear_in_flight(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -264,7 +273,7 @@ pub async fn clear_in_flight(
     Ok(())
 }
 
-/// Notes that a payer is to be erased, and that the partner is asked to at a time.
+/// Records that a payer is to be erased, and when the service calls the partner.
 pub async fn mark_erasing(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -281,8 +290,9 @@ pub async fn mark_erasing(
     Ok(())
 }
 
-/// Erases a payer with its bank accounts: the rows stay, with what amounts and times hang on, and nothing that names anybody
-/// can be read or found again. What SQLite keeps of the key has to be emptied, by `wipe_at` at the latest. Needs a transaction.
+/// Erases a payer with its bank accounts. The rows stay for amounts and times, but no personal data can be read or
+/// found again. In SQLite, traces of the key that are left in the file have to be removed by `wipe_at` at the latest.
+/// Needs a transaction.
 pub async fn erase(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -316,20 +326,21 @@ pub async fn erase(
     Ok(())
 }
 
-/// Takes payers about whom the partner is to be asked, the longest waiting first, and has others ask at another time.
+/// Returns payers about whom a query to the partner is due, the longest waiting first, and postpones their next query.
 /// Needs a transaction.
 pub async fn take_due(
     conn: &impl Sealing,
     now: DateTime<Utc>,
     again_at: DateTime<Utc>,
     limit: u64,
-) -> Result<Vec<Payer>, StoreError> {
-    let (keys, times) = ((Column::Id, Column::AskAt), (now, again_at));
+) -> Result<Vec<CompliancePayer>, StoreError> {
+    let postponement = columns::Postponement { now, again_at };
     let rows = columns::take_due::<Entity>(
         conn,
-        keys,
+        Column::Id,
+        Column::AskAt,
         Condition::all().add(Column::ErasedAt.is_null()),
-        times,
+        postponement,
         limit,
         |row| &row.id,
     )
@@ -341,10 +352,10 @@ pub async fn take_due(
     Ok(payers)
 }
 
-/// Says when the partner is asked next about a payer. When it is asked to forget one is not changed.
+/// Sets when the partner is queried next about a payer. The time of an erasure call is unchanged.
 pub async fn ask_again(
     conn: &impl ConnectionTrait,
-    payer: &Payer,
+    payer: &CompliancePayer,
     at: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     Entity::update_many()
@@ -356,7 +367,7 @@ pub async fn ask_again(
     Ok(())
 }
 
-/// Erased payers whose key SQLite may still keep somewhere.
+/// Erased payers whose deleted key may still be in the files of SQLite.
 pub async fn unwiped(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,
@@ -376,7 +387,7 @@ pub async fn unwiped(
     Ok(rows.into_iter().map(named).collect())
 }
 
-/// Notes that nothing is left of the key of an erased payer.
+/// Records that no trace of the key of an erased payer is left.
 pub async fn wiped(conn: &impl ConnectionTrait, platform: &PlatformId, payer: &PayerId) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::AskAt, Expr::value(None::<DateTime<Utc>>))

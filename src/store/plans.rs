@@ -1,9 +1,9 @@
-//! How SQLite reads, for the tests of indexes.
+//! Query plans of SQLite, for the tests of indexes.
 
 use super::Db;
 use sea_orm::{ConnectionTrait, DbBackend, StatementBuilder};
 
-/// A migrated database of its own, used and removed.
+/// Creates a migrated database, uses it and removes it.
 pub(super) async fn with_database(test: impl AsyncFnOnce(&Db)) {
     let name = format!("prs_plans_{}_{:?}", std::process::id(), std::thread::current().id());
     let folder = std::env::temp_dir().join(name);
@@ -16,7 +16,7 @@ pub(super) async fn with_database(test: impl AsyncFnOnce(&Db)) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Steps of the plan of a statement, a line each.
+/// The query plan of a statement, with one line for each step.
 pub(super) async fn steps(db: &Db, statement: &impl StatementBuilder) -> String {
     let mut statement = DbBackend::Sqlite.build(statement);
     statement.sql.insert_str(0, "EXPLAIN QUERY PLAN ");

@@ -50,7 +50,7 @@ pub async fn list(conn: &impl ConnectionTrait) -> Result<Vec<Platform>, StoreErr
     Ok(rows.into_iter().map(Platform::from).collect())
 }
 
-/// Whether there is such a tenant.
+/// Whether a tenant exists.
 pub async fn exists(conn: &impl ConnectionTrait, id: &PlatformId) -> Result<bool, StoreError> {
     Ok(Entity::find()
         .filter(Column::Id.eq(id.as_str()))

@@ -1,14 +1,15 @@
-//! What is odd about payments and blocks, one row for each thing: counted when it is seen again, settled when its block
-//! was read again and it was not.
+//! Unexpected payments and blocks, with one row for each. When a payment or block is seen again, the counter of its row
+//! increases. When the block is read again and nothing is unexpected, the row is settled.
 
 use super::{
     StoreError, columns,
     requests::{count, known_total},
 };
 use crate::domain::{
+    block_range::BlockRange,
     ids::{PlatformId, QuarantineId, RequestRowId},
     network::Network,
-    oddity::{Concerned, OddReason, Oddity, QuarantineState, Stake},
+    oddity::{AmountAtStake, ConcernedRequest, OddReason, Oddity, QuarantineState},
     request::Request,
 };
 use alloy::primitives::{B256, U256};
@@ -23,50 +24,52 @@ use sea_orm::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Most characters of a detail or note that are kept.
+/// Maximum characters of a stored detail or note.
 const TEXT_MAX: usize = 2_000;
 
-/// Something that was set aside.
+/// A quarantined payment or block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quarantined {
+pub struct QuarantineEntry {
     /// Row.
     pub id: QuarantineId,
-    /// What is odd.
+    /// What is unexpected.
     pub oddity: Oddity,
-    /// What became of it.
+    /// State.
     pub state: QuarantineState,
-    /// How often it was seen.
+    /// How often the payment or block was seen.
     pub attempts: u32,
-    /// When it was seen first.
+    /// When the payment or block was first seen.
     pub first_seen: DateTime<Utc>,
-    /// When it was seen last.
+    /// When the payment or block was last seen.
     pub last_seen: DateTime<Utc>,
-    /// When it was over: settled, accepted or rejected.
+    /// When the row was settled, accepted or rejected.
     pub settled_at: Option<DateTime<Utc>>,
-    /// What the operator noted.
+    /// Note of the operator.
     pub note: Option<String>,
 }
 
-fn from_row(row: Model) -> Result<Quarantined, StoreError> {
+fn from_row(row: Model) -> Result<QuarantineEntry, StoreError> {
     let state = columns::known("state", &row.state, QuarantineState::from_wire)?;
     let units = row.units.map(|units| columns::units("units", &units)).transpose()?;
     let settlement = row.settlement_units.as_deref();
     let settlement = settlement.map(|units| columns::units("settlement_units", units));
-    let stake = units.zip(settlement.transpose()?).map(|(units, settlement)| Stake {
-        units,
-        settlement,
-        is_minor: state == QuarantineState::Minor,
-    });
+    let stake = units
+        .zip(settlement.transpose()?)
+        .map(|(units, settlement)| AmountAtStake {
+            units,
+            settlement,
+            is_minor: state == QuarantineState::Minor,
+        });
     let position = row.position.map(|position| columns::number("position", position));
     let concerned = row
         .platform_id
         .zip(row.request_row)
-        .map(|(platform, request)| Concerned {
+        .map(|(platform, request)| ConcernedRequest {
             platform: PlatformId(platform),
             request: RequestRowId(request),
             stake,
         });
-    Ok(Quarantined {
+    Ok(QuarantineEntry {
         id: QuarantineId(row.id),
         oddity: Oddity {
             network: columns::network(&row.network)?,
@@ -98,7 +101,8 @@ fn clipped(text: &str) -> String {
     text.chars().take(TEXT_MAX).collect()
 }
 
-/// Sets something aside; what is there already is counted, and opened again unless the operator has decided about it.
+/// Quarantines a payment or block. If a row for it exists, its counter increases, and the row is reopened unless the
+/// operator has decided it.
 pub async fn put(
     conn: &impl ConnectionTrait,
     odd: &Oddity,
@@ -156,22 +160,23 @@ pub async fn put(
     Ok(())
 }
 
-/// What to look for; everything that is set must hold.
+/// Filter of the rows; a row must match every condition that is set.
 #[derive(Debug, Clone, Default)]
 pub struct QuarantineFilter {
     /// Network.
     pub network: Option<Network>,
-    /// Row of the request that it concerns.
+    /// Row of the request concerned.
     pub request: Option<RequestRowId>,
     /// Transaction.
     pub tx_hash: Option<B256>,
     /// Why.
     pub reason: Option<OddReason>,
-    /// The least that arrived, in units of the payment currency.
+    /// Minimum amount that arrived, in units of the payment currency.
     pub min_units: Option<U256>,
-    /// Of requests in the first currency that are paid in one of the others, by their ids.
+    /// Currency ids: the invoice currency of the request, and a list of payment currencies. The request must have this
+    /// invoice currency and one of these payment currencies.
     pub currencies: Option<(String, Vec<String>)>,
-    /// Any of these states, or any at all when there are none.
+    /// States of the rows; a row must be in one of them. Empty for any state.
     pub states: Vec<QuarantineState>,
 }
 
@@ -184,25 +189,30 @@ impl QuarantineFilter {
             .add_option(self.tx_hash.map(|hash| Column::TxHash.eq(columns::hash_text(&hash))))
             .add_option(self.reason.map(|reason| Column::Reason.eq(reason.wire())))
             .add_option(self.min_units.map(at_least))
-            .add_option(self.currencies.as_ref().map(in_currencies))
+            .add_option(
+                self.currencies
+                    .as_ref()
+                    .map(|(invoice, payments)| in_currencies(invoice, payments)),
+            )
             .add_option(states.map(|states| Column::State.is_in(states.iter().map(|state| state.wire()))))
     }
 }
 
-fn in_currencies((invoice, payments): &(String, Vec<String>)) -> Expr {
+fn in_currencies(invoice: &str, payments: &[String]) -> Expr {
     let of_request = |column: requests::Column| Expr::col((requests::Entity, column));
     let concerned = Query::select()
         .expr(Expr::val(1))
         .from(requests::Entity)
         .and_where(of_request(requests::Column::PlatformId).equals((Entity, Column::PlatformId)))
         .and_where(of_request(requests::Column::Id).equals((Entity, Column::RequestRow)))
-        .and_where(of_request(requests::Column::InvoiceCurrency).eq(invoice.as_str()))
+        .and_where(of_request(requests::Column::InvoiceCurrency).eq(invoice))
         .and_where(of_request(requests::Column::PaymentCurrency).is_in(payments.iter().map(String::as_str)))
         .to_owned();
     Expr::exists(concerned)
 }
 
-/// Length of the digits, by which numbers without leading zeros are compared first.
+/// Number of digits of the amount that arrived. Amounts are texts without leading zeros: the one with more digits is
+/// larger, and only amounts with equally many digits are compared as texts.
 fn digits() -> Expr {
     Func::char_length(Expr::col(Column::Units)).into()
 }
@@ -214,13 +224,13 @@ fn at_least(least: U256) -> Condition {
     Condition::any().add(digits().gt(length)).add(as_long)
 }
 
-/// What was set aside, newest first, at most `limit`, and older than `after`.
+/// Quarantined rows older than `after`, newest first, at most `limit`.
 pub async fn list(
     conn: &impl ConnectionTrait,
     filter: &QuarantineFilter,
     after: Option<&QuarantineId>,
     limit: u64,
-) -> Result<Vec<Quarantined>, StoreError> {
+) -> Result<Vec<QuarantineEntry>, StoreError> {
     let rows = Entity::find()
         .filter(filter.condition())
         .apply_if(after, |query, after| query.filter(Column::Id.lt(after.as_str())))
@@ -232,18 +242,18 @@ pub async fn list(
 }
 
 /// One row.
-pub async fn get(conn: &impl ConnectionTrait, id: &QuarantineId) -> Result<Option<Quarantined>, StoreError> {
+pub async fn get(conn: &impl ConnectionTrait, id: &QuarantineId) -> Result<Option<QuarantineEntry>, StoreError> {
     let row = Entity::find().filter(Column::Id.eq(id.as_str())).one(conn).await?;
     row.map(from_row).transpose()
 }
 
-/// What keeps payments of a request from being credited, at most `limit`, and how many there are: first what nobody has
-/// decided, then what was rejected, the largest of each first, by what arrived.
+/// Quarantined payments of a request, at most `limit`, and their total. Undecided payments come first, then rejected
+/// ones; within each, the largest amount that arrived comes first.
 pub async fn list_of_request(
     conn: &impl ConnectionTrait,
     request: &Request,
     limit: u64,
-) -> Result<(Vec<Quarantined>, u64), StoreError> {
+) -> Result<(Vec<QuarantineEntry>, u64), StoreError> {
     let shown = [
         QuarantineState::Open,
         QuarantineState::Retrying,
@@ -273,7 +283,7 @@ pub async fn list_of_request(
     Ok((rows, total))
 }
 
-/// Leaves alone everything that is looked for and that nobody has decided; returns how many there were.
+/// Rejects all undecided rows that match; returns how many there were.
 pub async fn reject_all(
     conn: &impl ConnectionTrait,
     filter: &QuarantineFilter,
@@ -295,11 +305,11 @@ pub async fn reject_all(
     Ok(result.rows_affected)
 }
 
-/// Writes a verdict, provided that the state is still the one that it was decided on; tells whether it did. A note that
-/// is absent leaves the one that is there.
+/// Writes a verdict if the state is still the state that the verdict was based on; returns whether it did. An absent
+/// note leaves the existing note.
 pub async fn set_state(
     conn: &impl ConnectionTrait,
-    quarantined: &Quarantined,
+    quarantined: &QuarantineEntry,
     state: QuarantineState,
     note: Option<&str>,
     now: DateTime<Utc>,
@@ -319,7 +329,7 @@ pub async fn set_state(
     Ok(result.rows_affected == 1)
 }
 
-/// How many wait for somebody, by network; a network without any is missing.
+/// How many rows are open, by network; a network without open rows is missing from the result.
 pub async fn count_open(conn: &impl ConnectionTrait) -> Result<BTreeMap<Network, u64>, StoreError> {
     let counted: Vec<(String, i64)> = Entity::find()
         .select_only()
@@ -347,14 +357,14 @@ fn is_open() -> Condition {
     )
 }
 
-/// Heights between these two, both included, with something that nobody has decided.
+/// Heights within a range of blocks that have undecided rows.
 pub async fn open_heights(
     conn: &impl ConnectionTrait,
     network: Network,
-    (from, to): (u64, u64),
+    range: BlockRange,
 ) -> Result<BTreeSet<u64>, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to: i64 = columns::number("block_number", to)?;
+    let from: i64 = columns::number("block_number", range.from)?;
+    let to: i64 = columns::number("block_number", range.to)?;
     let heights: Vec<i64> = Entity::find()
         .select_only()
         .column(Column::BlockNumber)
@@ -369,17 +379,17 @@ pub async fn open_heights(
     heights.map(|height| columns::number("block_number", height)).collect()
 }
 
-/// Settles what nobody has decided in blocks that were read again, except in those that could not be judged this time.
-/// Call it before [`put`] in the same transaction: what is still odd is opened again.
+/// Settles the undecided rows of blocks that were read again, except rows of blocks that could not be judged this time.
+/// Call this before [`put`] in the same transaction: `put` reopens the rows that are still unexpected.
 pub async fn settle_blocks(
     conn: &impl ConnectionTrait,
     network: Network,
-    (from, to): (u64, u64),
+    range: BlockRange,
     except: &[u64],
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to: i64 = columns::number("block_number", to)?;
+    let from: i64 = columns::number("block_number", range.from)?;
+    let to: i64 = columns::number("block_number", range.to)?;
     let except = except.iter().map(|number| columns::number("block_number", *number));
     let except = except.collect::<Result<Vec<i64>, _>>()?;
     let mut update = Entity::update_many()
@@ -387,7 +397,8 @@ pub async fn settle_blocks(
         .col_expr(Column::SettledAt, Expr::value(now))
         .filter(Column::Network.eq(network.id()))
         .filter(Column::BlockNumber.between(from, to))
-        // Money that went after it was paid out is nothing that a block says.
+        // A payment that left the chain after its payout is in no block. So reading the block again proves nothing
+        // about it, and its row stays open.
         .filter(Column::Reason.ne(OddReason::PaidOut.wire()))
         .filter(is_open());
     if !except.is_empty() {
@@ -396,7 +407,7 @@ pub async fn settle_blocks(
     Ok(update.exec(conn).await?.rows_affected)
 }
 
-/// Places of payments that the operator had credited, among those of these transactions.
+/// Transaction and position of the quarantined payments in these transactions that the operator accepted.
 pub async fn accepted(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -418,12 +429,12 @@ pub async fn accepted(
     Ok(places)
 }
 
-/// Deletes what was settled or minor before `cutoff`, at most `limit`; returns how many. What the operator decided is kept: it
-/// holds when the block is read again.
+/// Deletes rows that were settled or minor before `cutoff`, at most `limit`; returns how many. Decisions of the
+/// operator stay: they apply when the block is read again.
 pub async fn forget(conn: &impl ConnectionTrait, cutoff: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let over = [QuarantineState::Settled, QuarantineState::Minor].map(QuarantineState::wire);
     let over = Condition::all()
         .add(Column::State.is_in(over))
         .add(Column::SettledAt.lt(cutoff));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::SettledAt), over, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Id, Column::SettledAt, over, limit).await
 }

@@ -1,11 +1,11 @@
-//! Rows of the queue of deliveries: one for each that waits, and none for the others.
+//! Rows of the queue of deliveries, one for each delivery that waits.
 
 use super::StoreError;
 use chrono::{DateTime, Utc};
 use entities::{deliveries, deliveries::Column as Delivery, delivery_queue};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
 
-/// Columns of a delivery that hold nothing while it is new. They are left out of its statement, which has many rows.
+/// Columns of a delivery that are null while the delivery is new. The insert leaves them out, because it has many rows.
 const EMPTY: [Delivery; 9] = [
     Delivery::FinishedAt,
     Delivery::RecoverFrom,
@@ -18,7 +18,7 @@ const EMPTY: [Delivery; 9] = [
     Delivery::SuccessResponse,
 ];
 
-/// A new delivery as it is written.
+/// A new delivery as a row.
 pub(super) fn new_delivery(delivery: deliveries::Model) -> deliveries::ActiveModel {
     let mut row = deliveries::ActiveModel::from(delivery);
     for column in EMPTY {
@@ -27,7 +27,8 @@ pub(super) fn new_delivery(delivery: deliveries::Model) -> deliveries::ActiveMod
     row
 }
 
-/// Queues deliveries that were written as queued in the same transaction, without a try and each due at its time.
+/// Queues deliveries that the same transaction wrote as queued. They have no attempt yet, and each is due at its own
+/// time.
 pub(super) async fn enqueue(
     conn: &impl ConnectionTrait,
     deliveries: impl IntoIterator<Item = (deliveries::Model, DateTime<Utc>)>,
@@ -54,9 +55,9 @@ pub(super) async fn enqueue(
     Ok(())
 }
 
-/// A recursive part of a statement that names one delivery of each endpoint for which something waits, with `NULL` as the
-/// last one. Endpoints are found one after the other, each by one or two steps in an index, however long the queue is:
-/// SQLite reads a part of an index for a comparison of one column, not of two.
+/// A recursive part of a statement. It returns one delivery of each endpoint with queued deliveries, and `NULL` as the
+/// last row. It finds the endpoints one after the other, each by one or two steps in an index, however long the queue
+/// is. Two steps are needed because SQLite reads an index range only for a comparison of one column, not of two.
 pub(super) const ENDPOINTS: &str = "\
 endpoints(id) AS (\
   SELECT (SELECT id FROM delivery_queue ORDER BY owner_id, endpoint_id, next_at LIMIT 1) \

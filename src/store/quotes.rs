@@ -1,6 +1,11 @@
-//! Quotes that were handed out for requests.
+//! Quotes that were returned for requests.
 
-use super::{StoreError, columns, handed_out::Asker, rates};
+use super::{
+    StoreError,
+    columns::{self, RequestColumns},
+    handed_out::RecipientColumns,
+    rates,
+};
 use crate::domain::{
     ids::{ClientRowId, RequestRowId},
     quote::Quote,
@@ -16,15 +21,21 @@ use sea_orm::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// Name of the values of an update.
+/// The columns that refer to the request of a row.
+const REQUEST: RequestColumns<Column> = RequestColumns {
+    platform: Column::PlatformId,
+    row: Column::RequestRow,
+};
+
+/// Alias of the list of values in an update.
 const GIVEN: &str = "given";
 
-/// The asker as a column.
-fn asker_text(asker: Asker<'_>) -> &str {
+/// Column value for the caller that receives a quote.
+fn asker_text(asker: RecipientColumns<'_>) -> &str {
     asker.map_or("", ClientRowId::as_str)
 }
 
-fn to_row(request: &Request, asker: Asker<'_>, quote: &Quote) -> Model {
+fn to_row(request: &Request, asker: RecipientColumns<'_>, quote: &Quote) -> Model {
     let mut row = Model {
         id: String::new(),
         platform_id: request.origin.platform.0.clone(),
@@ -64,11 +75,12 @@ fn from_row(row: &Model) -> Result<Quote, StoreError> {
     })
 }
 
-/// Prolongs quotes of the same asker that promise the same and have not ended, so that asking again and again adds
-/// nothing; returns the requests that have one. That of another asker stays as it is: it would count for him for longer.
+/// Extends open quotes instead of adding equal ones: each stored quote of this recipient with the same content gets the
+/// later expiry. Returns the requests that have such a quote. Quotes of other recipients stay unchanged, because a call
+/// must not extend the quote of another recipient.
 pub async fn prolong(
     conn: &impl ConnectionTrait,
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     quoted: &[(&Request, &Quote)],
 ) -> Result<HashSet<RequestRowId>, StoreError> {
     let mut prolonged = HashSet::new();
@@ -81,8 +93,8 @@ pub async fn prolong(
     Ok(prolonged)
 }
 
-/// One update of all rows that are given, each with its own values. Both databases call the columns of values `column1`,
-/// `column2` and so on.
+/// One update of all given rows, each with its own values. Both databases name the columns of a list of values
+/// `column1`, `column2` and so on.
 fn prolongation(rows: impl Iterator<Item = Model>) -> UpdateStatement {
     let given = |column: &'static str| Expr::col((GIVEN, column));
     let stored = |column: Column| Expr::col((Entity, column));
@@ -115,17 +127,17 @@ fn prolongation(rows: impl Iterator<Item = Model>) -> UpdateStatement {
         .to_owned()
 }
 
-/// Keeps quotes of requests, with one statement for many.
+/// Stores quotes of requests, with one statement for many.
 pub async fn insert(
     conn: &impl ConnectionTrait,
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     quoted: &[(&Request, &Quote)],
 ) -> Result<(), StoreError> {
     for quoted in quoted.chunks(columns::ROWS_MAX) {
         let rows = quoted
             .iter()
             .map(|(request, quote)| ActiveModel::from(to_row(request, asker, quote)));
-        // The same promise of the same moment is kept already.
+        // An equal quote from the same time is already stored.
         Entity::insert_many(rows)
             .on_conflict(
                 OnConflict::columns([Column::PlatformId, Column::Id])
@@ -138,33 +150,33 @@ pub async fn insert(
     Ok(())
 }
 
-/// How many quotes of each request that this asker had handed out have not ended; one without any is missing.
+/// Number of open quotes of each request that this recipient was given; a request without quotes is missing from the
+/// result.
 pub async fn count_open(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
-    asker: Asker<'_>,
+    asker: RecipientColumns<'_>,
     now: DateTime<Utc>,
 ) -> Result<HashMap<RequestRowId, u64>, StoreError> {
     let open = Condition::all()
         .add(Column::ClientRow.eq(asker_text(asker)))
         .add(Column::EndsAt.gte(now));
-    columns::count_of_requests::<Entity>(conn, (Column::PlatformId, Column::RequestRow), requests, open).await
+    columns::count_of_requests::<Entity>(conn, REQUEST, requests, open).await
 }
 
-/// Every quote of requests, the oldest first; a request without any is missing.
+/// Every quote of requests, the oldest first; a request without quotes is missing from the result.
 pub async fn of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
 ) -> Result<HashMap<RequestRowId, Vec<Quote>>, StoreError> {
-    let columns = (Column::PlatformId, Column::RequestRow, Column::QuotedAt);
-    columns::of_requests::<Entity, _>(conn, columns, requests, |row| {
+    columns::of_requests::<Entity, _>(conn, REQUEST, Column::QuotedAt, requests, |row| {
         let kept = from_row(&row)?;
         Ok((RequestRowId(row.request_row), kept))
     })
     .await
 }
 
-/// Forgets quotes that ended before a moment, at most `limit`; returns how many.
+/// Deletes quotes that expired before a time, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let ended = Column::EndsAt.lt(before);
     let oldest: Vec<(String, String)> = Entity::find()
@@ -181,7 +193,7 @@ pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u
         let forgetting = Entity::delete_many()
             .filter(Column::PlatformId.eq(platform))
             .filter(columns::is_among(conn, Column::Id, ids))
-            // One that was prolonged meanwhile stays.
+            // A quote that was extended in the meantime stays.
             .filter(ended.clone());
         gone += forgetting.exec(conn).await?.rows_affected;
     }

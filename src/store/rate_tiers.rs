@@ -1,4 +1,4 @@
-//! Tiers of rate limits, where the operator departed from the default.
+//! Rate limit tiers that the operator set for a platform or client ID instead of the default tier.
 
 use super::{StoreError, columns};
 use crate::domain::{

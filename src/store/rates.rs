@@ -1,10 +1,10 @@
-//! Readings of the feeds of rates. They belong to nobody: every platform is told the same rate.
+//! Readings of the rate feeds. They have no owner: every platform gets the same rate.
 
 use super::{StoreError, columns};
 use crate::domain::{
     pair::Pair,
     rate::Rate,
-    rates::{Finding, Flaw, Price, RateProvider, Reading, ReadingState},
+    rates::{FeedPrice, RateFlaw, RateProvider, ReadingResult, ReadingState, StoredReading},
 };
 use chrono::{DateTime, Utc};
 use entities::rates::{ActiveModel, Column, Entity, Model};
@@ -13,10 +13,10 @@ use sea_orm::{
     sea_query::{Expr, OnConflict},
 };
 
-fn to_row(id: String, reading: &Reading) -> Model {
+fn to_row(id: String, reading: &StoredReading) -> Model {
     let (price, flaw) = match reading.finding {
-        Finding::Accepted(price) | Finding::Held(price) => (Some(price), None),
-        Finding::Refused(flaw) => (None, Some(flaw)),
+        ReadingResult::Accepted(price) | ReadingResult::Held(price) => (Some(price), None),
+        ReadingResult::Refused(flaw) => (None, Some(flaw)),
     };
     Model {
         id,
@@ -31,24 +31,24 @@ fn to_row(id: String, reading: &Reading) -> Model {
     }
 }
 
-fn from_row(row: &Model) -> Result<Reading, StoreError> {
+fn from_row(row: &Model) -> Result<StoredReading, StoreError> {
     let rate = row.rate.as_deref().map(rate).transpose()?;
-    let price = rate.zip(row.as_of).map(|(rate, as_of)| Price { rate, as_of });
+    let price = rate.zip(row.as_of).map(|(rate, as_of)| FeedPrice { rate, as_of });
     let flaw = row.flaw.as_deref();
     let flaw = flaw
-        .map(|text| columns::known("flaw", text, Flaw::from_wire))
+        .map(|text| columns::known("flaw", text, RateFlaw::from_wire))
         .transpose()?;
     let finding = match (
         columns::known("state", &row.state, ReadingState::from_wire)?,
         price,
         flaw,
     ) {
-        (ReadingState::Accepted, Some(price), _) => Finding::Accepted(price),
-        (ReadingState::Held, Some(price), _) => Finding::Held(price),
-        (ReadingState::Refused, _, Some(flaw)) => Finding::Refused(flaw),
+        (ReadingState::Accepted, Some(price), _) => ReadingResult::Accepted(price),
+        (ReadingState::Held, Some(price), _) => ReadingResult::Held(price),
+        (ReadingState::Refused, _, Some(flaw)) => ReadingResult::Refused(flaw),
         _ => return Err(columns::broken("state", &row.state)),
     };
-    Ok(Reading {
+    Ok(StoredReading {
         pair: Pair::new(&row.symbol, &row.invoice),
         read_at: row.read_at,
         provider: columns::known("provider", &row.provider, RateProvider::from_wire)?,
@@ -67,8 +67,11 @@ fn of_pair(pair: &Pair) -> Condition {
         .add(Column::Invoice.eq(pair.invoice.as_str()))
 }
 
-/// Keeps readings, each with a fresh id; one of the same pair and moment is kept already.
-pub async fn insert_all(conn: &impl ConnectionTrait, readings: Vec<(String, &Reading)>) -> Result<(), StoreError> {
+/// Stores readings, each with a fresh id. A reading of a pair and time that is already stored is left out.
+pub async fn insert_all(
+    conn: &impl ConnectionTrait,
+    readings: Vec<(String, &StoredReading)>,
+) -> Result<(), StoreError> {
     let conflict = OnConflict::columns([Column::Symbol, Column::Invoice, Column::ReadAt])
         .do_nothing()
         .to_owned();
@@ -82,8 +85,8 @@ pub async fn insert_all(conn: &impl ConnectionTrait, readings: Vec<(String, &Rea
     Ok(())
 }
 
-/// Keeps a reading in the place of the one of the same pair and moment, if there is one.
-pub async fn replace(conn: &impl ConnectionTrait, id: String, reading: &Reading) -> Result<(), StoreError> {
+/// Stores a reading; it replaces an existing reading of the same pair and time.
+pub async fn replace(conn: &impl ConnectionTrait, id: String, reading: &StoredReading) -> Result<(), StoreError> {
     let conflict = OnConflict::columns([Column::Symbol, Column::Invoice, Column::ReadAt])
         .update_columns([
             Column::State,
@@ -100,12 +103,12 @@ pub async fn replace(conn: &impl ConnectionTrait, id: String, reading: &Reading)
     Ok(())
 }
 
-/// The newest reading of a pair at a time.
+/// The newest reading of a pair at or before a time.
 pub async fn newest(
     conn: &impl ConnectionTrait,
     pair: &Pair,
     time: DateTime<Utc>,
-) -> Result<Option<Reading>, StoreError> {
+) -> Result<Option<StoredReading>, StoreError> {
     let row = Entity::find()
         .filter(of_pair(pair))
         .filter(Column::ReadAt.lte(time))
@@ -115,7 +118,8 @@ pub async fn newest(
     row.as_ref().map(from_row).transpose()
 }
 
-/// Written out, so that both databases see that the index of the accepted ones has all of them.
+/// The state is a literal, so that both databases recognise that the partial index of accepted readings covers the
+/// query.
 fn is_accepted() -> Expr {
     Expr::cust("state = 'accepted'")
 }
@@ -128,14 +132,14 @@ fn newest_accepted(pair: &Pair) -> Select<Entity> {
         .limit(1)
 }
 
-/// The newest rate of a pair that was accepted.
-pub async fn last_accepted(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<Reading>, StoreError> {
+/// The newest accepted rate of a pair.
+pub async fn last_accepted(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<StoredReading>, StoreError> {
     let row = newest_accepted(pair).one(conn).await?;
     row.as_ref().map(from_row).transpose()
 }
 
-/// The newest reading of a pair that is not held back: those after it were held back in a row.
-pub async fn last_decided(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<Reading>, StoreError> {
+/// The newest reading of a pair that is not held back. All later readings are held back.
+pub async fn last_decided(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Option<StoredReading>, StoreError> {
     let row = Entity::find()
         .filter(of_pair(pair))
         .filter(Column::State.ne(ReadingState::Held.wire()))
@@ -145,13 +149,13 @@ pub async fn last_decided(conn: &impl ConnectionTrait, pair: &Pair) -> Result<Op
     row.as_ref().map(from_row).transpose()
 }
 
-/// Readings of a pair after a moment, or all of them, the newest first, at most `limit`.
+/// Readings of a pair after a time, or all of its readings, the newest first, at most `limit`.
 pub async fn after(
     conn: &impl ConnectionTrait,
     pair: &Pair,
     moment: Option<DateTime<Utc>>,
     limit: u64,
-) -> Result<Vec<Reading>, StoreError> {
+) -> Result<Vec<StoredReading>, StoreError> {
     let rows = Entity::find()
         .filter(of_pair(pair))
         .apply_if(moment, |query, moment| query.filter(Column::ReadAt.gt(moment)))
@@ -162,12 +166,12 @@ pub async fn after(
     rows.iter().map(from_row).collect()
 }
 
-/// Makes the readings of a pair rates that were held back between two moments, both included; returns how many there
-/// were.
+/// Accepts the readings of a pair that were held back from `from` to `to`, both included; returns how many.
 pub async fn accept_held(
     conn: &impl ConnectionTrait,
     pair: &Pair,
-    (from, to): (DateTime<Utc>, DateTime<Utc>),
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let result = Entity::update_many()
         .col_expr(Column::State, Expr::value(ReadingState::Accepted.wire()))
@@ -179,7 +183,7 @@ pub async fn accept_held(
     Ok(result.rows_affected)
 }
 
-/// When the feeds were read last.
+/// When the feeds were last read.
 pub async fn last_read(conn: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>, StoreError> {
     let newest = Entity::find()
         .select_only()
@@ -189,10 +193,10 @@ pub async fn last_read(conn: &impl ConnectionTrait) -> Result<Option<DateTime<Ut
     Ok(newest.into_tuple().one(conn).await?)
 }
 
-/// Forgets the oldest readings from before a moment, at most `limit`; returns how many.
+/// Deletes the oldest readings from before a time, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let condition = Condition::all().add(Column::ReadAt.lt(before));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ReadAt), condition, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Id, Column::ReadAt, condition, limit).await
 }
 
 #[cfg(test)]
@@ -201,7 +205,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn the_last_accepted_rate_is_found_without_reading_those_that_were_none() {
+    async fn the_last_accepted_rate_is_found_by_a_partial_index() {
         with_database(async |db| {
             let plan = steps(db, &newest_accepted(&Pair::new("USDC", "USD")).into_query()).await;
             assert_eq!(

@@ -1,8 +1,8 @@
-//! Deliveries whose tries failed and that wait for a further round, and endpoints that take nothing.
+//! Failed deliveries that wait for another recovery round, and endpoints that fail.
 //!
-//! A delivery waits while it is `failed` and `recover_at` is set. Those of an endpoint that answers again are due
-//! from `recover_from` on; the endpoint says so until nothing waits for it any more, so that a long backlog is queued in
-//! batches.
+//! A delivery waits for a round while it is `failed` and `recover_at` is set. If its endpoint responds again, the
+//! delivery is due from `recover_from` on. The endpoint is marked until none of its deliveries waits, so that a long
+//! backlog is queued in batches.
 
 use super::{StoreError, columns, queue};
 use crate::domain::{
@@ -20,27 +20,28 @@ use sea_orm::{
 };
 use std::collections::BTreeMap;
 
-/// A delivery, behind its owner.
-pub type Owned = (OwnerId, DeliveryId);
+/// A delivery and its owner.
+pub type OwnedDelivery = (OwnerId, DeliveryId);
 
-/// How far the rounds of a delivery are.
+/// The rounds of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rounds {
+pub struct DeliveryRounds {
     /// The delivery.
-    pub of: Owned,
-    /// Rounds that were begun.
+    pub of: OwnedDelivery,
+    /// Number of recovery rounds that began.
     pub begun: u32,
-    /// When the last of them was due.
+    /// When the last round that began was due.
     pub last: Option<DateTime<Utc>>,
 }
 
-/// The condition of the partial indexes. It is spelled out because a bound value would not match them.
+/// Condition for deliveries that wait for a recovery round. It contains no bound value, because the database then could
+/// not use the partial indexes with this condition.
 pub(super) fn is_waiting() -> Expr {
     Expr::cust("missed = 'failed' AND NOT is_test AND recover_at IS NOT NULL")
 }
 
-/// How far the rounds of some deliveries are.
-pub async fn rounds(conn: &impl ConnectionTrait, of: &[Owned]) -> Result<Vec<Rounds>, StoreError> {
+/// The rounds of some deliveries.
+pub async fn rounds(conn: &impl ConnectionTrait, of: &[OwnedDelivery]) -> Result<Vec<DeliveryRounds>, StoreError> {
     let mut rounds = Vec::new();
     for (owner, ids) in by_owner(of) {
         let rows: Vec<(String, i32, Option<DateTime<Utc>>)> = deliveries::Entity::find()
@@ -52,7 +53,7 @@ pub async fn rounds(conn: &impl ConnectionTrait, of: &[Owned]) -> Result<Vec<Rou
             .all(conn)
             .await?;
         for (id, begun, last) in rows {
-            rounds.push(Rounds {
+            rounds.push(DeliveryRounds {
                 of: (owner.clone(), DeliveryId(id)),
                 begun: columns::number("recovery_rounds", begun)?,
                 last,
@@ -63,12 +64,15 @@ pub async fn rounds(conn: &impl ConnectionTrait, of: &[Owned]) -> Result<Vec<Rou
 }
 
 /// The ids of deliveries, by their owners.
-fn by_owner(of: &[Owned]) -> BTreeMap<&OwnerId, Vec<&str>> {
+fn by_owner(of: &[OwnedDelivery]) -> BTreeMap<&OwnerId, Vec<&str>> {
     columns::by_owner(of.iter().map(|(owner, id)| (owner, id.as_str())))
 }
 
-/// Notes when the next round of failed deliveries comes; `None` when there is none any more.
-pub async fn plan(conn: &impl ConnectionTrait, planned: &[(Owned, Option<Recovery>)]) -> Result<(), StoreError> {
+/// Sets when the next recovery round of failed deliveries starts; `None` when no round is left.
+pub async fn plan(
+    conn: &impl ConnectionTrait,
+    planned: &[(OwnedDelivery, Option<Recovery>)],
+) -> Result<(), StoreError> {
     let planned = planned.iter().map(|((owner, id), next)| (owner, (id, next)));
     for (owner, planned) in columns::by_owner(planned) {
         for planned in planned.chunks(columns::ROWS_MAX) {
@@ -91,20 +95,25 @@ pub async fn plan(conn: &impl ConnectionTrait, planned: &[(Owned, Option<Recover
 }
 
 /// Deliveries to active endpoints whose next round is due, the longest due first.
-pub async fn due(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<Owned>, StoreError> {
+pub async fn due(
+    conn: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<OwnedDelivery>, StoreError> {
     let due = waiting(limit)
         .filter(Column::RecoverAt.lte(now))
         .filter(Expr::exists(active_endpoint()));
     Ok(owned(due.order_by_asc(Column::RecoverAt).into_tuple().all(conn).await?))
 }
 
-/// Deliveries to an active endpoint that answers again whose next round may come, the longest waiting first.
+/// Waiting deliveries to an active endpoint that responds again, of which the next round may start already
+/// (`recover_from`), the longest waiting first.
 pub async fn due_of_endpoint(
     conn: &impl ConnectionTrait,
     endpoint: &EndpointId,
     now: DateTime<Utc>,
     limit: u64,
-) -> Result<Vec<Owned>, StoreError> {
+) -> Result<Vec<OwnedDelivery>, StoreError> {
     let due = waiting(limit)
         .filter(Column::EndpointId.eq(endpoint.as_str()))
         .filter(Column::RecoverFrom.lte(now))
@@ -114,12 +123,12 @@ pub async fn due_of_endpoint(
     ))
 }
 
-fn owned(rows: Vec<(String, String)>) -> Vec<Owned> {
+fn owned(rows: Vec<(String, String)>) -> Vec<OwnedDelivery> {
     let owned = |(owner, id)| (OwnerId(owner), DeliveryId(id));
     rows.into_iter().map(owned).collect()
 }
 
-/// The endpoint of the delivery of the outer query, unless it is off.
+/// Subquery for the endpoint of the outer query's delivery; without rows if the endpoint is switched off.
 fn active_endpoint() -> SelectStatement {
     let id = Expr::col((webhook_endpoints::Entity, Endpoint::Id));
     Query::select()
@@ -138,8 +147,9 @@ fn waiting(limit: u64) -> Select<deliveries::Entity> {
         .limit(limit)
 }
 
-/// Begins the next round of deliveries that wait for it: queued, due at once, marked as a replay. Needs a transaction.
-pub async fn begin(conn: &impl ConnectionTrait, of: &[Owned], now: DateTime<Utc>) -> Result<(), StoreError> {
+/// Begins the next round of waiting deliveries: they are queued, due immediately, and marked as replays. Needs a
+/// transaction.
+pub async fn begin(conn: &impl ConnectionTrait, of: &[OwnedDelivery], now: DateTime<Utc>) -> Result<(), StoreError> {
     for (owner, ids) in by_owner(of) {
         let begun = deliveries::Entity::update_many()
             .col_expr(Column::State, Expr::value(DeliveryState::Queued.wire()))
@@ -158,7 +168,7 @@ pub async fn begin(conn: &impl ConnectionTrait, of: &[Owned], now: DateTime<Utc>
     Ok(())
 }
 
-/// What waits for the endpoint of the outer query.
+/// Subquery for the deliveries of the outer query's endpoint that wait for a recovery round.
 fn of_endpoint() -> SelectStatement {
     let endpoint = Expr::col((deliveries::Entity, Column::EndpointId));
     Query::select()
@@ -183,19 +193,19 @@ async fn recovering(conn: &impl ConnectionTrait, which: Expr, limit: u64) -> Res
     Ok(ids.into_iter().map(EndpointId).collect())
 }
 
-/// Endpoints that answer again and for which a round may come.
+/// Endpoints that respond again and have deliveries whose next round may start.
 pub async fn ready(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<EndpointId>, StoreError> {
     let mut due = of_endpoint();
     due.and_where(Expr::col((deliveries::Entity, Column::RecoverFrom)).lte(now));
     recovering(conn, Expr::exists(due), limit).await
 }
 
-/// Endpoints that answer again and for which nothing waits any more.
+/// Endpoints that respond again and have no waiting deliveries.
 pub async fn settled(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<EndpointId>, StoreError> {
     recovering(conn, Expr::exists(of_endpoint()).not(), limit).await
 }
 
-/// Ends the recovery of those endpoints for which nothing waits any more.
+/// Ends the recovery of those endpoints among the given ones that have no waiting deliveries.
 pub async fn end(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Result<(), StoreError> {
     webhook_endpoints::Entity::update_many()
         .col_expr(Endpoint::IsRecovering, Expr::value(false))
@@ -206,7 +216,7 @@ pub async fn end(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Resul
     Ok(())
 }
 
-/// Notes that endpoints answer again.
+/// Records that endpoints respond again.
 pub async fn answered(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> Result<(), StoreError> {
     webhook_endpoints::Entity::update_many()
         .col_expr(Endpoint::FailingSince, Expr::value(None::<DateTime<Utc>>))
@@ -219,9 +229,10 @@ pub async fn answered(conn: &impl ConnectionTrait, endpoints: &[EndpointId]) -> 
     Ok(())
 }
 
-/// Notes that endpoints take nothing, since `now` unless it was noted before; returns since when each of them does.
+/// Records that endpoints fail, since `now` unless an earlier time is recorded; returns since when each endpoint fails.
 ///
-/// Those to which no delivery failed since `pause_from` begin anew: nothing says that they took nothing meanwhile.
+/// For endpoints without a failed delivery since `pause_from`, the time becomes `now`, because nothing shows that they
+/// failed all the time.
 pub async fn failing(
     conn: &impl ConnectionTrait,
     endpoints: &[EndpointId],
@@ -258,7 +269,7 @@ pub async fn failing(
     Ok(failing.collect())
 }
 
-/// How many deliveries are queued, and when the one that waits the longest was due.
+/// Number of queued deliveries, and when the one that waits the longest was due.
 pub async fn queued(conn: &impl ConnectionTrait) -> Result<(u64, Option<DateTime<Utc>>), StoreError> {
     let row: Option<(i64, Option<DateTime<Utc>>)> = delivery_queue::Entity::find()
         .select_only()
@@ -271,7 +282,7 @@ pub async fn queued(conn: &impl ConnectionTrait) -> Result<(u64, Option<DateTime
     Ok((columns::number("count", count)?, oldest))
 }
 
-/// How many deliveries failed, tests left out, and how many of them wait for a further round.
+/// Number of failed deliveries, tests excluded, and how many of them wait for another round.
 pub async fn failed(conn: &impl ConnectionTrait) -> Result<(u64, u64), StoreError> {
     let row: Option<(i64, i64)> = deliveries::Entity::find()
         .select_only()

@@ -1,12 +1,13 @@
-//! Transactions of the account of this service, each with its bids.
+//! Transactions of the relayer account of this service, each with its bids: versions of the transaction at increasing
+//! prices.
 
 use super::{StoreError, columns};
 use crate::domain::{
     address::Address,
     ids::{PlatformId, ScheduleId},
     network::Network,
-    paying::Step,
-    relay::{Bid, Price, RelayState, RelayTransaction},
+    paying::PaymentTransaction,
+    relay::{Bid, GasPrice, RelayState, RelayTransaction},
     schedule::Schedule,
 };
 use alloy::primitives::{B256, U256};
@@ -53,7 +54,7 @@ fn bid(row: &BidModel) -> Result<Bid, StoreError> {
         })
     };
     Ok(Bid {
-        price: Price {
+        price: GasPrice {
             max_fee: units("max_fee", &row.max_fee)?,
             tip: units("tip", &row.tip)?,
         },
@@ -63,8 +64,8 @@ fn bid(row: &BidModel) -> Result<Bid, StoreError> {
     })
 }
 
-/// The first place that no transaction of the account has, of those that the chain has not used: it counts so many, and
-/// whatever was found in a block is behind it.
+/// The first free nonce of the account. It is at least `counted`, the number of nonces that the chain has used, and
+/// greater than the nonce of every stored transaction that was found in a block.
 pub async fn free_nonce(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -101,7 +102,7 @@ pub async fn free_nonce(
     columns::number("nonce", free)
 }
 
-/// Adds a transaction with its first bids. Errors: its place is taken.
+/// Adds a transaction with its first bids. Errors: its nonce is taken.
 pub async fn insert(
     conn: &impl ConnectionTrait,
     transaction: &RelayTransaction,
@@ -130,7 +131,7 @@ pub async fn insert(
     Ok(())
 }
 
-/// Adds a bid behind those that a transaction has. Errors: somebody else added one since it was read.
+/// Adds a bid to a transaction. Errors: a bid was added since the transaction was read.
 pub async fn add_bid(conn: &impl ConnectionTrait, transaction: &RelayTransaction, bid: &Bid) -> Result<(), StoreError> {
     let row = BidRow::from(bid_row(transaction, transaction.bids.len(), bid)?);
     Bids::insert(row).exec_without_returning(conn).await?;
@@ -145,7 +146,7 @@ fn of_payment(owner: &PlatformId, network: Network, schedule: &ScheduleId, numbe
         .filter(Column::Number.eq(i32::from(number)))
 }
 
-/// Hashes of everything that was signed for a payment of a schedule, also of what was given up.
+/// Hashes of every transaction that was signed for a payment of a schedule, including abandoned ones.
 pub async fn hashes_of(conn: &impl ConnectionTrait, schedule: &Schedule, number: u8) -> Result<Vec<B256>, StoreError> {
     let owner = &schedule.origin.platform;
     let transactions = of_payment(owner, schedule.network, &schedule.id, number);
@@ -165,7 +166,7 @@ pub async fn hashes_of(conn: &impl ConnectionTrait, schedule: &Schedule, number:
     Ok(hashes)
 }
 
-/// Transactions of the account that are in no final block, the first one first.
+/// Transactions of the account that are not in a final block, in the order of their nonces.
 pub async fn pending(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -182,9 +183,9 @@ pub async fn pending(
     with_bids(conn, network, relayer, rows).await
 }
 
-/// Accounts other than this one that ever signed on a network: those of keys that were changed.
+/// Accounts other than this one that ever signed on a network; they belong to former keys.
 ///
-/// Each is one step down the index, however many transactions it has.
+/// Each account takes one step in the index, however many transactions the account has.
 pub async fn former_accounts(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -210,7 +211,7 @@ pub async fn former_accounts(
     }
 }
 
-/// The transaction of the account with a place, whatever became of it.
+/// The transaction of the account with a nonce, whatever its state.
 pub async fn find(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -249,7 +250,7 @@ async fn with_bids(
             platform: PlatformId(row.platform_id),
             schedule: ScheduleId(row.schedule_id),
             number: columns::number("number", row.number)?,
-            step: Step {
+            step: PaymentTransaction {
                 to: columns::address("to_address", &row.to_address)?,
                 calldata: columns::known("calldata", &row.calldata, |text| hex::decode(text).ok())?,
                 value: U256::ZERO,
@@ -261,7 +262,7 @@ async fn with_bids(
     rows.into_iter().map(read).collect()
 }
 
-/// Says what became of a pending transaction; `false` when that was said before.
+/// Sets the final state of a pending transaction; `false` when it is already set.
 pub async fn settle(
     conn: &impl ConnectionTrait,
     transaction: &RelayTransaction,
@@ -278,7 +279,7 @@ pub async fn settle(
     Ok(result.rows_affected == 1)
 }
 
-/// Forgets the transactions of a network: the local chain of a development service begins anew.
+/// Deletes the transactions of a network. Used in development, when the local chain starts again from its first block.
 pub async fn forget(conn: &impl ConnectionTrait, network: Network) -> Result<(), StoreError> {
     Bids::delete_many()
         .filter(BidColumn::Network.eq(network.id()))
@@ -298,7 +299,7 @@ mod tests {
     use sea_orm::QueryTrait;
 
     #[tokio::test]
-    async fn what_was_signed_for_a_payment_is_found_by_its_schedule() {
+    async fn transactions_of_a_payment_are_found_by_their_schedule() {
         with_database(async |db| {
             let (owner, schedule) = (PlatformId("p".into()), ScheduleId("s".into()));
             let found = of_payment(&owner, Network::Sepolia, &schedule, 1);

@@ -1,4 +1,4 @@
-//! Requests that repeat: when their next period begins, and the requests that were made for periods.
+//! Recurring requests: when their next period begins, and the requests that were created for periods.
 
 use super::{Sealing, StoreError, columns, requests};
 use crate::domain::{
@@ -14,11 +14,12 @@ use sea_orm::{
     },
 };
 
-/// A period, and when it begins.
+/// Number of a period, and when the period begins.
 pub type Period = (u32, DateTime<Utc>);
 
-/// Requests whose next period has begun, with their owners. Each public client ID, and all else of each platform, has its
-/// longest due request among the first ones.
+/// Requests whose next period has begun, with their owners, in an order in which owners take turns. First comes the
+/// longest due request of each public client ID, and of the other requests of each platform. Then comes the second
+/// longest due request of each, and so on.
 pub async fn due(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,
@@ -55,8 +56,8 @@ fn in_turns(now: DateTime<Utc>, limit: u64) -> SelectStatement {
         .to_owned()
 }
 
-/// A request whose next period has begun, and that period, kept from others until the transaction ends. `None` when it
-/// is no longer due, or another transaction has it.
+/// A request whose next period has begun, and that period, locked until the transaction ends. `None` when the period is
+/// no longer due, or another transaction has locked the request.
 pub async fn take_due(
     conn: &impl Sealing,
     owner: &PlatformId,
@@ -75,7 +76,7 @@ pub async fn take_due(
     Ok(Some((requests::from_row(conn, found)?, period)))
 }
 
-/// The period of a recurring request that comes next, or would, while it is stopped.
+/// The next period of a recurring request, even if the repetition is stopped.
 pub async fn next_period(conn: &impl ConnectionTrait, request: &Request) -> Result<u32, StoreError> {
     let found: Option<i32> = Entity::find()
         .select_only()
@@ -88,7 +89,7 @@ pub async fn next_period(conn: &impl ConnectionTrait, request: &Request) -> Resu
     columns::number("next_period", found.unwrap_or_default())
 }
 
-/// Notes which period comes next; `None` when there is none any more.
+/// Sets which period comes next; `None` when no period is left.
 pub async fn plan(conn: &impl ConnectionTrait, request: &Request, next: Option<Period>) -> Result<(), StoreError> {
     conn.execute(&planned(request, next)?).await?;
     Ok(())
@@ -121,25 +122,29 @@ fn planned(request: &Request, next: Option<Period>) -> Result<UpdateStatement, S
     Ok(update)
 }
 
-/// Puts a request off whose next period could not be made; one that is no longer due stays as somebody else planned it.
+/// Postpones a request whose next period could not be created, until `until`. A request that is no longer due is
+/// unchanged, because another transaction has already set its time.
 pub async fn put_off(
     conn: &impl ConnectionTrait,
     owner: &PlatformId,
     row: &RequestRowId,
-    times: (DateTime<Utc>, DateTime<Utc>),
+    now: DateTime<Utc>,
+    until: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let due = put_off_due(owner, times).filter(Column::Id.eq(row.as_str()));
+    let due = put_off_due(owner, now, until).filter(Column::Id.eq(row.as_str()));
     due.exec(conn).await?;
     Ok(())
 }
 
-/// Puts off all requests that are due and count for the same cap as this one: those of its public client ID, or all others
-/// of its platform. Returns how many.
+/// Postpones, until `until`, all due requests that count towards the same cap as this request. These are the requests
+/// of its public client ID; without one, the requests of its platform that no public client ID created. Returns how
+/// many.
 pub async fn put_off_alike(
     conn: &impl ConnectionTrait,
     owner: &PlatformId,
     row: &RequestRowId,
-    times: (DateTime<Utc>, DateTime<Utc>),
+    now: DateTime<Utc>,
+    until: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
     let public_client = Entity::find()
         .select_only()
@@ -147,18 +152,18 @@ pub async fn put_off_alike(
         .filter(Column::PlatformId.eq(owner.as_str()))
         .filter(Column::Id.eq(row.as_str()))
         .into_query();
-    let due = put_off_due(owner, times).filter(Column::PublicClient.in_subquery(public_client));
+    let due = put_off_due(owner, now, until).filter(Column::PublicClient.in_subquery(public_client));
     Ok(due.exec(conn).await?.rows_affected)
 }
 
-fn put_off_due(owner: &PlatformId, (now, until): (DateTime<Utc>, DateTime<Utc>)) -> UpdateMany<Entity> {
+fn put_off_due(owner: &PlatformId, now: DateTime<Utc>, until: DateTime<Utc>) -> UpdateMany<Entity> {
     Entity::update_many()
         .col_expr(Column::NextPeriodAt, Expr::value(until))
         .filter(Column::PlatformId.eq(owner.as_str()))
         .filter(Column::NextPeriodAt.lte(now))
 }
 
-/// Adds the request of a period. The index on parent and period lets each be there once.
+/// Adds the request of a period. A unique index on parent and period allows only one request for each period.
 ///
 /// Errors: [`StoreError::Conflict`] with [`super::REQUEST_REFERENCE`] when the reference is taken.
 pub async fn insert(conn: &impl Sealing, parent: &Request, period: u32, request: &Request) -> Result<(), StoreError> {
@@ -177,7 +182,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn what_is_due_is_found_without_reading_the_requests_that_are_not() {
+    async fn due_requests_are_found_by_an_index() {
         with_database(async |db| {
             let plan = steps(db, &in_turns(DateTime::UNIX_EPOCH, 10)).await;
             assert!(

@@ -1,12 +1,16 @@
 //! Payment requests.
 
-use super::{Scope, Sealing, StoreError, TOTAL_MAX, Tx, columns, sealed};
+use super::{
+    Scope, Sealing, StoreError, TOTAL_MAX, Tx,
+    columns::{self, CapturedFeeColumn, ChargeColumns},
+    sealed,
+};
 use crate::{
     domain::{
         amount::Amount,
         conversion::RateBounds,
-        ids::{ClientRowId, PlatformId, RequestId, RequestRowId, ScheduleId},
-        ledger::{Ending, Ledger, RequestStatus},
+        ids::{ClientRowId, OrchestratorId, PlatformId, RequestId, RequestRowId, ScheduleId},
+        ledger::{Ledger, PaymentEnding, RequestStatus},
         network::Network,
         paying::charge::{Charge, FeeOrigin},
         payment::PaymentKind,
@@ -16,7 +20,7 @@ use crate::{
             terms::{CustomerAddress, CustomerInfo, Frequency, Recurrence, Terms},
         },
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
 };
 use alloy::primitives::{Address as EvmAddress, B256};
 use chrono::{DateTime, Utc};
@@ -35,14 +39,15 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
-/// New requests in one statement: a row has dozens of values, and a statement of SQLite takes 32,766.
+/// Maximum number of new requests in one statement. A row has dozens of values, and a statement of SQLite accepts
+/// 32,766.
 const INSERTED_TOGETHER: usize = 100;
 
-/// What stands for the public client ID of a request that was made with none. It is no NULL, so that one index counts the
-/// requests of a public client ID and those that were made with none.
+/// Value of the public client ID of a request that was created without one. It is not NULL, so that one index counts
+/// the requests of a public client ID as well as those created without one.
 const NO_PUBLIC_CLIENT: &str = "";
 
-/// Name of the values of an update.
+/// Alias of the list of values in an update.
 const GIVEN: &str = "given";
 
 #[derive(Serialize, Deserialize)]
@@ -89,6 +94,8 @@ struct PriceColumn {
     platform_fee: Option<FeeColumn>,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol_fee: Option<FeeColumn>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    orchestrator_fees: Vec<CapturedFeeColumn>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -107,17 +114,21 @@ struct FeeColumn {
     cap: Option<String>,
 }
 
-/// Where the customer of a request stands.
-pub(super) fn customer_place<'a>(platform: &'a str, row: &'a str) -> Place<'a> {
-    Place {
+/// Encryption context of the customer of a request.
+pub(super) fn customer_place<'a>(platform: &'a str, row: &'a str) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "requests.customer",
         owner: platform,
         row,
     }
 }
 
-/// Writes the customer column: the sealed text of a JSON object, as a JSON text.
-fn customer_to_json(conn: &impl Sealing, place: Place<'_>, customer: &CustomerInfo) -> Result<JsonValue, StoreError> {
+/// Writes the customer column: the encrypted text of a JSON object, as a JSON text.
+fn customer_to_json(
+    conn: &impl Sealing,
+    place: EncryptionContext<'_>,
+    customer: &CustomerInfo,
+) -> Result<JsonValue, StoreError> {
     let address = customer.address.clone().map(|address| CustomerAddressColumn {
         street: address.street,
         city: address.city,
@@ -138,7 +149,7 @@ fn customer_to_json(conn: &impl Sealing, place: Place<'_>, customer: &CustomerIn
 /// Reads the customer column.
 pub(super) fn customer_from_json(
     conn: &impl Sealing,
-    place: Place<'_>,
+    place: EncryptionContext<'_>,
     value: JsonValue,
 ) -> Result<CustomerInfo, StoreError> {
     let text = value.as_str().ok_or_else(|| columns::broken("customer", "no text"))?;
@@ -169,7 +180,7 @@ fn recurrence_to_json(recurrence: &Recurrence) -> Result<JsonValue, StoreError> 
 
 fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence, StoreError> {
     let column: RecurrenceColumn = columns::from_json("recurrence", value)?;
-    // A row may hold a point in time; its text begins with the day.
+    // A row may contain a full timestamp; its text begins with the day.
     let day = |text: &str| text.get(..10)?.parse().ok();
     Ok(Recurrence {
         frequency: columns::known("recurrence", &column.frequency, Frequency::from_wire)?,
@@ -178,7 +189,7 @@ fn recurrence_from_json(value: JsonValue, is_stopped: bool) -> Result<Recurrence
     })
 }
 
-/// Writes the price column; `None` where nothing is fixed.
+/// Writes the price column; `None` if no price terms are fixed.
 fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
     if *price == PriceTerms::default() {
         return Ok(None);
@@ -188,7 +199,11 @@ fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
         receiver: fee.receiver.canonical(),
         cap: fee.cap.map(|cap| cap.to_string()),
     };
-    let (platform, protocol) = columns::platform_and_protocol("price", &price.charges)?;
+    let ChargeColumns {
+        platform,
+        protocol,
+        captured,
+    } = ChargeColumns::of("price", &price.charges)?;
     let column = PriceColumn {
         rates: price.rates.as_ref().map(|rates| RatesColumn {
             path: rates.path.clone(),
@@ -196,6 +211,7 @@ fn price_to_json(price: &PriceTerms) -> Result<Option<JsonValue>, StoreError> {
         }),
         platform_fee: platform.map(fee),
         protocol_fee: protocol.map(fee),
+        orchestrator_fees: captured,
     };
     columns::to_json("price", &column).map(Some)
 }
@@ -217,7 +233,11 @@ fn price_from_json(value: JsonValue) -> Result<PriceTerms, StoreError> {
             path: rates.path,
             max_age_s: rates.max_age_s,
         }),
-        charges: platform.into_iter().chain(protocol).collect::<Result<_, _>>()?,
+        charges: platform
+            .into_iter()
+            .chain(protocol)
+            .chain(column.orchestrator_fees.iter().map(CapturedFeeColumn::charge))
+            .collect::<Result<_, _>>()?,
     })
 }
 
@@ -250,6 +270,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         token: terms.token.map(|token| token.canonical()),
         expected: ledger.expected.to_string(),
         credited: ledger.credited.to_string(),
+        orchestrator_fees: columns::orchestrator_fees_text(ledger.orchestrator_fees),
         payment_count: columns::number("payment_count", ledger.payment_count)?,
         tx_hash: ledger.tx_hash.map(|hash| hash.to_string()),
         merchant_reference: terms.merchant_reference.clone(),
@@ -259,7 +280,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         original_request_id: terms.original_request_id.clone(),
         original_request_reference: terms.original_request_reference.clone(),
         is_crypto_to_fiat: terms.is_crypto_to_fiat,
-        is_ordered: ledger.ending == Ending::BankOrdered,
+        is_ordered: ledger.ending == PaymentEnding::BankOrdered,
         is_listening: ledger.is_listening,
         is_told_paid: ledger.is_told_paid,
         reversals: columns::number("reversals", ledger.reversals)?,
@@ -280,6 +301,7 @@ pub(super) fn to_row(conn: &impl Sealing, request: &Request) -> Result<Model, St
         is_quoted: terms.is_quoted,
         tolerated: ledger.tolerated.to_string(),
         price: price_to_json(&terms.price)?,
+        orchestrator_id: origin.orchestrator.as_ref().map(|orchestrator| orchestrator.0.clone()),
     })
 }
 
@@ -301,6 +323,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             client: row.client_row.map(ClientRowId),
             client_id: row.client_id,
             page: row.origin,
+            orchestrator: row.orchestrator_id.map(OrchestratorId),
         },
         terms: Terms {
             kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
@@ -325,6 +348,7 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             expected: columns::units("expected", &row.expected)?,
             tolerated: columns::units("tolerated", &row.tolerated)?,
             credited: columns::units("credited", &row.credited)?,
+            orchestrator_fees: columns::orchestrator_fees(row.orchestrator_fees.as_deref())?,
             payment_count: columns::number("payment_count", row.payment_count)?,
             status: columns::known("status", &row.status, RequestStatus::from_wire)?,
             tx_hash: tx_hash.transpose()?,
@@ -332,9 +356,9 @@ pub(super) fn from_row(conn: &impl Sealing, row: Model) -> Result<Request, Store
             is_told_paid: row.is_told_paid,
             reversals: columns::number("reversals", row.reversals)?,
             ending: match (row.is_crypto_to_fiat, row.is_ordered) {
-                (false, _) => Ending::Wallet,
-                (true, false) => Ending::Bank,
-                (true, true) => Ending::BankOrdered,
+                (false, _) => PaymentEnding::Wallet,
+                (true, false) => PaymentEnding::Bank,
+                (true, true) => PaymentEnding::BankOrdered,
             },
         },
         created_at: row.created_at,
@@ -356,7 +380,7 @@ fn owned(scope: &Scope) -> Condition {
         )
 }
 
-/// Adds a request with one statement, so that it may go to the writer without a transaction.
+/// Adds a request with one statement, so that it needs no transaction.
 ///
 /// Errors: [`StoreError::Conflict`] with [`super::REQUEST_REFERENCE`] when the reference is taken.
 pub async fn insert(conn: &impl Sealing, request: &Request) -> Result<(), StoreError> {
@@ -409,7 +433,7 @@ pub async fn find_all(
     Ok(found)
 }
 
-/// Finds a request of any platform by its public id: for the operator.
+/// Finds a request of any platform by its public id, for the operator.
 pub async fn of_any_platform(conn: &impl Sealing, request_id: &str) -> Result<Option<Request>, StoreError> {
     let row = Entity::find()
         .filter(Column::RequestId.eq(request_id))
@@ -444,14 +468,14 @@ pub async fn of_rows<'r>(
 pub struct UnreadableRequest {
     /// Public id.
     pub id: String,
-    /// Topic that its payments show.
+    /// Topic of its payments.
     pub topic: B256,
-    /// What is wrong with its row.
+    /// What is wrong with the row of the request.
     pub error: StoreError,
 }
 
-/// Finds the requests of any platform whose payments would show one of these topics, with one statement; those that cannot
-/// be read stand beside the others.
+/// Finds the requests of any platform whose payments have one of these reference topics, with one statement; unreadable
+/// requests are listed separately.
 pub async fn by_topics(
     conn: &impl Sealing,
     network: Network,
@@ -479,7 +503,7 @@ fn readable(conn: &impl Sealing, rows: Vec<Model>) -> Result<(Vec<Request>, Vec<
     Ok((requests, unreadable))
 }
 
-/// Those topics that payments of requests of any platform would show, with one statement.
+/// Those of the given reference topics that belong to a request of any platform, with one statement.
 pub async fn known_topics(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -503,8 +527,8 @@ fn with_topics(conn: &impl ConnectionTrait, network: Network, topics: &HashSet<B
         .filter(columns::is_among(conn, Column::ReferenceTopic, topics))
 }
 
-/// Requests of a network, of any platform, whose account says that something was paid while no payment of theirs counts;
-/// those that cannot be read stand beside the others.
+/// Requests of a network, of any platform, whose ledger is credited although they have no payment, or only reversed
+/// ones. Unreadable requests are listed separately.
 pub async fn accounts_of_nothing(
     conn: &impl Sealing,
     network: Network,
@@ -524,7 +548,7 @@ pub async fn accounts_of_nothing(
     readable(conn, rows)
 }
 
-/// Payments of a row of requests that count.
+/// Subquery for payments that are not reversed, of the request in the outer query.
 fn counting_payments() -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
@@ -543,7 +567,7 @@ fn counting_payments() -> SelectStatement {
         .to_owned()
 }
 
-/// Whether a payment is awaited on a network: a request that is not paid in full and not older than `since`.
+/// Whether a network has a request that awaits payment: the request is not fully paid and not older than `since`.
 pub async fn is_awaited(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -562,11 +586,12 @@ pub async fn is_awaited(
     Ok(found.is_some())
 }
 
-/// What says that a request awaits payment. It is the condition of indexes, so it has no parameter.
+/// Condition for a request that awaits payment. It contains no parameter, so that the database can use the partial
+/// indexes with this condition.
 const OPEN: &str = "status IN ('pending', 'partially_paid')";
 
-/// Waits for the end of all others that count the same scope, and keeps further ones waiting until the transaction ends.
-/// Nothing else waits for that.
+/// Takes the lock for counting the open requests of a scope, until the transaction ends. Only transactions that count
+/// the requests of the same scope wait for each other.
 pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
     let of = match &scope.client {
         Some(client) => client.as_str(),
@@ -575,19 +600,22 @@ pub async fn take_turn(tx: &Tx, scope: &Scope) -> Result<(), StoreError> {
     tx.take_turn(&format!("open requests of {of}")).await
 }
 
-/// How many requests await payment that a public client ID made, or, without one, a platform by all else, counted up to a
-/// number: those that no link pays and that were made after `since`, and those whose link can still be paid.
+/// Number of open requests that the public client ID of the scope created. If the scope has no client ID, the number of
+/// those that no public client ID created on its platform. A request without a link counts if it was created after
+/// `since`; a request with a link counts until the link expires. The count stops at `up_to`.
 pub async fn count_open(
     conn: &impl ConnectionTrait,
     scope: &Scope,
-    (since, now): (DateTime<Utc>, DateTime<Utc>),
+    since: DateTime<Utc>,
+    now: DateTime<Utc>,
     up_to: u64,
 ) -> Result<u64, StoreError> {
-    count_up_to(conn, open(scope, (since, now)), up_to).await
+    count_up_to(conn, open(scope, since, now), up_to).await
 }
 
-/// Names no column that is not in the index by which it counts, so that it reads no row.
-fn open(scope: &Scope, (since, now): (DateTime<Utc>, DateTime<Utc>)) -> SelectStatement {
+/// The query for the requests that [`count_open`] counts. It uses only columns of one index, so that it reads no row of
+/// the table.
+fn open(scope: &Scope, since: DateTime<Utc>, now: DateTime<Utc>) -> SelectStatement {
     let public_client = scope.client.as_ref().map_or(NO_PUBLIC_CLIENT, ClientRowId::as_str);
     let open = |counts: SimpleExpr| {
         Entity::find()
@@ -605,7 +633,7 @@ fn open(scope: &Scope, (since, now): (DateTime<Utc>, DateTime<Utc>)) -> SelectSt
         .to_owned()
 }
 
-/// Writes until when the link can be paid that pays some requests of a platform; the requests are locked.
+/// Sets the expiry of the link that pays some requests of a platform; the requests are locked.
 pub async fn set_link_until(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -627,7 +655,8 @@ pub async fn set_link_until(
     Ok(())
 }
 
-/// Marks those of some requests of a platform, by their rows, that no link hid until now; returns their public ids.
+/// Marks requests of a platform, given by their rows, as hidden; returns the public ids of those that were not hidden
+/// before.
 pub(super) async fn hide(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -649,7 +678,7 @@ pub(super) async fn hide(
     Ok(hidden)
 }
 
-/// Which of some requests of a platform a link pays that hides something, by their public ids.
+/// Those of the given requests of a platform, by public id, that a link hides.
 pub async fn hidden_among(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -669,16 +698,17 @@ pub async fn hidden_among(
 
 /// Which requests a page lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
-    /// Every one.
+pub enum RequestFilter {
+    /// Every request.
     All,
-    /// Those that no link pays which hides something.
+    /// Requests that no link hides.
     Shown,
 }
 
-/// Requests that a page lists. What says that they are shown is the condition of an index, so it has no parameter.
-fn matching(scope: &Scope, (listed, payee): (Listed, Option<&str>)) -> Select<Entity> {
-    let shown = (listed == Listed::Shown).then(|| Expr::col((Entity, Column::IsHidden)).not());
+/// Requests that a page lists. `NOT is_hidden` is written without a parameter, so that the database can use the partial
+/// indexes with this condition.
+fn matching(scope: &Scope, listed: RequestFilter, payee: Option<&str>) -> Select<Entity> {
+    let shown = (listed == RequestFilter::Shown).then(|| Expr::col((Entity, Column::IsHidden)).not());
     Entity::find()
         .filter(owned(scope).add_option(shown))
         .apply_if(payee, |query, payee| query.filter(Column::Payee.eq(payee)))
@@ -688,17 +718,18 @@ fn newest_first(requests: Select<Entity>) -> Select<Entity> {
     requests.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id)
 }
 
-/// One page of requests, newest first, and how many there are, counted up to [`TOTAL_MAX`].
+/// One page of requests, newest first, and their total, counted up to [`TOTAL_MAX`].
 ///
 /// `payee` is a canonical address.
 pub async fn list(
     conn: &impl Sealing,
     scope: &Scope,
-    (listed, payee): (Listed, Option<&str>),
+    listed: RequestFilter,
+    payee: Option<&str>,
     limit: u64,
     offset: u64,
 ) -> Result<(Vec<Request>, u64), StoreError> {
-    let matching = matching(scope, (listed, payee));
+    let matching = matching(scope, listed, payee);
     let rows = newest_first(matching.clone())
         .limit(limit)
         .offset(offset)
@@ -715,7 +746,8 @@ pub async fn list(
     Ok((requests, total))
 }
 
-/// The number of matches when a page gives it away: it is the last one and not beyond the end.
+/// The total number of matches, if it follows from the page: the page is the last one, and does not begin after the
+/// last match.
 pub(super) fn known_total(rows: usize, limit: u64, offset: u64) -> Option<u64> {
     let rows = u64::try_from(rows).ok()?;
     let is_last = rows < limit && (rows > 0 || offset == 0);
@@ -745,13 +777,13 @@ pub(super) async fn count_up_to(
     columns::number("total", total)
 }
 
-/// Keeps others from changing a request until the transaction ends.
+/// Locks a request until the transaction ends.
 pub async fn lock(conn: &impl ConnectionTrait, request: &Request) -> Result<(), StoreError> {
     lock_all(conn, &[request]).await
 }
 
-/// Keeps others from changing requests until the transaction ends. Whoever locks several takes them in the same order, so
-/// that no two wait for each other.
+/// Locks requests until the transaction ends. All transactions lock several requests in the same order, which prevents
+/// deadlocks.
 pub async fn lock_all(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
     for (platform, requests) in columns::in_parts(requests) {
         Entity::find()
@@ -775,8 +807,8 @@ fn these(conn: &impl ConnectionTrait, platform: &PlatformId, requests: &[&Reques
         .add(columns::is_among(conn, Column::Id, rows))
 }
 
-/// Notes that calldata was issued and the payments are awaited; a request that is paid or cancelled awaits nothing.
-/// Several have to be locked before.
+/// Records that calldata was issued and payments are awaited. A request that is paid or cancelled stays unchanged.
+/// Several requests must be locked before this call.
 pub async fn set_listening(conn: &impl ConnectionTrait, requests: &[&Request]) -> Result<(), StoreError> {
     let closed = [RequestStatus::Paid, RequestStatus::Cancelled].map(RequestStatus::wire);
     for (platform, requests) in columns::in_parts(requests) {
@@ -791,10 +823,10 @@ pub async fn set_listening(conn: &impl ConnectionTrait, requests: &[&Request]) -
     Ok(())
 }
 
-/// Writes what payments changed, provided that nobody has changed state or totals since the request was read, nor hidden
-/// it: its payments are recorded as it is.
+/// Writes the changes that payments made to a request, if its state, totals and hidden flag are still those that were
+/// read. The hidden flag matters, because the payments are recorded with it.
 ///
-/// Tells whether it did; `false` means to decide again from the new state.
+/// Returns whether it did; after `false`, the caller must decide again from the new state.
 pub async fn advance(
     conn: &impl ConnectionTrait,
     request: &Request,
@@ -804,13 +836,17 @@ pub async fn advance(
     advance_all(conn, &[(request, after)], now).await
 }
 
-/// Does what [`advance`] does for several requests with one statement for a batch. `false` means that at least one of
-/// them was changed, so that nothing of it may be committed.
+/// Does what [`advance`] does, for several requests with one statement for a batch. `false` means that at least one
+/// request has changed since it was read, so the transaction must not commit.
 pub async fn advance_all(
     conn: &impl ConnectionTrait,
     changes: &[(&Request, &Ledger)],
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
+    // PostgreSQL locks the rows in the order of the list. Flows that lock requests do so in the order of their rows, and
+    // another order could end in a deadlock with them.
+    let mut changes = changes.to_vec();
+    changes.sort_by_key(|(request, _)| (request.origin.platform.as_str(), request.row.as_str()));
     for changes in changes.chunks(columns::ROWS_MAX) {
         let rows = changes.iter().map(|(request, after)| changed(request, after));
         let result = conn.execute(&advancement(rows.collect::<Result<_, _>>()?, now)).await?;
@@ -828,7 +864,7 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
     let count_after: i32 = columns::number("payment_count", after.payment_count)?;
     let reversals_before: i32 = columns::number("reversals", before.reversals)?;
     let reversals_after: i32 = columns::number("reversals", after.reversals)?;
-    // Somebody may have begun to listen since the row was read: only a change made here is written.
+    // The flag `is_listening` may have been set since the row was read, so it is written only if this change sets it.
     let is_listening =
         (after.is_listening != before.is_listening || after.has_been_paid()).then_some(after.is_listening);
     let becomes_paid = after.has_been_paid() && !before.has_been_paid();
@@ -848,15 +884,16 @@ fn changed(request: &Request, after: &Ledger) -> Result<ValueTuple, StoreError> 
         after.is_told_paid.into(),
         reversals_before.into(),
         reversals_after.into(),
-        (before.ending == Ending::BankOrdered).into(),
-        (after.ending == Ending::BankOrdered).into(),
+        (before.ending == PaymentEnding::BankOrdered).into(),
+        (after.ending == PaymentEnding::BankOrdered).into(),
         request.is_hidden.into(),
         request.origin.platform.as_str().into(),
+        columns::orchestrator_fees_text(after.orchestrator_fees).into(),
     ]))
 }
 
-/// One update of all rows that are given, each with its own values. Both databases call the columns of values `column1`,
-/// `column2` and so on.
+/// One update of all given rows, each with its own values. Both databases name the columns of a list of values
+/// `column1`, `column2` and so on.
 fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
     let given = |column: &'static str| Expr::col((GIVEN, column));
     let stored = |column: Column| Expr::col((Entity, column));
@@ -869,6 +906,7 @@ fn advancement(rows: Vec<ValueTuple>, now: DateTime<Utc>) -> UpdateStatement {
         .from(TableRef::ValuesList(rows, GIVEN.into_iden()))
         .value(Column::Status, given("column5"))
         .value(Column::Credited, given("column6"))
+        .value(Column::OrchestratorFees, given("column19"))
         .value(Column::PaymentCount, given("column7"))
         .value(Column::TxHash, given("column8"))
         .value(Column::IsListening, Expr::from(is_listening))
@@ -894,14 +932,14 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn requests_that_await_payment_are_counted_by_indexes_alone() {
+    async fn open_requests_are_counted_from_a_covering_index() {
         with_database(async |db| {
             for client in [None, Some(ClientRowId("client".into()))] {
                 let scope = Scope {
                     platform: PlatformId("platform".into()),
                     client,
                 };
-                let plan = steps(db, &open(&scope, (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH))).await;
+                let plan = steps(db, &open(&scope, DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH)).await;
                 for counted in ["link_until=? AND created_at>?", "link_until>?"] {
                     let index = format!(
                         "COVERING INDEX requests_awaited_idx (platform_id=? AND public_client=? AND {counted})"
@@ -914,7 +952,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_shown_nothing_hidden_lists_requests_by_an_index_without_them() {
+    async fn lists_without_hidden_requests_use_an_index_of_visible_ones() {
         with_database(async |db| {
             let scope = Scope {
                 platform: PlatformId("platform".into()),
@@ -927,7 +965,7 @@ mod tests {
                     "requests_shown_payee_idx (platform_id=? AND client_row=? AND payee=?)",
                 ),
             ] {
-                let shown = matching(&scope, (Listed::Shown, payee));
+                let shown = matching(&scope, RequestFilter::Shown, payee);
                 let page = newest_first(shown.clone()).limit(20).into_query();
                 let counted = shown.select_only().column(Column::Id).into_query();
                 for statement in [page, counted] {
@@ -935,7 +973,7 @@ mod tests {
                     assert!(plan.contains(index), "{index}:\n{plan}");
                     assert!(!plan.contains("TEMP B-TREE"), "{plan}");
                 }
-                let all = newest_first(matching(&scope, (Listed::All, payee))).limit(20);
+                let all = newest_first(matching(&scope, RequestFilter::All, payee)).limit(20);
                 let plan = steps(db, &all.into_query()).await;
                 assert!(
                     !plan.contains("requests_shown") && !plan.contains("TEMP B-TREE"),

@@ -8,7 +8,7 @@ use crate::domain::{
     permit::{Permit, PermitSignature},
     relay::RelayState,
     request::Origin,
-    schedule::{AskedFor, Execution, Schedule, ScheduleStatus},
+    schedule::{AskedAmount, Execution, Schedule, ScheduleStatus},
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -73,6 +73,7 @@ fn from_row(row: Model) -> Result<Schedule, StoreError> {
             client: row.client_row.map(ClientRowId),
             client_id: row.client_id,
             page: row.origin,
+            orchestrator: None,
         },
         network,
         permit: Permit {
@@ -91,7 +92,7 @@ fn from_row(row: Model) -> Result<Schedule, StoreError> {
             nonce: columns::units("nonce", &row.nonce)?,
             deadline_s: columns::number("deadline_s", row.deadline_s)?,
         },
-        asked: AskedFor {
+        asked: AskedAmount {
             amount: columns::known("asked_amount", &row.asked_amount, |text| Amount::parse(text).ok())?,
             currency: row.asked_currency,
         },
@@ -107,7 +108,7 @@ fn from_row(row: Model) -> Result<Schedule, StoreError> {
     })
 }
 
-/// Reads the decimal digits of an unsigned number of 128 bits.
+/// Reads the decimal digits of an unsigned 128-bit number.
 pub(super) fn units(column: &str, text: &str) -> Result<u128, StoreError> {
     columns::known(column, text, |text| {
         u128::try_from(columns::units(column, text).ok()?).ok()
@@ -144,7 +145,7 @@ pub async fn find(
     row.map(from_row).transpose()
 }
 
-/// Puts a schedule in the place of the one that was read; `false` when that has changed since.
+/// Replaces a schedule that was read; `false` when the schedule has changed since.
 pub async fn replace(conn: &impl ConnectionTrait, from: &Schedule, to: &Schedule) -> Result<bool, StoreError> {
     let row = to_row(to)?;
     let version: i64 = columns::number("version", from.version)?;
@@ -165,8 +166,8 @@ pub async fn replace(conn: &impl ConnectionTrait, from: &Schedule, to: &Schedule
     Ok(result.rows_affected == 1)
 }
 
-/// Schedules of a network, of any platform, that the relayer has to look at: the longest due of each platform first, then
-/// the second ones.
+/// Schedules of a network, of any platform, that the relayer has to handle now. First comes the longest due schedule of
+/// each platform, then the second longest due of each, and so on.
 pub async fn due(
     conn: &impl ConnectionTrait,
     network: Network,
@@ -200,8 +201,8 @@ fn in_turns(network: Network, now: DateTime<Utc>, limit: u64) -> SelectStatement
         .to_owned()
 }
 
-/// The schedule of a network, of any platform, whose next payment has been due the longest or comes first, of those that
-/// are executed, whose last try did not fail, and of which nothing is in flight.
+/// The schedule of a network, of any platform, with the earliest next payment. Only active schedules count whose last
+/// attempt did not fail and that have no transaction in flight.
 pub async fn oldest(conn: &impl ConnectionTrait, network: Network) -> Result<Option<Schedule>, StoreError> {
     let row = by_next_payment(network).one(conn).await?;
     row.map(from_row).transpose()
@@ -217,7 +218,7 @@ fn by_next_payment(network: Network) -> Select<Entity> {
         .order_by(Expr::col(Column::FirstPaymentS).add(periods), Order::Asc)
 }
 
-/// Transactions of a schedule that are in no final block.
+/// Transactions of a schedule that are not in a final block.
 fn in_flight() -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
@@ -230,7 +231,7 @@ fn in_flight() -> SelectStatement {
         .to_owned()
 }
 
-/// Looks at a schedule later, without a change of it.
+/// Postpones the check of a schedule without changing the schedule.
 pub async fn postpone(
     conn: &impl ConnectionTrait,
     schedule: &Schedule,
@@ -247,7 +248,7 @@ pub async fn postpone(
     Ok(())
 }
 
-/// Schedules of any platform that nobody has signed since before a time, the oldest first.
+/// Schedules of any platform that have been unsigned since before a time, the oldest first.
 pub async fn unsigned_since(
     conn: &impl ConnectionTrait,
     before: DateTime<Utc>,
@@ -263,7 +264,7 @@ pub async fn unsigned_since(
     rows.into_iter().map(from_row).collect()
 }
 
-/// Adds an execution. Errors: there is one with its number.
+/// Adds an execution of a schedule. Errors: an execution with its number exists.
 pub async fn insert_execution(conn: &impl ConnectionTrait, execution: &Execution) -> Result<(), StoreError> {
     let row = ExecutionModel {
         schedule_id: execution.schedule.0.clone(),
@@ -280,7 +281,7 @@ pub async fn insert_execution(conn: &impl ConnectionTrait, execution: &Execution
     Ok(())
 }
 
-/// Executions of a schedule, the first one first.
+/// Executions of a schedule, by their numbers.
 pub async fn executions(conn: &impl ConnectionTrait, schedule: &Schedule) -> Result<Vec<Execution>, StoreError> {
     let rows = Executions::find()
         .filter(ExecutionColumn::PlatformId.eq(schedule.origin.platform.as_str()))
@@ -306,7 +307,7 @@ pub async fn find_execution(
     row.map(execution).transpose()
 }
 
-/// Notes that an execution failed once more.
+/// Counts a failure of an execution.
 pub async fn note_failure(conn: &impl ConnectionTrait, failed: &Execution) -> Result<(), StoreError> {
     let failures: i32 = columns::number("failures", failed.failures)?;
     Executions::update_many()
@@ -326,7 +327,7 @@ mod tests {
     use sea_orm::QueryTrait;
 
     #[tokio::test]
-    async fn what_is_due_is_found_without_reading_the_schedules_that_are_not() {
+    async fn due_schedules_are_found_by_an_index() {
         with_database(async |db| {
             let plan = steps(db, &in_turns(Network::Sepolia, DateTime::UNIX_EPOCH, 10)).await;
             assert!(
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_due_the_longest_is_read_in_the_order_of_its_index() {
+    async fn the_longest_due_schedule_is_read_in_index_order() {
         with_database(async |db| {
             let plan = steps(db, &by_next_payment(Network::Sepolia).into_query()).await;
             assert!(plan.contains("USING INDEX schedules_next_payment_idx"), "{plan}");

@@ -1,16 +1,16 @@
-//! The schema as text, for a snapshot that shows in review what a migration changes.
+//! The schema of the database as text. A snapshot of it shows in review what a migration changes.
 
 use super::StoreError;
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
 
-/// Tables and indexes with the statements that made them; the bookkeeping of the migrations is left out.
+/// Tables and indexes with the statements that created them, without the bookkeeping of the migrations.
 const SQLITE: &str = "SELECT sql || ';' AS line FROM sqlite_master \
     WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND tbl_name <> 'seaql_migrations' \
     ORDER BY tbl_name, type DESC, name";
 
-/// Columns, constraints, indexes, storage parameters and how a table is partitioned, each as one line. Of partitions, which
-/// come and go with the months, only what they have and their table has not; how their rows are stored counts as the
-/// table's.
+/// Columns, constraints, indexes, storage parameters and the partitioning of each table, each as one line. Partitions
+/// come and go with the months, so only their differences from their table are listed. Their storage parameters are
+/// listed as those of the table.
 const POSTGRES: &str = "SELECT DISTINCT line, owner COLLATE \"C\", part, place COLLATE \"C\" FROM ( \
     SELECT table_name::text AS owner, 0 AS part, lpad(ordinal_position::text, 4, '0') AS place, \
         'column ' || table_name || '.' || column_name || ' ' || data_type \

@@ -1,12 +1,13 @@
-//! What providers found about the wallets of secure payments, and whom they were asked about within the last hour.
+//! The screening results of the wallets of secure payments, and the queries that were sent to screening providers
+//! within the last hour.
 
 use super::{StoreError, columns};
 use crate::domain::{
     address::Address,
     destination::ScreeningProvider,
     ids::{PlatformId, SecurePaymentId},
-    screening::{Question, ScreenedWallet, Screening, ScreeningStatus},
-    secure_payment::access::WalletType,
+    screening::{ScreenedWallet, Screening, ScreeningAttempt, ScreeningStatus},
+    secure_payment::access::WalletAccountType,
 };
 use chrono::{DateTime, Utc};
 use entities::{
@@ -37,7 +38,7 @@ fn from_row(row: Model) -> Result<Screening, StoreError> {
     Ok(Screening {
         wallet: ScreenedWallet {
             address: columns::address("wallet", &row.wallet)?,
-            kind: columns::known("wallet_kind", &row.wallet_kind, WalletType::from_wire)?,
+            kind: columns::known("wallet_kind", &row.wallet_kind, WalletAccountType::from_wire)?,
             parent: columns::address_option("parent_wallet", row.parent_wallet.as_deref())?,
         },
         status: columns::known("status", &row.status, ScreeningStatus::from_wire)?,
@@ -53,7 +54,7 @@ fn of_payment(platform: &PlatformId, payment: &SecurePaymentId) -> Condition {
         .add(Column::SecurePaymentId.eq(payment.as_str()))
 }
 
-/// What was found about wallets of a payment; one about which nothing was found is missing.
+/// Results for wallets of a secure payment; a wallet without a result is missing.
 pub async fn of_wallets(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -69,7 +70,7 @@ pub async fn of_wallets(
     rows.into_iter().map(from_row).collect()
 }
 
-/// What was found about wallets of a payment, the newest result first, at most `limit`.
+/// Results for wallets of a secure payment, the newest first, at most `limit`.
 pub async fn of_payment_newest(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -86,7 +87,7 @@ pub async fn of_payment_newest(
     rows.into_iter().map(from_row).collect()
 }
 
-/// Keeps what was found about wallets of a payment. What was found before stays as it is.
+/// Stores results for wallets of a secure payment. Existing results stay unchanged.
 pub async fn keep(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -113,19 +114,19 @@ fn asked_of(platform: &PlatformId, payment: &SecurePaymentId) -> Condition {
         .add(Asked::SecurePaymentId.eq(payment.as_str()))
 }
 
-/// About which wallets of a payment somebody was asked, the one that is longest ago first.
+/// Queries about wallets of a secure payment, the oldest first.
 pub async fn questions(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     payment: &SecurePaymentId,
-) -> Result<Vec<Question>, StoreError> {
+) -> Result<Vec<ScreeningAttempt>, StoreError> {
     let rows = screening_questions::Entity::find()
         .filter(asked_of(platform, payment))
         .order_by_asc(Asked::AskedAt)
         .all(conn)
         .await?;
     let read = |row: screening_questions::Model| {
-        Ok(Question {
+        Ok(ScreeningAttempt {
             wallet: columns::address("wallet", &row.wallet)?,
             asked_at: row.asked_at,
             failures: columns::number("failures", row.failures)?,
@@ -135,7 +136,7 @@ pub async fn questions(
     rows.into_iter().map(read).collect()
 }
 
-/// Forgets about which wallets of a payment somebody was asked at a time or before.
+/// Deletes the queries of a secure payment that were sent at or before a time.
 pub async fn forget_questions(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -150,7 +151,7 @@ pub async fn forget_questions(
     Ok(())
 }
 
-/// Notes that somebody is asked about wallets of a payment.
+/// Records queries about wallets of a secure payment.
 pub async fn open_questions(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -181,7 +182,7 @@ pub async fn open_questions(
     Ok(())
 }
 
-/// Notes that a question about wallets of a payment was answered, or that none came to a result.
+/// Records that queries about wallets of a secure payment were answered, or ended without a result.
 pub async fn close_questions(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -189,9 +190,10 @@ pub async fn close_questions(
     wallets: &[Address],
     is_answered: bool,
 ) -> Result<(), StoreError> {
-    let failures = match is_answered {
-        true => Expr::value(0),
-        false => Expr::col(Asked::Failures).add(1),
+    let failures = if is_answered {
+        Expr::value(0)
+    } else {
+        Expr::col(Asked::Failures).add(1)
     };
     if wallets.is_empty() {
         return Ok(());

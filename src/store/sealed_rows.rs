@@ -1,47 +1,47 @@
-//! Rows that are sealed under a former key: finding and replacing their values. Source: ADR-0014.
+//! Rows that are encrypted under a former master key: finds their values and replaces them. Source: ADR-0014.
 
 use super::StoreError;
 use crate::ports::sealer::{FORM, PAYER_FORM};
 use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
 
-/// The member of JSON objects that holds a sealed text.
+/// The member of JSON objects that contains an encrypted text.
 pub const SEALED_MEMBER: &str = "sealed";
 
-/// How a column holds sealed texts.
+/// How a column stores encrypted texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ColumnFormat {
     /// As the text itself.
     Text,
     /// As a JSON text.
     Json,
-    /// As the member [`SEALED_MEMBER`] of JSON objects in an array.
+    /// As the member [`SEALED_MEMBER`] of each JSON object in an array.
     JsonArray,
-    /// As the text itself, or sealed with the key of a payer, which a rotation leaves as it is.
+    /// As the text itself. A text that is encrypted with the key of a payer stays unchanged in a rotation.
     TextOrOfPayer,
 }
 
-/// A column with sealed values.
+/// A column with encrypted values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealedColumn {
-    /// Table and column, as places name them.
+    /// Table and column, as in the encryption context.
     pub name: &'static str,
-    /// How it holds them.
-    pub form: Form,
+    /// How the column stores encrypted texts.
+    pub form: ColumnFormat,
     /// The table.
     pub table: &'static str,
     /// The column.
     pub column: &'static str,
-    /// Columns of the primary key; the last one is the row of the place.
+    /// Columns of the primary key. The last one is the row id in the encryption context.
     key: &'static [&'static str],
-    /// SQL of the owner of the place.
+    /// SQL expression for the owner in the encryption context.
     owner: &'static str,
 }
 
-/// Every column with sealed values.
+/// Every column with encrypted values.
 pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     SealedColumn {
         name: "key_material.sealed",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "key_material",
         column: "sealed",
         key: &["name"],
@@ -49,16 +49,17 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "accounts.email",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "accounts",
         column: "email",
         key: &["id"],
         owner: "platform_id",
     },
-    // All else of a payer is sealed with this key, and stays as it is.
+    // The key of a payer. It is encrypted with the master key, and encrypts all other data of the payer, which a
+    // rotation therefore does not change.
     SealedColumn {
         name: "payer_keys.data_key",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "payer_keys",
         column: "data_key",
         key: &["payer_id"],
@@ -66,7 +67,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "webhook_endpoints.secret",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "webhook_endpoints",
         column: "secret_sealed",
         key: &["id"],
@@ -74,7 +75,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "webhook_endpoints.secret",
-        form: Form::JsonArray,
+        form: ColumnFormat::JsonArray,
         table: "webhook_endpoints",
         column: "former_secrets",
         key: &["id"],
@@ -82,7 +83,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "idempotency_keys.response",
-        form: Form::TextOrOfPayer,
+        form: ColumnFormat::TextOrOfPayer,
         table: "idempotency_keys",
         column: "response",
         key: &["owner_id", "scope", "key"],
@@ -90,7 +91,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "requests.customer",
-        form: Form::Json,
+        form: ColumnFormat::Json,
         table: "requests",
         column: "customer",
         key: &["platform_id", "id"],
@@ -98,7 +99,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "secure_payments.payer_identifier",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "secure_payments",
         column: "payer_identifier",
         key: &["platform_id", "id"],
@@ -106,7 +107,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "secure_payments.recipient_identifier",
-        form: Form::Text,
+        form: ColumnFormat::Text,
         table: "secure_payments",
         column: "recipient_identifier",
         key: &["platform_id", "id"],
@@ -114,7 +115,7 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "events.body",
-        form: Form::TextOrOfPayer,
+        form: ColumnFormat::TextOrOfPayer,
         table: "events",
         column: "body",
         key: &["owner_id", "id"],
@@ -122,16 +123,17 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
     SealedColumn {
         name: "delivery_attempts.response",
-        form: Form::TextOrOfPayer,
+        form: ColumnFormat::TextOrOfPayer,
         table: "delivery_attempts",
         column: "response",
         key: &["owner_id", "delivery_id", "id"],
         owner: "owner_id",
     },
-    // The try that arrived stands in the row of its delivery, as if that was its own.
+    // The attempt that arrived is stored in the row of its delivery. Its encryption context is that of a separate
+    // attempt row.
     SealedColumn {
         name: "delivery_attempts.response",
-        form: Form::TextOrOfPayer,
+        form: ColumnFormat::TextOrOfPayer,
         table: "deliveries",
         column: "success_response",
         key: &["owner_id", "id"],
@@ -139,35 +141,35 @@ pub const SEALED_COLUMNS: [SealedColumn; 12] = [
     },
 ];
 
-/// A value that is not under the current master key, or no sealed value at all.
+/// A value that is encrypted under a former master key, or not encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleRow {
     /// Primary key.
     pub key: Vec<String>,
-    /// Whose row it is.
+    /// Its owner.
     pub owner: String,
-    /// What the column holds, as text.
+    /// The value of the column, as text.
     pub value: String,
 }
 
 impl StaleRow {
-    /// Which row of its owner it is.
+    /// Its id within its owner.
     pub fn row(&self) -> &str {
         self.key.last().map_or("", String::as_str)
     }
 }
 
 impl SealedColumn {
-    /// SQL of the rows that hold a value under another master key than this one, or nothing that was ever sealed. The id of
-    /// a key is hexadecimal and fits into SQL as it is.
+    /// SQL condition for rows with a value under another master key than this one, or with an unencrypted value. The id
+    /// of a key is hexadecimal, so it needs no escaping.
     fn stale(&self, current: &str) -> String {
         let (text, good) = (self.text(), format!("{FORM}{current}:"));
         match self.form {
-            Form::Text => format!("({text} NOT LIKE '{good}%')"),
-            Form::TextOrOfPayer => format!("({text} NOT LIKE '{good}%' AND {text} NOT LIKE '{PAYER_FORM}%')"),
-            Form::Json => format!("({text} NOT LIKE '\"{good}%')"),
-            // PostgreSQL writes JSON with a space behind the colon.
-            Form::JsonArray => format!(
+            ColumnFormat::Text => format!("({text} NOT LIKE '{good}%')"),
+            ColumnFormat::TextOrOfPayer => format!("({text} NOT LIKE '{good}%' AND {text} NOT LIKE '{PAYER_FORM}%')"),
+            ColumnFormat::Json => format!("({text} NOT LIKE '\"{good}%')"),
+            // PostgreSQL writes JSON with a space after the colon.
+            ColumnFormat::JsonArray => format!(
                 "(replace(replace({text}, '\": \"', '\":\"'), '\"{SEALED_MEMBER}\":\"{good}', '') LIKE '%\"{SEALED_MEMBER}\":%')"
             ),
         }
@@ -182,16 +184,16 @@ impl SealedColumn {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// `$1, $2, …` from a number on.
+    /// Placeholders `$1, $2, …`, starting at a number.
     fn placeholders(&self, from: usize) -> String {
         let numbers = (from..from + self.key.len()).map(|number| format!("${number}"));
         numbers.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The next rows after a key, in the order of the primary key: those whose value is not under the master key with the id
-/// `current`, and the key of the last one that was looked at, `None` at the end of the table. A look at a bounded number of rows costs the same
-/// however large the table is and however few are stale.
+/// Checks the next `limit` rows after a primary key, in its order. Returns those whose value is not encrypted under the
+/// master key with the id `current`, and the key of the last checked row; `None` at the end of the table. The cost of a
+/// call depends only on `limit`, not on the size of the table.
 pub async fn stale(
     conn: &impl ConnectionTrait,
     column: &SealedColumn,
@@ -200,9 +202,10 @@ pub async fn stale(
     limit: u32,
 ) -> Result<(Vec<StaleRow>, Option<Vec<String>>), StoreError> {
     let key = column.key();
-    let behind = match after.is_empty() {
-        true => String::new(),
-        false => format!("WHERE ({key}) > ({})", column.placeholders(1)),
+    let behind = if after.is_empty() {
+        String::new()
+    } else {
+        format!("WHERE ({key}) > ({})", column.placeholders(1))
     };
     let sql = format!(
         "SELECT {key}, CASE WHEN {stale} THEN {} END AS place_owner, CASE WHEN {stale} THEN {} END AS place_value \
@@ -228,15 +231,15 @@ pub async fn stale(
     Ok((found, last))
 }
 
-/// Replaces a value; tells whether it was still there.
+/// Replaces a value; returns whether the value was unchanged until then.
 pub async fn replace(
     conn: &impl ConnectionTrait,
     column: &SealedColumn,
     row: &StaleRow,
     value: &str,
 ) -> Result<bool, StoreError> {
-    let is_json =
-        matches!(column.form, Form::Json | Form::JsonArray) && conn.get_database_backend() == DbBackend::Postgres;
+    let is_json = matches!(column.form, ColumnFormat::Json | ColumnFormat::JsonArray)
+        && conn.get_database_backend() == DbBackend::Postgres;
     let new = if is_json { "CAST($1 AS jsonb)" } else { "$1" };
     let sql = format!(
         "UPDATE {} SET {} = {new} WHERE {} = $2 AND ({}) = ({})",

@@ -1,21 +1,22 @@
-//! A merchant's own names for who pays a secure payment and who is paid: sealed, and read for their owner alone.
+//! A merchant's own names for the payer and the recipient of a secure payment. They are encrypted, and only their owner
+//! can read them.
 
 use super::{Sealing, StoreError, sealed};
 use crate::{
-    domain::secure_payment::{Names, SecurePayment},
-    ports::sealer::Place,
+    domain::secure_payment::{MerchantNames, SecurePayment},
+    ports::sealer::EncryptionContext,
 };
 use entities::secure_payments::{Column, Entity};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 
-/// Column of the payer's name, as its place is called.
+/// Column of the payer's name, as in its encryption context.
 const PAYER: &str = "secure_payments.payer_identifier";
 
-/// The same of the recipient.
+/// Column of the recipient's name, as in its encryption context.
 const RECIPIENT: &str = "secure_payments.recipient_identifier";
 
-fn place<'a>(column: &'static str, payment: &'a SecurePayment) -> Place<'a> {
-    Place {
+fn place<'a>(column: &'static str, payment: &'a SecurePayment) -> EncryptionContext<'a> {
+    EncryptionContext {
         column,
         owner: payment.origin.platform.as_str(),
         row: payment.id.as_str(),
@@ -23,20 +24,24 @@ fn place<'a>(column: &'static str, payment: &'a SecurePayment) -> Place<'a> {
 }
 
 /// The names as they are stored.
-pub(super) fn sealed(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Names, StoreError> {
+pub(super) fn sealed(
+    conn: &impl Sealing,
+    payment: &SecurePayment,
+    names: &MerchantNames,
+) -> Result<MerchantNames, StoreError> {
     let seal = |column, name: &Option<String>| {
         let name = name.clone();
         let sealed = name.map(|name| sealed::seal(conn, name, place(column, payment)));
         sealed.transpose()
     };
-    Ok(Names {
+    Ok(MerchantNames {
         payer: seal(PAYER, &names.payer)?,
         recipient: seal(RECIPIENT, &names.recipient)?,
     })
 }
 
 /// The names of a secure payment.
-pub async fn of(conn: &impl Sealing, payment: &SecurePayment) -> Result<Names, StoreError> {
+pub async fn of(conn: &impl Sealing, payment: &SecurePayment) -> Result<MerchantNames, StoreError> {
     let row: Option<(Option<String>, Option<String>)> = Entity::find()
         .select_only()
         .columns([Column::PayerIdentifier, Column::RecipientIdentifier])
@@ -50,7 +55,7 @@ pub async fn of(conn: &impl Sealing, payment: &SecurePayment) -> Result<Names, S
         let opened = name.map(|name| sealed::open(conn, &name, place(column, payment)));
         opened.transpose()
     };
-    Ok(Names {
+    Ok(MerchantNames {
         payer: open(PAYER, payer)?,
         recipient: open(RECIPIENT, recipient)?,
     })

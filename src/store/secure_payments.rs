@@ -1,20 +1,26 @@
-//! Secure payments with their items, what payers say to have sent, and which refused wallets were told about.
+//! Secure payments with their items, the transactions that payers report, and the reports about rejected wallets.
 
-use super::{Scope, Sealing, StoreError, columns, payments, requests, secure_payment_names};
+use super::{
+    Scope, Sealing, StoreError,
+    columns::{self, CapturedFeeColumn, ChargeColumns, RequestColumns},
+    payments, requests, secure_payment_names,
+};
 use crate::domain::{
     address::Address,
     destination::{AccessMode, ScreeningProvider},
-    ids::{ClientRowId, IntentId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken},
+    ids::{
+        ClientRowId, IntentId, OrchestratorId, PlatformId, RequestId, RequestRowId, SecurePaymentId, SecurePaymentToken,
+    },
     interop_address::{DestinationKey, InteropAddress},
     ledger::RequestStatus,
     paying::charge::{Charge, FeeOrigin},
     request::{Origin, Request},
     secure_payment::{
-        About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentStatus,
+        LinkDetails, MerchantNames, PaymentFlow, PaymentItem, SecurePayment, SecurePaymentStatus,
         access::AccessPolicy,
-        attempt::{Attempt, AttemptId, Attempts},
-        intent::Intent,
-        redirect::Redirect,
+        attempt::{Attempt, AttemptId, WalletAttempts},
+        intent::PaymentIntent,
+        redirect::RedirectButton,
     },
 };
 use alloy::primitives::B256;
@@ -31,14 +37,20 @@ use sea_orm::{
     QuerySelect, QueryTrait,
     sea_query::{DeleteStatement, Expr, ExprTrait, LockBehavior, LockType, OnConflict, Query, SelectStatement},
 };
-use secure_payment_intents::Column as Said;
+use secure_payment_intents::Column as IntentColumn;
 use secure_payment_items::Column as Part;
 use secure_payment_owners::Column as Owner;
 use secure_payment_refusals::Column as Refused;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Attempts as the column holds them.
+/// The columns that refer to the request of an item.
+const PART_REQUEST: RequestColumns<Part> = RequestColumns {
+    platform: Part::PlatformId,
+    row: Part::RequestRow,
+};
+
+/// Attempts in the JSON form of the column.
 #[derive(Serialize, Deserialize)]
 struct StoredAttempts {
     kept: Vec<StoredAttempt>,
@@ -51,8 +63,8 @@ struct StoredAttempt {
     noted_at: DateTime<Utc>,
 }
 
-fn attempts_to_column(attempts: &Attempts) -> Result<Option<JsonValue>, StoreError> {
-    if *attempts == Attempts::default() {
+fn attempts_to_column(attempts: &WalletAttempts) -> Result<Option<JsonValue>, StoreError> {
+    if *attempts == WalletAttempts::default() {
         return Ok(None);
     }
     let kept = attempts.kept.iter().map(|attempt| StoredAttempt {
@@ -66,9 +78,9 @@ fn attempts_to_column(attempts: &Attempts) -> Result<Option<JsonValue>, StoreErr
     columns::to_json("attempts", &stored).map(Some)
 }
 
-fn attempts_from_column(column: Option<JsonValue>) -> Result<Attempts, StoreError> {
+fn attempts_from_column(column: Option<JsonValue>) -> Result<WalletAttempts, StoreError> {
     let Some(column) = column else {
-        return Ok(Attempts::default());
+        return Ok(WalletAttempts::default());
     };
     let stored: StoredAttempts = columns::from_json("attempts", column)?;
     let kept = stored.kept.into_iter().map(|stored| {
@@ -78,13 +90,13 @@ fn attempts_from_column(column: Option<JsonValue>) -> Result<Attempts, StoreErro
             noted_at: stored.noted_at,
         })
     });
-    Ok(Attempts {
+    Ok(WalletAttempts {
         kept: kept.collect::<Result<_, StoreError>>()?,
         warned_until: stored.warned_until,
     })
 }
 
-fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<Model, StoreError> {
+fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &MerchantNames) -> Result<Model, StoreError> {
     let SecurePayment {
         origin, policy, about, ..
     } = payment;
@@ -120,10 +132,11 @@ fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result
         created_at: payment.created_at,
         expires_at: payment.expires_at,
         completed_at: payment.completed_at,
+        orchestrator_id: origin.orchestrator.as_ref().map(|orchestrator| orchestrator.0.clone()),
     })
 }
 
-fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
+fn from_row(row: Model, items: Vec<PaymentItem>) -> Result<SecurePayment, StoreError> {
     let network = columns::network(&row.network)?;
     let wallet = columns::address_option("destination_wallet", row.destination_wallet.as_deref())?;
     let token = columns::address_option("destination_token", row.destination_token.as_deref())?;
@@ -142,6 +155,7 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
             client: row.client_row.map(ClientRowId),
             client_id: row.client_id,
             page: row.origin,
+            orchestrator: row.orchestrator_id.map(OrchestratorId),
         },
         flow: columns::known("flow", &row.flow, PaymentFlow::from_wire)?,
         status: columns::known("status", &row.status, SecurePaymentStatus::from_wire)?,
@@ -155,9 +169,9 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
             hides_payee: row.hides_payee,
             allowed: allowed.collect::<Result<_, _>>()?,
         },
-        about: About {
+        about: LinkDetails {
             reference: row.reference,
-            redirect: row.redirect_url.map(|url| Redirect {
+            redirect: row.redirect_url.map(|url| RedirectButton {
                 url,
                 label: row.redirect_label,
             }),
@@ -171,9 +185,18 @@ fn from_row(row: Model, items: Vec<Item>) -> Result<SecurePayment, StoreError> {
     })
 }
 
-fn item_row(payment: &SecurePayment, position: usize, item: &Item) -> Result<secure_payment_items::Model, StoreError> {
+fn item_row(
+    payment: &SecurePayment,
+    position: usize,
+    item: &PaymentItem,
+) -> Result<secure_payment_items::Model, StoreError> {
     let points = |fee: &Charge| i32::from(fee.rate.basis_points());
-    let (platform, protocol) = columns::platform_and_protocol("secure_payment_items", &item.charges)?;
+    let ChargeColumns {
+        platform,
+        protocol,
+        captured,
+    } = ChargeColumns::of("secure_payment_items", &item.charges)?;
+    let captured = (!captured.is_empty()).then(|| columns::to_json("orchestrator_fees", &captured));
     Ok(secure_payment_items::Model {
         secure_payment_id: payment.id.0.clone(),
         position: columns::number("position", position)?,
@@ -186,10 +209,11 @@ fn item_row(payment: &SecurePayment, position: usize, item: &Item) -> Result<sec
         protocol_basis_points: protocol.map(points),
         protocol_address: protocol.map(|fee| fee.receiver.canonical()),
         protocol_cap: protocol.and_then(|fee| fee.cap).map(|cap| cap.to_string()),
+        orchestrator_fees: captured.transpose()?,
     })
 }
 
-fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
+fn item(row: secure_payment_items::Model) -> Result<PaymentItem, StoreError> {
     let fee = |points: Option<i32>, address: Option<&str>| {
         let Some(receiver) = columns::address_option("fee_address", address)? else {
             return Ok::<_, StoreError>(None);
@@ -211,16 +235,24 @@ fn item(row: secure_payment_items::Model) -> Result<Item, StoreError> {
         .map(|cap| columns::units("protocol_cap", cap));
     let cap = cap.transpose()?;
     let protocol = protocol.map(|(rate, receiver)| Charge::protocol(rate, receiver, cap));
-    Ok(Item {
-        charges: platform.into_iter().chain(protocol).collect(),
+    let captured = row.orchestrator_fees;
+    let captured = captured.map(|fees| columns::from_json::<Vec<CapturedFeeColumn>>("orchestrator_fees", fees));
+    let captured = captured.transpose()?.unwrap_or_default();
+    let captured: Vec<Charge> = captured
+        .iter()
+        .map(CapturedFeeColumn::charge)
+        .collect::<Result<_, _>>()?;
+    Ok(PaymentItem {
+        charges: platform.into_iter().chain(protocol).chain(captured).collect(),
         request: RequestRowId(row.request_row),
         request_id: RequestId(row.request_id),
     })
 }
 
-/// Adds a secure payment with its items and its creator's names for people. What it hides is marked where it is searched:
-/// requests that were there before, and what was recorded of them. Nothing takes the mark away, since no policy changes.
-pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names) -> Result<(), StoreError> {
+/// Adds a secure payment with its items and with its creator's names for payer and recipient. If the policy of the
+/// secure payment hides anything, its requests and their recorded payments are marked as hidden. The mark stays,
+/// because the policy never changes.
+pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &MerchantNames) -> Result<(), StoreError> {
     Entity::insert(ActiveModel::from(to_row(conn, payment, names)?))
         .exec_without_returning(conn)
         .await?;
@@ -247,13 +279,13 @@ pub async fn insert(conn: &impl Sealing, payment: &SecurePayment, names: &Names)
 pub struct UnreadableLink {
     /// Row.
     pub id: String,
-    /// Rows of the requests that it pays.
+    /// Rows of the requests that the secure payment pays.
     pub requests: Vec<RequestRowId>,
-    /// Why its row, or the row of one of its items, cannot be read.
+    /// Why the row of the secure payment, or of one of its items, cannot be read.
     pub error: StoreError,
 }
 
-/// Rows with their items. Errors: one of them cannot be read.
+/// Secure payments with their items. Errors: a row cannot be read.
 async fn with_items(conn: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec<SecurePayment>, StoreError> {
     let (payments, unreadable) = readable_with_items(conn, rows).await?;
     match unreadable.into_iter().next() {
@@ -262,7 +294,7 @@ async fn with_items(conn: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec
     }
 }
 
-/// Rows with their items; those that cannot be read stand beside the others.
+/// Secure payments with their items; unreadable ones are listed separately.
 async fn readable_with_items(
     conn: &impl ConnectionTrait,
     rows: Vec<Model>,
@@ -285,7 +317,7 @@ async fn readable_with_items(
     for row in rows {
         let (id, own) = (row.id.clone(), items.remove(&row.id).unwrap_or_default());
         let requests = own.iter().map(|part| RequestRowId(part.request_row.clone())).collect();
-        let own: Result<Vec<Item>, StoreError> = own.into_iter().map(item).collect();
+        let own: Result<Vec<PaymentItem>, StoreError> = own.into_iter().map(item).collect();
         match own.and_then(|own| from_row(row, own)) {
             Ok(payment) => payments.push(payment),
             Err(error) => unreadable.push(UnreadableLink { id, requests, error }),
@@ -294,7 +326,7 @@ async fn readable_with_items(
     Ok((payments, unreadable))
 }
 
-/// Finds a secure payment of any platform: the token is what opens it.
+/// Finds a secure payment of any platform: its token is the credential.
 pub async fn by_token(
     conn: &impl ConnectionTrait,
     token: &SecurePaymentToken,
@@ -306,7 +338,7 @@ pub async fn by_token(
     Ok(with_items(conn, row.into_iter().collect()).await?.pop())
 }
 
-/// Those of a scope, by their tokens.
+/// The secure payments of a scope with these tokens.
 fn owned(scope: &Scope, tokens: &[SecurePaymentToken]) -> Condition {
     let client = scope
         .client
@@ -318,7 +350,7 @@ fn owned(scope: &Scope, tokens: &[SecurePaymentToken]) -> Condition {
         .add(Column::Token.is_in(tokens.iter().map(SecurePaymentToken::as_str)))
 }
 
-/// Keeps others from changing the requests of secure payments of a scope until the transaction ends.
+/// Locks the requests of secure payments of a scope until the transaction ends.
 pub async fn lock_requests(
     conn: &impl ConnectionTrait,
     scope: &Scope,
@@ -346,8 +378,7 @@ pub async fn lock_requests(
     Ok(())
 }
 
-/// Reads secure payments of a scope and keeps others from changing them until the transaction ends, in one order for
-/// everybody.
+/// Reads secure payments of a scope and locks them until the transaction ends, in an order common to all transactions.
 pub async fn lock_all(
     conn: &impl ConnectionTrait,
     scope: &Scope,
@@ -379,7 +410,8 @@ pub async fn of_request(
     Ok(with_items(conn, row.into_iter().collect()).await?.pop())
 }
 
-/// The newest secure payment of each of some requests, where there is one; those that cannot be read stand beside them.
+/// The newest secure payment of each of some requests, if there is one; unreadable secure payments are listed
+/// separately.
 pub async fn newest_of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
@@ -407,7 +439,7 @@ fn owner_of(payment: &SecurePayment, wallet: &Address) -> Condition {
         .add(Owner::Wallet.eq(wallet.canonical()))
 }
 
-/// Accounts that were proven to own a wallet when it wanted to pay.
+/// Accounts that were proven to own a wallet that was about to pay.
 pub async fn owners_of(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
@@ -422,11 +454,12 @@ pub async fn owners_of(
     accounts.collect()
 }
 
-/// Notes that an account was proven to own a wallet.
+/// Records that an account was proven to own a wallet.
 pub async fn note_owner(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    (wallet, account): (&Address, &Address),
+    wallet: &Address,
+    account: &Address,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let row = secure_payment_owners::ActiveModel::from(secure_payment_owners::Model {
@@ -446,29 +479,25 @@ pub async fn note_owner(
     Ok(())
 }
 
-/// That a secure payment is one of those whose platforms and ids are selected.
+/// Condition for secure payments whose platforms and ids are selected.
 fn of_any(selected: SelectStatement) -> Expr {
     Expr::tuple([Column::PlatformId, Column::Id].map(Expr::col)).in_subquery(selected)
 }
 
-/// Platforms and ids of what pays requests.
+/// Platforms and ids of the secure payments that pay requests.
 fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
     secure_payment_items::Entity::find()
         .select_only()
         .columns([Part::PlatformId, Part::SecurePaymentId])
-        .filter(columns::among_requests(
-            conn,
-            (Part::PlatformId, Part::RequestRow),
-            requests,
-        ))
+        .filter(columns::among_requests(conn, PART_REQUEST, requests))
         .into_query()
 }
 
-/// The secure payments that pay requests, kept from others until the transaction ends. The requests are locked before, so
-/// that none of a platform without any gets one meanwhile.
+/// The secure payments that pay requests, locked until the transaction ends. The caller must have locked the requests,
+/// so that a platform without a secure payment does not get one in the meantime.
 ///
-/// A combination that was committed while this waited made another one; so it is read again until it stays. Those that
-/// cannot be read stand beside the others.
+/// While this call waited, another transaction may have committed a batch with a further secure payment, so the query
+/// is repeated until the result is stable. Unreadable secure payments are listed separately.
 pub async fn lock_of_requests(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
@@ -507,7 +536,7 @@ pub async fn lock_of_requests(
     readable_with_items(conn, locked).await
 }
 
-/// Which requests of secure payments are not paid.
+/// The requests of secure payments that are not paid.
 pub async fn unpaid(
     conn: &impl ConnectionTrait,
     payments: &[SecurePayment],
@@ -545,7 +574,7 @@ pub async fn set_status(conn: &impl ConnectionTrait, payment: &SecurePayment) ->
     Ok(())
 }
 
-/// Notes that somebody says a payment is on its way.
+/// Records that a payment in flight was reported.
 pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: DateTime<Utc>) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::HintedAt, Expr::value(now))
@@ -560,7 +589,7 @@ pub async fn hint(conn: &impl ConnectionTrait, payment: &SecurePayment, now: Dat
 pub async fn set_attempts(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    attempts: &Attempts,
+    attempts: &WalletAttempts,
 ) -> Result<(), StoreError> {
     Entity::update_many()
         .col_expr(Column::Attempts, Expr::value(attempts_to_column(attempts)?))
@@ -571,8 +600,8 @@ pub async fn set_attempts(
     Ok(())
 }
 
-/// Ends what nobody paid in time, of any platform, the oldest first; returns how many. What somebody else works with at this
-/// moment is left for the next time: others lock several of them in an order of their own.
+/// Marks pending secure payments of any platform past their expiry as expired, the oldest first; returns how many.
+/// Locked ones are left for the next call, because other transactions lock several in a different order.
 pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
     let oldest: Vec<(String, String)> = Entity::find()
         .select_only()
@@ -596,7 +625,8 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
             .column(Column::Id)
             .filter(Column::PlatformId.eq(platform.as_str()))
             .filter(columns::is_among(conn, Column::Id, ids))
-            // State and end are asked about so that SQLite finds them by their ids.
+            // The condition is written as the negation of its opposite. So SQLite does not use the index for it, and
+            // finds the rows by their ids.
             .filter(is_changed().not())
             .order_by_asc(Column::Id)
             .lock_with_behavior(LockType::NoKeyUpdate, LockBehavior::SkipLocked)
@@ -612,23 +642,27 @@ pub async fn expire(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64)
     Ok(ended)
 }
 
-/// When a secure payment ended, its id and its platform.
-pub type Ended = (DateTime<Utc>, String, String);
+/// When a secure payment expired, its id and its platform.
+pub type ExpiredLink = (DateTime<Utc>, String, String);
 
-/// Secure payments of any platform that ended before a time and for which nothing ever arrived, the oldest first, from the
-/// one that follows `last`. It reads all those between them for which something did.
+/// Secure payments of any platform that expired before a time and received nothing, the oldest first, starting after
+/// `last`. The statement also reads, and skips, expired secure payments that received money.
 pub async fn forgettable(
     conn: &impl ConnectionTrait,
     before: DateTime<Utc>,
-    last: Option<&Ended>,
+    last: Option<&ExpiredLink>,
     limit: u64,
-) -> Result<Vec<Ended>, StoreError> {
+) -> Result<Vec<ExpiredLink>, StoreError> {
     Ok(following(before, last, limit).into_tuple().all(conn).await?)
 }
 
-/// Forgets those of some secure payments that ended before a time and for which nothing ever arrived, with all that was kept
-/// for them but their requests and what was handed out for these. What somebody else works with is left for the next time.
-pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, chosen: Vec<Ended>) -> Result<(), StoreError> {
+/// Deletes secure payments, among the given ones, that expired before a time and received nothing. Their requests, and
+/// what was returned for these requests, stay. Locked secure payments are left for the next call.
+pub async fn forget(
+    conn: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    chosen: Vec<ExpiredLink>,
+) -> Result<(), StoreError> {
     let chosen = chosen.into_iter().map(|(_, id, platform)| (platform, id));
     for (platform, ids) in columns::by_owner(chosen) {
         let owner = platform.as_str();
@@ -638,13 +672,18 @@ pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, chosen: 
             .all(conn)
             .await?;
         for table in [
-            delete::<secure_payment_items::Entity>(owner, (Part::PlatformId, Part::SecurePaymentId), &ids),
-            delete::<secure_payment_intents::Entity>(owner, (Said::PlatformId, Said::SecurePaymentId), &ids),
-            delete::<secure_payment_refusals::Entity>(owner, (Refused::PlatformId, Refused::SecurePaymentId), &ids),
-            delete::<secure_payment_owners::Entity>(owner, (Owner::PlatformId, Owner::SecurePaymentId), &ids),
-            delete::<screenings::Entity>(owner, (Screened::PlatformId, Screened::SecurePaymentId), &ids),
-            delete::<screening_questions::Entity>(owner, (Asked::PlatformId, Asked::SecurePaymentId), &ids),
-            delete::<Entity>(owner, (Column::PlatformId, Column::Id), &ids),
+            delete::<secure_payment_items::Entity>(owner, Part::PlatformId, Part::SecurePaymentId, &ids),
+            delete::<secure_payment_intents::Entity>(
+                owner,
+                IntentColumn::PlatformId,
+                IntentColumn::SecurePaymentId,
+                &ids,
+            ),
+            delete::<secure_payment_refusals::Entity>(owner, Refused::PlatformId, Refused::SecurePaymentId, &ids),
+            delete::<secure_payment_owners::Entity>(owner, Owner::PlatformId, Owner::SecurePaymentId, &ids),
+            delete::<screenings::Entity>(owner, Screened::PlatformId, Screened::SecurePaymentId, &ids),
+            delete::<screening_questions::Entity>(owner, Asked::PlatformId, Asked::SecurePaymentId, &ids),
+            delete::<Entity>(owner, Column::PlatformId, Column::Id, &ids),
         ] {
             conn.execute(&table).await?;
         }
@@ -652,8 +691,8 @@ pub async fn forget(conn: &impl ConnectionTrait, before: DateTime<Utc>, chosen: 
     Ok(())
 }
 
-/// Ends, ids and platforms of a page of those that can be forgotten.
-fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm::Select<Entity> {
+/// Expiries, ids and platforms of a page of secure payments that can be deleted.
+fn following(before: DateTime<Utc>, last: Option<&ExpiredLink>, limit: u64) -> sea_orm::Select<Entity> {
     let after = last.map(|(ended_at, id, _)| {
         let chosen_before = Column::ExpiresAt.eq(*ended_at).and(Column::Id.lte(id.as_str()));
         Column::ExpiresAt.gte(*ended_at).and(chosen_before.not())
@@ -668,8 +707,8 @@ fn following(before: DateTime<Utc>, last: Option<&Ended>, limit: u64) -> sea_orm
         .limit(limit)
 }
 
-/// Ids of those of some of a platform that can be forgotten. State and end are asked about so that SQLite finds them by their
-/// ids, and not by the index of all that ended.
+/// Ids of the given secure payments of a platform that can be deleted. Each condition is written as the negation of its
+/// opposite, so that SQLite finds the rows by their ids and not by the index of expired secure payments.
 fn among(before: DateTime<Utc>, platform: &str, chosen: Vec<String>) -> sea_orm::Select<Entity> {
     let is_kept = Condition::any()
         .add(Column::Status.ne(SecurePaymentStatus::Expired.wire()))
@@ -682,7 +721,7 @@ fn among(before: DateTime<Utc>, platform: &str, chosen: Vec<String>) -> sea_orm:
         .order_by_asc(Column::Id)
 }
 
-/// Those for which nothing ever arrived.
+/// Secure payments that received nothing.
 fn untouched() -> sea_orm::Select<Entity> {
     use request_rows::Column as Request;
     let of_request = |column: Request| Expr::col((request_rows::Entity, column));
@@ -708,8 +747,9 @@ fn untouched() -> sea_orm::Select<Entity> {
     Entity::find().select_only().filter(Expr::exists(arrived).not())
 }
 
-/// Rows of some secure payments of an owner, in one of the tables that have any.
-fn delete<E: EntityTrait>(owner: &str, (platform, id): (E::Column, E::Column), ids: &[String]) -> DeleteStatement {
+/// Deletes rows of secure payments of an owner from a table. `platform` and `id` are its columns with the owner and the
+/// id of the secure payment.
+fn delete<E: EntityTrait>(owner: &str, platform: E::Column, id: E::Column, ids: &[String]) -> DeleteStatement {
     Query::delete()
         .from_table(E::default())
         .and_where(platform.eq(owner))
@@ -717,7 +757,8 @@ fn delete<E: EntityTrait>(owner: &str, (platform, id): (E::Column, E::Column), i
         .to_owned()
 }
 
-/// The tokens of the secure payments that requests were made for, by the rows of the requests.
+/// For each request that was created for a secure payment, the token of this secure payment; the map key is the row of
+/// the request.
 pub async fn tokens_of(
     conn: &impl ConnectionTrait,
     requests: &[&Request],
@@ -725,11 +766,7 @@ pub async fn tokens_of(
     let mut tokens = HashMap::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
         let parts = secure_payment_items::Entity::find()
-            .filter(columns::among_requests(
-                conn,
-                (Part::PlatformId, Part::RequestRow),
-                requests,
-            ))
+            .filter(columns::among_requests(conn, PART_REQUEST, requests))
             .order_by_asc(Part::SecurePaymentId);
         let parts = parts.all(conn).await?;
         let named: Vec<(String, String)> = Entity::find()
@@ -752,18 +789,18 @@ pub async fn tokens_of(
     Ok(tokens)
 }
 
-/// What a payer said to have sent with this hash.
+/// The transaction with this hash that a payer reported.
 pub async fn find_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     tx_hash: &B256,
-) -> Result<Option<Intent>, StoreError> {
+) -> Result<Option<PaymentIntent>, StoreError> {
     let row = said(payment)
-        .filter(Said::TxHash.eq(columns::hash_text(tx_hash)))
+        .filter(IntentColumn::TxHash.eq(columns::hash_text(tx_hash)))
         .one(conn)
         .await?;
     row.map(|row| {
-        Ok(Intent {
+        Ok(PaymentIntent {
             id: IntentId(row.id),
             tx_hash: columns::hash("tx_hash", &row.tx_hash)?,
             payer: columns::address_option("payer", row.payer.as_deref())?,
@@ -776,20 +813,20 @@ pub async fn find_intent(
 
 fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Entity> {
     secure_payment_intents::Entity::find()
-        .filter(Said::PlatformId.eq(payment.origin.platform.as_str()))
-        .filter(Said::SecurePaymentId.eq(payment.id.as_str()))
+        .filter(IntentColumn::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(IntentColumn::SecurePaymentId.eq(payment.id.as_str()))
 }
 
-/// How many transactions payers said to have sent.
+/// Number of transactions that payers reported.
 pub async fn count_intents(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
     Ok(said(payment).count(conn).await?)
 }
 
-/// Keeps what a payer said to have sent; the secure payment is locked.
+/// Stores a transaction that a payer reported; the secure payment is locked.
 pub async fn insert_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    intent: &Intent,
+    intent: &PaymentIntent,
 ) -> Result<(), StoreError> {
     let row = secure_payment_intents::Model {
         id: intent.id.0.clone(),
@@ -812,8 +849,8 @@ fn refused(payment: &SecurePayment) -> sea_orm::Select<secure_payment_refusals::
         .filter(Refused::SecurePaymentId.eq(payment.id.as_str()))
 }
 
-/// How often a refused wallet was told about, and when last.
-pub async fn told(
+/// How often a rejected wallet was reported, and when last.
+pub async fn find_report(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     wallet: &Address,
@@ -826,11 +863,12 @@ pub async fn told(
         .transpose()
 }
 
-/// How many refused wallets were told about between two times, counted up to a number.
+/// How many rejected wallets were reported after `from` and before `to`, counted up to `up_to`.
 pub async fn count_told(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    (from, to): (DateTime<Utc>, DateTime<Utc>),
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
     up_to: u64,
 ) -> Result<u64, StoreError> {
     let told = refused(payment)
@@ -841,7 +879,7 @@ pub async fn count_told(
     requests::count_up_to(conn, told.into_query(), up_to).await
 }
 
-/// Notes that a refused wallet is told about; the secure payment is locked.
+/// Counts a report about a rejected wallet; the secure payment is locked.
 pub async fn note_told(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
@@ -872,7 +910,7 @@ mod tests {
     use crate::store::plans::{steps, with_database};
 
     #[tokio::test]
-    async fn a_token_is_found_and_what_ended_is_forgotten_by_indexes() {
+    async fn token_lookup_and_deletion_of_expired_links_use_indexes() {
         with_database(async |db| {
             let found = Entity::find().filter(Column::Token.eq("token")).into_query();
             let plan = steps(db, &found).await;

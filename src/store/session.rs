@@ -1,6 +1,6 @@
-//! Connections that are taken from a pool. The driver gives a connection back whatever it still waits for: an answer that
-//! was given up may leave a transaction open, in which the next caller would write something that is never committed. A
-//! session is closed instead, unless every answer arrived.
+//! Connections taken from a pool. The driver returns a connection to the pool even if a response is outstanding. A call
+//! that timed out may then leave a transaction open, and the next caller would write into that transaction without a
+//! commit. This module closes such a session. It returns a session to the pool only when every response has arrived.
 
 use sea_orm::{
     DatabaseConnection, DbBackend, DbErr, ExecResult, QueryResult, RuntimeErr, Statement,
@@ -23,29 +23,30 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Longest wait for the answers that bring a connection back to its pool.
+/// Longest wait for the responses that must arrive before a connection returns to its pool.
 const RETURN_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How long connections are asked for their state after an answer was given up.
+/// How long after a timed-out call the service checks returned connections.
 const DOUBTED_FOR: Duration = Duration::from_secs(60);
 
-/// Shortest time between two moments from which on older connections are replaced.
+/// Shortest time between two replacements of the connections of a pool.
 const REPLACED_EVERY: Duration = Duration::from_secs(2);
 
-/// What is held against the connections of a pool.
+/// Signs that the connections of a pool, or their server, may not work.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct ConnectionDoubts {
     given_up: Mutex<Option<Instant>>,
-    /// Wakes a try to write when an answer was given up.
+    /// Wakes a test write after a call timed out.
     suspected: Notify,
-    /// From when on connections are those of a server that is known to write.
+    /// Connections that were opened before this time are replaced. Later connections are to a server that is known to
+    /// accept writes.
     outdated_before: Mutex<Option<Instant>>,
-    /// Whether the server seems to answer no commit. Each write would leave it one more session, until it takes no reader
-    /// either.
+    /// Whether the server seems to confirm no commit. In this state each further write would leave one more session on
+    /// the server, until the server accepts no readers either.
     is_hanging: AtomicBool,
-    /// Whether tries to write are made.
+    /// Whether test writes are running.
     is_watched: AtomicBool,
-    /// Whether the role may not leave messages in the log.
+    /// Whether the database role may not write messages to the write-ahead log.
     has_no_messages: AtomicBool,
 }
 
@@ -53,51 +54,53 @@ fn lock(time: &Mutex<Option<Instant>>) -> std::sync::MutexGuard<'_, Option<Insta
     time.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Doubts {
-    /// Notes that an answer was given up.
+impl ConnectionDoubts {
+    /// Records that a call timed out.
     fn note_given_up(&self) {
         *lock(&self.given_up) = Some(Instant::now());
         self.suspected.notify_one();
     }
 
-    /// Waits until an answer was given up since the last wait.
+    /// Waits until a call times out. Returns immediately if a call has timed out since the last wait.
     pub(super) async fn wait_for_given_up(&self) {
         self.suspected.notified().await;
     }
 
-    /// Notes that tries to write are made.
+    /// Records that test writes are running.
     pub(super) fn note_watched(&self) {
         self.is_watched.store(true, Relaxed);
     }
 
-    /// Notes that a commit was not answered in time: until the next try is answered, no other one is begun.
+    /// Records that a commit was not confirmed in time. If test writes are running, no other write begins until the
+    /// next test write succeeds.
     pub(super) fn suspect_commits(&self) {
         if self.is_watched.load(Relaxed) {
             self.note_hanging(true);
         }
     }
 
-    /// Whether a try may leave a message in the log.
+    /// Whether a test write may write a message to the write-ahead log.
     pub(super) fn may_leave_messages(&self) -> bool {
         !self.has_no_messages.load(Relaxed)
     }
 
-    /// Has tries leave no message in the log.
+    /// Makes test writes write no message to the write-ahead log.
     pub(super) fn leave_no_messages(&self) {
         self.has_no_messages.store(true, Relaxed);
     }
 
-    /// Notes whether the server answers no commit.
+    /// Records whether the server confirms no commit.
     pub(super) fn note_hanging(&self, is_hanging: bool) {
         self.is_hanging.store(is_hanging, Relaxed);
     }
 
-    /// Whether the server answers no commit.
+    /// Whether the server confirms no commit.
     pub(super) fn is_hanging(&self) -> bool {
         self.is_hanging.load(Relaxed)
     }
 
-    /// Has connections that are older than now replaced: they may be those of a server that only reads, or that is gone.
+    /// Marks all connections that are open now as outdated, so that they are replaced: they may be to a server that is
+    /// read-only or gone.
     pub(super) fn outdate_older(&self) {
         let now = Instant::now();
         let mut outdated = lock(&self.outdated_before);
@@ -106,14 +109,15 @@ impl Doubts {
         }
     }
 
-    /// Whether a connection of this age was opened before the last time when older ones were to be replaced.
+    /// Whether a connection of this age was opened before the last replacement.
     pub(super) fn is_outdated(&self, age: Duration) -> bool {
         let outdated = *lock(&self.outdated_before);
         outdated.is_some_and(|before| before.elapsed() < age)
     }
 
-    /// Whether a connection that comes back may be used again. After an answer was given up the server is asked, although
-    /// that connection was closed: it costs a question, and what it guards is worth one.
+    /// Whether a returned connection may be used again. For a while after a call timed out, each returned connection is
+    /// checked with a query, although the connection of that call was closed. One query costs little compared with a
+    /// write into an open transaction.
     pub(super) async fn is_sound(&self, session: &mut PgConnection, age: Duration) -> sqlx::Result<bool> {
         if self.is_outdated(age) {
             return Ok(false);
@@ -126,15 +130,15 @@ impl Doubts {
     }
 }
 
-/// Asks a session whether it is outside of every transaction.
+/// Checks whether a session is outside of every transaction.
 async fn is_idle(session: &mut PgConnection) -> sqlx::Result<bool> {
-    // The driver compares what the server says of the session with what a statement that begins a transaction leaves. This
-    // one begins none, and fails in a transaction that failed.
+    // The driver compares the session state that the server reports with the expected state after a statement that
+    // begins a transaction. This statement begins no transaction, and fails in a failed transaction.
     match session.begin_with("SELECT").await {
         Err(sqlx::Error::BeginFailed) => Ok(true),
         Err(error) => Err(error),
         Ok(_) => {
-            tracing::warn!("a connection to the database came back within a transaction and is replaced");
+            tracing::warn!("a database connection was returned to the pool inside a transaction and is replaced");
             Ok(false)
         }
     }
@@ -155,28 +159,28 @@ macro_rules! on_either {
     };
 }
 
-/// A connection of a pool, and what it waits for.
-pub(super) struct Session {
-    /// `None` when it is on its way back.
+/// A connection of a pool, and the state of its transaction.
+pub(super) struct PooledConnection {
+    /// `None` while the connection is being returned.
     live: Option<Live>,
-    doubts: Arc<Doubts>,
-    /// Whether something was sent whose answer has not arrived. It remains when the caller stops waiting.
+    doubts: Arc<ConnectionDoubts>,
+    /// Whether a response is outstanding. The flag stays set when the caller stops waiting.
     is_waiting: bool,
     /// Whether a transaction was begun and has not ended.
     is_in_transaction: bool,
-    /// Whether a statement of the transaction failed, so that PostgreSQL answers its commit with a rollback.
+    /// Whether a statement of the transaction failed, so that PostgreSQL responds to its commit with a rollback.
     has_failed: bool,
 }
 
-impl Session {
+impl PooledConnection {
     /// Takes a connection from a pool.
-    pub(super) async fn acquire(pool: &DatabaseConnection, doubts: &Arc<Doubts>) -> Result<Self, DbErr> {
+    pub(super) async fn acquire(pool: &DatabaseConnection, doubts: &Arc<ConnectionDoubts>) -> Result<Self, DbErr> {
         let acquired = match pool.get_database_backend() {
             DbBackend::Postgres => pool.get_postgres_connection_pool().acquire().await.map(Live::Postgres),
             _ => pool.get_sqlite_connection_pool().acquire().await.map(Live::Sqlite),
         };
         let mut live = acquired.map_err(|error| DbErr::Conn(RuntimeErr::SqlxError(error.into())))?;
-        // Nothing but its return keeps it open.
+        // Only an explicit return keeps the connection open.
         on_either!(&mut live, session => session.close_on_drop());
         Ok(Self {
             live: Some(live),
@@ -187,9 +191,13 @@ impl Session {
         })
     }
 
-    /// Begins to wait for an answer.
+    /// Begins to wait for a response.
     fn ask(&mut self) -> Result<&mut Live, DbErr> {
-        let given_up = || DbErr::Conn(RuntimeErr::Internal("an earlier answer was given up".to_owned()));
+        let given_up = || {
+            DbErr::Conn(RuntimeErr::Internal(
+                "an earlier call on this connection timed out".to_owned(),
+            ))
+        };
         if self.is_waiting {
             return Err(given_up());
         }
@@ -197,7 +205,7 @@ impl Session {
         self.live.as_mut().ok_or_else(given_up)
     }
 
-    /// Notes that an answer arrived.
+    /// Records that a response arrived.
     fn hear<T>(&mut self, answer: sqlx::Result<T>) -> sqlx::Result<T> {
         self.is_waiting = false;
         if let Err(error) = &answer {
@@ -219,7 +227,7 @@ impl Session {
         self.hear(answer).map_err(execution_failed)
     }
 
-    /// Runs SQL that is used once.
+    /// Runs SQL without preparing it, because it is used once.
     pub(super) async fn execute_unprepared(&mut self, sql: &str) -> Result<ExecResult, DbErr> {
         let sql = AssertSqlSafe(sql.to_owned());
         let answer = match self.ask()? {
@@ -259,7 +267,7 @@ impl Session {
         self.hear(answer).map_err(query_failed)
     }
 
-    /// Notes that its commit was not answered in time.
+    /// Records that the commit of this connection was not confirmed in time.
     pub(super) fn suspect_commits(&self) {
         self.doubts.suspect_commits();
     }
@@ -275,7 +283,7 @@ impl Session {
     pub(super) async fn commit(&mut self) -> Result<(), DbErr> {
         if self.has_failed && matches!(self.live, Some(Live::Postgres(_))) {
             return Err(DbErr::Custom(
-                "a statement of the transaction failed, so that nothing of it was committed".to_owned(),
+                "a statement of the transaction failed, so nothing was committed".to_owned(),
             ));
         }
         self.run("COMMIT").await?;
@@ -289,7 +297,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         if self.is_waiting {
             self.doubts.note_given_up();
@@ -300,8 +308,8 @@ impl Drop for Session {
 }
 
 impl Live {
-    /// Goes back to the pool, after the rollback of its transaction. Without an answer it is closed: a dead connection would
-    /// keep its place until the system gives it up after a quarter of an hour.
+    /// Returns the connection to the pool, after the rollback of its transaction. Without a response the connection is
+    /// closed: a dead connection would occupy its slot until the operating system drops it after a quarter of an hour.
     async fn go_back(mut self, is_in_transaction: bool) {
         let back = async {
             if is_in_transaction {
@@ -313,12 +321,12 @@ impl Live {
         let cause = match tokio::time::timeout(RETURN_TIMEOUT, back).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {RETURN_TIMEOUT:?}"),
+            Err(_) => format!("no response within {RETURN_TIMEOUT:?}"),
         };
-        // SQLite ends a transaction by itself when a write or a commit fails, on a full disk for example.
+        // SQLite itself ends a transaction when a write or a commit fails, for example on a full disk.
         tracing::warn!(
             cause,
-            "a connection to the database did not come back well and is replaced"
+            "a database connection was returned to the pool in a bad state and is replaced"
         );
     }
 }
@@ -346,7 +354,7 @@ pub(super) fn sqlite_code(error: &SqliteError) -> Option<u32> {
     error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
 }
 
-/// Whether a database that reads refused to write.
+/// Whether a write was rejected because the database is read-only.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     let Some(refused) = error.as_database_error() else {
         return false;
@@ -357,12 +365,12 @@ pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether PostgreSQL has no such function, or none for this role.
+/// Whether PostgreSQL does not have the called function, or this role may not call it.
 pub(super) fn is_missing_function(error: &sqlx::Error) -> bool {
     has_code(error, &["42501", "42883", "0A000"])
 }
 
-/// Whether a database has no such table.
+/// Whether the database does not have the table.
 pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
     let of_sqlite = |refused: &SqliteError| refused.to_string().contains("no such table");
     has_code(error, &["42P01"])
@@ -372,7 +380,7 @@ pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
             .is_some_and(of_sqlite)
 }
 
-/// Whether PostgreSQL refused something with one of some codes.
+/// Whether PostgreSQL failed with one of the given codes.
 fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     let refused = error
         .as_database_error()
@@ -380,7 +388,7 @@ fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     refused.is_some_and(|refused| codes.contains(&refused.code()))
 }
 
-/// Whether a session that answered with this error is as good as before.
+/// Whether a session is unaffected by this error, so that it can be used again.
 fn leaves_session(error: &sqlx::Error) -> bool {
     let Some(refused) = error.as_database_error() else {
         return matches!(error, sqlx::Error::RowNotFound);
@@ -390,7 +398,7 @@ fn leaves_session(error: &sqlx::Error) -> bool {
     }
     match refused.try_downcast_ref::<PgDatabaseError>() {
         Some(refused) => !matches!(refused.severity(), PgSeverity::Fatal | PgSeverity::Panic),
-        // A file that cannot be read or opened is opened anew.
+        // If the file cannot be read or opened, a new connection opens it again.
         None => refused
             .try_downcast_ref::<SqliteError>()
             .is_some_and(|refused| !matches!(sqlite_code(refused), Some(10 | 14))),

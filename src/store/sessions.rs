@@ -1,10 +1,10 @@
-//! People who are signed in. Only the hash of a token is kept, so a copy of the database opens nothing.
+//! Sessions of people who are signed in. Only the hash of a token is stored, so a copy of the database gives no access.
 
 use super::{StoreError, columns};
 use crate::domain::{
-    caller::Person,
+    caller::SignedInPerson,
     ids::{AccountId, PlatformId, SessionId},
-    session::Session,
+    session::SignInSession,
 };
 use chrono::{DateTime, Utc};
 use entities::sessions::{ActiveModel, Column, Entity, Model};
@@ -12,13 +12,18 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::Expr,
 };
 
-fn from_row(row: Model) -> Result<Session, StoreError> {
+fn from_row(row: Model) -> Result<SignInSession, StoreError> {
     let person = match (row.wallet, row.account_id) {
-        (Some(wallet), None) => Person::Wallet(columns::address("wallet", &wallet)?),
-        (None, Some(account)) => Person::Account(AccountId(account)),
-        _ => return Err(columns::broken("wallet", "not one person")),
+        (Some(wallet), None) => SignedInPerson::Wallet(columns::address("wallet", &wallet)?),
+        (None, Some(account)) => SignedInPerson::Account(AccountId(account)),
+        _ => {
+            return Err(columns::broken(
+                "wallet",
+                "wallet and account are both set or both missing",
+            ));
+        }
     };
-    Ok(Session {
+    Ok(SignInSession {
         id: SessionId(row.id),
         token_hash: row.token_hash,
         platform: PlatformId(row.platform_id),
@@ -30,10 +35,10 @@ fn from_row(row: Model) -> Result<Session, StoreError> {
 }
 
 /// Adds a session.
-pub async fn insert(conn: &impl ConnectionTrait, session: &Session) -> Result<(), StoreError> {
+pub async fn insert(conn: &impl ConnectionTrait, session: &SignInSession) -> Result<(), StoreError> {
     let (wallet, account_id) = match &session.person {
-        Person::Wallet(wallet) => (Some(wallet.canonical()), None),
-        Person::Account(account) => (None, Some(account.0.clone())),
+        SignedInPerson::Wallet(wallet) => (Some(wallet.canonical()), None),
+        SignedInPerson::Account(account) => (None, Some(account.0.clone())),
     };
     let row = Model {
         id: session.id.0.clone(),
@@ -51,8 +56,8 @@ pub async fn insert(conn: &impl ConnectionTrait, session: &Session) -> Result<()
     Ok(())
 }
 
-/// Finds the session of a token, whatever its age. The token is the credential that names the owner.
-pub async fn find_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<Option<Session>, StoreError> {
+/// Finds the session of a token, whatever its age. The token is the credential that identifies the owner.
+pub async fn find_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<Option<SignInSession>, StoreError> {
     let row = Entity::find().filter(Column::TokenHash.eq(hash)).one(conn).await?;
     row.map(from_row).transpose()
 }
@@ -62,7 +67,7 @@ pub async fn find(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
     id: &SessionId,
-) -> Result<Option<Session>, StoreError> {
+) -> Result<Option<SignInSession>, StoreError> {
     let found = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
         .filter(Column::Id.eq(id.as_str()));
@@ -70,10 +75,10 @@ pub async fn find(
 }
 
 /// The sessions of a person on a platform.
-fn of(platform: &PlatformId, person: &Person) -> Condition {
+fn of(platform: &PlatformId, person: &SignedInPerson) -> Condition {
     let whose = match person {
-        Person::Wallet(wallet) => Column::Wallet.eq(wallet.canonical()),
-        Person::Account(account) => Column::AccountId.eq(account.as_str()),
+        SignedInPerson::Wallet(wallet) => Column::Wallet.eq(wallet.canonical()),
+        SignedInPerson::Account(account) => Column::AccountId.eq(account.as_str()),
     };
     Condition::all()
         .add(Column::PlatformId.eq(platform.as_str()))
@@ -84,9 +89,9 @@ fn of(platform: &PlatformId, person: &Person) -> Condition {
 pub async fn list(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
-    person: &Person,
+    person: &SignedInPerson,
     limit: u64,
-) -> Result<Vec<Session>, StoreError> {
+) -> Result<Vec<SignInSession>, StoreError> {
     let found = Entity::find()
         .filter(of(platform, person))
         .order_by_desc(Column::Id)
@@ -94,11 +99,11 @@ pub async fn list(
     found.all(conn).await?.into_iter().map(from_row).collect()
 }
 
-/// Ends one session of a person; tells whether there was one.
+/// Ends one session of a person; returns whether it existed.
 pub async fn delete(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
-    person: &Person,
+    person: &SignedInPerson,
     id: &SessionId,
 ) -> Result<bool, StoreError> {
     let ended = Entity::delete_many()
@@ -107,11 +112,11 @@ pub async fn delete(
     Ok(ended.exec(conn).await?.rows_affected == 1)
 }
 
-/// Ends the sessions of a person, but for one that is kept.
+/// Ends the sessions of a person, except one.
 pub async fn delete_of(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
-    person: &Person,
+    person: &SignedInPerson,
     kept: Option<&SessionId>,
 ) -> Result<(), StoreError> {
     let others = of(platform, person).add_option(kept.map(|kept| Column::Id.ne(kept.as_str())));
@@ -119,7 +124,8 @@ pub async fn delete_of(
     Ok(())
 }
 
-/// Notes a use and its new end, unless the session is over by then; an older time than the noted one changes nothing.
+/// Records a use of a session and its new expiry, unless the session has already expired. A time before the recorded
+/// one changes nothing.
 pub async fn touch(
     conn: &impl ConnectionTrait,
     id: &SessionId,
@@ -137,7 +143,7 @@ pub async fn touch(
     Ok(())
 }
 
-/// Ends the session of a token; tells whether there was one.
+/// Ends the session of a token; returns whether it existed.
 pub async fn delete_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<bool, StoreError> {
     let result = Entity::delete_many()
         .filter(Column::TokenHash.eq(hash))
@@ -146,9 +152,9 @@ pub async fn delete_by_hash(conn: &impl ConnectionTrait, hash: &str) -> Result<b
     Ok(result.rows_affected == 1)
 }
 
-/// Deletes sessions that are over, at most `limit`; returns how many.
+/// Deletes expired sessions, at most `limit`; returns how many.
 pub async fn forget(conn: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<u64, StoreError> {
-    // One that was used in the meantime is not over any more.
+    // A session that was used in the meantime has a later expiry.
     let over = Condition::all().add(Column::ExpiresAt.lte(now));
-    columns::delete_oldest::<Entity>(conn, (Column::Id, Column::ExpiresAt), over, limit).await
+    columns::delete_oldest::<Entity>(conn, Column::Id, Column::ExpiresAt, over, limit).await
 }

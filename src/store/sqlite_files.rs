@@ -1,4 +1,4 @@
-//! The files of a SQLite database belong to the user that the service runs as, and to nobody else.
+//! Access to the files of a SQLite database, which only the user that runs the service may have.
 
 use super::StoreError;
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
@@ -11,29 +11,29 @@ use std::{
     str::FromStr,
 };
 
-/// Read and written by the owner alone.
+/// Read and write access for the owner only.
 const FILE_MODE: u32 = 0o600;
 
-/// The same for a folder.
+/// Mode of a folder: full access for the owner only.
 const FOLDER_MODE: u32 = 0o700;
 
-/// What a commit of SQLite survives.
+/// Which failure a commit of SQLite survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// A power cut: every commit waits for the disk.
     Full,
-    /// The end of the process. A power cut may take the last commits back, never the integrity of the file.
+    /// The end of the process. A power cut may undo the last commits, but never damages the file.
     Process,
 }
 
-/// Makes folder and file where they are missing, and takes the file of before away from group and others. The files
-/// that SQLite adds get the mode of the first one.
+/// Creates a missing folder and file, and removes the access of group and others to an existing file. Files that SQLite
+/// adds later get the mode of the database file.
 pub(super) fn prepare(url: &str) -> Result<(), StoreError> {
     let options = SqliteConnectOptions::from_str(url).map_err(|error| StoreError::Broken(error.into()))?;
     let path = options.get_filename();
     if url.contains(":memory:") || url.contains("mode=memory") || path.as_os_str().is_empty() {
         return Err(StoreError::Broken(anyhow::anyhow!(
-            "a SQLite database must be a file, because readers and the writer have connections of their own"
+            "a SQLite database must be a file, because readers and the writer use separate connections"
         )));
     }
     make(path).map_err(|error| StoreError::Unavailable(error.into()))?;
@@ -67,10 +67,13 @@ fn restrict(file: &Path) -> io::Result<()> {
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    // A file of somebody else serves as well, and only its owner can change it.
+    // A file of another user works as well, but only its owner can change its mode.
     match fs::set_permissions(file, Permissions::from_mode(FILE_MODE)) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            tracing::warn!(file = %file.display(), "others may read the database, and its mode cannot be changed");
+            tracing::warn!(
+                file = %file.display(),
+                "other users can read the database file, and its mode cannot be changed"
+            );
             Ok(())
         }
         done => done,

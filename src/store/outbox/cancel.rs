@@ -1,4 +1,4 @@
-//! What waits for endpoints that are off or gone, and its end.
+//! Cancels deliveries of endpoints that are off or deleted.
 
 use crate::{
     domain::{
@@ -14,7 +14,7 @@ use sea_orm::{
     sea_query::{Expr, LockBehavior, LockType},
 };
 
-/// Cancels what of the queue a condition names; returns how many deliveries.
+/// Cancels queued deliveries that match a condition; returns how many.
 pub(super) async fn cancel(conn: &impl ConnectionTrait, which: Expr, now: DateTime<Utc>) -> Result<u64, StoreError> {
     let gone = delivery_queue::Entity::delete_many()
         .filter(which)
@@ -38,8 +38,8 @@ pub(super) async fn cancel(conn: &impl ConnectionTrait, which: Expr, now: DateTi
     Ok(cancelled)
 }
 
-/// Cancels up to `limit` deliveries that wait for an endpoint, and the rounds of as many that failed; returns how many
-/// deliveries were cancelled. Rows that somebody else holds are left for the next call. Needs a transaction.
+/// Cancels up to `limit` queued deliveries of an endpoint, and the recovery rounds of as many failed deliveries;
+/// returns how many deliveries were cancelled. Locked rows are left for the next call. Needs a transaction.
 pub async fn cancel_some_of_endpoint(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -47,7 +47,7 @@ pub async fn cancel_some_of_endpoint(
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    // It waits for nobody, so that it blocks neither a claim nor the record of tries.
+    // Skips locked rows, so that it blocks neither a claim nor the recording of attempts.
     let queued: Vec<String> = delivery_queue::Entity::find()
         .select_only()
         .column(Column::Id)
@@ -69,12 +69,13 @@ pub async fn cancel_some_of_endpoint(
         .into_tuple()
         .all(conn)
         .await?;
-    let cancelled = match queued.is_empty() {
-        true => 0,
-        false => cancel(conn, Column::Id.is_in(queued), now).await?,
+    let cancelled = if queued.is_empty() {
+        0
+    } else {
+        cancel(conn, Column::Id.is_in(queued), now).await?
     };
     if !failed.is_empty() {
-        // What failed stays so; it has no further round.
+        // Failed deliveries stay failed, but their further recovery rounds are cancelled.
         deliveries::Entity::update_many()
             .col_expr(Delivery::RecoverAt, Expr::value(None::<DateTime<Utc>>))
             .filter(is_waiting())
@@ -86,13 +87,14 @@ pub async fn cancel_some_of_endpoint(
     Ok(cancelled)
 }
 
-/// Endpoints that are off or gone while something waits for them, with their owners.
+/// Endpoints that are off or deleted and still have waiting deliveries, with their owners.
 ///
-/// Endpoints are found one after the other, each by one step in an index of what waits, so that a backlog costs nothing.
+/// The statement finds endpoints one after the other, each by one step in an index of waiting deliveries, so the length
+/// of a backlog does not matter.
 pub async fn abandoned(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(OwnerId, EndpointId)>, StoreError> {
     let backend = conn.get_database_backend();
     let failed = "missed = 'failed' AND NOT is_test AND recover_at IS NOT NULL";
-    // Nothing tells SQLite how much of the log waits.
+    // SQLite has no statistics about how much of the log waits.
     let index = match backend {
         DbBackend::Sqlite => " INDEXED BY deliveries_recovery_endpoint_idx",
         _ => "",
@@ -119,7 +121,7 @@ pub async fn abandoned(conn: &impl ConnectionTrait, limit: u64) -> Result<Vec<(O
     Ok(found)
 }
 
-/// Cancels what is queued of an event; returns how many deliveries. What is in flight is not recorded any more.
+/// Cancels the queued deliveries of an event; returns how many. The result of a delivery in flight is not recorded.
 pub async fn cancel_queued_of_event(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -135,8 +137,9 @@ pub async fn cancel_queued_of_event(
         .into_tuple()
         .all(conn)
         .await?;
-    match queued.is_empty() {
-        true => Ok(0),
-        false => cancel(conn, Column::Id.is_in(queued), now).await,
+    if queued.is_empty() {
+        Ok(0)
+    } else {
+        cancel(conn, Column::Id.is_in(queued), now).await
     }
 }

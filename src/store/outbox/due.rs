@@ -1,4 +1,4 @@
-//! When something of the queue can be claimed.
+//! When a queued delivery can be claimed.
 
 use crate::{
     domain::ids::EndpointId,
@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use serde_json::json;
 
-/// That a delivery waits for the endpoint at hand. PostgreSQL is asked for a range of the index of endpoints: by equality and
-/// in the order of time, it would look among all that waits, in the index of times, when most waits for a few endpoints.
-/// SQLite reads a part of an index for a comparison of one column, not of two.
+/// Condition for the deliveries of the current endpoint. For PostgreSQL it is written as a range (`>=` and `<=`), so
+/// that the index by endpoint is used. With an equality, PostgreSQL may use the index by time instead and read all
+/// waiting deliveries. For SQLite it is an equality, because SQLite uses the index for a range of one column, but not
+/// of two.
 fn of_endpoint(backend: DbBackend) -> &'static str {
     match backend {
         DbBackend::Postgres => {
@@ -21,10 +22,10 @@ fn of_endpoint(backend: DbBackend) -> &'static str {
     }
 }
 
-/// The longest waiting of an endpoint first.
+/// Order of the deliveries of an endpoint, the longest waiting first.
 const LONGEST_FIRST: &str = "own.owner_id, own.endpoint_id, own.next_at";
 
-/// The first time of an endpoint's deliveries that nobody has.
+/// The earliest due time among an endpoint's deliveries without a lease.
 fn free(backend: DbBackend) -> String {
     let is_own = of_endpoint(backend);
     format!(
@@ -33,8 +34,9 @@ fn free(backend: DbBackend) -> String {
     )
 }
 
-/// The first end of a lease among the longest waiting of an endpoint: what is leased stands there while nothing that is due
-/// is free. Of more than a thousand leases another one may end a little earlier; it is found with the next look.
+/// The earliest end of a lease among the thousand longest waiting deliveries of an endpoint. The leased deliveries are
+/// among them while no other delivery is due. With more than a thousand leased deliveries, another lease may end
+/// slightly earlier; the next check finds it.
 fn leased(backend: DbBackend) -> String {
     let is_own = of_endpoint(backend);
     format!(
@@ -43,8 +45,8 @@ fn leased(backend: DbBackend) -> String {
     )
 }
 
-/// When the next delivery of an endpoint that is not busy can be claimed: now at the earliest, `None` when there is
-/// none.
+/// When the next delivery can be claimed, `now` at the earliest. Deliveries of the endpoints in `busy` are excluded;
+/// `None` when no other delivery is queued.
 pub async fn next_due(
     conn: &impl ConnectionTrait,
     now: DateTime<Utc>,
@@ -60,7 +62,7 @@ pub async fn next_due(
     Ok(next.map(|next| Ord::max(next, now)))
 }
 
-/// The smallest of the times that a subquery finds for each endpoint that waits and is not busy.
+/// The earliest of the times that a subquery returns, one for each endpoint that has queued deliveries and is not busy.
 async fn earliest(
     conn: &impl ConnectionTrait,
     time: &str,

@@ -1,36 +1,41 @@
 //! The outbox: events and their deliveries, as rows of a log and of a queue.
 //!
-//! **Parties.** A flow changes something and writes, in the same transaction, an event and a delivery of it for each
-//! active endpoint. A worker claims due deliveries under a lease, sends them while no transaction is open, and records
-//! the tries. Several workers may share the queue. The owner of an endpoint reads the log, has deliveries sent again,
-//! and switches the endpoint off. A test of endpoints is queued like an event, and whoever asked for it waits.
+//! **Parties.** A flow changes something and writes, in the same transaction, an event and a delivery of the event for
+//! each active endpoint. A worker claims due deliveries under a lease, sends them while no transaction is open, and
+//! records the attempts. Several workers may share the queue. The owner of an endpoint reads the log, queues deliveries
+//! again, and switches the endpoint off. A test of endpoints is queued like an event, and its caller waits for the
+//! result.
 //!
-//! **A delivery** is queued until it is delivered, failed or cancelled. Its row in `deliveries` is the log and stays; while
-//! it is queued, and only then, it has another one in `delivery_queue`, which says from when on it is due (`next_at`) and
-//! who has it. One that failed may be queued again, by its owner or in a recovery round ([`super::recovery`]). A claim
-//! gives it a token and an end of its lease; until then it belongs to whoever holds the token. The try that arrives is
-//! kept in the row of the log, those that fail have rows of their own (ADR-0018).
+//! **A delivery** is queued until it is delivered, failed or cancelled. Its row in `deliveries` is the log and stays.
+//! Only a queued delivery has a second row, in `delivery_queue`. That row contains the time at which the delivery is
+//! due (`next_at`) and the claim that holds the delivery. A failed delivery may be queued again, by its owner or in a
+//! recovery round ([`super::recovery`]). A claim gives a delivery a token and the end of a lease. Until then the
+//! delivery belongs to the holder of the token. The row of the log contains the attempt that arrived in the first
+//! round. All other attempts have rows of their own (ADR-0018).
 //!
-//! **What always holds.**
-//! - An event exists if and only if what caused it was committed. One fact is one event of its owner, by its deduplication
-//!   key, which is the primary key of a table beside the events; one event has one delivery for each endpoint: they are written
-//!   with it, or by a replay that holds it (ADR-0019).
-//! - The body is rendered once, with the event. Every try sends these bytes under the id of the delivery, replays too; to
-//!   an endpoint that nobody approved, the same bytes without what they say about persons.
-//! - A delivery is queued if and only if it has a row in the queue: both change in one transaction, the row of the queue
-//!   first when it goes, so that two of them wait for each other at that row and nowhere else.
-//! - A try is recorded by whoever still holds the delivery under the token of the claim. After a lease has ended two
-//!   workers may have sent the same delivery; one of them moves it on, and what the other one brings is dropped.
-//! - The retry count moves with a recorded try. A crash may add a POST to the four, it takes none away.
-//! - What is queued can be claimed at `next_at` or when its lease ends, so nothing waits for a process that is gone.
-//! - What waits for an endpoint is cancelled after it was switched off or deleted, in batches: a backlog of any length
-//!   makes no transaction long. A claim cancels what it meets of it, so nothing is sent to an endpoint that was off when
-//!   the claim was committed.
+//! **Invariants.**
+//! - An event exists if and only if its cause was committed. One fact is one event of its owner. The deduplication key
+//!   ensures this; it is the primary key of a separate table. One event has one delivery for each endpoint: deliveries
+//!   are written with the event, or by a replay that locks the event (ADR-0019).
+//! - The body is rendered once, with the event. Every attempt sends these bytes under the id of the delivery, also in a
+//!   replay. An unapproved endpoint receives the same bytes without personal data.
+//! - A delivery is queued if and only if it has a row in the queue: both change in one transaction. A transaction that
+//!   removes the row of the queue does so first, so that two such transactions wait for each other only at that row.
+//! - An attempt is recorded only while the delivery is still held under the token of its claim. After a lease has
+//!   ended, two workers may have sent the same delivery. One of them updates the delivery, and the result of the other
+//!   is dropped.
+//! - The retry count changes with a recorded attempt. A crash may add a POST to the four attempts, but never removes
+//!   one.
+//! - A queued delivery can be claimed at `next_at` or when its lease ends, so no delivery waits for a process that is
+//!   gone.
+//! - Deliveries of an endpoint that was switched off or deleted are cancelled afterwards, in batches: even a long
+//!   backlog makes no transaction long. A claim cancels the deliveries of such an endpoint that it finds. So nothing is
+//!   sent to an endpoint that was off when the claim was committed.
 //!
-//! **What is not needed for correctness.** The wake-up of the worker after a commit, and [`next_due`]: it looks again
-//! by itself. Handing back with [`release`]: leases end. The order in which due deliveries are claimed, the share of an
-//! endpoint, the turns of owners, the endpoints that are left out: they are fairness and speed. The statements in the
-//! words of PostgreSQL: those of SQLite say the same more slowly.
+//! **Not needed for correctness.** These parts serve fairness and speed. A commit wakes the worker, and [`next_due`]
+//! says when to look again, but the worker also polls. [`release`] returns deliveries early, but leases end anyway.
+//! Claims have an order, shares of endpoints, a rotation of owners, and excluded endpoints. The statements specific to
+//! PostgreSQL do the same as those of SQLite, but faster.
 
 mod cancel;
 mod due;
@@ -41,13 +46,13 @@ mod sqlite;
 use super::{Sealing, StoreError, columns, event_log, payer_keys::Keyring, queue, sealed};
 use crate::domain::{
     ids::{ClientRowId, DeliveryId, EndpointId, EventId, OwnerId, PayerId},
-    webhook::{ClaimedDelivery, DeliveryState, Wanted},
+    webhook::{ClaimRequest, ClaimedDelivery, DeliveryState},
 };
 use chrono::{DateTime, Utc};
 use entities::{
     deliveries, deliveries::Column as Delivery, delivery_queue, delivery_queue::Column, event_keys, events,
 };
-use rows::{Verdict, unleased};
+use rows::{AttemptVerdict, unleased};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, OnConflict},
@@ -65,17 +70,17 @@ pub struct NewEvent {
     pub id: EventId,
     /// Platform or orchestrator.
     pub owner: OwnerId,
-    /// Client ID that the object belongs to.
+    /// Client ID that the object of the event belongs to.
     pub client: Option<ClientRowId>,
-    /// Name on the wire.
+    /// Name in the API.
     pub kind: String,
-    /// The same fact has the same key.
+    /// Deduplication key: two events of an owner that report the same fact have the same key.
     pub deduplication_key: String,
-    /// Public id of the request that it is about.
+    /// Public id of its request.
     pub request_id: Option<String>,
     /// The bytes that are signed and sent.
     pub body: String,
-    /// The payer with whose key the body is sealed; `None` seals it under a key of its own.
+    /// The payer whose key encrypts the body; with `None`, the body has a data key of its own.
     pub payer: Option<PayerId>,
     /// Now.
     pub now: DateTime<Utc>,
@@ -94,18 +99,19 @@ pub struct NewDelivery {
     pub owner: OwnerId,
     /// Whether it is a test delivery.
     pub is_test: bool,
-    /// Whether it was asked for, after the event was told.
+    /// Whether the delivery was requested after the event was first sent.
     pub is_replay: bool,
-    /// Now; the first try is due at once.
+    /// Now; the first attempt is due immediately.
     pub now: DateTime<Utc>,
 }
 
-/// Writes an event unless the same fact has been told; returns whether it was written.
+/// Writes an event unless an event of the same fact exists; returns whether the event was written.
 pub async fn insert_event(conn: &impl Sealing, event: &NewEvent) -> Result<bool, StoreError> {
     Ok(!insert_events(conn, std::slice::from_ref(event)).await?.is_empty())
 }
 
-/// Writes those events whose facts have not been told, with two statements for a batch; returns their ids.
+/// Writes the events whose facts have no event yet, with two statements for a batch; returns the ids of the written
+/// events.
 pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
     let mut written = HashSet::new();
     for events in events.chunks(columns::ROWS_MAX) {
@@ -118,7 +124,9 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
                 None => sealed::seal(conn, event.body.clone(), place)?,
                 Some(payer) => {
                     let body = ring.seal(conn, payer, event.body.clone(), place)?;
-                    body.ok_or_else(|| StoreError::Broken(anyhow::anyhow!("payer {payer} has no key")))?
+                    body.ok_or_else(|| {
+                        StoreError::Broken(anyhow::anyhow!("the encryption key of payer {payer} is missing"))
+                    })?
                 }
             };
             Ok(events::ActiveModel::from(events::Model {
@@ -141,7 +149,7 @@ pub async fn insert_events(conn: &impl Sealing, events: &[NewEvent]) -> Result<H
     Ok(written)
 }
 
-/// The keys of the payers whom events name, which belong to the owners of the events.
+/// Encryption keys of the payers that events name. Each payer belongs to the owner of the event.
 async fn keys_of(conn: &impl Sealing, events: &[NewEvent]) -> Result<Keyring, StoreError> {
     let named = events
         .iter()
@@ -149,7 +157,7 @@ async fn keys_of(conn: &impl Sealing, events: &[NewEvent]) -> Result<Keyring, St
     Keyring::of_owners(conn, named).await
 }
 
-/// Takes the keys of facts that have not been told; returns the events that tell them.
+/// Stores the deduplication keys that are not used yet; returns the events of these keys, which have to be written.
 async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet<EventId>, StoreError> {
     let rows = events.iter().map(|event| {
         event_keys::ActiveModel::from(event_keys::Model {
@@ -171,7 +179,7 @@ async fn insert_keys(conn: &impl Sealing, events: &[NewEvent]) -> Result<HashSet
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// The event that tells an owner a fact, by its key.
+/// The event of an owner with a deduplication key.
 pub async fn event_of_key(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -183,10 +191,11 @@ pub async fn event_of_key(
     Ok(row.map(|row| EventId(row.event_id)))
 }
 
-/// Writes deliveries, due at once.
+/// Writes deliveries, due immediately.
 ///
-/// Those of events that were told before their endpoint existed need a transaction that holds the events, and has found no
-/// such delivery since: nothing else keeps an event from having two deliveries to an endpoint.
+/// No constraint prevents two deliveries of an event to one endpoint. For events that were written by an earlier
+/// transaction, the caller must therefore first lock the events, and then check that the endpoint has no delivery of
+/// them.
 pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDelivery]) -> Result<(), StoreError> {
     for deliveries in deliveries.chunks(columns::ROWS_MAX) {
         let rows = deliveries.iter().map(|delivery| deliveries::Model {
@@ -218,15 +227,15 @@ pub async fn insert_deliveries(conn: &impl ConnectionTrait, deliveries: &[NewDel
     Ok(())
 }
 
-/// Claims deliveries that are due, the longest waiting first; owners take turns, and endpoints of one owner among them.
+/// Claims due deliveries, the longest waiting first; owners alternate, and so do the endpoints of one owner.
 ///
-/// They belong to the holder of the token until the lease ends; afterwards anybody may claim them again. Deliveries
-/// whose endpoint is inactive or gone are cancelled instead.
+/// The claimed deliveries belong to the holder of the token until the lease ends; afterwards any worker may claim them
+/// again. Deliveries whose endpoint is inactive or deleted are cancelled instead.
 ///
-/// The longest waiting of each endpoint are looked at, an equal part of twice the limit each. So a claim costs the same
-/// however much waits behind them, nothing for what waits for endpoints that are left out, and an owner that comes late is
-/// among the next claim however much others have queued.
-pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<ClaimedDelivery>, StoreError> {
+/// A claim reads the longest waiting deliveries of each endpoint: about twice the limit in total, in equal shares for
+/// the endpoints. The cost of a claim therefore does not depend on the backlog, and deliveries of excluded endpoints
+/// cost nothing. An owner that arrives late is part of the next claim however much other owners have queued.
+pub async fn claim(conn: &impl ConnectionTrait, wanted: &ClaimRequest) -> Result<Vec<ClaimedDelivery>, StoreError> {
     let (claimed, unsendable) = match conn.get_database_backend() {
         DbBackend::Postgres => postgres::claim(conn, wanted).await?,
         _ => sqlite::claim(conn, wanted).await?,
@@ -244,10 +253,11 @@ pub async fn claim(conn: &impl ConnectionTrait, wanted: &Wanted) -> Result<Vec<C
     Ok(claimed)
 }
 
-/// Records finished tries and what follows them; returns the deliveries that were recorded. Needs a transaction.
+/// Records finished attempts, and the next state of their deliveries; returns the deliveries that were recorded. Needs
+/// a transaction.
 ///
-/// A delivery that is no longer held under the token it was claimed with is left alone: its lease has ended and
-/// somebody else tries it, or it was cancelled.
+/// A delivery stays unchanged if its stored claim no longer has the token of the attempt: its lease has ended and
+/// another worker sends it, or it was cancelled.
 pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<HashSet<DeliveryId>, StoreError> {
     let is_postgres = conn.get_database_backend() == DbBackend::Postgres;
     let mut recorded = HashSet::new();
@@ -260,21 +270,23 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
             .iter()
             .map(|tried| Ok((tried, rows::try_row(conn, &ring, tried)?)));
         let made = made.collect::<Result<Vec<_>, StoreError>>()?;
-        let held = match is_postgres {
-            true => postgres::finish(conn, &made).await?,
-            false => sqlite::finish(conn, &made).await?,
+        let held = if is_postgres {
+            postgres::finish(conn, &made).await?
+        } else {
+            sqlite::finish(conn, &made).await?
         };
         let is_held = |(delivery, ..): &FinishedTry| {
             held.contains(&(delivery.id.as_str().to_owned(), delivery.lease_token.clone()))
         };
         let apart = made
             .into_iter()
-            .filter(|(tried, _)| is_held(tried) && Verdict::of(tried) != Verdict::Arrived);
+            .filter(|(tried, _)| is_held(tried) && AttemptVerdict::of(tried) != AttemptVerdict::Arrived);
         let apart: Vec<_> = apart.map(|(_, row)| row).collect();
         if !apart.is_empty() {
-            match is_postgres {
-                true => postgres::add_tries(conn, apart).await?,
-                false => sqlite::add_tries(conn, apart).await?,
+            if is_postgres {
+                postgres::add_tries(conn, apart).await?
+            } else {
+                sqlite::add_tries(conn, apart).await?
             }
         }
         recorded.extend(held.into_iter().map(|(id, _)| DeliveryId(id)));
@@ -282,7 +294,8 @@ pub async fn finish_batch(conn: &impl Sealing, tries: &[FinishedTry]) -> Result<
     Ok(recorded)
 }
 
-/// Removes what is left of deliveries that have left the queue, which every claim walks past. SQLite leaves nothing.
+/// Vacuums the queue table: removes the dead rows of deliveries that have left the queue, which every claim would
+/// otherwise scan. Does nothing on SQLite, which has no dead rows.
 pub async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
     match conn.get_database_backend() {
         DbBackend::Postgres => postgres::tidy(conn).await,
@@ -290,7 +303,7 @@ pub async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
     }
 }
 
-/// Cancels a delivery that is held under the token of its claim: what it tells cannot be read any more.
+/// Cancels a delivery that is held under the token of its claim: the data of its event can no longer be read.
 pub async fn cancel_claimed(
     conn: &impl ConnectionTrait,
     claimed: &ClaimedDelivery,
@@ -303,7 +316,7 @@ pub async fn cancel_claimed(
     Ok(())
 }
 
-/// Releases what is held under a token, so that it can be claimed at once; returns how many.
+/// Releases the deliveries held under a token, so that they can be claimed immediately; returns how many.
 pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u64, StoreError> {
     let result = unleased(delivery_queue::Entity::update_many())
         .filter(Column::LeaseToken.eq(lease_token))
@@ -312,7 +325,8 @@ pub async fn release(conn: &impl ConnectionTrait, lease_token: &str) -> Result<u
     Ok(result.rows_affected)
 }
 
-/// How many deliveries of an owner are due, counted up to a number. Those that wait for their next try are not due.
+/// How many deliveries of an owner are due, counted up to a number. Deliveries that wait for their next attempt are not
+/// due.
 pub async fn count_due(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,
@@ -352,7 +366,7 @@ pub async fn states_of_event(
     rows.into_iter().map(read).collect()
 }
 
-/// The claims under which deliveries of an endpoint are held.
+/// The claims that hold deliveries of an endpoint.
 pub async fn claims_on_endpoint(
     conn: &impl ConnectionTrait,
     owner: &OwnerId,

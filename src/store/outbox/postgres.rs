@@ -1,14 +1,14 @@
-//! What the queue of deliveries does thousands of times a second, in the SQL of PostgreSQL.
+//! The queue statements that run thousands of times a second, in PostgreSQL's SQL.
 //!
-//! Each statement has one fixed text, so that it is parsed and planned once, and takes its rows as one JSON parameter;
-//! a text with two thousand placeholders costs the server more than the rows do. [`super::sqlite`] says the same for
-//! SQLite; the same tests hold for both.
+//! Each statement has one fixed text, so that PostgreSQL parses and plans it once. A statement takes its rows as one
+//! JSON parameter, because a text with two thousand placeholders costs the server more than the rows do.
+//! [`super::sqlite`] has the same statements for SQLite; the same tests cover both.
 
-use super::rows::{ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, Verdict, whole};
+use super::rows::{AttemptVerdict, ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, whole};
 use crate::{
     domain::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
-        webhook::{AfterTry, ClaimedDelivery, ENDPOINT_PART, Wanted},
+        webhook::{AfterTry, ClaimRequest, ClaimedDelivery, ENDPOINT_PART},
     },
     store::{StoreError, columns, endpoints},
 };
@@ -18,16 +18,16 @@ use sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 
-/// Looks at the first waiting rows of each endpoint, lets owners and their endpoints take turns, locks and leases what was
-/// chosen, and reads what sending needs. When more endpoints wait than are listed, it looks at the longest waiting rows
-/// too.
+/// Claims deliveries. Reads the first waiting rows of each endpoint, alternates owners and their endpoints, locks and
+/// leases the chosen rows, and reads the data that sending needs. When more endpoints wait than are listed, the
+/// statement also reads the longest waiting rows.
 ///
-/// Endpoints are found one after the other, each by one step in the index, so that a backlog costs nothing. Each owner has
-/// its part of the list, so that nobody's endpoints fill it alone; an owner who has had it, or is left out, is stepped over.
-/// The rows of one are asked for as a range of their index: asked for by equality and in the order of time, they would be
-/// looked for among all that wait, in the index of times, when most rows wait for a few endpoints.
-/// Each part runs once. The arrays keep the last two on the primary key. What another claim has chosen at the same moment
-/// is skipped.
+/// The statement finds endpoints one after the other, each by one step in the index, so the length of a backlog does
+/// not matter. Each owner has a share of the list, so that the endpoints of one owner cannot fill it. An owner that has
+/// used its share, or is excluded, is skipped. The rows of an endpoint are a range of the index by endpoint. With an
+/// equality and an order by time, PostgreSQL would search the index by time, among all waiting rows, when most rows
+/// wait for a few endpoints. Each part of the statement runs once. The arrays make PostgreSQL use the primary key for
+/// the last two parts. Rows that a concurrent claim has chosen are skipped.
 const CLAIM: &str = "\
 WITH RECURSIVE endpoints AS (\
   (SELECT owner_id, endpoint_id, next_at, 0 AS ahead, 0 AS passed FROM delivery_queue \
@@ -88,15 +88,16 @@ FROM claimed JOIN events ON events.owner_id = claimed.owner_id AND events.id = c
 LEFT JOIN webhook_endpoints endpoint ON endpoint.id = claimed.endpoint_id \
 ORDER BY claimed.next_at, claimed.id";
 
-/// For the transaction of a claim. Nothing is lost with a claim, so its commit waits for no disk: when the server fails,
-/// what was claimed can be claimed again. Plans are made while the queue may be empty, and kept when it is long.
+/// Settings for the transaction of a claim. Losing a claim loses no data, so the commit does not wait for the disk:
+/// after a failure of the server, the rows can be claimed again. Sequential scans are off, because a plan may be made
+/// while the queue is empty and stay in use when the queue is long.
 const CLAIM_SETTINGS: &str = "SET LOCAL synchronous_commit = off; SET LOCAL enable_seqscan = off";
 
-/// For the transaction of a record.
+/// Settings for the transaction that records attempts.
 const RECORD_SETTINGS: &str = "SET LOCAL enable_seqscan = off";
 
-/// The tries of a batch that end deliveries, and what of them was still held, each under its own token: it leaves the
-/// queue.
+/// Records those attempts of a batch that end their deliveries. A delivery leaves the queue only if it is still claimed
+/// with the token of the attempt.
 const ENDED: &str = "\
 WITH tried AS MATERIALIZED (SELECT * FROM jsonb_to_recordset($3) AS tried(\
   id text, token text, number int, started_at timestamptz, ended_at timestamptz, status int, response text)), \
@@ -106,14 +107,14 @@ ended AS (\
   RETURNING tried.*, delivery_queue.owner_id) \
 UPDATE deliveries SET state = $1, missed = $2, retry_count = ended.number - 1, finished_at = ended.ended_at";
 
-/// How the log keeps a try that arrived.
+/// Assignments to the columns of the log that store an attempt that the endpoint accepted.
 const SUCCESS: &str = ", success_number = ended.number, success_started_at = ended.started_at, \
   success_ended_at = ended.ended_at, success_status = ended.status, success_response = ended.response";
 
 const OF_ENDED: &str = " FROM ended \
   WHERE deliveries.owner_id = ended.owner_id AND deliveries.id = ended.id RETURNING ended.id, ended.token";
 
-/// Ends leases that are still held; the deliveries are tried again.
+/// Ends the leases that are still valid, and schedules the next attempts of their deliveries.
 const RETRY: &str = "\
 UPDATE delivery_queue SET lease_until = NULL, lease_token = NULL, next_at = tried.next_at, \
   retry_count = retry_count + 1 \
@@ -121,7 +122,8 @@ FROM jsonb_to_recordset($1) AS tried(id text, token text, next_at timestamptz) \
 WHERE delivery_queue.id = tried.id AND delivery_queue.lease_token = tried.token \
 RETURNING tried.id, tried.token";
 
-/// It leaves the table to whoever tidies it already, and never waits for others to cut its file.
+/// Vacuums the queue. The statement skips a table that is already being vacuumed, and never waits to truncate the file
+/// of the table.
 const TIDY: &str = "VACUUM (SKIP_LOCKED, TRUNCATE OFF) delivery_queue";
 
 const ADD_TRIES: &str = "\
@@ -138,10 +140,10 @@ fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Nanos, true)
 }
 
-/// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
+/// Claims a batch; the ids of deliveries whose endpoint is inactive or deleted are returned separately.
 pub(super) async fn claim(
     conn: &impl ConnectionTrait,
-    wanted: &Wanted,
+    wanted: &ClaimRequest,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     conn.execute_unprepared(CLAIM_SETTINGS).await?;
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
@@ -191,14 +193,14 @@ pub(super) async fn claim(
     Ok((claimed, unsendable))
 }
 
-/// Ends the leases of tried deliveries and writes what follows; returns delivery and token of those that were still held.
-/// A try comes with its row.
+/// Ends the leases of attempted deliveries and writes their next state. Each attempt is passed with its row for the
+/// log. Returns delivery and token of the attempts whose claim was still valid.
 pub(super) async fn finish(
     conn: &impl ConnectionTrait,
     tries: &[(&FinishedTry, delivery_attempts::Model)],
 ) -> Result<HashSet<(String, String)>, StoreError> {
     conn.execute_unprepared(RECORD_SETTINGS).await?;
-    let mut groups: BTreeMap<Verdict, Vec<JsonValue>> = BTreeMap::new();
+    let mut groups: BTreeMap<AttemptVerdict, Vec<JsonValue>> = BTreeMap::new();
     for (tried, row) in tries {
         let (delivery, _, after, _) = tried;
         let next_at = match after {
@@ -215,15 +217,15 @@ pub(super) async fn finish(
             "status": row.status,
             "response": row.response,
         });
-        groups.entry(Verdict::of(tried)).or_default().push(row);
+        groups.entry(AttemptVerdict::of(tried)).or_default().push(row);
     }
     let mut held = HashSet::new();
     for (verdict, rows) in groups {
         let rows = JsonValue::Array(rows).into();
         let ended = [verdict.state().wire().into(), verdict.missed().into()];
         let finish = match verdict {
-            Verdict::Retry => statement(RETRY, [rows]),
-            Verdict::Arrived => statement([ENDED, SUCCESS, OF_ENDED].concat(), ended.into_iter().chain([rows])),
+            AttemptVerdict::Retry => statement(RETRY, [rows]),
+            AttemptVerdict::Arrived => statement([ENDED, SUCCESS, OF_ENDED].concat(), ended.into_iter().chain([rows])),
             _ => statement([ENDED, OF_ENDED].concat(), ended.into_iter().chain([rows])),
         };
         for row in conn.query_all_raw(finish).await? {
@@ -233,13 +235,13 @@ pub(super) async fn finish(
     Ok(held)
 }
 
-/// Removes what is left of deliveries that have left the queue.
+/// Removes the dead rows of deliveries that have left the queue.
 pub(super) async fn tidy(conn: &impl ConnectionTrait) -> Result<(), StoreError> {
     conn.execute_unprepared(TIDY).await?;
     Ok(())
 }
 
-/// Adds tries to the log.
+/// Adds attempts to the log.
 pub(super) async fn add_tries(
     conn: &impl ConnectionTrait,
     made: Vec<delivery_attempts::Model>,

@@ -1,4 +1,5 @@
-//! What both databases share: what follows a try, the rows of tries, and what sending needs of a claimed row.
+//! Parts common to both databases: the next state after an attempt, the rows of attempts, and the data of a claimed row
+//! that sending needs.
 
 use crate::{
     domain::{
@@ -16,13 +17,14 @@ use sea_orm::{
     sea_query::{Expr, JoinType},
 };
 
-/// One finished try: the claimed delivery, what came of it, what follows, and a fresh id for the row of the try.
+/// One finished attempt: the claimed delivery, its outcome, the next state, and a fresh id for the row of the attempt.
 pub type FinishedTry = (ClaimedDelivery, TryOutcome, AfterTry, String);
 
-/// Endpoints of whom a claim looks at the first deliveries that wait. Those beyond are claimed by age alone.
+/// Maximum number of endpoints that one claim lists to read the longest waiting deliveries of each. Deliveries of
+/// further endpoints are claimed only when they are among the oldest of all.
 pub(super) const ENDPOINTS_MAX: u64 = 1_000;
 
-/// Those of one owner among them.
+/// Maximum number of the endpoints listed by a claim ([`ENDPOINTS_MAX`]) that may belong to one owner.
 pub(super) const OWNER_ENDPOINTS_MAX: u64 = 125;
 
 /// A number as a parameter.
@@ -37,12 +39,13 @@ pub(super) fn unleased(update: UpdateMany<delivery_queue::Entity>) -> UpdateMany
         .col_expr(Column::LeaseToken, Expr::value(None::<String>))
 }
 
-/// What follows a try, without its time: tries that share it are written by one statement.
+/// The kind of state that follows an attempt, without the time of the next attempt. Attempts with the same value are
+/// written by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
-    /// Arrived in the first round: the delivery holds the try.
+pub(super) enum AttemptVerdict {
+    /// Arrived in the first round: the row of the delivery contains the attempt.
     Arrived,
-    /// Arrived after it was queued again.
+    /// Arrived after the delivery was queued again.
     ArrivedAgain,
     /// Given up.
     Exhausted,
@@ -50,8 +53,8 @@ pub(super) enum Verdict {
     Retry,
 }
 
-impl Verdict {
-    /// What follows a try.
+impl AttemptVerdict {
+    /// What follows an attempt.
     pub(super) fn of((delivery, _, after, _): &FinishedTry) -> Self {
         match after {
             AfterTry::Delivered if delivery.is_replay => Self::ArrivedAgain,
@@ -70,22 +73,25 @@ impl Verdict {
         }
     }
 
-    /// The state of a delivery that ends without having arrived.
+    /// Value of the column for deliveries that ended and were not accepted: their state. `None` for all other
+    /// deliveries.
     pub(super) fn missed(self) -> Option<String> {
         (self == Self::Exhausted).then(|| self.state().wire().to_owned())
     }
 }
 
-/// The row of a try; the delivery itself holds one that arrived in the first round, as if this was its row.
+/// The row of an attempt. An attempt that arrived in the first round is stored in the row of the delivery, in the same
+/// form.
 ///
-/// What a receiver said may repeat the body, so it is sealed alike; of a payer who was erased meanwhile it is not kept.
+/// A receiver's response may repeat the body, so the response is encrypted the same way. If the payer was erased in the
+/// meantime, the response is not stored.
 pub(super) fn try_row(
     conn: &impl Sealing,
     ring: &Keyring,
     tried @ (delivery, outcome, _, id): &FinishedTry,
 ) -> Result<delivery_attempts::Model, StoreError> {
-    let id = match Verdict::of(tried) {
-        Verdict::Arrived => delivery.id.0.clone(),
+    let id = match AttemptVerdict::of(tried) {
+        AttemptVerdict::Arrived => delivery.id.0.clone(),
         _ => id.clone(),
     };
     let response = match outcome.response.clone() {
@@ -113,7 +119,7 @@ pub(super) fn try_row(
 
 /// A claimed delivery with its event and its endpoint.
 #[derive(FromQueryResult)]
-struct Row {
+struct ClaimedRow {
     id: String,
     event_id: String,
     owner_id: String,
@@ -130,13 +136,13 @@ struct Row {
     is_approved: bool,
 }
 
-/// What sending needs of the claimed deliveries whose endpoint is active, the longest waiting first.
+/// The data that sending needs, for claimed deliveries whose endpoint is active, the longest waiting first.
 pub(super) async fn load_claimed(
     conn: &impl ConnectionTrait,
     ids: &[String],
     lease_token: &str,
 ) -> Result<Vec<ClaimedDelivery>, StoreError> {
-    let rows: Vec<Row> = delivery_queue::Entity::find()
+    let rows: Vec<ClaimedRow> = delivery_queue::Entity::find()
         .select_only()
         .columns([
             Column::Id,
@@ -175,7 +181,7 @@ pub(super) async fn load_claimed(
         .into_model()
         .all(conn)
         .await?;
-    let claimed = |row: Row| {
+    let claimed = |row: ClaimedRow| {
         Ok(ClaimedDelivery {
             id: DeliveryId(row.id),
             event: EventId(row.event_id),

@@ -1,11 +1,11 @@
-//! What the queue of deliveries does, in statements that SQLite understands. [`super::postgres`] says the same in the
-//! words of PostgreSQL; the same tests hold for both.
+//! The queue statements for SQLite. [`super::postgres`] has the same statements for PostgreSQL; the same tests cover
+//! both.
 
-use super::rows::{ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, Verdict, load_claimed, unleased, whole};
+use super::rows::{AttemptVerdict, ENDPOINTS_MAX, FinishedTry, OWNER_ENDPOINTS_MAX, load_claimed, unleased, whole};
 use crate::{
     domain::{
         ids::{EndpointId, OwnerId},
-        webhook::{AfterTry, ClaimedDelivery, ENDPOINT_PART, Wanted},
+        webhook::{AfterTry, ClaimRequest, ClaimedDelivery, ENDPOINT_PART},
     },
     store::StoreError,
 };
@@ -18,7 +18,8 @@ use sea_orm::{
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Whether the endpoint of a step is listed: something of it is due, and neither it nor its owner is left out.
+/// SQL condition: the current endpoint is listed, which means that one of its deliveries is due, and that neither the
+/// endpoint nor its owner is excluded.
 macro_rules! is_listed {
     () => {
         "(here.next_at <= ?1 AND here.owner_id NOT IN (SELECT value FROM json_each(?8)) \
@@ -26,7 +27,7 @@ macro_rules! is_listed {
     };
 }
 
-/// Endpoints of its owner that are listed up to a step.
+/// SQL expression: number of listed endpoints of the current owner so far, including the current endpoint.
 macro_rules! ahead {
     () => {
         concat!(
@@ -37,20 +38,20 @@ macro_rules! ahead {
     };
 }
 
-/// Endpoints of its owner that were looked at up to a step.
+/// SQL expression: number of endpoints of the current owner that were read so far, including the current endpoint.
 macro_rules! passed {
     () => {
         "(CASE WHEN here.owner_id = endpoints.owner_id THEN endpoints.passed ELSE 0 END + 1)"
     };
 }
 
-/// Looks at the first waiting rows of each endpoint, lets owners and their endpoints take turns, and leases what was
-/// chosen. When more endpoints wait than are listed, it looks at the longest waiting rows too.
+/// Claims deliveries. Reads the first waiting rows of each endpoint, alternates owners and their endpoints, and leases
+/// the chosen rows. When more endpoints wait than are listed, the statement also reads the longest waiting rows.
 ///
-/// Endpoints are found one after the other, each by a step or two in the index, so that a backlog costs nothing. Each owner
-/// has its part of the list, so that nobody's endpoints fill it alone; an owner who has had it, or is left out, is stepped
-/// over. A step holds what was counted before it, and of which owner. The index is named because nothing tells SQLite how
-/// long the queue is.
+/// The statement finds endpoints one after the other, each by one or two steps in the index, so the length of a backlog
+/// does not matter. Each owner has a share of the list, so that the endpoints of one owner cannot fill it. An owner
+/// that has used its share, or is excluded, is skipped. Each row of the recursion carries the counts before it, and
+/// their owner. The statement names the index because SQLite has no statistics about the length of the queue.
 const CLAIM: &str = concat!(
     "\
 WITH RECURSIVE endpoints(id, owner_id, ahead, passed, total) AS (\
@@ -105,12 +106,12 @@ chosen AS MATERIALIZED (SELECT id FROM fair ORDER BY owner_turn, next_at LIMIT ?
 UPDATE delivery_queue SET lease_until = ?6, lease_token = ?7 WHERE id IN (SELECT id FROM chosen) RETURNING id"
 );
 
-/// How the log keeps the end of deliveries.
+/// The columns of the log for the end of deliveries.
 const ENDED: &str = "\
 UPDATE deliveries SET state = ?1, missed = ?2, retry_count = json_extract(tried.value, '$.number') - 1, \
   finished_at = json_extract(tried.value, '$.ended_at')";
 
-/// How it keeps a try that arrived.
+/// Assignments to the columns of the log that store an attempt that the endpoint accepted.
 const SUCCESS: &str = ", success_number = json_extract(tried.value, '$.number'), \
   success_started_at = json_extract(tried.value, '$.started_at'), \
   success_ended_at = json_extract(tried.value, '$.ended_at'), success_status = json_extract(tried.value, '$.status'), \
@@ -119,10 +120,10 @@ const SUCCESS: &str = ", success_number = json_extract(tried.value, '$.number'),
 const OF_TRIED: &str = " FROM json_each(?3) AS tried \
   WHERE deliveries.owner_id = json_extract(tried.value, '$.owner') AND deliveries.id = json_extract(tried.value, '$.id')";
 
-/// Claims a batch; the deliveries whose endpoint is inactive or gone stand apart, by their ids.
+/// Claims a batch; the ids of deliveries whose endpoint is inactive or deleted are returned separately.
 pub(super) async fn claim(
     conn: &impl ConnectionTrait,
-    wanted: &Wanted,
+    wanted: &ClaimRequest,
 ) -> Result<(Vec<ClaimedDelivery>, Vec<String>), StoreError> {
     let busy: Vec<&str> = wanted.busy.iter().map(EndpointId::as_str).collect();
     let served: Vec<&str> = wanted.served.iter().map(OwnerId::as_str).collect();
@@ -153,8 +154,8 @@ pub(super) async fn claim(
     Ok((claimed, ids))
 }
 
-/// Ends the leases of tried deliveries and writes what follows; returns delivery and token of those that were still held.
-/// A try comes with its row.
+/// Ends the leases of attempted deliveries and writes their next state. Each attempt is passed with its row for the
+/// log. Returns delivery and token of the attempts whose claim was still valid.
 pub(super) async fn finish(
     conn: &impl ConnectionTrait,
     tries: &[(&FinishedTry, delivery_attempts::Model)],
@@ -167,7 +168,7 @@ pub(super) async fn finish(
     for (lease_token, tries) in claims {
         let (retried, ended): (Vec<_>, Vec<_>) = tries
             .into_iter()
-            .partition(|(tried, _)| Verdict::of(tried) == Verdict::Retry);
+            .partition(|(tried, _)| AttemptVerdict::of(tried) == AttemptVerdict::Retry);
         for id in retry(conn, lease_token, &retried).await? {
             held.insert((id, lease_token.to_owned()));
         }
@@ -177,9 +178,9 @@ pub(super) async fn finish(
             .exec_with_returning(conn)
             .await?;
         let gone: HashSet<String> = gone.into_iter().map(|row| row.id).collect();
-        let mut groups: BTreeMap<Verdict, Vec<&delivery_attempts::Model>> = BTreeMap::new();
+        let mut groups: BTreeMap<AttemptVerdict, Vec<&delivery_attempts::Model>> = BTreeMap::new();
         for (tried, row) in ended.into_iter().filter(|(_, row)| gone.contains(&row.delivery_id)) {
-            groups.entry(Verdict::of(tried)).or_default().push(row);
+            groups.entry(AttemptVerdict::of(tried)).or_default().push(row);
         }
         for (verdict, rows) in groups {
             end(conn, verdict, &rows).await?;
@@ -189,10 +190,10 @@ pub(super) async fn finish(
     Ok(held)
 }
 
-/// Writes into the log how deliveries ended that share a verdict.
+/// Writes the end of deliveries with the same verdict to the log.
 async fn end(
     conn: &impl ConnectionTrait,
-    verdict: Verdict,
+    verdict: AttemptVerdict,
     rows: &[&delivery_attempts::Model],
 ) -> Result<(), StoreError> {
     let tried = rows.iter().map(|row| {
@@ -211,19 +212,24 @@ async fn end(
         verdict.missed().into(),
         JsonValue::from_iter(tried).to_string().into(),
     ];
-    let success = if verdict == Verdict::Arrived { SUCCESS } else { "" };
+    let success = if verdict == AttemptVerdict::Arrived {
+        SUCCESS
+    } else {
+        ""
+    };
     let sql = [ENDED, success, OF_TRIED].concat();
     conn.execute_raw(Statement::from_sql_and_values(DbBackend::Sqlite, sql, values))
         .await?;
     Ok(())
 }
 
-/// A time as this database holds it.
+/// A time in the form of this database.
 fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, false)
 }
 
-/// Queues deliveries of a claim for their next try, each at its own time; returns those that were still held.
+/// Schedules the next attempt of claimed deliveries, each at its own time; returns the deliveries whose claim was still
+/// valid.
 async fn retry(
     conn: &impl ConnectionTrait,
     lease_token: &str,
@@ -249,7 +255,7 @@ async fn retry(
     rows.iter().map(|row| Ok(row.try_get("", "id")?)).collect()
 }
 
-/// Adds tries to the log.
+/// Adds attempts to the log.
 pub(super) async fn add_tries(
     conn: &impl ConnectionTrait,
     made: Vec<delivery_attempts::Model>,

@@ -1,4 +1,4 @@
-//! What is searched for, and which part of it is read.
+//! Filters of a search for payments, and which part of its matches is read.
 
 use super::record::RequestSummary;
 use crate::domain::{
@@ -8,14 +8,14 @@ use crate::domain::{
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 
-/// What to search for; everything that is set must hold.
+/// Filter of a search; a payment must match every condition that is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PaymentFilter {
     /// Transaction.
     pub tx_hash: Option<B256>,
-    /// Payer, account behind the payer or payee.
+    /// Wallet that must be one of three: the payer, the account behind the payer, or the payee.
     pub wallet: Option<Address>,
-    /// Whether the wallet counts as payee alone.
+    /// Whether `wallet` must be the payee; if false, it may be any of the three.
     pub is_wallet_payee: bool,
     /// Payment reference.
     pub reference: Option<PaymentReference>,
@@ -25,11 +25,11 @@ pub struct PaymentFilter {
     pub merchant_reference: Option<String>,
     /// Kind.
     pub kind: Option<PaymentKind>,
-    /// Currency ids of the invoice, any of them.
+    /// Currency ids of the invoice; a payment must match any of them.
     pub invoice_currencies: Option<Vec<String>>,
-    /// Currency ids of the payment, any of them.
+    /// Currency ids of the payment; a payment must match any of them.
     pub payment_currencies: Option<Vec<String>>,
-    /// Whether payments are left out of links that hide something from who is not approved.
+    /// Whether the search excludes payments of links that hide details from callers that are not approved.
     pub leaves_out_hidden: bool,
     /// Not paid before this time.
     pub from: Option<DateTime<Utc>>,
@@ -38,7 +38,7 @@ pub struct PaymentFilter {
 }
 
 impl PaymentFilter {
-    /// Whether a span of time is asked for.
+    /// Whether the filter limits the time of payment.
     pub(super) fn is_dated(&self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
@@ -46,32 +46,32 @@ impl PaymentFilter {
 
 /// Where a page begins, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begin {
-    /// Behind so many matches.
+pub enum PageStart {
+    /// After this number of matches.
     Row(u64),
-    /// Behind this payment, whether it still matches or not.
+    /// The page begins after this payment, even if the payment no longer matches.
     After(PaymentPosition),
 }
 
 /// Which part of the matches is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub struct PageWindow {
     /// Where it begins.
-    pub begin: Begin,
+    pub begin: PageStart,
     /// Payments at most.
     pub limit: u64,
 }
 
-/// A payment with what a search tells about its request.
+/// A payment with the summary of its request.
 pub type FoundPayment = (PaymentRecord, RequestSummary);
 
 /// A page of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaymentPage {
+pub struct FoundPayments {
     /// Payments with their requests, newest first.
     pub rows: Vec<FoundPayment>,
-    /// Number of matches: exact where counts are kept, else up to [`crate::store::TOTAL_MAX`].
+    /// Number of matches: exact if counts are stored, else counted up to [`crate::store::TOTAL_MAX`].
     pub total: u64,
-    /// Whether there is a row behind this page.
+    /// Whether there are matches after this page.
     pub has_more: bool,
 }

@@ -1,4 +1,4 @@
-//! Groups of payments and how many there are, kept with every payment.
+//! Groups of payments and the number of payments in each. Each recorded payment updates the counts.
 
 use crate::{
     domain::payment::PaymentKind,
@@ -15,11 +15,11 @@ use sea_orm::{
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// What the row of a group says in place of a client ID when it counts the payments of a whole platform.
+/// Value of the client ID column of a group that counts the payments of a whole platform.
 const WHOLE: &str = "";
 
-/// What a payment is grouped by.
-pub(super) struct Facets<'a> {
+/// The values by which payments are grouped.
+pub(super) struct GroupValues<'a> {
     /// Tenant.
     pub(super) platform: &'a str,
     /// Kind.
@@ -28,14 +28,15 @@ pub(super) struct Facets<'a> {
     pub(super) invoice_currency: &'a str,
     /// Currency id of the payment.
     pub(super) payment_currency: &'a str,
-    /// Whether a link hides it.
+    /// Whether a link hides the payments.
     pub(super) is_hidden: bool,
 }
 
-impl Facets<'_> {
-    /// The key of the group: of the platform, or of one of its client IDs. Nobody has to be asked for it: it is a hash, and
-    /// of two groups that share one by chance the search still tells the platforms apart. What is hidden has the complement
-    /// of the key that it would have otherwise.
+impl GroupValues<'_> {
+    /// The key of the group with these values, for the whole platform or for one of its client IDs. The key is a hash,
+    /// so computing it needs no lookup. If two groups have the same key by chance, a search still returns no payments
+    /// of another platform. The key of a hidden group is the bitwise complement of the key of the group with the same
+    /// values that is not hidden.
     pub(super) fn key(&self, client: Option<&str>) -> i64 {
         let mut hash = Sha256::new();
         let client = client.unwrap_or(WHOLE);
@@ -51,15 +52,12 @@ impl Facets<'_> {
         }
         let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(hash.finalize());
         let key = i64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        match self.is_hidden {
-            true => !key,
-            false => key,
-        }
+        if self.is_hidden { !key } else { key }
     }
 }
 
-fn facets(row: &payments::Model) -> Facets<'_> {
-    Facets {
+fn facets(row: &payments::Model) -> GroupValues<'_> {
+    GroupValues {
         platform: &row.platform_id,
         kind: &row.kind,
         invoice_currency: &row.invoice_currency,
@@ -68,16 +66,16 @@ fn facets(row: &payments::Model) -> Facets<'_> {
     }
 }
 
-/// Enters rows that were just written among the payments of their wallets, and counts them.
+/// Adds the wallets of payment rows that were just written to their index, and the rows to the counts of their groups.
 pub(super) async fn enter(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
     enter_parties(conn, rows).await?;
     let changes: Vec<_> = rows.iter().map(|row| (row, 1)).collect();
     count(conn, &changes).await
 }
 
-/// Counts rows, or takes them off the counts, with one statement for the groups and one for the wallets of each batch.
-/// The counters of one call are taken in the same order by everybody, so that two transactions that call it once do not wait
-/// for each other in a circle. One that calls it again may, and is made again by whoever began it.
+/// Adds rows to the counts, or subtracts them, with one statement for the groups and one for the wallets of each batch.
+/// One call locks its counters in a fixed order, so two transactions that each make one call cannot deadlock.
+/// Transactions that make several calls can deadlock; their callers retry.
 pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Model, i64)]) -> Result<(), StoreError> {
     let (mut groups, mut wallets) = (BTreeMap::new(), BTreeMap::new());
     for (row, change) in changes {
@@ -159,7 +157,7 @@ pub(super) async fn count(conn: &impl ConnectionTrait, changes: &[(&payments::Mo
     Ok(())
 }
 
-/// Enters payments among those of their wallets.
+/// Adds the wallets of payments to the table by which payments are found by wallet.
 pub(super) async fn enter_parties(conn: &impl ConnectionTrait, rows: &[payments::Model]) -> Result<(), StoreError> {
     for rows in rows.chunks(columns::ROWS_MAX) {
         let parties = rows.iter().flat_map(|row| {
@@ -180,7 +178,7 @@ pub(super) async fn enter_parties(conn: &impl ConnectionTrait, rows: &[payments:
     Ok(())
 }
 
-/// A row among the hidden ones, or among the others.
+/// A copy of a row that is marked as hidden, or as not hidden.
 pub(super) fn hidden_as(row: payments::Model, is_hidden: bool) -> payments::Model {
     if row.is_hidden == is_hidden {
         return row;
@@ -193,7 +191,8 @@ pub(super) fn hidden_as(row: payments::Model, is_hidden: bool) -> payments::Mode
     }
 }
 
-/// Groups of a payment: that of its platform, and that of its client ID; each with the client ID, or [`WHOLE`].
+/// The groups that a payment belongs to, as pairs of client ID and group key: the group of its platform, with [`WHOLE`]
+/// as client ID, and the group of its client ID, if it has one.
 fn groups_of(row: &payments::Model) -> impl Iterator<Item = (&str, i64)> {
     let of_client = row.client_row.as_deref().zip(row.client_group_key);
     std::iter::once((WHOLE, row.group_key)).chain(of_client)
@@ -207,23 +206,23 @@ pub(super) fn wallets_of(row: &payments::Model) -> impl Iterator<Item = &[u8]> {
     [Some(&row.payee), payer, eoa].into_iter().flatten().map(Vec::as_slice)
 }
 
-/// What a wallet has to do with the payments of a group.
-pub(super) struct Part {
+/// A wallet's payments in a group, with the same role: as payee, or as payer or the account behind the payer.
+pub(super) struct WalletGroup {
     /// Group.
     pub(super) group_key: i64,
-    /// Whether it received them.
+    /// Whether the wallet received these payments.
     pub(super) is_payee: bool,
-    /// How many there are.
+    /// Number of payments.
     pub(super) payments: i64,
 }
 
-/// In which groups of a scope a wallet takes part; in some of them alone when their keys are given.
+/// The groups of a scope that contain payments of a wallet, limited to the keys in `groups` if given.
 pub(super) async fn parts_of(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     wallet: &[u8],
     groups: Option<Vec<i64>>,
-) -> Result<Vec<Part>, StoreError> {
+) -> Result<Vec<WalletGroup>, StoreError> {
     let client = scope.client.as_ref().map_or(WHOLE, |client| client.as_str());
     let found = payment_wallets::Entity::find()
         .select_only()
@@ -233,7 +232,7 @@ pub(super) async fn parts_of(
         .filter(Wallet::ClientRow.eq(client))
         .filter(Condition::all().add_option(groups.map(|keys| Wallet::GroupKey.is_in(keys))));
     let found: Vec<(i64, bool, i64)> = found.into_tuple().all(conn).await?;
-    let part = |(group_key, is_payee, payments)| Part {
+    let part = |(group_key, is_payee, payments)| WalletGroup {
         group_key,
         is_payee,
         payments,
@@ -241,12 +240,14 @@ pub(super) async fn parts_of(
     Ok(found.into_iter().map(part).filter(|part| part.payments > 0).collect())
 }
 
-/// Groups of a scope, those that links hide too unless they are left out: keys, each with the number of its payments.
+/// Keys of the groups of a scope, each with the number of its payments. Hidden groups are included unless the filter
+/// excludes them.
 pub(super) async fn find(
     conn: &impl ConnectionTrait,
     scope: &Scope,
     kind: Option<PaymentKind>,
-    (invoice_currencies, payment_currencies): (Option<&Vec<String>>, Option<&Vec<String>>),
+    invoice_currencies: Option<&Vec<String>>,
+    payment_currencies: Option<&Vec<String>>,
     leaves_out_hidden: bool,
 ) -> Result<Vec<(i64, i64)>, StoreError> {
     let client = scope.client.as_ref().map_or(WHOLE, |client| client.as_str());

@@ -3,8 +3,10 @@
 use super::record::from_row;
 use crate::{
     domain::{
+        block_range::BlockRange,
         ids::{PlatformId, ScheduleId},
         network::Network,
+        orchestrator_fees::OrchestratorFees,
         payment_record::PaymentRecord,
         request::Request,
     },
@@ -20,7 +22,7 @@ use sea_orm::{
 
 /// A row that cannot be read.
 #[derive(Debug)]
-pub struct Unreadable {
+pub struct UnreadablePayment {
     /// Its id.
     pub id: String,
     /// Public id of its request.
@@ -31,19 +33,17 @@ pub struct Unreadable {
     pub error: StoreError,
 }
 
-/// Payments, and the rows beside them that cannot be read.
-pub type Readable = (Vec<PaymentRecord>, Vec<Unreadable>);
+/// Payments, and the unreadable rows separately.
+pub type ReadablePayments = (Vec<PaymentRecord>, Vec<UnreadablePayment>);
 
-/// Payments of a network in blocks from one height to another, both included, whoever they belong to: for the
-/// comparison with the chain.
+/// Payments of all platforms in the blocks of a range, for the comparison with the chain.
 pub async fn in_blocks(
     conn: &impl ConnectionTrait,
     network: Network,
-    from: u64,
-    to: u64,
-) -> Result<Readable, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to = i64::try_from(to).unwrap_or(i64::MAX);
+    range: BlockRange,
+) -> Result<ReadablePayments, StoreError> {
+    let from: i64 = columns::number("block_number", range.from)?;
+    let to = i64::try_from(range.to).unwrap_or(i64::MAX);
     let mut rows = payments::Entity::find()
         .filter(Column::Network.eq(network.id()))
         .filter(Column::BlockNumber.between(from, to))
@@ -53,15 +53,48 @@ pub async fn in_blocks(
     Ok(readable(rows))
 }
 
-/// Heights and hashes of blocks with payments that count, from one height to another, both included, the newest first.
+/// Orchestrator fees that a payment paid.
+#[derive(Debug, Clone)]
+pub struct PaidOrchestratorFees {
+    /// Block of the payment.
+    pub block_number: u64,
+    /// Transaction of the payment.
+    pub tx_hash: B256,
+    /// Units of the fees.
+    pub fees: OrchestratorFees,
+}
+
+/// The orchestrator fees of the payments of a request that paid such fees and are not reversed.
+pub async fn fees_of_request(
+    conn: &impl ConnectionTrait,
+    request: &Request,
+) -> Result<Vec<PaidOrchestratorFees>, StoreError> {
+    let rows: Vec<(i64, Vec<u8>, Option<String>)> = counting(request)
+        .select_only()
+        .columns([Column::BlockNumber, Column::TxHash, Column::OrchestratorFees])
+        .filter(Column::OrchestratorFees.is_not_null())
+        .into_tuple()
+        .all(conn)
+        .await?;
+    let fees = rows.into_iter().map(|(number, tx_hash, fees)| {
+        Ok(PaidOrchestratorFees {
+            block_number: columns::number("block_number", number)?,
+            tx_hash: columns::hash_of("tx_hash", &tx_hash)?,
+            fees: columns::orchestrator_fees(fees.as_deref())?,
+        })
+    });
+    fees.collect()
+}
+
+/// Heights and hashes of the blocks of a range with payments that are not reversed, the newest first.
 pub async fn blocks(
     conn: &impl ConnectionTrait,
     network: Network,
-    (from, to): (u64, u64),
+    range: BlockRange,
     limit: u64,
 ) -> Result<Vec<(u64, B256)>, StoreError> {
-    let from: i64 = columns::number("block_number", from)?;
-    let to: i64 = columns::number("block_number", to)?;
+    let from: i64 = columns::number("block_number", range.from)?;
+    let to: i64 = columns::number("block_number", range.to)?;
     let found: Vec<(i64, Vec<u8>)> = payments::Entity::find()
         .select_only()
         .column(Column::BlockNumber)
@@ -92,12 +125,13 @@ pub async fn of_transactions(
     records(rows_of_transactions(conn, network, tx_hashes).await?)
 }
 
-/// The same, where a row that cannot be read stops no other.
+/// Payments of transactions, in the order of their positions; unreadable rows are returned separately instead of an
+/// error.
 pub async fn readable_of_transactions(
     conn: &impl ConnectionTrait,
     network: Network,
     tx_hashes: &[B256],
-) -> Result<Readable, StoreError> {
+) -> Result<ReadablePayments, StoreError> {
     Ok(readable(rows_of_transactions(conn, network, tx_hashes).await?))
 }
 
@@ -119,12 +153,24 @@ async fn rows_of_transactions(
     Ok(found)
 }
 
-/// Payments of a request that count, oldest first.
+/// Payments of a request that are not reversed, oldest first.
 pub async fn list_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<Vec<PaymentRecord>, StoreError> {
     oldest_first(counting(request).all(conn).await?)
 }
 
-/// The largest payments of a recurring payment that count, at most `limit`, oldest first: of equal ones the newest.
+/// Counts the payments of a request that are not reversed.
+pub async fn count_of_request(conn: &impl ConnectionTrait, request: &Request) -> Result<u64, StoreError> {
+    let count = counting(request)
+        .select_only()
+        .column_as(Column::Id.count(), "payments")
+        .into_tuple::<i64>()
+        .one(conn)
+        .await?;
+    columns::number("payments", count.unwrap_or_default())
+}
+
+/// The largest payments of a recurring payment that are not reversed, at most `limit`, oldest first; among equal
+/// amounts, the newest are chosen.
 pub async fn largest_of_schedule(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -138,11 +184,11 @@ pub async fn largest_of_schedule(
     oldest_first(by_size(of_schedule).limit(limit).all(conn).await?)
 }
 
-/// Where a list of payments by time goes on: after the one that was paid then and has this id.
+/// Where the next page of a list of payments by time begins: after the payment with this time and id.
 pub type PaidBefore = (DateTime<Utc>, String);
 
-/// Payments of known payers since a time for which it is unknown whether the payer was admitted, the newest first, and where
-/// the list goes on; `None` at its end. One that cannot be read is left out.
+/// Payments since a time whose payer is known, but of which it is unknown whether the payer was allowed to pay, newest
+/// first. Also returns where the next page begins, or `None` at the end of the list. Unreadable rows are left out.
 pub async fn of_unknown_access(
     conn: &impl ConnectionTrait,
     since: DateTime<Utc>,
@@ -154,7 +200,8 @@ pub async fn of_unknown_access(
         Condition::any().add(Column::PaidAt.lt(*paid_at)).add(same_time)
     });
     let rows = payments::Entity::find()
-        // As text: the index holds these rows alone.
+        // The value is a literal and not a parameter, so that the database can use the partial index with this
+        // condition.
         .filter(Expr::col(Column::PayerAccess).eq(Expr::cust("'unknown'")))
         .filter(Column::Payer.is_not_null())
         .filter(Column::ReversedAt.is_null())
@@ -171,7 +218,7 @@ pub async fn of_unknown_access(
     Ok((payments, last))
 }
 
-/// A payment of a request that counts, in one of these transactions.
+/// A payment of a request in one of the given transactions, unless it is reversed.
 pub async fn find_in_transactions(
     conn: &impl ConnectionTrait,
     request: &Request,
@@ -183,8 +230,8 @@ pub async fn find_in_transactions(
     first.map(from_row).transpose()
 }
 
-/// The largest payments of a request that count, at most `limit`, oldest first: of equal ones the newest. The one that
-/// completed it is among them.
+/// The largest payments of a request that are not reversed, at most `limit`, oldest first; among equal amounts, the
+/// newest are chosen. The payment that completed the request is always included.
 pub async fn largest_of_request(
     conn: &impl ConnectionTrait,
     request: &Request,
@@ -196,7 +243,7 @@ pub async fn largest_of_request(
     oldest_first(by_size(completing_first).limit(limit).all(conn).await?)
 }
 
-/// Payments of a request that count.
+/// Payments of a request that are not reversed.
 fn counting(request: &Request) -> Select<payments::Entity> {
     payments::Entity::find()
         .filter(Column::PlatformId.eq(request.origin.platform.as_str()))
@@ -204,7 +251,7 @@ fn counting(request: &Request) -> Select<payments::Entity> {
         .filter(Column::ReversedAt.is_null())
 }
 
-/// The largest first, and of equal ones the newest.
+/// The largest payments first, and among equal amounts the newest first.
 fn by_size(payments: Select<payments::Entity>) -> Select<payments::Entity> {
     payments
         .order_by_desc(Expr::from(Func::char_length(Expr::col(Column::Credited))))
@@ -212,13 +259,13 @@ fn by_size(payments: Select<payments::Entity>) -> Select<payments::Entity> {
         .order_by_desc(Column::Id)
 }
 
-/// Sorted here: asked for an order, SQLite would walk more than the rows that are meant.
+/// The rows are sorted here: with an ORDER BY, SQLite would read more than the matching rows.
 fn oldest_first(mut rows: Vec<payments::Model>) -> Result<Vec<PaymentRecord>, StoreError> {
     rows.sort_by(|one, other| (one.paid_at, &one.id).cmp(&(other.paid_at, &other.id)));
     records(rows)
 }
 
-fn readable(rows: Vec<payments::Model>) -> Readable {
+fn readable(rows: Vec<payments::Model>) -> ReadablePayments {
     let (mut payments, mut unreadable) = (Vec::new(), Vec::new());
     for row in rows {
         let (id, request_id) = (row.id.clone(), row.request_id.clone());
@@ -226,7 +273,7 @@ fn readable(rows: Vec<payments::Model>) -> Readable {
         let place = tx_hash.zip(u32::try_from(row.position).ok());
         match from_row(row) {
             Ok(payment) => payments.push(payment),
-            Err(error) => unreadable.push(Unreadable {
+            Err(error) => unreadable.push(UnreadablePayment {
                 id,
                 request_id,
                 place,

@@ -1,4 +1,4 @@
-//! Settled payments: appended once, searched often; one that leaves the chain stays and is marked.
+//! Settled payments. Rows are never deleted: a payment that leaves the chain stays and is marked as reversed.
 
 mod filter;
 mod groups;
@@ -7,10 +7,11 @@ mod record;
 mod search;
 mod write;
 
-pub use filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window};
+pub use filter::{FoundPayment, FoundPayments, PageStart, PageWindow, PaymentFilter};
 pub use lists::{
-    PaidBefore, Readable, Unreadable, blocks, find_in_transactions, in_blocks, largest_of_request, largest_of_schedule,
-    list_of_request, of_transactions, of_unknown_access, readable_of_transactions,
+    PaidBefore, ReadablePayments, UnreadablePayment, blocks, count_of_request, fees_of_request, find_in_transactions,
+    in_blocks, largest_of_request, largest_of_schedule, list_of_request, of_transactions, of_unknown_access,
+    readable_of_transactions,
 };
 pub use record::{RequestSummary, SettledPayment};
 pub use search::{read, search};

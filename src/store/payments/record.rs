@@ -1,6 +1,6 @@
-//! Rows of payments and what they say.
+//! Conversion between rows of payments and domain values.
 
-use super::groups::Facets;
+use super::groups::GroupValues;
 use crate::{
     domain::{
         ids::{ClientRowId, PaymentId, PlatformId, RequestRowId, ScheduleId},
@@ -23,7 +23,7 @@ use sea_orm::JsonValue;
 pub struct SettledPayment<'a> {
     /// Fresh id.
     pub id: PaymentId,
-    /// The request: owner, kind and currencies are taken from it.
+    /// The request, which determines owner, kind and currencies.
     pub request: &'a Request,
     /// What the chain proved.
     pub settled: &'a Settled,
@@ -31,7 +31,7 @@ pub struct SettledPayment<'a> {
     pub created_at: DateTime<Utc>,
 }
 
-/// What a search tells about the request of a payment.
+/// The fields of a payment's request that a search returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestSummary {
     /// Public id.
@@ -47,7 +47,7 @@ pub struct RequestSummary {
 }
 
 impl RequestSummary {
-    /// The same without who buys. Source: decisions D32.
+    /// This summary without the customer. Source: decisions D32.
     #[must_use]
     pub fn without_persons(self) -> Self {
         Self { customer: None, ..self }
@@ -59,7 +59,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
     let observed = &settled.observed;
     let client = request.origin.client.as_ref().map(|client| client.as_str());
     let schedule = request.terms.schedule.as_ref().filter(|_| settled.is_execution);
-    let facets = Facets {
+    let facets = GroupValues {
         platform: request.origin.platform.as_str(),
         kind: request.terms.kind.wire(),
         invoice_currency: &request.terms.invoice_currency,
@@ -103,6 +103,7 @@ pub(super) fn to_row(payment: &SettledPayment<'_>) -> Result<payments::Model, St
         rate: settled.applied.map(|applied| applied.rate.to_string()),
         rate_provider: settled.applied.map(|applied| applied.provider.wire().to_owned()),
         further_fees: further_fees_text(&settled.further_fees),
+        orchestrator_fees: columns::orchestrator_fees_text(settled.orchestrator_fees),
         is_quoted: settled.is_quoted,
         group_key: facets.key(None),
         client_group_key: client.map(|client| facets.key(Some(client))),
@@ -179,6 +180,7 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
         is_quoted: row.is_quoted,
         fee_shortfall: shortfall.transpose()?,
         further_fees: further_fees(row.further_fees.as_deref())?,
+        orchestrator_fees: columns::orchestrator_fees(row.orchestrator_fees.as_deref())?,
         kind: columns::known("kind", &row.kind, PaymentKind::from_wire)?,
         invoice_currency: row.invoice_currency,
         payment_currency: row.payment_currency,
@@ -193,7 +195,7 @@ pub(super) fn from_row(row: payments::Model) -> Result<PaymentRecord, StoreError
     })
 }
 
-/// Reads what a search tells about the request of a payment: its state and customer, and the rest off the payment.
+/// Reads the summary of a payment's request. State and customer come from the request; the rest comes from the payment.
 pub(super) fn summary(
     conn: &impl Sealing,
     payment: &PaymentRecord,

@@ -1,14 +1,15 @@
-//! Searches of the payments that somebody may see.
+//! Searches of the payments that a scope may see.
 //!
-//! A search is read off ranges of an index that say everything that is asked, so that none looks at rows that do not match.
-//! Kind, currencies and client ID are a group; a wallet has its payments by group, and so has a merchant reference. The
-//! groups that fit are read side by side, and the keeping of the counts tells which there are, and how many payments. What
-//! links hide is a group of its own, which is not among those of whoever is shown nothing of it. Only keys that few payments
-//! share are read whole, and a merchant reference beside a wallet by whichever is rarer.
-//! Source: rules E.2; rules E.5.
+//! A search reads index ranges that cover every filter, so it reads no rows that do not match. Kind, currencies and
+//! client ID form a group. An index lists the payments of each wallet by group, and another one lists those with a
+//! merchant reference by group. The matching groups are read in parallel. The stored counts say which groups exist, and
+//! how many payments each has. Payments that links hide have groups of their own, which are excluded for callers that
+//! may not see them. If one condition of a filter can match only a few payments, such as a transaction hash, these
+//! payments are read in full and then filtered. A search by merchant reference and wallet uses the condition that fewer
+//! payments match. Source: rules E.2; rules E.5.
 
 use super::{
-    filter::{Begin, FoundPayment, PaymentFilter, PaymentPage, Window},
+    filter::{FoundPayment, FoundPayments, PageStart, PageWindow, PaymentFilter},
     groups,
     record::{from_row, summary},
 };
@@ -25,7 +26,7 @@ use sea_orm::{
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement, UnionType},
 };
 
-/// Names of the two columns that say where a payment stands.
+/// Names of the two columns that give the position of a payment.
 const PAID_AT: &str = "paid_at";
 const ID: &str = "id";
 
@@ -34,9 +35,9 @@ pub async fn search(
     conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
-    window: &Window,
-) -> Result<PaymentPage, StoreError> {
-    let one_more = Window {
+    window: &PageWindow,
+) -> Result<FoundPayments, StoreError> {
+    let one_more = PageWindow {
         limit: window.limit + 1,
         ..window.clone()
     };
@@ -44,34 +45,35 @@ pub async fn search(
     let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     let total = match (&window.begin, has_more) {
-        (Begin::Row(offset), false) if !rows.is_empty() || *offset == 0 => {
+        (PageStart::Row(offset), false) if !rows.is_empty() || *offset == 0 => {
             let seen: u64 = columns::number("payments", rows.len())?;
             known_total(&way, offset + seen)
         }
         _ => count(conn, &way).await?,
     };
     rows.truncate(limit);
-    Ok(PaymentPage { rows, total, has_more })
+    Ok(FoundPayments { rows, total, has_more })
 }
 
-/// Reads a part of the payments that a scope may see and that match, newest first, without counting them. Read on from
-/// the last one, it finds every match once that was there from the beginning, however many arrive meanwhile.
+/// Reads a part of the payments that a scope may see and that match, newest first, without counting them. A caller that
+/// continues after the last payment of each part gets every match that existed at the beginning exactly once, however
+/// many payments arrive in the meantime.
 pub async fn read(
     conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
-    window: &Window,
+    window: &PageWindow,
 ) -> Result<Vec<FoundPayment>, StoreError> {
     Ok(find(conn, scope, filter, window).await?.1)
 }
 
-/// A part of the matches, and the way that led to them.
+/// A part of the matches, and how they were found.
 async fn find(
     conn: &impl Sealing,
     scope: &Scope,
     filter: &PaymentFilter,
-    window: &Window,
-) -> Result<(Way, Vec<FoundPayment>), StoreError> {
+    window: &PageWindow,
+) -> Result<(SearchPlan, Vec<FoundPayment>), StoreError> {
     let way = way(conn, scope, filter).await?;
     let rows = match rows_of(&scope.platform, &way, window) {
         Some(rows) => load(conn, rows).await?,
@@ -80,38 +82,38 @@ async fn find(
     Ok((way, rows))
 }
 
-/// A wallet with so few payments is read whole beside a merchant reference.
+/// Maximum number of payments of a wallet that a search reads in full if a merchant reference is given too.
 const FEW: i64 = 1_000;
 
 /// How a search finds its payments.
-enum Way {
+enum SearchPlan {
     /// Nothing can match.
     Nowhere,
-    /// Few rows are read whole, and those that match are kept.
+    /// The search reads a few rows in full and filters them.
     Few(Condition),
-    /// By ranges of an index, each in the order of a page.
+    /// The search reads ranges of an index, each in the order of a page.
     Ranges {
-        /// Whose index.
-        table: Ranged,
-        /// What is asked of the rows of each.
+        /// Which index.
+        table: RangedQuery,
+        /// The condition of each range.
         ranges: Vec<Condition>,
-        /// How many there are, when nothing else is asked.
+        /// Number of matches from the stored counts, if the filter has no further condition.
         total: Option<u64>,
     },
 }
 
-/// What is read by ranges.
+/// The table whose index ranges a search reads.
 #[derive(Clone, Copy)]
-enum Ranged {
+enum RangedQuery {
     Payments,
     Parties,
 }
 
 /// Groups with the number of their payments.
-type Counted = [(i64, i64)];
+type GroupCounts = [(i64, i64)];
 
-async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<Way, StoreError> {
-    // Each by its name, so that a further filter cannot be forgotten here.
+async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter) -> Result<SearchPlan, StoreError> {
+    // The filter is destructured by name, so that a new field cannot be forgotten here.
     let PaymentFilter {
         tx_hash: _,
         wallet,
@@ -126,43 +128,46 @@ async fn way(conn: &impl ConnectionTrait, scope: &Scope, filter: &PaymentFilter)
         from: _,
         to: _,
     } = filter;
-    let currencies = (invoice_currencies.as_ref(), payment_currencies.as_ref());
-    let is_grouped = kind.is_some() || currencies.0.is_some() || currencies.1.is_some() || *leaves_out_hidden;
-    let groups = match is_grouped {
-        true => Some(groups::find(conn, scope, *kind, currencies, *leaves_out_hidden).await?),
-        false => None,
+    let (invoices, payments) = (invoice_currencies.as_ref(), payment_currencies.as_ref());
+    let is_grouped = kind.is_some() || invoices.is_some() || payments.is_some() || *leaves_out_hidden;
+    let groups = if is_grouped {
+        Some(groups::find(conn, scope, *kind, invoices, payments, *leaves_out_hidden).await?)
+    } else {
+        None
     };
     if groups.as_ref().is_some_and(Vec::is_empty) {
-        return Ok(Way::Nowhere);
+        return Ok(SearchPlan::Nowhere);
     }
     if let Some(key) = key(filter) {
-        return Ok(Way::Few(key.add(of_row(scope, filter))));
+        return Ok(SearchPlan::Few(key.add(of_row(scope, filter))));
     }
     if let Some(wallet) = wallet {
-        let parts = parts(conn, scope, (filter, wallet), groups.as_deref()).await?;
+        let parts = parts(conn, scope, filter, wallet, groups.as_deref()).await?;
         let payments: i64 = parts.iter().map(|part| part.payments).sum();
-        let ranges = by_parts(scope, (filter, wallet), &parts)?;
+        let ranges = by_parts(scope, filter, wallet, &parts)?;
         if parts.is_empty() || merchant_reference.is_none() {
             return Ok(ranges);
         }
         if payments <= FEW {
-            return Ok(Way::Few(ranges.among().add(of_row(scope, filter))));
+            return Ok(SearchPlan::Few(ranges.among().add(of_row(scope, filter))));
         }
     }
     let groups = match groups {
         Some(groups) => groups,
-        None => groups::find(conn, scope, None, currencies, false).await?,
+        None => groups::find(conn, scope, None, invoices, payments, false).await?,
     };
     by_groups(scope, filter, &groups)
 }
 
-/// In which of some groups a wallet takes part, in all of a scope when none are given; as payee alone where that is asked.
+/// The groups that contain payments of a wallet, limited to `groups` if given. If the filter says so, only payments to
+/// the wallet count.
 async fn parts(
     conn: &impl ConnectionTrait,
     scope: &Scope,
-    (filter, wallet): (&PaymentFilter, &Address),
-    groups: Option<&Counted>,
-) -> Result<Vec<groups::Part>, StoreError> {
+    filter: &PaymentFilter,
+    wallet: &Address,
+    groups: Option<&GroupCounts>,
+) -> Result<Vec<groups::WalletGroup>, StoreError> {
     let keys = groups.map(|groups| groups.iter().map(|(key, _)| *key).collect());
     let mut parts = groups::parts_of(conn, scope, &columns::address_bytes(wallet), keys).await?;
     parts.retain(|part| part.is_payee || !filter.is_wallet_payee);
@@ -172,11 +177,12 @@ async fn parts(
 /// The payments of a wallet.
 fn by_parts(
     scope: &Scope,
-    (filter, wallet): (&PaymentFilter, &Address),
-    parts: &[groups::Part],
-) -> Result<Way, StoreError> {
+    filter: &PaymentFilter,
+    wallet: &Address,
+    parts: &[groups::WalletGroup],
+) -> Result<SearchPlan, StoreError> {
     let wallet = columns::address_bytes(wallet);
-    let range = |part: &groups::Part| {
+    let range = |part: &groups::WalletGroup| {
         Condition::all()
             .add(Party::PlatformId.eq(scope.platform.as_str()))
             .add(Party::Wallet.eq(wallet.as_slice()))
@@ -185,15 +191,15 @@ fn by_parts(
             .add(between(Party::PaidAt, filter))
     };
     let payments = parts.iter().map(|part| part.payments).sum::<i64>();
-    Ok(Way::Ranges {
-        table: Ranged::Parties,
+    Ok(SearchPlan::Ranges {
+        table: RangedQuery::Parties,
         ranges: parts.iter().map(range).collect(),
         total: (!filter.is_dated()).then_some(columns::number("payments", payments)?),
     })
 }
 
-/// The payments of groups, with a merchant reference and of a wallet where these are asked for.
-fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &Counted) -> Result<Way, StoreError> {
+/// Plan for the payments of groups, limited to a merchant reference and to a wallet if the filter has them.
+fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &GroupCounts) -> Result<SearchPlan, StoreError> {
     let group = match scope.client {
         Some(_) => Column::ClientGroupKey,
         None => Column::GroupKey,
@@ -210,17 +216,17 @@ fn by_groups(scope: &Scope, filter: &PaymentFilter, groups: &Counted) -> Result<
     };
     let is_counted = !filter.is_dated() && reference.is_none();
     let payments = groups.iter().map(|(_, payments)| payments).sum::<i64>();
-    Ok(Way::Ranges {
-        table: Ranged::Payments,
+    Ok(SearchPlan::Ranges {
+        table: RangedQuery::Payments,
         ranges: groups.iter().map(range).collect(),
         total: is_counted.then_some(columns::number("payments", payments)?),
     })
 }
 
-/// The keys of a filter that few payments share, when it has any.
+/// The conditions of a filter that only a few payments match, if the filter has such a condition.
 fn key(filter: &PaymentFilter) -> Option<Condition> {
-    // The key of events begins with the hash and the network. SQLite values the hash alone no more than the platform, with
-    // which other indexes begin, and would read all payments of a platform.
+    // The unique key of events begins with the hash and the network. SQLite rates an index by the hash alone no better
+    // than an index by the platform, and would then read all payments of a platform.
     let keys = [
         filter
             .tx_hash
@@ -235,19 +241,21 @@ fn key(filter: &PaymentFilter) -> Option<Condition> {
     (!keys.is_empty()).then(|| all(keys))
 }
 
-/// That a wallet takes part in a payment.
+/// Condition that a wallet is the payee of a payment or, unless `is_payee_alone`, the payer or the account behind the
+/// payer.
 fn of_wallet(wallet: &Address, is_payee_alone: bool) -> Condition {
     let wallet = columns::address_bytes(wallet);
     let is_payee = Condition::any().add(Column::Payee.eq(wallet.as_slice()));
-    match is_payee_alone {
-        true => is_payee,
-        false => is_payee
+    if is_payee_alone {
+        is_payee
+    } else {
+        is_payee
             .add(Column::Payer.eq(wallet.as_slice()))
-            .add(Column::PayerEoa.eq(wallet.as_slice())),
+            .add(Column::PayerEoa.eq(wallet.as_slice()))
     }
 }
 
-/// What is asked beside a key, as columns of the payment say it.
+/// The other conditions, as columns of the payment.
 fn of_row(scope: &Scope, filter: &PaymentFilter) -> Condition {
     let wallet = filter.wallet.as_ref();
     let reference = filter.merchant_reference.as_ref();
@@ -273,19 +281,20 @@ fn between(paid_at: impl ColumnTrait, filter: &PaymentFilter) -> Condition {
         .add_option(filter.to.map(|to| paid_at.lte(to)))
 }
 
-/// What stands behind a position in the order of a page, by the columns that say where a payment stands.
-fn behind((paid_at, id): (impl ColumnTrait, impl ColumnTrait), last: &PaymentPosition) -> Expr {
+/// Condition for rows that come after a position in the order of pages. `paid_at` and `id` are the two columns that
+/// determine this order.
+fn behind(paid_at: impl ColumnTrait, id: impl ColumnTrait, last: &PaymentPosition) -> Expr {
     let place = [Expr::val(last.paid_at), Expr::val(last.id.as_str())];
     let columns = [Expr::col(paid_at.as_column_ref()), Expr::col(id.as_column_ref())];
     Expr::tuple(columns).lt(Expr::tuple(place))
 }
 
-impl Way {
-    /// Where the matches stand, without an order; those behind a position when one is given, and of each group the first
-    /// ones when a number is.
+impl SearchPlan {
+    /// Query for the time and id of all matches, in no order. With `after`, only matches after this position. With
+    /// `first` and several ranges in the plan, at most this number of matches from each range.
     fn matching(&self, after: Option<&PaymentPosition>, first: Option<u64>) -> Option<SelectStatement> {
         let of_payments = |condition: &Condition| {
-            let behind = after.map(|last| behind((Column::PaidAt, Column::Id), last));
+            let behind = after.map(|last| behind(Column::PaidAt, Column::Id, last));
             Query::select()
                 .columns([Alias::new(PAID_AT), Alias::new(ID)])
                 .from(payments::Entity)
@@ -293,7 +302,7 @@ impl Way {
                 .to_owned()
         };
         let of_parties = |condition: &Condition| {
-            let behind = after.map(|last| behind((Party::PaidAt, Party::PaymentId), last));
+            let behind = after.map(|last| behind(Party::PaidAt, Party::PaymentId, last));
             Query::select()
                 .column(Alias::new(PAID_AT))
                 .expr_as(Party::PaymentId.into_expr(), Alias::new(ID))
@@ -308,8 +317,8 @@ impl Way {
                 let is_alone = ranges.len() == 1;
                 let mut ranges = ranges.iter().map(|range| {
                     let rows = match table {
-                        Ranged::Payments => of_payments(range),
-                        Ranged::Parties => of_parties(range),
+                        RangedQuery::Payments => of_payments(range),
+                        RangedQuery::Parties => of_parties(range),
                     };
                     match first.filter(|_| !is_alone) {
                         Some(first) => first_of(rows, first),
@@ -325,8 +334,8 @@ impl Way {
         }
     }
 
-    /// As many matches as are counted, each range in the order of its index: of rows in no order, PostgreSQL believes to find
-    /// as many sooner by reading the table.
+    /// Query for the matches to count, at most [`TOTAL_MAX`] from each range. Each range is read in the order of its
+    /// index, because PostgreSQL would otherwise read the table instead of the index.
     fn countable(&self) -> Option<SelectStatement> {
         let mut matching = self.matching(None, Some(TOTAL_MAX))?;
         if matches!(self, Self::Ranges { ranges, .. } if ranges.len() == 1) {
@@ -335,7 +344,7 @@ impl Way {
         Some(matching)
     }
 
-    /// That a payment is one of the matches.
+    /// Condition that a payment is one of the matches.
     fn among(&self) -> Condition {
         let ids = self.matching(None, None).map(|found| {
             Query::select()
@@ -347,21 +356,21 @@ impl Way {
     }
 
     /// Ids of a part of the matches, newest first.
-    fn page(&self, window: &Window) -> Option<SelectStatement> {
+    fn page(&self, window: &PageWindow) -> Option<SelectStatement> {
         let mut page = match &window.begin {
-            Begin::Row(offset) => self
+            PageStart::Row(offset) => self
                 .matching(None, Some(offset + window.limit))?
                 .offset(*offset)
                 .to_owned(),
-            Begin::After(last) => self.matching(Some(last), Some(window.limit))?,
+            PageStart::After(last) => self.matching(Some(last), Some(window.limit))?,
         };
         newest_first(&mut page).limit(window.limit);
         Some(page)
     }
 }
 
-/// The newest rows of one group. PostgreSQL reads the parts of a union in no order unless each has its own, and would read
-/// all of a large group for one page.
+/// The newest rows of one group. Each part of a union needs its own order; otherwise PostgreSQL would read all of a
+/// large group for one page.
 fn first_of(mut group: SelectStatement, rows: u64) -> SelectStatement {
     newest_first(&mut group).limit(rows);
     Query::select()
@@ -375,7 +384,7 @@ fn newest_first(rows: &mut SelectStatement) -> &mut SelectStatement {
         .order_by(Alias::new(ID), Order::Desc)
 }
 
-/// A payment with what is read of its request.
+/// A payment with columns of its request.
 struct FoundRow {
     payment: payments::Model,
     status: String,
@@ -392,7 +401,7 @@ impl FromQueryResult for FoundRow {
     }
 }
 
-/// Payments with what is read of their requests, newest first.
+/// Payments with columns of their requests, newest first.
 fn with_requests() -> Select<payments::Entity> {
     payments::Entity::find()
         .join(JoinType::InnerJoin, payments::Relation::Request.def())
@@ -412,14 +421,14 @@ async fn load(conn: &impl Sealing, found: Select<payments::Entity>) -> Result<Ve
     rows.collect()
 }
 
-/// The rows of a part of the matches. Of ranges the ids are found first, in the order of an index, and only their rows are
-/// loaded.
-fn rows_of(platform: &PlatformId, way: &Way, window: &Window) -> Option<Select<payments::Entity>> {
-    if let Way::Few(condition) = way {
+/// The rows of a part of the matches. For ranges it first finds the ids, in the order of an index, and then loads only
+/// their rows.
+fn rows_of(platform: &PlatformId, way: &SearchPlan, window: &PageWindow) -> Option<Select<payments::Entity>> {
+    if let SearchPlan::Few(condition) = way {
         let found = with_requests().filter(condition.clone()).limit(window.limit);
         return Some(match &window.begin {
-            Begin::Row(offset) => found.offset(*offset),
-            Begin::After(last) => found.filter(behind((Column::PaidAt, Column::Id), last)),
+            PageStart::Row(offset) => found.offset(*offset),
+            PageStart::After(last) => found.filter(behind(Column::PaidAt, Column::Id, last)),
         });
     }
     let ids = Query::select()
@@ -430,18 +439,19 @@ fn rows_of(platform: &PlatformId, way: &Way, window: &Window) -> Option<Select<p
     Some(of_platform.filter(Column::Id.in_subquery(ids)))
 }
 
-/// The total that is told when so many matches are known: above the largest count only where a kept count says it.
-fn known_total(way: &Way, matches: u64) -> u64 {
+/// The total to report for a number of known matches. The total exceeds [`TOTAL_MAX`] only if it comes from a stored
+/// count.
+fn known_total(way: &SearchPlan, matches: u64) -> u64 {
     match way {
-        Way::Ranges { total: Some(_), .. } => matches,
+        SearchPlan::Ranges { total: Some(_), .. } => matches,
         _ => Ord::min(matches, TOTAL_MAX),
     }
 }
 
-/// Number of matches: as it is kept, or counted up to [`TOTAL_MAX`].
-async fn count(conn: &impl ConnectionTrait, way: &Way) -> Result<u64, StoreError> {
+/// Number of matches: the stored count, or a count up to [`TOTAL_MAX`].
+async fn count(conn: &impl ConnectionTrait, way: &SearchPlan) -> Result<u64, StoreError> {
     match way {
-        Way::Ranges { total: Some(total), .. } => Ok(*total),
+        SearchPlan::Ranges { total: Some(total), .. } => Ok(*total),
         _ => match way.countable() {
             Some(matching) => requests::count(conn, matching).await,
             None => Ok(0),
@@ -466,18 +476,18 @@ mod tests {
     use sea_orm::{QueryTrait, sea_query::SqliteQueryBuilder};
 
     /// Steps of SQLite's plan for a part of a search.
-    async fn plan(db: &Db, filter: &PaymentFilter, client: Option<&str>, begin: Begin) -> String {
+    async fn plan(db: &Db, filter: &PaymentFilter, client: Option<&str>, begin: PageStart) -> String {
         let scope = Scope {
             platform: PlatformId("platform".into()),
             client: client.map(|client| ClientRowId(client.into())),
         };
         let way = way(db.reader(), &scope, filter).await.unwrap();
-        let rows = rows_of(&scope.platform, &way, &Window { begin, limit: 21 }).unwrap();
+        let rows = rows_of(&scope.platform, &way, &PageWindow { begin, limit: 21 }).unwrap();
         plans::steps(db, &rows.into_query()).await
     }
 
     #[tokio::test]
-    async fn every_search_of_sqlite_reads_its_own_index() {
+    async fn every_payment_search_uses_its_own_index_in_sqlite() {
         plans::with_database(every_search_reads_its_own_index).await;
     }
 
@@ -491,7 +501,7 @@ mod tests {
         }
         let wallet = EvmAddress::ZERO;
         for (client, key) in [("", 1), ("", 2), ("client", 3)] {
-            // More than are read whole beside a merchant reference.
+            // This wallet has more payments than a search with a merchant reference reads in full.
             let part = format!(
                 "INSERT INTO payment_wallets VALUES ('platform', X'{wallet:x}', '{client}', {key}, TRUE, 2000)"
             );
@@ -565,7 +575,7 @@ mod tests {
                 "payments_by_client_group (platform_id=? AND client_group_key=? AND paid_at>? AND paid_at<?)",
             ),
         ] {
-            let steps = plan(db, &filter, client, Begin::Row(0)).await;
+            let steps = plan(db, &filter, client, PageStart::Row(0)).await;
             assert!(steps.contains(wanted), "{wanted}:\n{steps}");
             assert!(!steps.contains("SCAN payment"), "{steps}");
             let undated = PaymentFilter {
@@ -577,7 +587,7 @@ mod tests {
                 paid_at: DateTime::UNIX_EPOCH,
                 id: PaymentId("last".into()),
             };
-            let steps = plan(db, &undated, client, Begin::After(last)).await;
+            let steps = plan(db, &undated, client, PageStart::After(last)).await;
             assert!(!steps.contains("SCAN payment"), "{steps}");
             if !wanted.contains("paid_at") {
                 continue;
@@ -589,7 +599,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_shown_nothing_hidden_reads_no_hidden_group() {
+    async fn searches_without_hidden_payments_read_no_hidden_group() {
         plans::with_database(no_hidden_group_is_read).await;
     }
 
@@ -644,7 +654,7 @@ mod tests {
                     assert_eq!(text.contains(&HIDDEN.to_string()), !leaves_out_hidden, "{text}");
                     assert!(text.contains(" = 3 "), "{text}");
                 }
-                if let Way::Ranges { total: Some(total), .. } = way {
+                if let SearchPlan::Ranges { total: Some(total), .. } = way {
                     assert_eq!(total, wanted, "{filter:?}");
                 }
             }

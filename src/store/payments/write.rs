@@ -1,4 +1,4 @@
-//! Recording payments, and changing what was recorded.
+//! Recording payments, and changing recorded ones.
 
 use super::{
     groups,
@@ -20,12 +20,13 @@ use sea_orm::{
 };
 use std::collections::HashSet;
 
-/// Name of the values of an update.
+/// Alias of the list of values in an update.
 const GIVEN: &str = "given";
 
-/// Records those payments whose events are not recorded yet, with two statements for a batch; returns their ids.
+/// Records the payments whose events are not recorded yet, with two statements for a batch; returns the ids of the
+/// recorded payments.
 ///
-/// Credit a request only for a payment whose id is returned, in the same transaction.
+/// Credit a request only for a payment whose id this function returns, in the same transaction.
 pub async fn insert_new(
     conn: &impl ConnectionTrait,
     payments: &[SettledPayment<'_>],
@@ -52,7 +53,7 @@ pub async fn insert_new(
     Ok(fresh.into_iter().map(|row| PaymentId(row.id)).collect())
 }
 
-/// Marks a payment as taken back; returns it as it is then, or nothing when it is marked already.
+/// Marks a payment as reversed; returns the changed payment, or nothing if the payment is already marked.
 pub async fn reverse(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -79,7 +80,7 @@ pub async fn reverse(
     row.map(from_row).transpose()
 }
 
-/// Notes whether payments were told, or that what was told of them was taken back, with one statement for a batch.
+/// Records whether events reported payments, or that they were reversed, with one statement for a batch.
 pub async fn set_told(
     conn: &impl ConnectionTrait,
     of: &[(PlatformId, PaymentId)],
@@ -91,7 +92,7 @@ pub async fn set_told(
         let rows = of
             .iter()
             .map(|(platform, id)| ValueTuple::Two(platform.as_str().into(), id.as_str().into()));
-        // Both databases call the columns of values so.
+        // Both databases name the columns of a list of values this way.
         let update = Query::update()
             .table(payments::Entity)
             .from(TableRef::ValuesList(rows.collect(), GIVEN.into_iden()))
@@ -104,7 +105,7 @@ pub async fn set_told(
     Ok(())
 }
 
-/// Notes whether who paid might have, where that was not known.
+/// Records whether a payer was allowed to pay, where that was unknown.
 pub async fn set_access(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -121,10 +122,11 @@ pub async fn set_access(
     Ok(())
 }
 
-/// Writes what the chain proves now of a payment that was taken back, and takes the mark away; returns the payment, or
-/// nothing when it is not marked. It keeps its id, and what was told of it. Needs a transaction.
+/// Makes a reversed payment count again: replaces its data by what the chain now proves, and removes the reversal mark.
+/// Returns the payment; `None` if it is not marked as reversed. The payment keeps its id and whether it was reported.
+/// Needs a transaction.
 ///
-/// Credit a request again only after this returned the payment in the same transaction.
+/// Credit a request again only after this function returned the payment, in the same transaction.
 pub async fn reinstate(
     conn: &impl ConnectionTrait,
     payment: &SettledPayment<'_>,
@@ -132,14 +134,15 @@ pub async fn reinstate(
     overwrite(conn, payment, Column::ReversedAt.is_not_null()).await
 }
 
-/// Writes what the chain proves now of a payment that counts: the same money, somewhere else. It keeps its id, and what
-/// was told of it. Needs a transaction.
+/// Replaces the facts of a payment that counts by what the chain now proves: the same money in another place. The
+/// payment keeps its id and whether it was reported. Needs a transaction.
 pub async fn relocate(conn: &impl ConnectionTrait, payment: &SettledPayment<'_>) -> Result<(), StoreError> {
     overwrite(conn, payment, Column::ReversedAt.is_null()).await?;
     Ok(())
 }
 
-/// Replaces the facts of the row in this state, and its parties; returns it as it is then.
+/// Replaces the facts of a payment that is in the given state, and the parties of the payment; returns the changed
+/// payment.
 async fn overwrite(
     conn: &impl ConnectionTrait,
     payment: &SettledPayment<'_>,
@@ -152,7 +155,7 @@ async fn overwrite(
         .filter(Column::TxHash.eq(fresh.tx_hash.as_slice()))
         .filter(Column::Position.eq(fresh.position))
         .filter(state)
-        // Its parties and counts change before it does.
+        // The row is locked, because its wallets and counts are changed before the row itself.
         .lock_exclusive()
         .one(conn)
         .await?;
@@ -163,7 +166,8 @@ async fn overwrite(
         is_told: stored.is_told,
         ..fresh
     };
-    // The row says whether it is hidden: its request may have been read before it was.
+    // The stored flag `is_hidden` stays, because the flag of the request may have been read before a link hid the
+    // request.
     let again = groups::hidden_as(again, stored.is_hidden);
     rewrite(conn, &stored, again.clone()).await?;
     from_row(again).map(Some)
@@ -171,7 +175,7 @@ async fn overwrite(
 
 /// Marks the payments of some requests of a platform, by their public ids, as hidden. Needs a transaction.
 ///
-/// What is recorded after the requests were marked is marked already.
+/// Payments that are recorded after the requests were marked as hidden are already marked.
 pub(in crate::store) async fn hide(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -193,7 +197,7 @@ pub(in crate::store) async fn hide(
     Ok(())
 }
 
-/// Replaces a row that is locked, and its parties, and counts it where it is then.
+/// Replaces a locked row and its parties, and updates the counts.
 async fn rewrite(
     conn: &impl ConnectionTrait,
     stored: &payments::Model,
