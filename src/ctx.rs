@@ -1,4 +1,5 @@
-//! Handles that a flow may use. Fields only, no logic, cheap to clone.
+//! The dependencies of flows, such as database, clock, limits and caches. The struct has only fields and no logic, and
+//! cloning it is cheap.
 
 use crate::{
     domain::{
@@ -10,6 +11,7 @@ use crate::{
         currency::Catalogue,
         ids::{ClientRowId, OwnerId, PlatformId, SecurePaymentId},
         network::Network,
+        orchestrator::DirectLinks,
         paying::charge::ProtocolFee,
         rates::RateGuards,
         recovery::RecoverySchedule,
@@ -17,7 +19,7 @@ use crate::{
         relay::BidRules,
         schedule::RetryRules,
         screening::Screening,
-        secure_payment::step::Counted,
+        secure_payment::step::ReportCount,
         waits::Waits,
         webhook::UrlPolicy,
     },
@@ -37,44 +39,47 @@ use std::{
 };
 use tokio::sync::{Notify, Semaphore};
 
-/// An owner, or a client ID of it.
-type Testing = HashSet<(OwnerId, Option<ClientRowId>)>;
+/// Owners, and client IDs of owners, that have an endpoint test in progress.
+type OwnersInTest = HashSet<(OwnerId, Option<ClientRowId>)>;
 
-/// Calls that are answered once, by owner, scope and key: how many there are of each on this instance, and whose turn it is.
-type Answering = HashMap<(String, String), (usize, Arc<tokio::sync::Mutex<()>>)>;
+/// Calls with an idempotency key that are in progress on this instance. The map key is the owner and scope as one text,
+/// and the idempotency key. The value is the number of these calls, and the lock that lets them run one at a time.
+type CallsInFlight = HashMap<(String, String), (usize, Arc<tokio::sync::Mutex<()>>)>;
 
-/// What may be made before it is counted again, for each public client ID and for all else of a platform.
+/// Number of requests that may be created before the open requests are counted again. Each public client ID has its own
+/// number. All other callers of a platform share another number (key without client ID).
 pub type Headrooms = Mutex<LruCache<(PlatformId, Option<ClientRowId>), Headroom>>;
 
-/// Who takes places: the keys, sessions and backend client IDs of a platform together, or its public client IDs, which
-/// strangers use.
+/// A group of callers that share permits. One group is the keys, sessions and backend client IDs of a platform. The
+/// other group is all public client IDs of the platform, which strangers can use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PermitHolder {
     /// The platform.
     pub platform: PlatformId,
-    /// Whether anybody may be calling.
+    /// Whether this is the group of the public client IDs.
     pub is_public: bool,
-    /// The secure payment that its token was shown for: it has a few of the places of who it belongs to.
+    /// Set for a call with the token of a secure payment: all calls with this token together get only a few of the
+    /// group's permits.
     pub link: Option<SecurePaymentId>,
 }
 
-/// Permits for work that is in flight on this instance.
+/// Permits for work in progress on this instance.
 #[derive(Debug)]
-pub struct Permits {
-    /// How many one holder may take.
+pub struct WorkPermits {
+    /// Maximum number of permits that one holder may have at a time.
     pub each: usize,
-    /// All that there are.
+    /// Permits that all holders together may have at a time.
     pub all: Arc<Semaphore>,
-    /// Those of each holder who has one or waits for one.
+    /// Permits of each holder that has one or waits for one.
     pub own: Mutex<HashMap<PermitHolder, Weak<Semaphore>>>,
 }
 
-/// Everything that flows work with.
+/// All dependencies of flows.
 #[derive(Clone)]
 pub struct Ctx {
     /// Database.
     pub db: Db,
-    /// Time.
+    /// The current time.
     pub clock: Arc<dyn Clock>,
     /// Identifiers and randomness.
     pub ids: Arc<dyn Ids>,
@@ -82,15 +87,15 @@ pub struct Ctx {
     pub sealer: Arc<dyn Sealer>,
     /// Currencies and contracts.
     pub catalogue: Arc<Catalogue>,
-    /// Whom the service talks to.
+    /// External systems.
     pub partners: Partners,
-    /// How people sign in.
+    /// Sign-in of people.
     pub people: People,
-    /// How long callers wait.
+    /// How long a caller waits, for example for a permit or a node, before the call fails.
     pub waits: Arc<Waits>,
     /// Settings of webhooks.
     pub webhooks: Arc<WebhookRules>,
-    /// How much one owner may have.
+    /// Maximum numbers of objects, such as endpoints and keys, that one owner may have.
     pub caps: Arc<Caps>,
     /// Settings of payments.
     pub payments: Arc<PaymentRules>,
@@ -100,99 +105,103 @@ pub struct Ctx {
     pub rates: Arc<RateRules>,
     /// Settings of secure payments.
     pub secure_payments: Arc<SecurePaymentRules>,
+    /// Which client IDs an orchestrator may link itself.
+    pub direct_links: DirectLinks,
     /// Settings of payers.
     pub payers: Arc<PayerRules>,
-    /// What this instance remembers for the pages of secure payments.
-    pub payment_pages: Arc<PaymentPages>,
+    /// Caches of this instance for payment pages.
+    pub payment_pages: Arc<PaymentPageCaches>,
     /// Settings of screening.
     pub screening: Arc<ScreeningRules>,
     /// The service's own pages.
     pub own_pages: Arc<OwnPages>,
-    /// Counts the changes of credentials on this instance, so that none is believed longer than it is good.
+    /// Number of credential changes on this instance. A change invalidates cached lookups.
     pub credential_changes: Arc<AtomicU64>,
-    /// Counts the changes of what pages may call from, so that none is let in longer than it is listed.
+    /// Number of changes of allowed origins on this instance. A change invalidates the cached list.
     pub origin_changes: Arc<AtomicU64>,
-    /// Credentials that this instance issued, by their hash, and until which reading of the steady clock that counts.
+    /// Credentials issued by this instance, by hash, with their expiry on the monotonic clock.
     pub issued: Arc<Mutex<LruCache<String, Duration>>>,
-    /// Rows of the credentials whose use this instance is noting.
+    /// Row ids of the credentials whose last use this instance is currently writing to the database.
     pub noting: Arc<Mutex<HashSet<String>>>,
-    /// Who waits for a test of endpoints on this instance.
-    pub testing: Arc<Mutex<Testing>>,
-    /// Calls with an idempotency key that this instance is answering.
-    pub answering: Arc<Mutex<Answering>>,
-    /// Permits for batches of payments that are made.
-    pub batches: Arc<Permits>,
-    /// Requests that may be made before those that await payment are counted again.
+    /// Owners and client IDs whose endpoint test is in progress on this instance.
+    pub testing: Arc<Mutex<OwnersInTest>>,
+    /// Calls with an idempotency key in progress on this instance.
+    pub answering: Arc<Mutex<CallsInFlight>>,
+    /// Permits for creating batches of payments.
+    pub batches: Arc<WorkPermits>,
+    /// Number of requests that may be created before the open requests are counted again.
     pub headrooms: Arc<Headrooms>,
-    /// Permits for secure payments that are made with public client IDs, and for all requests that are counted.
-    pub counted_requests: Arc<Permits>,
-    /// Permits for questions to each enabled network that callers wait for.
-    pub questions: Arc<BTreeMap<Network, Arc<Permits>>>,
-    /// Permits for wallets that are screened.
-    pub screenings: Arc<Permits>,
-    /// Permits for calls of the off-ramp partner that callers wait for.
-    pub off_ramp_calls: Arc<Permits>,
-    /// Permits for news that the off-ramp partner tells by callbacks.
+    /// Permits for transactions that create links with public client IDs or count open requests.
+    pub counted_requests: Arc<WorkPermits>,
+    /// Permits for searches and counts in the delivery log, which may read every delivery of a platform.
+    pub delivery_searches: Arc<WorkPermits>,
+    /// Permits for chain lookups that a caller waits for, by enabled network.
+    pub questions: Arc<BTreeMap<Network, Arc<WorkPermits>>>,
+    /// Permits for wallet screenings.
+    pub screenings: Arc<WorkPermits>,
+    /// Permits for calls to the off-ramp partner that a caller waits for.
+    pub off_ramp_calls: Arc<WorkPermits>,
+    /// Permits for callbacks of the off-ramp partner.
     pub news: Arc<Semaphore>,
-    /// Told when deliveries may be due, so that the worker does not wait for its next tick.
+    /// Notified when deliveries may be due, so that the worker does not wait for its next tick.
     pub due: Arc<Notify>,
 }
 
-/// Whom the service talks to.
+/// External systems.
 #[derive(Clone)]
 pub struct Partners {
     /// Enabled chains.
     pub chains: Arc<Chains>,
-    /// The account of this service on each network on which it has one.
+    /// The account of this service, by network.
     pub relays: Arc<BTreeMap<Network, Arc<dyn Relay>>>,
     /// Sender of webhooks.
     pub outbound: Arc<dyn Outbound>,
-    /// Feeds of rates beside the chains, the one that counts first; none where no such rate is used.
+    /// Off-chain rate feeds in order of precedence; empty if none is used.
     pub rate_feeds: Arc<[Arc<dyn RateFeed>]>,
-    /// Who screens wallets; none where nobody does.
+    /// Wallet screening providers; empty if none.
     pub screeners: Arc<[Arc<dyn Screener>]>,
-    /// Who proves payers and pays their bank accounts; `None` where nobody does.
+    /// Partner that verifies payers and pays their bank accounts; `None` if no partner is configured.
     pub off_ramp: Option<Arc<dyn OffRamp>>,
 }
 
-/// How people sign in.
+/// Sign-in of people.
 #[derive(Clone)]
 pub struct People {
     /// Hashing of passwords.
     pub passwords: Arc<dyn Passwords>,
-    /// Memory of guesses at passwords.
+    /// Counters of password guesses.
     pub guesses: Arc<dyn GuessCounter>,
     /// Settings of sessions.
     pub sessions: Arc<SessionRules>,
-    /// Who may open an account.
+    /// Who may register.
     pub registration: Registration,
 }
 
 /// Settings of webhooks.
 #[derive(Debug)]
 pub struct WebhookRules {
-    /// Which URLs may be registered and connected to.
+    /// Rules for endpoint URLs.
     pub url_policy: UrlPolicy,
-    /// Prefixes of the headers, without the dash.
+    /// Header prefixes, without the dash.
     pub header_prefixes: Vec<String>,
-    /// Whether the headers of Standard Webhooks are sent beside those of the contract.
+    /// Whether the Standard Webhooks headers are also sent.
     pub standard_headers: bool,
-    /// Whether confirmed and partial payments are told to their client ID and secure payment a second time.
+    /// Whether confirmed and partial payments also send the `.client_id` and `.checkout` variants of their events.
     pub scoped_variants: bool,
-    /// Whether owners are told when a credited payment left the chain.
+    /// Whether an event is sent when a credited payment leaves the chain.
     pub reversals: bool,
-    /// When rounds of deliveries come whose tries failed.
+    /// Times of recovery rounds for failed deliveries.
     pub recovery: RecoverySchedule,
-    /// For how long an endpoint may take nothing before it is switched off.
+    /// How long an endpoint may fail before it is switched off.
     pub disable_after: Option<TimeDelta>,
     /// Which client IDs may manage endpoints.
     pub client_id_management: EndpointManagers,
-    /// Days that events and finished deliveries are kept.
+    /// Days for which events and finished deliveries are stored.
     pub retention_days: u32,
 }
 
 impl WebhookRules {
-    /// Before when events and finished deliveries are old.
+    /// Events and finished deliveries from before this time are old.
     pub fn old_before(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         now - TimeDelta::days(i64::from(self.retention_days))
     }
@@ -205,102 +214,106 @@ pub struct PaymentRules {
     pub processor_crypto: String,
     /// `paymentProcessor` of fiat payments.
     pub processor_fiat: String,
-    /// Spending limit of a conversion above the current rate, in basis points.
+    /// How much more than the amount at the current rate the payer of an on-chain conversion may spend, in basis points
+    /// of that amount.
     pub conversion_slippage_basis_points: u16,
-    /// Part of what a request asks for below which a payment that is set aside waits for nobody.
+    /// Share of the requested amount below which a quarantined payment counts as minor and needs no action.
     pub minor_share: Option<Percent>,
-    /// How old the rates of a conversion on chain may be.
+    /// Maximum age of rates of an on-chain conversion.
     pub rate_ages: RateAges,
     /// The service's own fee.
     pub protocol_fee: Option<ProtocolFee>,
-    /// Most gas of one transaction that pays a batch.
+    /// Maximum gas of a batch transaction.
     pub batch_gas: u64,
-    /// For how long a quote holds.
+    /// Validity of a quote.
     pub quotes_last: TimeDelta,
-    /// Part of what a quoted request asks for that may be missing when it counts as paid.
+    /// Tolerance of a quoted request: the request counts as paid although up to this share of its amount is missing.
     pub tolerance: Percent,
 }
 
-/// Settings of rates of feeds beside the chains.
+/// Settings of rates from off-chain feeds.
 #[derive(Debug)]
 pub struct RateRules {
-    /// What a rate has to keep to.
+    /// Limits for rates.
     pub guards: RateGuards,
-    /// Time between two readings.
+    /// Time between two reads.
     pub read_every: TimeDelta,
 }
 
 /// Settings of screening.
 #[derive(Debug)]
 pub struct ScreeningRules {
-    /// Whether another provider is asked when the chosen one does not answer.
+    /// Whether another provider is queried when the selected one does not respond.
     pub has_backup: bool,
 }
 
 /// Settings of recurring payments.
 #[derive(Debug)]
 pub struct ScheduleRules {
-    /// What the relayer gets for each payment, in the payment currency; `None` for nothing.
+    /// Fee of the relayer for each payment, in the payment currency; `None` for no fee.
     pub fee: Option<Amount>,
-    /// Whether public client IDs may make them.
+    /// Whether public client IDs may create recurring payments.
     pub may_public_make: bool,
-    /// How long one waits for the signature of its payer.
+    /// How long a schedule waits for the signature of its payer before it is cancelled.
     pub lapse_after: TimeDelta,
-    /// What follows when an execution fails.
+    /// Policy for failed executions.
     pub retries: RetryRules,
-    /// What transactions may cost, by network.
+    /// Gas price limits, by network.
     pub bids: BTreeMap<Network, BidRules>,
 }
 
 /// Settings of payers.
 #[derive(Debug)]
 pub struct PayerRules {
-    /// Whether account numbers and IBANs are shown by their last four characters alone.
+    /// Whether only the last four characters of account numbers and IBANs are shown.
     pub mask_bank_details: bool,
 }
 
 /// Settings of secure payments.
 #[derive(Debug)]
 pub struct SecurePaymentRules {
-    /// Address of the payment page.
+    /// URL of the payment page.
     pub pay_url: String,
-    /// How long one can be paid that names no time of its own.
+    /// Default lifetime of a secure payment.
     pub lasts: TimeDelta,
-    /// How long one that nobody paid is kept after its end.
+    /// How long an expired secure payment that received nothing is stored after its expiry.
     pub kept: TimeDelta,
 }
 
-/// A balance that is asked for: network, token or `None` for the coin, and wallet.
+/// Key of a balance: network, token or `None` for the native coin, and wallet.
 pub type BalanceOf = (Network, Option<Address>, Address);
 
-/// What one instance remembers for the pages of secure payments: whoever has a token may ask, and asks again and again.
+/// Caches and counters of one instance for calls of payment pages. They limit the cost of these calls, because anyone
+/// with a token can make them and pages poll.
 #[derive(Debug)]
-pub struct PaymentPages {
-    /// Permits for questions about balances.
-    pub permits: Arc<Permits>,
-    /// Balances, with the reading of the steady clock at which they were read.
+pub struct PaymentPageCaches {
+    /// Permits for balance lookups.
+    pub permits: Arc<WorkPermits>,
+    /// Balances, with the time of reading on the monotonic clock.
     pub balances: Mutex<LruCache<BalanceOf, (Duration, U256)>>,
-    /// Reports, by what they are counted for.
-    pub reports: Mutex<LruCache<String, Counted>>,
-    /// Recipients that public client IDs had screened, by platform and client ID.
-    pub recipients: Mutex<LruCache<String, Counted>>,
-    /// Those of them that did not pass, by what they were asked about.
+    /// Counters of the reports that payment pages send, by what is limited: a secure payment, an address or a client
+    /// ID.
+    pub reports: Mutex<LruCache<String, ReportCount>>,
+    /// Number of recipients screened for public client IDs, by platform and client ID.
+    pub recipients: Mutex<LruCache<String, ReportCount>>,
+    /// Screening results of recipients that were rejected in calls of public client IDs. The key is platform, provider,
+    /// network and wallet.
     pub rejected: Mutex<LruCache<String, Screening>>,
 }
 
 /// Settings of sessions.
 #[derive(Debug)]
 pub struct SessionRules {
-    /// Host of the authentication service, as wallets show it to people.
+    /// Host of the authentication service, as wallets display it.
     pub domain: String,
-    /// Address of the authentication service, as wallets show it to people.
+    /// URL of the authentication service, as wallets display it.
     pub uri: String,
-    /// Origins of the pages that may use sessions: the own ones and those of the settings.
+    /// Origins of pages that may use sessions: the service's own and those from the settings.
     pub pages: BTreeSet<String>,
-    /// Whether cookies are sent over https alone.
+    /// Whether cookies are sent only over https.
     pub is_cookie_secure: bool,
-    /// How long the session of a wallet lasts at most, however often it is used.
+    /// Maximum lifetime of a wallet session, however often it is used.
     pub wallet_absolute: TimeDelta,
-    /// Networks on which contract wallets are asked; empty for all that are enabled.
+    /// Networks on which contract wallets are checked; empty for all enabled networks.
     pub wallet_networks: BTreeSet<Network>,
 }

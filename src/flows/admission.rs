@@ -1,8 +1,8 @@
-//! Permits for work that holds what all platforms share: each platform has a few, so that one that asks for everything at
-//! once keeps no other waiting.
+//! Permits for work on resources that all platforms share. Each platform has a few permits, so that its calls cannot
+//! delay the calls of other platforms.
 
 use crate::{
-    ctx::{PermitHolder, Permits},
+    ctx::{PermitHolder, WorkPermits},
     domain::{
         caller::PlatformCaller,
         refusal::{Refusal, RefusalKind},
@@ -17,10 +17,11 @@ use tokio::{
     time::timeout,
 };
 
-/// One link has this part of the permits of its holder, so that its visitors leave some to other payers.
+/// The calls of one link may use the maximum per holder divided by this number, so that its visitors leave permits for
+/// the payers of other links.
 const LINKS: usize = 4;
 
-/// A permit; it is returned when it is dropped.
+/// A permit. Dropping the value returns the permit.
 #[derive(Debug)]
 pub struct HeldPermit {
     _of_link: Option<OwnedSemaphorePermit>,
@@ -28,7 +29,7 @@ pub struct HeldPermit {
     _shared: OwnedSemaphorePermit,
 }
 
-/// Who takes the permits of a caller.
+/// The holder of the permits of a caller.
 pub fn holder_of(caller: &PlatformCaller) -> PermitHolder {
     PermitHolder {
         platform: caller.platform.clone(),
@@ -37,8 +38,8 @@ pub fn holder_of(caller: &PlatformCaller) -> PermitHolder {
     }
 }
 
-/// Waits for a permit, behind those who came before; `None` when that takes longer than `wait`.
-pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> Option<HeldPermit> {
+/// Waits for a permit in order of arrival; `None` when that takes longer than `wait`.
+pub async fn admit(permits: &WorkPermits, holder: &PermitHolder, wait: Duration) -> Option<HeldPermit> {
     let of_link = holder
         .link
         .as_ref()
@@ -49,7 +50,7 @@ pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> 
     };
     let own = own(permits, &whole, permits.each);
     let taken = async {
-        // Whoever waits behind others at one link takes no permit of its owner meanwhile.
+        // A call that waits for a permit of one link takes no permit of the platform yet.
         let of_link = match of_link {
             Some(of_link) => Some(of_link.acquire_owned().await.ok()?),
             None => None,
@@ -65,9 +66,9 @@ pub async fn admit(permits: &Permits, holder: &PermitHolder, wait: Duration) -> 
     timeout(wait, taken).await.ok().flatten()
 }
 
-/// Waits for a permit. Errors: that takes longer than `wait` (429, with the sentence).
+/// Waits for a permit. Errors: the wait is longer than `wait` (429, with the message).
 pub async fn require(
-    permits: &Permits,
+    permits: &WorkPermits,
     holder: &PermitHolder,
     wait: Duration,
     sentence: &str,
@@ -76,8 +77,8 @@ pub async fn require(
     permit.ok_or_else(|| Refusal::new(RefusalKind::TooMany, sentence).after(1))
 }
 
-/// The permits of a holder, so many. They are forgotten once it has none and waits for none.
-fn own(permits: &Permits, holder: &PermitHolder, each: usize) -> Arc<Semaphore> {
+/// The semaphore of a holder; a new one has `each` permits. Semaphores that no call uses are removed from the map.
+fn own(permits: &WorkPermits, holder: &PermitHolder, each: usize) -> Arc<Semaphore> {
     let mut own = permits.own.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = own.get(holder).and_then(Weak::upgrade) {
         return known;

@@ -1,92 +1,94 @@
-//! Keeps stored values under the current master key: wraps again what a former key wraps.
+//! Re-encrypts stored values with the current master key.
 //!
 //! Source: ADR-0014.
 
 use crate::{
     ctx::Ctx,
     flows::FlowResult,
-    ports::sealer::{Place, Sealer},
+    ports::sealer::{EncryptionContext, Sealer},
     store::{
         self,
-        sealed_rows::{Form, SEALED_COLUMNS, SEALED_MEMBER, SealedColumn, StaleRow},
+        sealed_rows::{ColumnFormat, SEALED_COLUMNS, SEALED_MEMBER, SealedColumn, StaleRow},
     },
 };
 use anyhow::Context;
 use serde_json::Value;
 
-/// Rows of one look, and of one transaction: few, because SQLite has one writer and calls wait for it.
+/// Maximum number of rows per read and per transaction. The number is small, because SQLite has one writer and calls
+/// wait for it.
 const LOOK_ROWS: u32 = 500;
 const BATCH_ROWS: usize = 100;
 
-/// Walks of a rotation: the second one finds nothing, unless somebody else sealed meanwhile.
+/// Maximum number of passes of a rotation. The second pass finds nothing to re-encrypt, unless another instance
+/// encrypted values meanwhile.
 const WALKS_MAX: usize = 5;
 
-/// Whose the values are that belong to no tenant.
+/// Owner in the encryption context of values of the service itself, which belong to no platform or orchestrator.
 const SERVICE: &str = "service";
 
-/// How the names of the values begin that show which master keys are in use; the id follows.
+/// Name prefix of the check values that show which master keys are in use; the key id follows.
 const CHECK: &str = "master:";
 
-/// Where a value of the key material stands.
-pub fn material_place(name: &str) -> Place<'_> {
-    Place {
+/// Encryption context of a named value in the table `key_material`.
+pub fn material_place(name: &str) -> EncryptionContext<'_> {
+    EncryptionContext {
         column: "key_material.sealed",
         owner: SERVICE,
         row: name,
     }
 }
 
-/// Name of the value that shows that a master key is in use.
+/// Name of the check value of a master key.
 pub fn check_name(key: &str) -> String {
     format!("{CHECK}{key}")
 }
 
-/// The id of the master key whose use a value shows.
+/// The id of the master key that a check value with this name belongs to; `None` for other names.
 pub fn checked_key(name: &str) -> Option<&str> {
     name.strip_prefix(CHECK)
 }
 
-/// A walk over every sealed column, batch by batch. It can end anywhere: the next one skips what is done.
+/// A pass over every encrypted column, batch by batch. It can stop anywhere: the next pass skips finished values.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub struct EncryptionWalk {
     replaces: bool,
     column: usize,
     after: Vec<String>,
 }
 
-/// What one step found and did.
+/// Result of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Table and column.
     pub column: &'static str,
-    /// Rows whose value was not under the current master key.
+    /// Number of rows of this batch whose value was not encrypted with the current master key.
     pub stale: u64,
-    /// How many of them are now.
+    /// Number of rows of this batch whose value was re-encrypted.
     pub replaced: u64,
-    /// Those of them whose value does not open.
+    /// The rows of this batch whose value cannot be decrypted.
     pub unreadable: Vec<UnreadableRow>,
 }
 
-/// A row whose sealed value does not open with any of the master keys.
+/// A row whose encrypted value cannot be decrypted with any master key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRow {
     /// The table.
     pub table: &'static str,
     /// The column.
     pub column: &'static str,
-    /// Whose row it is.
+    /// The owner.
     pub owner: String,
     /// Its id.
     pub id: String,
 }
 
-impl Walk {
-    /// A walk that brings every value under the current master key.
+impl EncryptionWalk {
+    /// A pass that re-encrypts every value with the current master key.
     pub fn to_rotate() -> Self {
         Self::new(true)
     }
 
-    /// A walk that finds what is not under the current master key and leaves it.
+    /// A pass that only counts values not encrypted with the current master key.
     pub fn to_count() -> Self {
         Self::new(false)
     }
@@ -100,10 +102,10 @@ impl Walk {
     }
 }
 
-/// Takes the next step of a walk; `None` at its end.
+/// Runs the next step of a pass; `None` at its end.
 ///
-/// A value that somebody changes at the same moment is left as they wrote it. One that does not open is logged and left.
-pub async fn step(ctx: &Ctx, walk: &mut Walk) -> FlowResult<Option<Batch>> {
+/// A value that another transaction changed is skipped. A value that cannot be decrypted is logged and skipped.
+pub async fn step(ctx: &Ctx, walk: &mut EncryptionWalk) -> FlowResult<Option<Batch>> {
     let Some(column) = SEALED_COLUMNS.get(walk.column) else {
         return Ok(None);
     };
@@ -147,7 +149,7 @@ async fn replace(ctx: &Ctx, column: &SealedColumn, rows: &[StaleRow], batch: &mu
     Ok(tx.commit().await?)
 }
 
-/// Tells the operator of a row whose value does not open.
+/// Logs a row whose value cannot be decrypted.
 fn unreadable(column: &SealedColumn, row: &StaleRow, error: &anyhow::Error) -> UnreadableRow {
     let unreadable = UnreadableRow {
         table: column.table,
@@ -162,14 +164,14 @@ fn unreadable(column: &SealedColumn, row: &StaleRow, error: &anyhow::Error) -> U
         owner = unreadable.owner,
         id = unreadable.id,
         error,
-        "a sealed value does not open"
+        "an encrypted value cannot be decrypted"
     );
     unreadable
 }
 
-/// What a column holds of a row from now on.
+/// The new value of a column.
 fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow::Result<String> {
-    let place = Place {
+    let place = EncryptionContext {
         column: column.name,
         owner: &row.owner,
         row: row.row(),
@@ -180,8 +182,8 @@ fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow
         anyhow::Ok(())
     };
     let mut value: Value = match column.form {
-        Form::Text | Form::TextOrOfPayer => return sealer.renew(&row.value, place),
-        Form::Json | Form::JsonArray => serde_json::from_str(&row.value).context("no JSON")?,
+        ColumnFormat::Text | ColumnFormat::TextOrOfPayer => return sealer.renew(&row.value, place),
+        ColumnFormat::Json | ColumnFormat::JsonArray => serde_json::from_str(&row.value).context("no JSON")?,
     };
     match value.as_array_mut() {
         Some(objects) => objects
@@ -193,37 +195,38 @@ fn renewed(sealer: &dyn Sealer, column: &SealedColumn, row: &StaleRow) -> anyhow
     Ok(value.to_string())
 }
 
-/// What a rotation did so far.
+/// Progress of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
-    /// Id of the master key that everything is brought under.
+    /// Id of the target master key.
     pub key: String,
-    /// Values that were brought under it.
+    /// Number of re-encrypted values.
     pub replaced: u64,
-    /// Values that were not under it when they were last counted.
+    /// Number of values not encrypted with the target master key at the last count.
     pub left: u64,
-    /// Rows among those that are left whose value does not open.
+    /// Remaining rows whose value cannot be decrypted.
     pub unreadable: Vec<UnreadableRow>,
-    /// Master keys under which nothing is left: the settings may forget them.
+    /// Master keys no longer in use: they can be removed from the settings.
     pub retired: Vec<String>,
 }
 
-/// Brings every value under the current master key while others serve, and tells `report` of each batch that changed
-/// something or did not open.
+/// Re-encrypts every value with the current master key while other instances run, and calls `report` for each batch
+/// with a change or an unreadable value.
 ///
-/// It ends when a walk finds nothing more that opens, or after [`WALKS_MAX`] walks, when another instance goes on sealing
-/// under another key. While something is left, no key is retired.
+/// The rotation ends when a pass finds no value that it can re-encrypt. It ends at the latest after [`WALKS_MAX`]
+/// passes, because another instance may keep encrypting with a former master key. A former key is retired only when no
+/// value under it is left, not even an unreadable one.
 pub async fn rotate(ctx: &Ctx, mut report: impl FnMut(&Batch, &Rotation)) -> FlowResult<Rotation> {
     let mut rotation = Rotation {
         key: ctx.sealer.current_key().to_owned(),
         replaced: 0,
-        left: walk(ctx, Walk::to_count(), |_| {}).await?,
+        left: walk(ctx, EncryptionWalk::to_count(), |_| {}).await?,
         unreadable: Vec::new(),
         retired: Vec::new(),
     };
     for _ in 0..WALKS_MAX {
         rotation.unreadable.clear();
-        let found = walk(ctx, Walk::to_rotate(), |batch| {
+        let found = walk(ctx, EncryptionWalk::to_rotate(), |batch| {
             rotation.replaced += batch.replaced;
             rotation.left = rotation.left.saturating_sub(batch.replaced);
             rotation.unreadable.extend(batch.unreadable.iter().cloned());
@@ -240,12 +243,12 @@ pub async fn rotate(ctx: &Ctx, mut report: impl FnMut(&Batch, &Rotation)) -> Flo
             return Ok(rotation);
         }
     }
-    rotation.left = walk(ctx, Walk::to_count(), |_| {}).await?;
+    rotation.left = walk(ctx, EncryptionWalk::to_count(), |_| {}).await?;
     Ok(rotation)
 }
 
-/// Walks to the end; returns how many values were not under the current master key.
-async fn walk(ctx: &Ctx, mut walk: Walk, mut report: impl FnMut(Batch)) -> FlowResult<u64> {
+/// Runs a whole pass; returns how many values were not encrypted with the current master key.
+async fn walk(ctx: &Ctx, mut walk: EncryptionWalk, mut report: impl FnMut(Batch)) -> FlowResult<u64> {
     let mut found = 0;
     while let Some(batch) = step(ctx, &mut walk).await? {
         found += batch.stale;
@@ -256,7 +259,8 @@ async fn walk(ctx: &Ctx, mut walk: Walk, mut report: impl FnMut(Batch)) -> FlowR
     Ok(found)
 }
 
-/// Forgets the master keys under which nothing is left, so that the settings may; returns their ids.
+/// Deletes the check values of master keys no longer in use, so that they can be removed from the settings; returns
+/// their ids.
 async fn retire(ctx: &Ctx) -> FlowResult<Vec<String>> {
     let current = ctx.sealer.current_key();
     let mut retired = Vec::new();

@@ -1,41 +1,40 @@
-//! Answers that are given once: the same key and body get the stored answer, and nothing happens again.
+//! Idempotent calls: the same key and body return the stored response, without repeating the effect.
 
 use crate::{
     ctx::Ctx,
     domain::{
         caller::{OrchestratorCaller, PlatformCaller},
-        ids::{PayerId, Secret},
+        ids::{OrchestratorId, PayerId, Secret},
         refusal::Refusal,
     },
     flows::{Fault, FlowError, FlowResult, auth::identify},
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
     store::{self, Holder, StoreError, Tx, idempotency::IdempotencyKey, payer_keys::Keyring},
 };
 use chrono::TimeDelta;
 use std::sync::{Arc, PoisonError};
 
-/// How long an answer is kept. Source: decisions D18.
+/// How long a response is stored. Source: decisions D18.
 const KEPT: TimeDelta = TimeDelta::hours(24);
 
-/// Keys of one transaction of the sweep.
+/// Number of keys per transaction of the sweep.
 const BATCH_KEYS: u64 = 500;
 
-/// What a caller reads whose key another call is using.
-const IN_FLIGHT: &str =
-    "A call with this Idempotency-Key is being answered at this moment; repeat it to get its answer";
+/// Message when another call is using the key.
+const IN_FLIGHT: &str = "Another call with this Idempotency-Key is still in progress; retry to get its response";
 
-/// What a caller reads whose answer named a payer who is erased since.
-const ERASED: &str = "A call with this Idempotency-Key was answered before, and the payer whom it named is erased since; use a \
-                      new key";
+/// Message when the payer in the stored response has been erased.
+const ERASED: &str = "A call with this Idempotency-Key has already completed, and the payer in its response has been \
+                      erased since; use a new key";
 
-/// What a public caller reads who asks again for an answer with a secret.
-const SHOWN_ONCE: &str = "A call with this Idempotency-Key was answered before, and the answer holds a secret, which a \
-                          public client ID is shown once: use a new key, or look up what was made with an API key or \
-                          a session";
+/// Message for a public caller that repeats a call whose response contains a secret.
+const SHOWN_ONCE: &str = "A call with this Idempotency-Key has already completed, and the response contains a secret, \
+                          which is shown to a public client ID only once: use a new key, or look up the created \
+                          object with an API key or a session";
 
-/// What a caller who sent `Idempotency-Key` wants to be sure of.
+/// The idempotency key of a call, with its operation and body.
 #[derive(Debug, Clone)]
-pub struct Once {
+pub struct IdempotentCall {
     /// The key, 1 to 255 characters.
     pub key: String,
     /// The operation.
@@ -44,39 +43,47 @@ pub struct Once {
     pub body_hash: String,
 }
 
-/// Whose answer it is.
+/// Owner of a stored response.
 #[derive(Debug, Clone)]
-pub struct Asker {
-    /// Under whom it is kept.
+pub struct KeyHolder {
+    /// Holder under whom the response is stored.
     pub holder: Holder,
-    /// The page that asks.
+    /// Origin of the calling page.
     page: Option<String>,
+    /// The orchestrator, if the call has an orchestrator key and a client ID. Its idempotency keys are separate from
+    /// those that the client ID uses alone.
+    orchestrator: Option<OrchestratorId>,
 }
 
-impl From<&PlatformCaller> for Asker {
+impl From<&PlatformCaller> for KeyHolder {
     fn from(caller: &PlatformCaller) -> Self {
         Self {
             holder: caller.into(),
             page: caller.origin().map(str::to_owned),
+            orchestrator: caller.orchestrator().cloned(),
         }
     }
 }
 
-impl From<&OrchestratorCaller> for Asker {
+impl From<&OrchestratorCaller> for KeyHolder {
     fn from(caller: &OrchestratorCaller) -> Self {
         Holder::from(caller).into()
     }
 }
 
-impl From<Holder> for Asker {
+impl From<Holder> for KeyHolder {
     fn from(holder: Holder) -> Self {
-        Self { holder, page: None }
+        Self {
+            holder,
+            page: None,
+            orchestrator: None,
+        }
     }
 }
 
-impl Once {
-    /// The same call by a public client ID: its key counts for this page and this body alone, so that a stranger who uses the
-    /// key first, with another body, does not occupy it.
+impl IdempotentCall {
+    /// Makes an idempotency key of a public client ID valid only for this page and body. So a stranger who uses the
+    /// same key first with another body does not block the call.
     fn of_public_client(mut self, page: Option<&str>) -> Self {
         let page = page.unwrap_or_default();
         self.key = identify::hash(&format!("{}\n{page}\n{}", self.key, self.body_hash));
@@ -84,19 +91,19 @@ impl Once {
     }
 }
 
-/// A call that may be repeated, and how its answer is written.
-pub struct Repeatable<T> {
-    once: Option<Once>,
+/// A repeatable call, and how its response is rendered.
+pub struct RepeatableCall<T> {
+    once: Option<IdempotentCall>,
     render: Box<dyn Fn(&T) -> String + Send + Sync>,
     admit: Option<Admission>,
 }
 
-/// What has to let a call in that is not answered with a stored answer.
+/// Admission check for a call without a stored response.
 type Admission = Box<dyn Fn() -> Result<(), Refusal> + Send + Sync>;
 
-impl<T> Repeatable<T> {
-    /// A call with the key that it carries, if any; `render` writes the body that it and every repetition get.
-    pub fn new(once: Option<Once>, render: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
+impl<T> RepeatableCall<T> {
+    /// A call with its key, if any; `render` creates the body for the call and every repetition.
+    pub fn new(once: Option<IdempotentCall>, render: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
         Self {
             once,
             render: Box::new(render),
@@ -104,7 +111,7 @@ impl<T> Repeatable<T> {
         }
     }
 
-    /// The same call, which has to be let in where nothing is stored for its key.
+    /// Adds an admission check, which runs if no response is stored for the key.
     #[must_use]
     pub fn admitted_by(self, admit: impl Fn() -> Result<(), Refusal> + Send + Sync + 'static) -> Self {
         Self {
@@ -113,69 +120,105 @@ impl<T> Repeatable<T> {
         }
     }
 
-    /// A call without a key, whose answer nobody asks for again.
+    /// A call without a key, whose response is not stored.
     pub fn unkeyed() -> Self {
         Self::new(None, |_| String::new())
     }
 }
 
-/// How an answer is stored, always sealed.
+/// How a response is stored; it is always encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
-    /// For every caller who has the key.
+pub enum ResponseStorage {
+    /// The stored response is returned to every caller with the key.
     Shared,
-    /// For callers who are not public, because it holds a secret.
+    /// The stored response is not returned to public callers, because it contains a secret.
     Secret,
-    /// With the key of the payer whom it names; key and body of the call are known by keyed hashes.
+    /// The response contains data of a payer, so it is encrypted with the key of this payer. The idempotency key and
+    /// the body are stored as keyed hashes.
     OfPayer,
 }
 
-/// Result of an operation that can be repeated with a key.
+/// Result of an idempotent operation.
 #[derive(Debug, Clone)]
-pub enum Answer<T> {
-    /// It happened now.
+pub enum KeyedResult<T> {
+    /// The operation ran now.
     Fresh(T),
-    /// It happened before: the body that was answered then.
+    /// The operation ran before. The value is the body of the stored response.
     Replayed(String),
 }
 
-/// Stores the answer of a call in the transaction of its effect.
-pub struct Keeper<'a, T> {
+/// Stores the response of a call in the transaction of its effect.
+pub struct ResponseKeeper<'a, T> {
     ctx: &'a Ctx,
     holder: Holder,
-    call: Repeatable<T>,
-    storage: Storage,
+    orchestrator: Option<OrchestratorId>,
+    call: RepeatableCall<T>,
+    storage: ResponseStorage,
 }
 
-impl<T> Keeper<'_, T> {
-    /// Whether the call carries a key, so that its answer is stored.
+impl<T> ResponseKeeper<'_, T> {
+    /// Keys of different client IDs and operations are independent, and so are those of a client ID with and without the
+    /// key of its orchestrator.
+    fn key(&self, once: &IdempotentCall) -> IdempotencyKey {
+        let client = self.holder.client.as_ref();
+        let client = client.map_or("platform", |client| client.as_str());
+        let mut scope = format!("{}:{client}", once.operation);
+        if let Some(orchestrator) = &self.orchestrator {
+            scope = format!("{scope}:{orchestrator}");
+        }
+        IdempotencyKey {
+            owner: self.holder.owner.clone(),
+            scope,
+            key: once.key.clone(),
+        }
+    }
+
+    async fn find(&self, once: &IdempotentCall) -> FlowResult<Option<String>> {
+        let (ctx, key) = (self.ctx, self.key(once));
+        let Some(used) = store::idempotency::find(ctx.db.reader(), &key).await? else {
+            return Ok(None);
+        };
+        let cutoff = ctx.clock.now() - KEPT;
+        if used.created_at < cutoff {
+            store::idempotency::free(ctx.db.writer(), &key, cutoff).await?;
+            return Ok(None);
+        }
+        if used.body_hash != once.body_hash {
+            return Err(
+                Refusal::conflict("Idempotency-Key was already used with a different body; use a new key").into(),
+            );
+        }
+        Ok(Some(used.response))
+    }
+
+    /// Whether the call has a key, so that its response is stored.
     pub fn has_key(&self) -> bool {
         self.call.once.is_some()
     }
 
-    /// The answer of an earlier call with the key, if there is one. Errors: that call had another body, or its answer
-    /// holds a secret and anybody may be calling (409).
+    /// The response of an earlier call with the key, if there is one. Errors: that call had a different body, or its
+    /// response contains a secret and the caller is public (409).
     async fn stored(&self) -> FlowResult<Option<String>> {
         let Some(once) = &self.call.once else {
             return Ok(None);
         };
-        let Some(response) = find(self.ctx, &self.holder, once).await? else {
+        let Some(response) = self.find(once).await? else {
             return Ok(None);
         };
-        if self.storage == Storage::Secret && self.holder.is_public {
+        if self.storage == ResponseStorage::Secret && self.holder.is_public {
             return Err(Refusal::conflict(SHOWN_ONCE).into());
         }
         Ok(Some(match self.storage {
-            Storage::OfPayer => {
-                let key = key(&self.holder, once);
+            ResponseStorage::OfPayer => {
+                let key = self.key(once);
                 let owner = owner_and_scope(&key);
                 let reader = self.ctx.db.reader();
                 let ring = Keyring::for_texts_of(reader, [(&self.holder.owner, response.as_str())]).await?;
                 let opened = ring.open(reader, response, place(&owner, &key))?;
                 opened.text().ok_or_else(|| Refusal::conflict(ERASED))?
             }
-            Storage::Shared | Storage::Secret => {
-                let key = key(&self.holder, once);
+            ResponseStorage::Shared | ResponseStorage::Secret => {
+                let key = self.key(once);
                 let owner = owner_and_scope(&key);
                 let place = place(&owner, &key);
                 let opened = self.ctx.sealer.open(&response, place).map_err(Fault)?;
@@ -184,32 +227,35 @@ impl<T> Keeper<'_, T> {
         }))
     }
 
-    /// Stores the answer, if the call carries a key, and commits. Errors: another call with the key is committing at
-    /// this moment (409).
+    /// Stores the response, if the call has a key, and commits. Errors: another call with the key is committing (409).
     pub async fn commit(&self, tx: Tx, made: &T) -> FlowResult<()> {
         self.commit_of(tx, made, None).await
     }
 
-    /// The same for an answer that names a payer, who is in the transaction. Errors: like [`Self::commit`].
+    /// Like [`Self::commit`], for a response that names a payer. It reads the key of the payer in the transaction.
     pub async fn commit_of(&self, tx: Tx, made: &T, payer: Option<&PayerId>) -> FlowResult<()> {
         if let Some(once) = &self.call.once {
             let response = (self.call.render)(made);
-            let at = key(&self.holder, once);
+            let at = self.key(once);
             let owner = owner_and_scope(&at);
             let place = place(&owner, &at);
             let response = match (self.storage, payer) {
-                (Storage::Shared | Storage::Secret, _) => {
+                (ResponseStorage::Shared | ResponseStorage::Secret, _) => {
                     self.ctx.sealer.seal(&Secret::new(response), place).map_err(Fault)?
                 }
-                (Storage::OfPayer, payer) => {
+                (ResponseStorage::OfPayer, payer) => {
                     let ring = Keyring::of(&tx, &self.holder.owner, payer).await?;
                     let sealed = payer.map(|payer| ring.seal(&tx, payer, response, place)).transpose()?;
                     let sealed = sealed.flatten();
-                    sealed.ok_or_else(|| Fault(anyhow::anyhow!("an answer names a payer without a key")))?
+                    sealed.ok_or_else(|| {
+                        Fault(anyhow::anyhow!(
+                            "a response contains a payer whose encryption key is missing"
+                        ))
+                    })?
                 }
             };
             let now = self.ctx.clock.now();
-            match store::idempotency::insert(&tx, &key(&self.holder, once), &once.body_hash, &response, now).await {
+            match store::idempotency::insert(&tx, &self.key(once), &once.body_hash, &response, now).await {
                 Err(StoreError::Conflict(_)) => return Err(Refusal::conflict(IN_FLIGHT).into()),
                 other => other?,
             }
@@ -218,16 +264,16 @@ impl<T> Keeper<'_, T> {
     }
 }
 
-/// One of the calls with the same key on this instance. They take turns, so that those that only wait for an answer hold
-/// no connection of the database.
-struct Queued<'a> {
+/// A call in the queue for its key. Calls with the same key on this instance run one after the other, so that waiting
+/// calls hold no database connection.
+struct QueuedCall<'a> {
     ctx: &'a Ctx,
-    /// Owner and scope, and the key in it.
+    /// Owner and scope of the key as one text, and the idempotency key.
     key: (String, String),
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl<'a> Queued<'a> {
+impl<'a> QueuedCall<'a> {
     fn new(ctx: &'a Ctx, key: &IdempotencyKey) -> Self {
         let key = (owner_and_scope(key), key.key.clone());
         let mut answering = ctx.answering.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,14 +283,14 @@ impl<'a> Queued<'a> {
         Self { ctx, key, turn }
     }
 
-    /// Waits until no other call with the key is being answered. Errors: that takes too long (409).
+    /// Waits until no other call with the key is in progress. Errors: timeout (409).
     async fn turn(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, Refusal> {
         let turn = tokio::time::timeout(self.ctx.waits.repeated_call, self.turn.lock()).await;
         turn.map_err(|_| Refusal::conflict(IN_FLIGHT))
     }
 }
 
-impl Drop for Queued<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         let mut answering = self.ctx.answering.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((count, _)) = answering.get_mut(&self.key) {
@@ -256,75 +302,66 @@ impl Drop for Queued<'_> {
     }
 }
 
-/// Does `work` once for each key of `asker`: a repeated call gets the stored answer and nothing happens again.
+/// Does `work` once for each key of `asker`: a repeated call returns the stored response without repeating the effect.
 ///
-/// `work` gathers, decides and ends with [`Keeper::commit`]. Errors: the key was used with another body, or its first
-/// call is in flight (409); the stored answer holds a secret and the holder is public (409); the call is not let in. With a
-/// public client ID another body is another call.
-/// Source: decisions D18; decisions D34.
+/// `work` gathers, decides and ends with [`ResponseKeeper::commit`]. For a public client ID, the same key with a
+/// different body is a different call.
+///
+/// Errors: the key was used with a different body, the first call with the key is in flight, or the stored response
+/// contains a secret and the holder is public (409); the call is not admitted. Source: decisions D18; decisions D34.
 pub async fn once<T>(
     ctx: &Ctx,
-    asker: impl Into<Asker>,
-    mut call: Repeatable<T>,
-    storage: Storage,
-    work: impl AsyncFnOnce(&Keeper<'_, T>) -> FlowResult<T>,
-) -> FlowResult<Answer<T>> {
-    let Asker { holder, page } = asker.into();
+    asker: impl Into<KeyHolder>,
+    mut call: RepeatableCall<T>,
+    storage: ResponseStorage,
+    work: impl AsyncFnOnce(&ResponseKeeper<'_, T>) -> FlowResult<T>,
+) -> FlowResult<KeyedResult<T>> {
+    let KeyHolder {
+        holder,
+        page,
+        orchestrator,
+    } = asker.into();
     if holder.is_public {
         call.once = call.once.map(|once| once.of_public_client(page.as_deref()));
     }
-    let mut keeper = Keeper {
+    let mut keeper = ResponseKeeper {
         ctx,
         holder,
+        orchestrator,
         call,
         storage,
     };
-    if storage == Storage::OfPayer
+    if storage == ResponseStorage::OfPayer
         && let Some(once) = &mut keeper.call.once
     {
-        // What it hashes names somebody, and could be guessed; so may the key, which can be an e-mail address.
+        // The body contains personal data, and its plain hash could be guessed. The same applies to the key, which may
+        // be an e-mail address.
         once.body_hash = ctx.sealer.lookup(&once.body_hash);
         once.key = ctx.sealer.lookup(&format!("idempotency_keys.key\n{}", once.key));
     }
     let keyed = keeper.call.once.as_ref();
-    let queued = keyed.map(|once| Queued::new(ctx, &key(&keeper.holder, once)));
+    let queued = keyed.map(|once| QueuedCall::new(ctx, &keeper.key(once)));
     let _turn = match &queued {
         Some(queued) => Some(queued.turn().await?),
         None => None,
     };
     if let Some(response) = keeper.stored().await? {
-        return Ok(Answer::Replayed(response));
+        return Ok(KeyedResult::Replayed(response));
     }
     if let Some(admit) = &keeper.call.admit {
         admit()?;
     }
     match work(&keeper).await {
-        // The first call with the key may have committed since, and its own effect stands in the way of this one.
+        // The first call with the key may have committed since, and its effect conflicts with this call.
         Err(FlowError::Refused(refusal)) => match keeper.stored().await? {
-            Some(response) => Ok(Answer::Replayed(response)),
+            Some(response) => Ok(KeyedResult::Replayed(response)),
             None => Err(refusal.into()),
         },
-        done => done.map(Answer::Fresh),
+        done => done.map(KeyedResult::Fresh),
     }
 }
 
-async fn find(ctx: &Ctx, holder: &Holder, once: &Once) -> FlowResult<Option<String>> {
-    let key = key(holder, once);
-    let Some(used) = store::idempotency::find(ctx.db.reader(), &key).await? else {
-        return Ok(None);
-    };
-    let cutoff = ctx.clock.now() - KEPT;
-    if used.created_at < cutoff {
-        store::idempotency::free(ctx.db.writer(), &key, cutoff).await?;
-        return Ok(None);
-    }
-    if used.body_hash != once.body_hash {
-        return Err(Refusal::conflict("Idempotency-Key was used before with another body; use a new key").into());
-    }
-    Ok(Some(used.response))
-}
-
-/// Forgets one batch of the answers that were kept long enough; tells whether there may be more.
+/// Deletes one batch of expired responses; returns whether there may be more.
 pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
     let tx = ctx.db.begin("sweep_idempotency_keys").await?;
     let gone = store::idempotency::forget(&tx, ctx.clock.now() - KEPT, BATCH_KEYS).await?;
@@ -332,26 +369,16 @@ pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
     Ok(gone == BATCH_KEYS)
 }
 
-/// Whose answer it is, and to what.
+/// Owner and operation of a response.
 fn owner_and_scope(key: &IdempotencyKey) -> String {
     format!("{} {}", key.owner, key.scope)
 }
 
-/// Where a sealed answer stands.
-fn place<'a>(owner: &'a str, key: &'a IdempotencyKey) -> Place<'a> {
-    Place {
+/// Location of an encrypted response.
+fn place<'a>(owner: &'a str, key: &'a IdempotencyKey) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "idempotency_keys.response",
         owner,
         row: &key.key,
-    }
-}
-
-/// Keys of different client IDs and operations do not meet.
-fn key(caller: &Holder, once: &Once) -> IdempotencyKey {
-    let client = caller.client.as_ref().map_or("platform", |client| client.as_str());
-    IdempotencyKey {
-        owner: caller.owner.clone(),
-        scope: format!("{}:{client}", once.operation),
-        key: once.key.clone(),
     }
 }

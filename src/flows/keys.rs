@@ -1,5 +1,5 @@
-//! Makes, lists, rotates and revokes keys of platforms and of orchestrators. An owner may have several, so that keys can
-//! be changed without a gap.
+//! Creates, lists, rotates and revokes keys of platforms and orchestrators. An owner may have several keys, so that
+//! keys can be replaced without downtime.
 
 use crate::{
     ctx::Ctx,
@@ -11,20 +11,20 @@ use crate::{
     flows::{
         FlowError, FlowResult,
         auth::identify::{self, draw_key},
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
     },
     store::{self, Tx},
 };
 use chrono::TimeDelta;
 
-pub use crate::{flows::auth::identify::NewKey, store::keys::Key};
+pub use crate::{flows::auth::identify::NewKey, store::keys::StoredApiKey};
 
-/// Longest time that a rotated key stays good beside its successor: a week.
+/// Maximum overlap of a rotated key: a week.
 pub const OVERLAP_MAX_S: u32 = 604_800;
 
-/// Makes a key for the operator; the text is shown once and only its hash is kept.
+/// Creates a key for the operator; the key is shown once and only its hash is stored.
 ///
-/// Errors: an unknown owner; a label of 0 or more than 100 characters.
+/// Errors: an unknown owner; a label that is empty or longer than 100 characters.
 pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> FlowResult<NewKey> {
     let new = draw_key(ctx, owner.into(), label)?;
     let tx = ctx.db.begin("create_key").await?;
@@ -33,16 +33,16 @@ pub async fn create(ctx: &Ctx, owner: impl Into<Owner>, label: Option<&str>) -> 
     Ok(new)
 }
 
-/// Makes a key for a person who signed in.
+/// Creates a key for a signed-in person.
 ///
-/// Errors: a label of 0 or more than 100 characters; more good keys than the cap (409).
+/// Errors: a label that is empty or longer than 100 characters; more valid keys than the cap (409).
 pub async fn issue(
     ctx: &Ctx,
     caller: &PlatformCaller,
     label: Option<&str>,
-    call: Repeatable<NewKey>,
-) -> FlowResult<Answer<NewKey>> {
-    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
+    call: RepeatableCall<NewKey>,
+) -> FlowResult<KeyedResult<NewKey>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         let new = draw_key(ctx, Owner::from(&caller.platform), label)?;
         let tx = ctx.db.begin("issue_key").await?;
         store::owners::lock(&tx, &(&caller.platform).into()).await?;
@@ -54,12 +54,12 @@ pub async fn issue(
     .await
 }
 
-/// Keys of an owner, newest first: all that are good, and the last thousand that are not.
-pub async fn list(ctx: &Ctx, owner: impl Into<Owner>) -> FlowResult<Vec<Key>> {
+/// Keys of an owner, newest first: all valid ones, and the last thousand revoked ones.
+pub async fn list(ctx: &Ctx, owner: impl Into<Owner>) -> FlowResult<Vec<StoredApiKey>> {
     Ok(store::keys::list(ctx.db.reader(), &owner.into(), ctx.clock.now()).await?)
 }
 
-/// Makes the successor of a key, for the operator. Errors: those of [`replace`].
+/// Replaces a key, for the operator. Errors: as for [`replace`].
 pub async fn rotate(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId, overlap_s: u32) -> FlowResult<NewKey> {
     let tx = ctx.db.begin("rotate_key").await?;
     let new = succeed(ctx, &tx, owner.into(), id, overlap_s).await?;
@@ -68,22 +68,22 @@ pub async fn rotate(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId, overlap_s: u
     Ok(new)
 }
 
-/// Makes the successor of a key, for a person who signed in.
+/// Replaces a key, for a signed-in person.
 ///
-/// The key before stays good for the overlap. Errors: an overlap of more than a week (400); an unknown or revoked key,
-/// or another owner's (404); with an overlap, more good keys than the cap (409).
+/// The old key stays valid for the overlap. Errors: an overlap of more than a week (400); an unknown or revoked key, or
+/// a key of another owner (404). With an overlap, also more valid keys than the cap (409).
 pub async fn replace(
     ctx: &Ctx,
     caller: &PlatformCaller,
     id: &KeyId,
     overlap_s: u32,
-    call: Repeatable<NewKey>,
-) -> FlowResult<Answer<NewKey>> {
-    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
+    call: RepeatableCall<NewKey>,
+) -> FlowResult<KeyedResult<NewKey>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         let tx = ctx.db.begin("replace_key").await?;
         store::owners::lock(&tx, &(&caller.platform).into()).await?;
         let new = succeed(ctx, &tx, Owner::from(&caller.platform), id, overlap_s).await?;
-        // Without an overlap one key takes the place of another, and an owner above the cap has no more than before.
+        // Without an overlap the number of keys does not increase, so an owner above the cap may also replace a key.
         if overlap_s > 0 {
             require_room(ctx, &tx, &new.row.owner).await?;
         }
@@ -94,7 +94,8 @@ pub async fn replace(
     .await
 }
 
-/// Revokes a key for good, at once on this instance, and tells whether it was good until now. Errors: an unknown key.
+/// Revokes a key permanently, immediately on this instance, and returns whether it was valid until now. Errors: an
+/// unknown key.
 pub async fn revoke(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId) -> FlowResult<bool> {
     let owner = owner.into();
     let tx = ctx.db.begin("revoke_key").await?;
@@ -107,7 +108,7 @@ pub async fn revoke(ctx: &Ctx, owner: impl Into<Owner>, id: &KeyId) -> FlowResul
     Ok(was_good)
 }
 
-/// The refusal of a key that the owner does not have.
+/// Error for a key that the owner does not have.
 pub fn unknown(owner: &Owner) -> FlowError {
     let message = match owner {
         Owner::Platform(_) => "API key not found",
@@ -129,7 +130,7 @@ async fn insert(ctx: &Ctx, tx: &Tx, new: &NewKey) -> FlowResult<()> {
     Ok(())
 }
 
-/// Errors: the owner has more good keys than the cap by now (409).
+/// Errors: the owner now has more valid keys than the cap (409).
 async fn require_room(ctx: &Ctx, tx: &Tx, owner: &Owner) -> FlowResult<()> {
     let count = store::keys::count_good(tx, owner, ctx.clock.now()).await?;
     Ok(ctx.caps.admit_api_keys(count)?)
@@ -137,7 +138,11 @@ async fn require_room(ctx: &Ctx, tx: &Tx, owner: &Owner) -> FlowResult<()> {
 
 async fn succeed(ctx: &Ctx, tx: &Tx, owner: Owner, id: &KeyId, overlap_s: u32) -> FlowResult<NewKey> {
     if overlap_s > OVERLAP_MAX_S {
-        return Err(Refusal::field("overlapSeconds", format!("must be 0 to {OVERLAP_MAX_S}")).into());
+        return Err(Refusal::field(
+            "overlapSeconds",
+            format!("must be a number of seconds from 0 to {OVERLAP_MAX_S}"),
+        )
+        .into());
     }
     let now = ctx.clock.now();
     let former = store::keys::lock_active(tx, &owner, id, now)

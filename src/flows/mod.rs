@@ -1,4 +1,5 @@
-//! One file for each operation: gather, decide, commit. No HTTP, no SQL text, no vendor words.
+//! Operations of the service, one file each. A file gathers data, decides and commits. Flows contain no HTTP, no SQL
+//! and no names of vendors.
 
 pub mod admission;
 pub mod at_rest;
@@ -7,6 +8,7 @@ pub mod client_ids;
 pub mod currencies;
 pub mod destinations;
 pub mod events;
+pub mod fee_configs;
 pub mod idempotency;
 pub mod keys;
 pub mod off_ramp;
@@ -27,7 +29,7 @@ pub mod webhooks;
 use crate::{
     ctx::Ctx,
     domain::{
-        event::{Audience, Event, tells_of_payment},
+        event::{Event, EventAudience, tells_of_payment},
         ids::{DeliveryId, EventId, OwnerId, PlatformId},
         refusal::Refusal,
     },
@@ -40,30 +42,31 @@ use std::collections::{BTreeSet, HashSet};
 use tokio::runtime::Handle;
 use tracing::Span;
 
-/// Most payments that are planned on the threads that answer all calls.
+/// Maximum number of payments whose calldata is computed on a thread that handles calls. For more payments a separate
+/// thread computes it.
 const PLANNED_AMONG_OTHERS_MAX: usize = 20;
 
-/// Only the operator can act on it; its text never reaches a client.
+/// A failure that only the operator can fix; its text is never sent to a client.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Fault(#[from] pub anyhow::Error);
 
-/// How a flow ends when it does not end well.
+/// Errors of a flow.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// The caller can act.
+    /// The caller can fix it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The database does not answer: try again later.
-    #[error("the database does not answer: {0}")]
+    /// The database does not respond: retry later.
+    #[error("the database does not respond: {0}")]
     Unavailable(anyhow::Error),
-    /// What it needs is not there yet; it is tried again by itself.
+    /// A precondition is not met yet; the operation is retried automatically.
     #[error("not possible yet: {0}")]
     NotYet(anyhow::Error),
-    /// The disk of the database is full: the operator makes room, and calls that only read are answered meanwhile.
-    #[error("the disk of the database is full: {0}")]
+    /// The database disk is full: the operator has to free space; calls that only read still work.
+    #[error("the database disk is full: {0}")]
     Full(anyhow::Error),
-    /// Only the operator can act.
+    /// Only the operator can fix this failure.
     #[error(transparent)]
     Faulted(#[from] Fault),
 }
@@ -81,8 +84,8 @@ impl From<StoreError> for FlowError {
     }
 }
 
-/// Does the work for some payments. For many of them it takes milliseconds, so a thread of its own does it, beside those that
-/// answer all calls.
+/// Runs `work`, which computes the calldata of `payments` payments. For many payments this takes milliseconds, so it
+/// runs on a separate thread instead of a thread that handles calls.
 pub(in crate::flows) async fn beside_others<T: Send + 'static>(
     payments: usize,
     work: impl Future<Output = FlowResult<T>> + Send + 'static,
@@ -101,40 +104,38 @@ impl From<ChainError> for FlowError {
         use crate::domain::refusal::RefusalKind::{TooMany, Upstream};
         let message = match &error {
             ChainError::Unavailable { network, .. } | ChainError::Withheld { network, .. } => {
-                format!("Not enough nodes of {network} answer at the moment; try again")
+                format!("Not enough nodes of {network} are responding; retry shortly")
             }
             ChainError::Busy { network } => {
-                let message = format!("Too many questions are put to {network} at this moment; try again");
+                let message = format!("Too many lookups on {network} are in progress; retry shortly");
                 return Self::Refused(Refusal::new(TooMany, message).after(1));
             }
             ChainError::Malformed { network, .. } => {
-                format!("The nodes of {network} do not give a usable answer at the moment; try again")
+                format!("The nodes of {network} returned no usable response; retry shortly")
             }
             ChainError::Disagreement { network, .. } => format!(
-                "The nodes of {network} contradict each other at the moment; try again, and tell the operator of this service \
-                 if it happens again"
+                "The nodes of {network} contradict each other; retry shortly, and contact the operator of this \
+                 service if it happens again"
             ),
             ChainError::NotEnabled { network } => {
                 return Refusal::invalid(format!("Network {network} is not enabled on this service")).into();
             }
-            ChainError::Reverted(_) => {
-                "The chain refused to look this up; check the wallet and the currencies".to_owned()
-            }
+            ChainError::Reverted(_) => "The chain rejected this lookup; check the wallet and the currencies".to_owned(),
         };
         tracing::warn!(%error, "chain lookup failed");
         Self::Refused(Refusal::new(Upstream, message))
     }
 }
 
-/// Writes an event and its deliveries into the transaction that holds its cause; see [`publish_all`].
+/// Writes an event and its deliveries in the transaction of the change that the event reports; see [`publish_all`].
 pub async fn publish(ctx: &Ctx, tx: &Tx, event: &Event) -> Result<(), StoreError> {
     publish_all(ctx, tx, std::slice::from_ref(event)).await
 }
 
-/// Writes events and their deliveries, in their order, into the transaction that holds their causes.
+/// Writes events and their deliveries, in their order, in the transaction of the changes that the events report.
 ///
-/// The bodies are rendered here, once; what is signed and sent later are these bytes. An event that was already told is
-/// left alone. Source: ADR-0002; rules A.5; decisions D21.
+/// The bodies are rendered here, once; deliveries sign and send these bytes later. An event that already exists stays
+/// unchanged. Source: ADR-0002; rules A.5; decisions D21.
 pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), StoreError> {
     let mut for_approved = HashSet::new();
     let mut written: Vec<_> = events
@@ -142,9 +143,9 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
         .zip(ulids_in_order(ctx, events.len()))
         .map(|(event, id)| {
             let (owner, client) = match event.audience() {
-                Audience::Platform { platform, client } => (OwnerId::from(&platform), client),
-                Audience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
-                Audience::Owner {
+                EventAudience::Platform { platform, client } => (OwnerId::from(&platform), client),
+                EventAudience::PlatformOnly { platform } => (OwnerId::from(&platform), None),
+                EventAudience::Owner {
                     owner,
                     client,
                     only_approved,
@@ -154,7 +155,7 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
                     }
                     (owner, client)
                 }
-                Audience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
+                EventAudience::Orchestrator { orchestrator } => (OwnerId(orchestrator), None),
             };
             store::outbox::NewEvent {
                 id: EventId(id),
@@ -217,8 +218,8 @@ pub async fn publish_all(ctx: &Ctx, tx: &Tx, events: &[Event]) -> Result<(), Sto
     Ok(())
 }
 
-/// Those of some events of an owner that tell of payments of links which hide something: endpoints that nobody approved hear
-/// none of it. Source: decisions D32.
+/// Returns those of the given events that are about a payment of a link that hides data. Unapproved endpoints do not
+/// receive these events. Source: decisions D32.
 async fn of_hidden_links<'a>(
     tx: &Tx,
     owner: &OwnerId,
@@ -236,15 +237,15 @@ async fn of_hidden_links<'a>(
     Ok(of_hidden.map(|(id, _)| id.clone()).collect())
 }
 
-/// Fresh ids for what is written together: lists by id show it in the order in which it is given.
+/// New ids for rows that are written together, in ascending order, so that lists by id keep the given order.
 fn ulids_in_order(ctx: &Ctx, count: usize) -> Vec<String> {
     let mut ids: Vec<String> = (0..count).map(|_| ctx.ids.ulid()).collect();
     ids.sort_unstable();
     ids
 }
 
-fn names(ctx: &Ctx) -> payloads::Names {
-    payloads::Names {
+fn names(ctx: &Ctx) -> payloads::ProcessorNames {
+    payloads::ProcessorNames {
         processor_crypto: ctx.payments.processor_crypto.clone(),
         processor_fiat: ctx.payments.processor_fiat.clone(),
     }
@@ -255,12 +256,12 @@ pub fn sample_body(ctx: &Ctx, kind: &str) -> FlowResult<String> {
     payloads::sample(kind, &names(ctx)).ok_or_else(|| FlowError::Faulted(Fault(anyhow::anyhow!("no sample of {kind}"))))
 }
 
-/// A body without what it says about persons. Errors: it is none of ours. Source: decisions D32.
+/// A body without personal data. Errors: it is not a body of this service. Source: decisions D32.
 pub fn without_persons(body: &str) -> Result<String, Fault> {
     payloads::without_persons(body).map_err(|error| Fault(error.into()))
 }
 
-/// Errors: an owner may not ask for further deliveries, because so many are due (429).
+/// Errors: the owner may not request further deliveries, because too many are due (429).
 async fn require_room(ctx: &Ctx, tx: &Tx, owner: &OwnerId) -> FlowResult<()> {
     let due = store::outbox::count_due(tx, owner, ctx.clock.now(), ctx.caps.due_deliveries).await?;
     Ok(ctx.caps.admit_more_due(due)?)

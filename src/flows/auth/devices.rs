@@ -1,4 +1,4 @@
-//! Devices that have signed in to an account: guesses from elsewhere do not keep them waiting.
+//! Known devices of an account. Password guesses from other devices do not delay a known device.
 
 use crate::{
     ctx::Ctx,
@@ -6,7 +6,7 @@ use crate::{
         guesses::{DEVICE_LIFETIME, DEVICES_MAX, Device, GuessLimit, Visitor},
         ids::{AccountId, Secret},
         refusal::{Refusal, RefusalKind},
-        session::Account,
+        session::PasswordAccount,
     },
     flows::{FlowError, FlowResult, auth::identify},
     ports::ids::random,
@@ -14,20 +14,25 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// Hash of the marker that a call shows.
+/// Hash of the device marker that the call contains, if it contains one.
 fn by_marker(visitor: &Visitor) -> Option<String> {
     visitor.device.as_ref().map(|marker| identify::hash(marker.reveal()))
 }
 
-/// Hash of the address of a client that is no browser. Behind the address of a page may be many people.
+/// Hash of the address of a client that is not a browser. A browser is recognised by its marker only, because many
+/// people can share its address.
 fn by_address(account: &AccountId, visitor: &Visitor) -> Option<String> {
     let address = visitor.address.filter(|_| !visitor.is_page)?;
     Some(identify::hash(&format!("{account}\n{address}")))
 }
 
-/// The device of a call, when it has signed in to the account before. For an account that there is not, the same is
-/// looked up, so that it takes as long.
-pub(super) async fn find(ctx: &Ctx, account: Option<&Account>, visitor: &Visitor) -> FlowResult<Option<Device>> {
+/// The device of a call, if the device has signed in to the account before. For an unknown account the same lookups
+/// run, so that both cases take the same time.
+pub(super) async fn find(
+    ctx: &Ctx,
+    account: Option<&PasswordAccount>,
+    visitor: &Visitor,
+) -> FlowResult<Option<Device>> {
     let account = account.map_or_else(|| AccountId(String::new()), |account| account.id.clone());
     let hashes: Vec<String> = by_marker(visitor)
         .into_iter()
@@ -35,15 +40,16 @@ pub(super) async fn find(ctx: &Ctx, account: Option<&Account>, visitor: &Visitor
         .collect();
     let since = ctx.clock.now() - DEVICE_LIFETIME;
     let mut found = store::devices::find(ctx.db.reader(), &account, &hashes, since).await?;
-    // The marker before the address.
+    // The marker takes precedence over the address.
     found.sort_by_key(|device| hashes.iter().position(|hash| *hash == device.hash));
     Ok(found.into_iter().next())
 }
 
-/// Counts a guess before it is made. Errors: 429 for somebody who guesses.
+/// Counts a guess before it is checked. Errors: 429 for too many guesses.
 ///
-/// A known device is counted for itself alone. All others are counted by account and address, and then together, so
-/// that many addresses are not faster than a few. Source: rules P.4.1.
+/// A known device has its own counter. Guesses of all other devices have two counters: one for each pair of account and
+/// address, and one for each account, so that many addresses together cannot guess faster than a few. Source: rules
+/// P.4.1.
 pub(super) async fn admit(ctx: &Ctx, email: &str, visitor: &Visitor, known: Option<&Device>) -> FlowResult<()> {
     let (guesses, now) = (&ctx.people.guesses, ctx.clock.now());
     let own = own_count(email, visitor, known);
@@ -58,12 +64,12 @@ pub(super) async fn admit(ctx: &Ctx, email: &str, visitor: &Visitor, known: Opti
     Ok(())
 }
 
-/// Forgets the guesses of the visitor that turned out to be the owner's; those of strangers stay.
+/// Resets the counter of a visitor who signed in successfully. The guesses of other visitors still count.
 pub(super) async fn forgive(ctx: &Ctx, email: &str, visitor: &Visitor, known: Option<&Device>) {
     ctx.people.guesses.forget(&own_count(email, visitor, known)).await;
 }
 
-/// What guesses of one visitor at one account are counted under.
+/// Key of the counter for the guesses at one account from one device or address.
 fn own_count(email: &str, visitor: &Visitor, known: Option<&Device>) -> String {
     match (known, visitor.address) {
         (Some(device), _) => format!("device {}", device.hash),
@@ -72,7 +78,7 @@ fn own_count(email: &str, visitor: &Visitor, known: Option<&Device>) -> String {
     }
 }
 
-/// Notes a sign-in within its transaction; returns the marker that a browser has to keep, when it has none yet.
+/// Records a sign-in within its transaction; returns a marker if the visitor uses a browser that has no marker yet.
 pub(super) async fn note(
     ctx: &Ctx,
     tx: &Tx,
@@ -103,6 +109,6 @@ pub(super) async fn note(
 }
 
 fn too_fast(wait_s: u32) -> FlowError {
-    let message = format!("Too many tries to sign in; try again in {wait_s} seconds");
+    let message = format!("Too many sign-in attempts; retry in {wait_s} seconds");
     FlowError::Refused(Refusal::new(RefusalKind::TooMany, message).after(wait_s))
 }

@@ -1,4 +1,4 @@
-//! Invites of the operator, and who may open an account with one.
+//! Invites of the operator, and registration with an invite.
 
 use crate::{
     ctx::Ctx,
@@ -13,16 +13,16 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// An invite with the only copy of its code; one for a wallet has none.
+/// An invite with the only copy of its code; an invite for a wallet has no code.
 #[derive(Debug, Clone)]
 pub struct NewInvite {
-    /// What is kept.
+    /// The stored invite.
     pub invite: Invite,
-    /// What the invited person sends.
+    /// The code that the invited person sends.
     pub code: Option<Secret>,
 }
 
-/// Makes an invite. A code holds 256 random bits, so a plain hash of it is enough.
+/// Creates an invite. A code has 256 random bits, so a plain hash is sufficient.
 pub async fn create(ctx: &Ctx, invitee: &Invitee) -> FlowResult<NewInvite> {
     let draw = || format!("inv_{}", URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref())));
     let (claim, code) = match invitee {
@@ -56,9 +56,9 @@ fn by_code(code: &str, email: Option<&str>) -> Claim {
     }
 }
 
-/// What somebody who registers with an e-mail address has to use up; `None` where anybody may.
+/// The invite used for registering with an e-mail address; `None` if registration is open.
 ///
-/// Errors: 403 where nobody may, without an invite, and with one that does not fit.
+/// Errors: 403 if registration is closed, without an invite, or with an invalid invite.
 pub(super) async fn of_email(ctx: &Ctx, email: &str, code: Option<&Secret>) -> FlowResult<Option<Claim>> {
     match ctx.people.registration {
         Registration::Open => return Ok(None),
@@ -73,7 +73,7 @@ pub(super) async fn of_email(ctx: &Ctx, email: &str, code: Option<&Secret>) -> F
     Ok(Some(claim))
 }
 
-/// Uses up what [`of_email`] found. Errors: 403 when somebody else was faster.
+/// Consumes the invite found by [`of_email`]. Errors: 403 if another call has used it.
 pub(super) async fn take(ctx: &Ctx, tx: &Tx, claim: &Claim, platform: &PlatformId) -> FlowResult<()> {
     if store::invites::take(tx, claim, platform, ctx.clock.now()).await? {
         Ok(())
@@ -82,7 +82,7 @@ pub(super) async fn take(ctx: &Ctx, tx: &Tx, claim: &Claim, platform: &PlatformI
     }
 }
 
-/// Lets a wallet in that signs in for the first time. Errors: those of [`of_email`].
+/// Admits a wallet that signs in for the first time. Errors: as for [`of_email`].
 pub(super) async fn admit_wallet(
     ctx: &Ctx,
     tx: &Tx,

@@ -3,11 +3,11 @@
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Person,
+        caller::SignedInPerson,
         guesses::Visitor,
         ids::Secret,
         refusal::Refusal,
-        session::{Account, normal_email},
+        session::{PasswordAccount, normal_email},
     },
     flows::{
         FlowResult,
@@ -18,9 +18,14 @@ use crate::{
 
 /// Signs in.
 ///
-/// Errors: 401 for an unknown account and for a wrong password, which nobody can tell apart; 429 for somebody who
-/// guesses. Source: rules P.4.1.
-pub async fn run(ctx: &Ctx, email: &str, password: Secret, visitor: &Visitor) -> FlowResult<(Account, SignedIn)> {
+/// Errors: 401 for an unknown account and for a wrong password, with the same response; 429 for too many guesses.
+/// Source: rules P.4.1.
+pub async fn run(
+    ctx: &Ctx,
+    email: &str,
+    password: Secret,
+    visitor: &Visitor,
+) -> FlowResult<(PasswordAccount, SignedIn)> {
     let email = normal_email(email);
     let account = store::accounts::find_by_email(ctx.db.reader(), &email).await?;
     let known = devices::find(ctx, account.as_ref(), visitor).await?;
@@ -31,11 +36,11 @@ pub async fn run(ctx: &Ctx, email: &str, password: Secret, visitor: &Visitor) ->
     let account = account.filter(|_| is_right).ok_or_else(wrong)?;
     devices::forgive(ctx, &email, visitor, known.as_ref()).await;
     let tx = ctx.db.begin("sign_account_in").await?;
-    // A change of the password ends the other sessions, so none may begin with the former one beside it.
+    // A password change ends the other sessions, so no session may begin with the old password at the same time.
     if !store::accounts::keeps_password(&tx, &account).await? {
         return Err(wrong().into());
     }
-    let person = Person::Account(account.id.clone());
+    let person = SignedInPerson::Account(account.id.clone());
     let mut signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     signed_in.device = devices::note(ctx, &tx, &account.id, visitor, known).await?;
     tx.commit().await?;

@@ -1,4 +1,4 @@
-//! Who calls, and how people sign in and out.
+//! Authentication: callers, sign-in and sign-out.
 
 pub mod challenge;
 mod devices;
@@ -15,10 +15,10 @@ pub mod verify;
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Person,
+        caller::SignedInPerson,
         ids::{PlatformId, Secret, SessionId},
         refusal::{Refusal, RefusalKind},
-        session::Session,
+        session::SignInSession,
     },
     flows::{Fault, FlowError, FlowResult},
     ports::{ids::random, passwords::PasswordError},
@@ -26,24 +26,24 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// A session that just began, with the only copy of its token.
+/// A new session, with the only copy of its token.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
     /// The session.
-    pub session: Session,
-    /// What the caller shows from now on.
+    pub session: SignInSession,
+    /// The session token.
     pub token: Secret,
-    /// Marker that a browser keeps, so that it is known the next time.
+    /// Marker for the browser to store, so that it is recognised the next time.
     pub device: Option<Secret>,
 }
 
-/// Begins a session within a transaction. The token holds 256 random bits, so a plain hash of it is enough.
-async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: Person) -> FlowResult<SignedIn> {
+/// Begins a session within a transaction. The token has 256 random bits, so a plain hash is sufficient.
+async fn begin(ctx: &Ctx, tx: &Tx, platform: PlatformId, person: SignedInPerson) -> FlowResult<SignedIn> {
     let token = Secret::new(URL_SAFE_NO_PAD.encode(random::<32>(ctx.ids.as_ref())));
     let hash = identify::hash(token.reveal());
     let absolute = ctx.people.sessions.wallet_absolute;
     let id = SessionId(ctx.ids.ulid());
-    let session = Session::new(id, hash, platform, person, absolute, ctx.clock.now());
+    let session = SignInSession::new(id, hash, platform, person, absolute, ctx.clock.now());
     store::sessions::insert(tx, &session).await?;
     identify::note_issued(ctx, &identify::hash(token.reveal()));
     Ok(SignedIn {
@@ -67,7 +67,7 @@ impl From<PasswordError> for FlowError {
     fn from(error: PasswordError) -> Self {
         match error {
             PasswordError::Busy => {
-                let message = "Too many people sign in at this moment; try again";
+                let message = "Too many sign-ins are in progress; retry shortly";
                 Self::Refused(Refusal::new(RefusalKind::TooMany, message))
             }
             PasswordError::Broken(error) => Self::Faulted(Fault(error)),

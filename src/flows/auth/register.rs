@@ -1,13 +1,13 @@
-//! Opens an account for e-mail and password.
+//! Registers an account with e-mail and password.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::Person,
+        caller::SignedInPerson,
         guesses::Visitor,
         ids::{AccountId, PlatformId, Secret},
         refusal::Refusal,
-        session::{Account, check_password, normal_email},
+        session::{PasswordAccount, check_password, normal_email},
     },
     flows::{
         FlowResult,
@@ -17,9 +17,10 @@ use crate::{
     store,
 };
 
-/// Opens an account with its platform and signs it in.
+/// Creates an account with its platform and signs it in.
 ///
-/// Errors: 400 for the length of the password, 403 for somebody who may open none, 409 for an address that has an account.
+/// Errors: 400 for an invalid password, 403 if the caller may not register, 409 for an address that already has an
+/// account.
 /// Source: interface §4.10; rules P.4.1.
 pub async fn run(
     ctx: &Ctx,
@@ -27,16 +28,16 @@ pub async fn run(
     password: Secret,
     code: Option<Secret>,
     visitor: &Visitor,
-) -> FlowResult<(Account, SignedIn)> {
+) -> FlowResult<(PasswordAccount, SignedIn)> {
     check_password(password.reveal()).map_err(|sentence| Refusal::field("password", sentence))?;
     let email = normal_email(email);
-    // Before anything else is said, and before the costly hash.
+    // The invite is checked before the error for an existing account and before the costly hash.
     let claim = invite::of_email(ctx, &email, code.as_ref()).await?;
     if store::accounts::find_by_email(ctx.db.reader(), &email).await?.is_some() {
         return Err(taken().into());
     }
     let password_hash = ctx.people.passwords.hash(password, random(ctx.ids.as_ref())).await?;
-    let account = Account {
+    let account = PasswordAccount {
         id: AccountId(ctx.ids.ulid()),
         platform: PlatformId(ctx.ids.ulid()),
         email,
@@ -51,7 +52,7 @@ pub async fn run(
         invite::take(ctx, &tx, claim, &account.platform).await?;
     }
     add_platform(ctx, &tx, &account.platform, &account.id.platform_name()).await?;
-    let person = Person::Account(account.id.clone());
+    let person = SignedInPerson::Account(account.id.clone());
     let mut signed_in = begin(ctx, &tx, account.platform.clone(), person).await?;
     signed_in.device = devices::note(ctx, &tx, &account.id, visitor, None).await?;
     tx.commit().await?;
@@ -59,5 +60,5 @@ pub async fn run(
 }
 
 fn taken() -> Refusal {
-    Refusal::conflict("This e-mail address has an account already; sign in instead")
+    Refusal::conflict("An account with this e-mail address already exists; sign in instead")
 }

@@ -1,30 +1,30 @@
-//! The sessions of a person: a list of them, and signing out elsewhere.
+//! The sessions of a person: list and remote sign-out.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        caller::{Credential, Person, PlatformCaller},
+        caller::{Credential, PlatformCaller, SignedInPerson},
         ids::SessionId,
         refusal::Refusal,
-        session::Session,
+        session::SignInSession,
     },
     flows::FlowResult,
     store,
 };
 
-/// Most sessions that are listed.
+/// Maximum number of listed sessions.
 pub const LISTED_MAX: u64 = 1_000;
 
-/// The session of a call, and whose it is. Errors: a call without a session (401).
-fn own(caller: &PlatformCaller) -> Result<(&SessionId, &Person), Refusal> {
+/// The session of a call, and its person. Errors: a call without a session (401).
+fn own(caller: &PlatformCaller) -> Result<(&SessionId, &SignedInPerson), Refusal> {
     match &caller.credential {
         Credential::Session { id, person } => Ok((id, person)),
         Credential::ApiKey { .. } | Credential::ClientId { .. } => Err(Refusal::unauthenticated("Unauthorized")),
     }
 }
 
-/// The sessions of the person who signed in that are good now, newest first, each with whether it is that of the call.
-pub async fn list(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<(Session, bool)>> {
+/// The valid sessions of the signed-in person, newest first. Each has a flag that marks the session of the call.
+pub async fn list(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<(SignInSession, bool)>> {
     let (current, person) = own(caller)?;
     let (now, absolute) = (ctx.clock.now(), ctx.people.sessions.wallet_absolute);
     let found = store::sessions::list(ctx.db.reader(), &caller.platform, person, LISTED_MAX).await?;
@@ -37,7 +37,7 @@ pub async fn list(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Vec<(Session
         .collect())
 }
 
-/// Ends one session of the person who signed in. Errors: it has no such session (404).
+/// Ends one session of the signed-in person. Errors: there is no such session (404).
 pub async fn end(ctx: &Ctx, caller: &PlatformCaller, id: &SessionId) -> FlowResult<()> {
     let (_, person) = own(caller)?;
     let tx = ctx.db.begin("end_session").await?;
@@ -48,7 +48,7 @@ pub async fn end(ctx: &Ctx, caller: &PlatformCaller, id: &SessionId) -> FlowResu
     Ok(())
 }
 
-/// Ends every session of the person who signed in, that of the call too.
+/// Ends every session of the signed-in person, including the session of the call.
 pub async fn end_all(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<()> {
     let (_, person) = own(caller)?;
     let tx = ctx.db.begin("end_sessions").await?;

@@ -1,11 +1,11 @@
-//! Forgets challenges, sessions, invites and devices that are over.
+//! Deletes expired challenges, sessions, invites and devices.
 
 use crate::{ctx::Ctx, domain::guesses::DEVICE_LIFETIME, flows::FlowResult, store};
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH_ROWS: u64 = 500;
 
-/// Forgets one batch of each; tells whether there may be more.
+/// Deletes one batch of each; returns whether there may be more.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("sweep_sessions").await?;

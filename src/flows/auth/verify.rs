@@ -1,10 +1,10 @@
-//! Signs a wallet in that answers its challenge.
+//! Signs in a wallet with a signed challenge.
 
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
-        caller::Person,
+        caller::SignedInPerson,
         ids::{ChallengeId, PlatformId, Secret},
         network::Family,
         refusal::Refusal,
@@ -18,7 +18,7 @@ use crate::{
 };
 use futures_util::future::try_join_all;
 
-/// What a wallet answers.
+/// A signed challenge.
 #[derive(Debug, Clone)]
 pub struct WalletProof {
     /// Id of the challenge.
@@ -29,15 +29,20 @@ pub struct WalletProof {
     pub message: String,
     /// The signature.
     pub signature: Vec<u8>,
-    /// Code of an invite, for a wallet that never signed in.
+    /// Code of an invite, for a new wallet.
     pub invite: Option<Secret>,
 }
 
-/// Signs in. The first time, the wallet gets its platform.
+/// Signs in. At its first sign-in, the wallet gets its platform.
 ///
-/// Errors: 401 for a challenge that is unknown, used, too old or of other words, for a signature that is not the
-/// wallet's, and after three questions to contract wallets; 403 for a wallet that never signed in and may not; 429 while
-/// too many contract wallets are asked; 502 when one cannot be asked. Source: rules P.4.1; rules C.2; ERC-1271; ERC-6492.
+/// Errors:
+/// - 401: the challenge is unknown, used, expired or has a different message; the signature is invalid; or the
+///   challenge already had three contract wallet checks.
+/// - 403: a new wallet that may not register.
+/// - 429: too many contract wallet checks are in progress.
+/// - 502: a check is not possible.
+///
+/// Source: rules P.4.1; rules C.2; ERC-1271; ERC-6492.
 pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedIn)> {
     let found = store::challenges::find(ctx.db.reader(), &proof.challenge).await?;
     let now = ctx.clock.now();
@@ -45,23 +50,24 @@ pub async fn run(ctx: &Ctx, proof: &WalletProof) -> FlowResult<(Address, SignedI
         .filter(|challenge| challenge.is_answered_by(&proof.nonce, &proof.message, now))
         .ok_or_else(stale)?;
     if !is_signed(ctx, &challenge, &proof.signature).await? {
-        return Err(Refusal::unauthenticated("The signature does not belong to the address of the challenge").into());
+        return Err(Refusal::unauthenticated("The signature does not match the address of the challenge").into());
     }
     let tx = ctx.db.begin("sign_wallet_in").await?;
     if !store::challenges::take(&tx, &challenge.id, ctx.clock.now()).await? {
         return Err(stale().into());
     }
     let platform = platform_of(ctx, &tx, &challenge.address, proof.invite.as_ref()).await?;
-    let signed_in = begin(ctx, &tx, platform, Person::Wallet(challenge.address)).await?;
+    let signed_in = begin(ctx, &tx, platform, SignedInPerson::Wallet(challenge.address)).await?;
     tx.commit().await?;
     Ok((challenge.address, signed_in))
 }
 
 fn stale() -> Refusal {
-    Refusal::unauthenticated("The challenge is unknown, expired, used or has other words; ask for a new one")
+    Refusal::unauthenticated("The challenge is unknown, expired, used or has a different message; request a new one")
 }
 
-/// Asks the key first, then, for the addresses that may be contracts, every network on which one counts.
+/// Checks the signature against the key of the address first. For addresses that may be contracts, then checks every
+/// network on which contract wallets are accepted.
 async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> FlowResult<bool> {
     let address = &challenge.address;
     if session::is_signed_by_key(address, &challenge.message, signature) {
@@ -74,19 +80,19 @@ async fn is_signed(ctx: &Ctx, challenge: &Challenge, signature: &[u8]) -> FlowRe
     let named = &ctx.people.sessions.wallet_networks;
     let wallets = ctx.partners.chains.wallets.iter();
     let asked = wallets.filter(|(network, _)| named.is_empty() || named.contains(network));
-    // Counted before it is asked, so that many answers at once are not all among the first.
+    // The attempt is counted before the check, so that concurrent calls cannot exceed the maximum.
     let tx = ctx.db.begin("count_wallet_check").await?;
     if !store::challenges::count_check(&tx, &challenge.id, WALLET_CHECKS_MAX).await? {
-        return Err(Refusal::unauthenticated("This challenge had too many wrong answers; ask for a new one").into());
+        return Err(Refusal::unauthenticated("Too many wrong signatures for this challenge; request a new one").into());
     }
     tx.commit().await?;
     let questions = asked.map(|(_, wallets)| wallets.check_signature(address.bytes(), hash, signature));
-    // A network that cannot be asked may be the one that refuses, so it is never passed over.
+    // An unreachable network may be the only network that rejects the signature, so it is never skipped.
     let answers = try_join_all(questions).await?;
     Ok(session::is_signed_by_contract(&answers))
 }
 
-/// The platform of the wallet, which is made with its first session.
+/// The platform of the wallet, which is created with its first session.
 async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address, code: Option<&Secret>) -> FlowResult<PlatformId> {
     if let Some(platform) = store::accounts::platform_of_wallet(tx, wallet).await? {
         return Ok(platform);
@@ -97,7 +103,11 @@ async fn platform_of(ctx: &Ctx, tx: &Tx, wallet: &Address, code: Option<&Secret>
         add_platform(ctx, tx, &platform, &wallet.to_string()).await?;
         return Ok(platform);
     }
-    // Another sign-in of the same wallet was faster; its commit is visible by now.
+    // Another sign-in of the same wallet was faster; its commit is already visible.
     let winner = store::accounts::platform_of_wallet(tx, wallet).await?;
-    Ok(winner.ok_or_else(|| crate::flows::Fault(anyhow::anyhow!("a wallet is bound and has no platform")))?)
+    Ok(winner.ok_or_else(|| {
+        crate::flows::Fault(anyhow::anyhow!(
+            "the wallet is already bound to a platform, but the platform was not found"
+        ))
+    })?)
 }

@@ -13,25 +13,26 @@ use crate::{
         FlowResult,
         auth::identify,
         client_ids::check_destination,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
     },
     ports::ids::random,
     store,
 };
 
-/// Letters and digits of the public text; 30 of them hold more than 170 bits.
-const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+/// Alphabet of client IDs; 30 characters hold more than 170 bits.
+pub const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// Creates a client ID of the caller's platform.
 ///
-/// Errors: every wrong field at once; a payee destination that is not the caller's; more than the cap (409). Source: rules P.3.2; rules P.4.2.
+/// Errors: every wrong field at once; a payee destination that is not the caller's; more client IDs than the cap (409).
+/// Source: rules P.3.2; rules P.4.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: &NewClientId,
-    call: Repeatable<ClientId>,
-) -> FlowResult<Answer<ClientId>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    call: RepeatableCall<ClientId>,
+) -> FlowResult<KeyedResult<ClientId>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         let fresh = FreshClientId {
             row: ClientRowId(ctx.ids.ulid()),
             platform: caller.platform.clone(),
@@ -50,7 +51,7 @@ pub async fn run(
         keeper.commit(tx, &client).await?;
         identify::note_issued(ctx, &identify::hash(&client.client_id));
         if !client.allowed_domains.is_empty() {
-            // They may ask for preflights from now on.
+            // From now on, preflight requests from the allowed pages of the client ID are accepted.
             identify::forget_origins(ctx);
         }
         Ok(client)
@@ -58,7 +59,7 @@ pub async fn run(
     .await
 }
 
-/// `cli_` and 30 letters or digits, each drawn evenly: bytes above the last multiple of 62 are thrown away.
+/// `cli_` and 30 uniformly random letters or digits: bytes above the last multiple of 62 are discarded.
 fn public_text(ctx: &Ctx) -> String {
     let mut text = String::from("cli_");
     while text.len() < 34 {

@@ -16,7 +16,7 @@ fn unknown() -> FlowError {
     Refusal::not_found("Client ID not found").into()
 }
 
-/// Checks that a client ID may be bound to a destination: the one in use of the wallet that signed in.
+/// Checks that a client ID may be bound to a destination, which must be the active destination of the signed-in wallet.
 ///
 /// Source: rules P.4.2.
 async fn check_destination(tx: &Tx, caller: &PlatformCaller, id: &DestinationId) -> FlowResult<()> {
@@ -27,6 +27,7 @@ async fn check_destination(tx: &Tx, caller: &PlatformCaller, id: &DestinationId)
     if active.is_some_and(|active| active.is_in_use() && active.id == *id) {
         return Ok(());
     }
-    let message = "must be the id of the payee destination in use of the wallet that signed in; POST /v1/payee-destination sets it up";
+    let message = "must be the id of the active payee destination of the signed-in wallet; create it with POST \
+                   /v1/payee-destination";
     Err(Refusal::field("payeeDestinationId", message).into())
 }

@@ -7,7 +7,8 @@ use crate::{
     store,
 };
 
-/// A client ID of the caller's platform. Errors: unknown, or another platform's, which looks the same (404).
+/// A client ID of the caller's platform. Errors: an unknown client ID, or a client ID of another platform (404 in both
+/// cases).
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, row: &ClientRowId) -> FlowResult<ClientId> {
     let found = store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?;
     found.ok_or_else(unknown)

@@ -10,9 +10,9 @@ use crate::{
     flows::FlowResult,
 };
 
-/// Revokes a client ID for good; a second time changes nothing.
+/// Revokes a client ID permanently; revoking it again changes nothing.
 ///
-/// Errors: unknown, or another platform's (404). Source: rules P.3.2.
+/// Errors: an unknown client ID, or a client ID of another platform (404). Source: rules P.3.2.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, row: &ClientRowId) -> FlowResult<()> {
     let change = ClientIdChange {
         status: Some(ClientStatus::Revoked),

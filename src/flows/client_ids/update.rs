@@ -6,6 +6,7 @@ use crate::{
         caller::PlatformCaller,
         client_id::{ClientId, ClientIdChange, ClientStatus},
         ids::{ClientRowId, OwnerId},
+        refusal::Refusal,
     },
     flows::{
         FlowResult,
@@ -15,11 +16,12 @@ use crate::{
     store,
 };
 
-/// Changes a client ID and returns it. Calls with it follow the change at once on this instance. Revoking it switches
-/// off what it registered as a public one and nobody approved.
+/// Changes a client ID and returns it. The change applies immediately on this instance. Revoking a public client ID
+/// switches off its unapproved endpoints. The link of a client ID to an orchestrator ends when the client ID is
+/// revoked, and when its platform withdraws the consent or consents to another orchestrator instead.
 ///
-/// Errors: every wrong field at once, a payee destination that is not the caller's, a revoked client ID that is to come
-/// back (400); unknown (404). Source: rules P.3.2; rules P.4.2; rules S.10.
+/// Errors: every wrong field at once, a payee destination of another owner, an unknown orchestrator, reactivating a
+/// revoked client ID (400); an unknown client ID (404). Source: rules P.3.2; rules P.4.2; rules S.10.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -33,10 +35,19 @@ pub async fn run(
     if let Some(Some(destination)) = &change.payee_destination {
         check_destination(&tx, caller, destination).await?;
     }
+    if let Some(Some(orchestrator)) = &change.orchestrator
+        && !store::orchestrators::exists(&tx, orchestrator).await?
+    {
+        return Err(Refusal::field("orchestratorId", "must be the id of an orchestrator of this service").into());
+    }
     store::client_ids::update(&tx, &client).await?;
+    if client.link != stored.link {
+        store::orchestrator_links::end(&tx, &client.platform, row, client.updated_at).await?;
+        crate::fail_at("update_client_id", "link_ended");
+    }
     if client.status == ClientStatus::Revoked {
-        // Whoever read it off a page registered these; nobody else wants what they hear. A worker cancels what waits for
-        // them.
+        // Anyone with the public client ID may have registered these endpoints. A worker cancels their pending
+        // deliveries.
         let owner = OwnerId::from(&client.platform);
         for endpoint in store::endpoints::lock_unapproved(&tx, &owner, row).await? {
             store::endpoints::set_active(&tx, caller, &endpoint.id, false).await?;

@@ -11,8 +11,7 @@ use crate::{
 
 /// Currencies of the enabled networks that match the filter.
 ///
-/// Errors: `firstOnly` without both filters (400), a filter that matches nothing (404).
-/// Source: rules P.3.1; decisions D5.
+/// Errors: `firstOnly` without both filters (400), no match (404). Source: rules P.3.1; decisions D5.
 pub fn run(ctx: &Ctx, filter: &CurrencyFilter) -> FlowResult<Vec<Currency>> {
     if filter.first_only && (filter.network.is_none() || filter.symbol.is_none()) {
         return Err(Refusal::field(

@@ -1,4 +1,4 @@
-//! The catalogue as callers see it.
+//! The currency catalogue, as the API returns it.
 
 pub mod list;
 pub mod routes;

@@ -1,4 +1,4 @@
-//! Lists what an invoice currency can be paid in.
+//! Lists the payment currencies of an invoice currency.
 
 use crate::{
     ctx::Ctx,
@@ -8,26 +8,26 @@ use crate::{
 
 /// Payment currencies of an invoice currency.
 #[derive(Debug, Clone)]
-pub struct Routes {
+pub struct CurrencyRoutes {
     /// Canonical id of the invoice currency.
     pub currency_id: String,
-    /// The alias by which it was asked for; `None` when that was its canonical id.
+    /// The alias in the call; `None` for a canonical id.
     pub alias: Option<String>,
-    /// What it can be paid in.
+    /// The payment currencies.
     pub routes: Vec<Currency>,
 }
 
-/// Finds the routes. Errors: an unknown currency (404). A known one without routes has an empty list.
+/// Finds the routes. A known currency without routes has an empty list. Errors: an unknown currency (404).
 ///
 /// Source: rules P.3.1.
-pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowResult<Routes> {
+pub fn run(ctx: &Ctx, currency_id: &str, networks: Option<&[String]>) -> FlowResult<CurrencyRoutes> {
     let invoice = ctx
         .catalogue
         .find(currency_id)
         .ok_or_else(|| Refusal::not_found("Token not found"))?;
     let routes = ctx.catalogue.routes(invoice, networks).into_iter().cloned().collect();
     let mut aliases = invoice.aliases.iter();
-    Ok(Routes {
+    Ok(CurrencyRoutes {
         currency_id: invoice.id.clone(),
         alias: aliases.find(|alias| alias.eq_ignore_ascii_case(currency_id)).cloned(),
         routes,

@@ -10,21 +10,21 @@ use crate::{
     flows::{
         FlowResult,
         destinations::{NewDestination, put_in_use, wallet_of},
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
     },
 };
 
-/// Sets up the destination of the wallet that signed in, or brings it back.
+/// Creates or reactivates the destination of the signed-in wallet.
 ///
 /// Errors: every wrong field at once (400); a session without a wallet (403). Source: rules P.4.3.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: &NewDestination,
-    call: Repeatable<Destination>,
-) -> FlowResult<Answer<Destination>> {
+    call: RepeatableCall<Destination>,
+) -> FlowResult<KeyedResult<Destination>> {
     let wallet = wallet_of(caller)?;
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         let mut checks = Checks::new();
         let key = registrable(&ctx.catalogue, wallet, &input.token, Some(input.chain_id), &mut checks);
         if let Some(policy) = &input.policy {

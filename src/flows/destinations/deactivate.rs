@@ -1,4 +1,4 @@
-//! Takes a payee destination out of use.
+//! Deactivates a payee destination.
 
 use crate::{
     ctx::Ctx,
@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// Ends the use of the destination of the wallet that signed in; its row stays.
+/// Deactivates the destination of the signed-in wallet; its row stays.
 ///
-/// Errors: no id of a destination (400); a session without a wallet (403); not the one in use (404).
-/// Source: rules P.4.3.
+/// Errors: a text that is not a destination id (400); a session without a wallet (403); the destination is not the
+/// active one of the wallet (404). Source: rules P.4.3.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, id: &str) -> FlowResult<()> {
     let wallet = wallet_of(caller)?;
     let key = key_of(id)?.filter(|key| key.interop.wallet == wallet);

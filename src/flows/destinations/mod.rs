@@ -1,4 +1,4 @@
-//! Payee destinations: where the owner of a wallet wants to be paid.
+//! Payee destinations: where a wallet is paid, as its owner set it up.
 
 pub mod create;
 pub mod deactivate;
@@ -20,14 +20,14 @@ use crate::{
     store::{self, StoreError, Tx},
 };
 
-/// Input of a destination that a session sets up.
+/// Input for setting up a destination in a session.
 #[derive(Debug, Clone)]
 pub struct NewDestination {
     /// Contract of the token.
     pub token: String,
     /// Chain.
     pub chain_id: u64,
-    /// Policy; `None` keeps the one there is.
+    /// Policy; `None` keeps the existing one.
     pub policy: Option<DestinationPolicy>,
 }
 
@@ -35,21 +35,23 @@ fn unknown() -> FlowError {
     Refusal::not_found("Payee destination not found").into()
 }
 
-/// The wallet of the session. Errors: an account that signed in without one (403).
+/// The wallet of the session. Errors: an account that signed in without a wallet (403).
 fn wallet_of(caller: &PlatformCaller) -> FlowResult<Address> {
     let wallet = caller.wallet().copied();
     let message = "Payee destinations belong to wallets: sign in with the wallet that is to be paid";
     Ok(wallet.ok_or_else(|| Refusal::forbidden(message))?)
 }
 
-/// Reads the id of a destination; one that can name nothing is `None`. Errors: no such form (400).
+/// Parses the id of a destination; `None` for a well-formed id that no destination can have. Errors: a text without the
+/// format of an id (400).
 fn key_of(text: &str) -> FlowResult<Option<DestinationKey>> {
     Ok(DestinationKey::parse(text).map_err(|message| Refusal::field("destinationId", message))?)
 }
 
-/// Makes a destination the one that its wallet is paid at: it is created or comes back, and replaces the one before.
+/// Makes a destination the active destination of its wallet. Creates or reactivates it, and deactivates the previous
+/// destination.
 ///
-/// Client IDs that are bound to the one before follow, since the same wallet stays the payee.
+/// Client IDs bound to the previous destination are bound to the new one, because the payee stays the same wallet.
 /// Source: rules S.13; rules P.4.3.
 async fn put_in_use(
     ctx: &Ctx,
@@ -105,7 +107,7 @@ async fn put_in_use(
     Ok(destination)
 }
 
-/// Ends the use of a destination; tells whether it was in use.
+/// Deactivates a destination; returns whether it was active.
 async fn end(ctx: &Ctx, tx: &Tx, platform: &PlatformId, key: &DestinationKey) -> FlowResult<bool> {
     let known = store::destinations::lock_all_of(tx, platform, &key.interop.wallet).await?;
     let Some(active) = known.into_iter().find(|known| known.is_active && known.key == *key) else {
@@ -123,7 +125,7 @@ async fn end(ctx: &Ctx, tx: &Tx, platform: &PlatformId, key: &DestinationKey) ->
 fn or_busy(error: StoreError) -> FlowError {
     match error {
         StoreError::Conflict(_) => {
-            Refusal::conflict("The destination of this wallet is being changed at this moment; try again").into()
+            Refusal::conflict("Another call is changing the destination of this wallet; try again").into()
         }
         other => other.into(),
     }

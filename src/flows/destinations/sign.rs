@@ -1,4 +1,4 @@
-//! Payee destinations that a wallet sets up and ends with a signature instead of a session.
+//! Payee destinations that a wallet sets up and deactivates with a signature instead of a session.
 
 use crate::{
     ctx::Ctx,
@@ -13,24 +13,24 @@ use crate::{
     flows::{
         FlowResult,
         destinations::{end, key_of, put_in_use},
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
     },
     ports::ids::random,
     store::{self, Tx},
 };
 use chrono::TimeDelta;
 
-/// How long signing data is remembered after its end, so that a late signature is told why it is refused.
+/// How long signing data is stored after it expires, so that a late signature gets the right message.
 const REMEMBERED: TimeDelta = TimeDelta::hours(1);
 
-/// What a wallet is to be asked about.
+/// Data for a wallet to sign.
 #[derive(Debug, Clone)]
 pub struct SigningInput {
-    /// What is agreed to.
+    /// Action to sign.
     pub action: SigningAction,
     /// Contract of the token.
     pub token: String,
-    /// Chain, as digits.
+    /// Chain, in digits.
     pub chain_id: String,
 }
 
@@ -40,7 +40,7 @@ fn client_of(caller: &PlatformCaller) -> FlowResult<&ClientRowId> {
         .ok_or_else(|| Refusal::forbidden("Send x-client-id: signing data belongs to a client ID"))?)
 }
 
-/// Draws the data that a wallet signs; it can be used once within five minutes.
+/// Creates the data that a wallet signs; it can be used once within five minutes.
 ///
 /// Errors: every wrong field at once (400). Source: rules P.1.6; rules P.3.8.
 pub async fn prepare(
@@ -79,16 +79,16 @@ pub async fn prepare(
 
 /// Sets up a destination that its wallet signed.
 ///
-/// Errors: a nonce that is unknown, used, expired or for something else, and a signature of somebody else or of other
-/// data (400). Source: rules P.3.8.
+/// Errors: a nonce that is unknown, used, expired or for something else, and a signature of another wallet or over
+/// other data (400). Source: rules P.3.8.
 pub async fn add(
     ctx: &Ctx,
     caller: &PlatformCaller,
     nonce: &str,
     signature: &str,
-    call: Repeatable<Destination>,
-) -> FlowResult<Answer<Destination>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    call: RepeatableCall<Destination>,
+) -> FlowResult<KeyedResult<Destination>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         let data = proven(ctx, caller, SigningAction::Add, nonce, signature).await?;
         let tx = ctx.db.begin("add_signed_destination").await?;
         use_up(ctx, &tx, &data).await?;
@@ -99,16 +99,16 @@ pub async fn add(
     .await
 }
 
-/// Ends the use of a destination whose wallet signed that; its row stays.
+/// Deactivates a destination with a signature of its wallet; its row stays.
 ///
-/// Errors: those of [`add`], and a destination that is not in use (400). Source: rules P.3.8.
+/// Errors: those of [`add`], and a destination that is not active (400). Source: rules P.3.8.
 pub async fn deactivate(ctx: &Ctx, caller: &PlatformCaller, id: &str, nonce: &str, signature: &str) -> FlowResult<()> {
     let key = key_of(id)?;
     let data = proven(ctx, caller, SigningAction::Deactivate, nonce, signature).await?;
     if key.is_some_and(|key| key != data.key) {
         return Err(Refusal::field(
             "nonce",
-            "was given for another destination: ask for signing data of this one",
+            "was issued for another destination: request signing data for this one",
         )
         .into());
     }
@@ -121,7 +121,7 @@ pub async fn deactivate(ctx: &Ctx, caller: &PlatformCaller, id: &str, nonce: &st
     Ok(())
 }
 
-/// The data of a nonce, if its wallet signed exactly this and nothing else.
+/// The data of a nonce, if its wallet signed exactly this data.
 async fn proven(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -133,17 +133,17 @@ async fn proven(
     let client = client_of(caller)?;
     let found = store::destinations::find_signing_data(ctx.db.reader(), &caller.platform, client, nonce).await?;
     let (data, used_at) = found.ok_or_else(|| {
-        refused("is not known: GET /v2/payee-destination/signing-data gives one to this client ID".to_owned())
+        refused("is unknown: GET /v2/payee-destination/signing-data issues one for this client ID".to_owned())
     })?;
     if used_at.is_some() {
         return Err(used().into());
     }
     if data.expires_at <= ctx.clock.now() {
-        return Err(refused("has expired: ask for new signing data; it is good for 5 minutes".to_owned()).into());
+        return Err(refused("has expired: request new signing data; it is valid for 5 minutes".to_owned()).into());
     }
     if data.action != action {
         let message = format!(
-            "was given for the action {}: ask for signing data with the action {}",
+            "was issued for the action {}: request signing data with the action {}",
             data.action.wire(),
             action.wire()
         );
@@ -167,5 +167,5 @@ async fn use_up(ctx: &Ctx, tx: &Tx, data: &SigningData) -> FlowResult<()> {
 }
 
 fn used() -> Refusal {
-    Refusal::field("nonce", "was used before: ask for new signing data")
+    Refusal::field("nonce", "was already used: request new signing data")
 }

@@ -1,4 +1,4 @@
-//! Changes the payee destination that is in use.
+//! Changes the active payee destination.
 
 use crate::{
     ctx::Ctx,
@@ -14,10 +14,11 @@ use crate::{
     store,
 };
 
-/// Replaces the destination of the wallet that signed in. Without a policy the one before stays.
+/// Replaces the destination of the signed-in wallet. If the call sets no policy, the new destination gets the policy of
+/// the previous one.
 ///
-/// Errors: every wrong field at once (400); a session without a wallet (403); no destination in use (404).
-/// Source: rules P.4.3.
+/// Errors: every wrong field at once (400); a session without a wallet (403); no active destination (404). Source:
+/// rules P.4.3.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, input: &NewDestination) -> FlowResult<Destination> {
     let wallet = wallet_of(caller)?;
     let mut checks = Checks::new();

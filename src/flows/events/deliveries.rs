@@ -5,8 +5,10 @@ use crate::{
     domain::{caller::PlatformCaller, ids::DeliveryId, refusal::Refusal},
     flows::{
         FlowResult,
+        admission::{HeldPermit, holder_of, require},
         events::{
-            DeliveryCount, LoggedDelivery, Receivers, check_span, erased, no_repeated_test, receivers, unknown_delivery,
+            EndpointStateCount, LoggedDelivery, VisibleEndpoints, check_span, erased, no_repeated_test, receivers,
+            unknown_delivery,
         },
         require_room,
     },
@@ -14,18 +16,19 @@ use crate::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// One page of deliveries, the newest first.
+/// One page of deliveries, newest first.
 #[derive(Debug, Clone)]
 pub struct DeliveryPage {
     /// The deliveries.
     pub deliveries: Vec<LoggedDelivery>,
-    /// Where the next page begins; `None` after the last one.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<DeliveryId>,
-    /// Where they went.
-    pub receivers: Receivers,
+    /// The endpoints of the deliveries.
+    pub receivers: VisibleEndpoints,
 }
 
-/// Lists deliveries: a client ID sees those to its own endpoints, an API key all of its platform.
+/// Lists deliveries. A client ID gets the deliveries to its own endpoints, an API key gets all deliveries of its
+/// platform.
 pub async fn list(ctx: &Ctx, caller: &PlatformCaller, filter: &DeliveryFilter) -> FlowResult<DeliveryPage> {
     let receivers = receivers(ctx, caller).await?;
     let more = DeliveryFilter {
@@ -33,6 +36,7 @@ pub async fn list(ctx: &Ctx, caller: &PlatformCaller, filter: &DeliveryFilter) -
         ..filter.clone()
     };
     let limit = receivers.limit(caller);
+    let _permit = permit(ctx, caller).await?;
     let mut deliveries =
         store::delivery_log::deliveries(ctx.db.reader(), &caller.platform, limit.as_deref(), &more).await?;
     let has_more = deliveries.len() > usize::try_from(filter.limit).unwrap_or(usize::MAX);
@@ -49,14 +53,14 @@ pub async fn list(ctx: &Ctx, caller: &PlatformCaller, filter: &DeliveryFilter) -
     })
 }
 
-/// Counts deliveries by endpoint and state, those of the last day unless a span is given. Errors: a span that ends before
-/// it begins, or is longer than the log (400).
+/// Counts deliveries by endpoint and state, by default over the last day. Errors: a period that ends before it begins,
+/// or that is longer than the retention of the log (400).
 pub async fn counts(
     ctx: &Ctx,
     caller: &PlatformCaller,
     since: Option<DateTime<Utc>>,
     until: Option<DateTime<Utc>>,
-) -> FlowResult<Vec<DeliveryCount>> {
+) -> FlowResult<Vec<EndpointStateCount>> {
     let until = until.unwrap_or_else(|| ctx.clock.now());
     let since = since.unwrap_or(until - TimeDelta::days(1));
     check_span(Some(since), Some(until))?;
@@ -65,23 +69,43 @@ pub async fn counts(
         return Err(Refusal::field("since", format!("must be at most {days} days before until")).into());
     }
     let limit = receivers(ctx, caller).await?.limit(caller);
-    Ok(store::delivery_log::counts(ctx.db.reader(), &caller.platform, limit.as_deref(), (since, until)).await?)
+    let _permit = permit(ctx, caller).await?;
+    Ok(store::delivery_log::counts(ctx.db.reader(), &caller.platform, limit.as_deref(), since, until).await?)
 }
 
-/// Reads one delivery with its tries. Errors: unknown (404).
-pub async fn one(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+/// Waits for a permit to search the delivery log. Errors: the other searches of the platform take too long (429).
+async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<HeldPermit> {
+    let sentence = "Too many searches of deliveries are in progress; retry shortly";
+    let (permits, wait) = (&ctx.delivery_searches, ctx.waits.permit);
+    Ok(require(permits, &holder_of(caller), wait, sentence).await?)
+}
+
+/// Reads one delivery with its attempts. Errors: an unknown delivery (404).
+pub async fn one(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    id: &DeliveryId,
+) -> FlowResult<(LoggedDelivery, VisibleEndpoints)> {
     let receivers = receivers(ctx, caller).await?;
     let limit = receivers.limit(caller);
     let found = store::delivery_log::find_delivery(ctx.db.reader(), &caller.platform, limit.as_deref(), id).await?;
     Ok((found.ok_or_else(unknown_delivery)?, receivers))
 }
 
-/// Queues a finished delivery again: the same identity and bytes, a new round of tries.
+/// Queues a finished delivery again: the same id and bytes, a new round of attempts.
 ///
-/// Errors: unknown (404); waiting already, a test, of a payer who is erased, or an endpoint that is gone or switched off (409); too much is due
-/// already (429).
+/// Errors:
+/// - 404: an unknown delivery.
+/// - 409: the delivery is already waiting, is a test, or is about an erased payer; or its endpoint is deleted or
+///   switched off.
+/// - 429: too many deliveries are due.
+///
 /// Source: decisions D19.
-pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowResult<(LoggedDelivery, Receivers)> {
+pub async fn retry(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    id: &DeliveryId,
+) -> FlowResult<(LoggedDelivery, VisibleEndpoints)> {
     let (found, receivers) = one(ctx, caller, id).await?;
     if found.delivery.is_test {
         return Err(no_repeated_test().into());
@@ -91,13 +115,13 @@ pub async fn retry(ctx: &Ctx, caller: &PlatformCaller, id: &DeliveryId) -> FlowR
         return Err(erased().into());
     }
     if !receivers.is_active(&found.delivery.endpoint) {
-        return Err(Refusal::conflict("The endpoint is gone or switched off").into());
+        return Err(Refusal::conflict("The endpoint is deleted or switched off").into());
     }
     let tx = ctx.db.begin("retry_delivery").await?;
     require_room(ctx, &tx, &(&caller.platform).into()).await?;
     let queued = store::delivery_log::requeue(&tx, &caller.platform, std::slice::from_ref(id), ctx.clock.now()).await?;
     if queued == 0 {
-        return Err(Refusal::conflict("The delivery waits for its next try already").into());
+        return Err(Refusal::conflict("The delivery is already waiting for its next attempt").into());
     }
     tx.commit().await?;
     ctx.due.notify_one();

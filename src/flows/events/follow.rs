@@ -1,9 +1,12 @@
-//! Follows the log: every event of a caller once, in the order of the log.
+//! Follows the event log: returns every event of a caller once, in the order of the log.
 //!
-//! Ids are drawn before their transactions commit, so a smaller one may appear after a larger one, for as long as
-//! [`LATE`]. A look therefore reads the ids from a floor on, and the bodies of those that were not told. The floor rises
-//! to what was told that long ago, and to the newest event of that time when the look has seen everything: a follower of
-//! rare kinds does not read the common ones again.
+//! The id of an event is created before the transaction of the event commits. So an event may become visible up to
+//! [`LATE`] after events with larger ids. Each query therefore reads all ids above a lower bound, and returns the
+//! events that were not returned before.
+//!
+//! The lower bound rises to the returned ids whose events are older than [`LATE`]. When a query has reached the end of
+//! the log, the lower bound also rises to the newest event that is older than [`LATE`], of any kind. So a follower of
+//! rare kinds does not read the ids of other kinds again.
 
 use crate::{
     ctx::Ctx,
@@ -14,30 +17,30 @@ use crate::{
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
 
-/// Events of one look.
+/// Events per query.
 const BATCH_EVENTS: usize = 100;
 
-/// How long a transaction may take to show an event whose id was drawn earlier than those already seen.
+/// How long after the creation of its id an event may still become visible in the log.
 const LATE: TimeDelta = TimeDelta::seconds(10);
 
-/// Most ids that are remembered, whatever their age.
+/// Maximum number of returned ids that are remembered, whatever their age.
 const REMEMBERED_MAX: usize = 2_000;
 
-/// One who follows.
-pub struct Follower {
+/// A follower of the log.
+pub struct LogFollower {
     ctx: Ctx,
     caller: PlatformCaller,
     kinds: Vec<String>,
-    /// Everything up to here was told and nothing can appear below it any more.
+    /// The lower bound. Every event up to this id was returned, and no event can appear below it.
     floor: Option<EventId>,
-    /// What was told above the floor: ids are drawn before their transactions commit, so a smaller one may come later.
+    /// Returned ids above the lower bound, with the creation times of their events.
     told: BTreeMap<EventId, DateTime<Utc>>,
-    /// When it was last looked for an event to which the floor could rise.
+    /// Time of the last search for a newer lower bound among events of all kinds.
     raised_at: DateTime<Utc>,
 }
 
-impl Follower {
-    /// Starts after an event, or with what happens from now on. No kinds are all kinds.
+impl LogFollower {
+    /// Starts after a given event, or with the next one. Without kinds all kinds are returned.
     pub async fn start(
         ctx: &Ctx,
         caller: &PlatformCaller,
@@ -58,9 +61,10 @@ impl Follower {
         })
     }
 
-    /// What happened since the last look; samples of tests are left out.
+    /// The events since the last query; test events are excluded.
     pub async fn look(&mut self) -> FlowResult<Vec<EventRecord>> {
-        // Read before the log: what had not appeared by then was drawn after the settled time.
+        // The clock is read before the log. So the id of an event that becomes visible after the query is newer than
+        // `settled`.
         let now = self.ctx.clock.now();
         let settled = now - LATE;
         let limit = BATCH_EVENTS + self.told.len();

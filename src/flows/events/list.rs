@@ -5,17 +5,17 @@ use crate::{
     domain::{caller::PlatformCaller, ids::EventId},
     flows::{
         FlowResult,
-        events::{EventRecord, LoggedDelivery, Receivers, check_span, receivers, unknown_event},
+        events::{EventRecord, LoggedDelivery, VisibleEndpoints, check_span, receivers, unknown_event},
     },
     store::{self, Scope, event_log::EventFilter},
 };
 
-/// One page of events, the newest first.
+/// One page of events, newest first.
 #[derive(Debug, Clone)]
 pub struct EventPage {
     /// The events.
     pub events: Vec<EventRecord>,
-    /// Where the next page begins; `None` after the last one.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<EventId>,
 }
 
@@ -35,12 +35,12 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, filter: &EventFilter) -> Fl
     Ok(EventPage { events, next })
 }
 
-/// Reads one event and its deliveries. Errors: unknown (404).
+/// Reads one event and its deliveries. Errors: an unknown event (404).
 pub async fn one(
     ctx: &Ctx,
     caller: &PlatformCaller,
     id: &EventId,
-) -> FlowResult<(EventRecord, Vec<LoggedDelivery>, Receivers)> {
+) -> FlowResult<(EventRecord, Vec<LoggedDelivery>, VisibleEndpoints)> {
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
     let event = event.ok_or_else(unknown_event)?;
     let receivers = receivers(ctx, caller).await?;

@@ -1,4 +1,4 @@
-//! The event log: read, told again, followed, swept.
+//! The event log: reading, replaying, following and deleting events.
 
 pub mod deliveries;
 pub mod follow;
@@ -16,17 +16,17 @@ use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
 pub use crate::store::{
-    delivery_log::{DeliveryCount, DeliveryFilter, LoggedDelivery},
+    delivery_log::{DeliveryFilter, EndpointStateCount, LoggedDelivery},
     event_log::{EventFilter, EventRecord},
-    payer_keys::Opened,
+    payer_keys::PayerText,
 };
 
-/// The endpoints that a caller may see, the inactive ones too.
+/// The endpoints that a caller may see, including inactive ones.
 #[derive(Debug, Clone)]
-pub struct Receivers(HashMap<EndpointId, Endpoint>);
+pub struct VisibleEndpoints(HashMap<EndpointId, Endpoint>);
 
-impl Receivers {
-    /// Where an endpoint is, unless it is gone.
+impl VisibleEndpoints {
+    /// URL of an endpoint, unless it is deleted.
     pub fn url(&self, id: &EndpointId) -> Option<&str> {
         self.0.get(id).map(|endpoint| endpoint.url.as_str())
     }
@@ -35,7 +35,8 @@ impl Receivers {
         self.0.get(id).is_some_and(|endpoint| endpoint.is_active)
     }
 
-    /// The endpoints whose deliveries a client ID sees: its own; an API key sees all of its platform.
+    /// The endpoints to which a client ID is limited: its own. `None` for an API key, which sees the deliveries of its
+    /// whole platform.
     fn limit(&self, caller: &PlatformCaller) -> Option<Vec<EndpointId>> {
         caller.client().map(|_| self.0.keys().cloned().collect())
     }
@@ -45,7 +46,7 @@ impl Receivers {
     }
 }
 
-/// Errors: a span that ends before it begins (400).
+/// Errors: a period that ends before it begins (400).
 fn check_span(since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> Result<(), Refusal> {
     match (since, until) {
         (Some(since), Some(until)) if until < since => Err(Refusal::field("until", "must not be before since")),
@@ -62,16 +63,18 @@ fn unknown_delivery() -> Refusal {
 }
 
 fn no_repeated_test() -> Refusal {
-    Refusal::conflict("Test deliveries are not repeated; ask for another test")
+    Refusal::conflict("Test deliveries cannot be replayed; request another test")
 }
 
 fn erased() -> Refusal {
-    Refusal::conflict("The payer of this event is erased, and what it told with them")
+    Refusal::conflict(
+        "The payer of this event was erased, and the contents of the event with it; the event cannot be sent again",
+    )
 }
 
-/// The receivers of a caller.
-pub async fn receivers(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Receivers> {
+/// The endpoints of a caller.
+pub async fn receivers(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<VisibleEndpoints> {
     let endpoints = store::endpoints::list(ctx.db.reader(), caller).await?;
     let by_id = endpoints.into_iter().map(|endpoint| (endpoint.id.clone(), endpoint));
-    Ok(Receivers(by_id.collect()))
+    Ok(VisibleEndpoints(by_id.collect()))
 }

@@ -1,4 +1,4 @@
-//! Tells events again: the same deliveries with the same bytes, marked as replays.
+//! Replays events: the same deliveries with the same bytes, marked as replays.
 
 use crate::{
     ctx::Ctx,
@@ -10,7 +10,7 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        events::{EventRecord, Receivers, check_span, erased, no_repeated_test, receivers, unknown_event},
+        events::{EventRecord, VisibleEndpoints, check_span, erased, no_repeated_test, receivers, unknown_event},
         of_hidden_links, require_room,
     },
     store::{self, Scope, outbox::NewDelivery},
@@ -18,41 +18,45 @@ use crate::{
 use chrono::{DateTime, Utc};
 use std::collections::HashSet;
 
-/// Events of one transaction.
+/// Events per transaction.
 const PAGE_EVENTS: u64 = 100;
 
-/// Transactions of one call; a longer log is replayed by several calls.
+/// Maximum number of transactions per call; a longer log is replayed by several calls.
 const PAGES_MAX: u32 = 50;
 
-/// Which events are told again, and to whom.
+/// Which events to replay, and to which endpoints.
 #[derive(Debug, Clone)]
-pub struct Span {
-    /// From this time on.
+pub struct ReplayRange {
+    /// Events since this time.
     pub since: DateTime<Utc>,
-    /// Up to this time.
+    /// Events up to this time.
     pub until: Option<DateTime<Utc>>,
     /// Only to this endpoint.
     pub endpoint: Option<EndpointId>,
-    /// Only what has not arrived.
+    /// Only events that were not delivered.
     pub failed_only: bool,
     /// Where an earlier call stopped.
     pub after: Option<EventId>,
 }
 
-/// What was queued.
+/// Result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// Deliveries that were queued.
     pub replayed: u64,
-    /// Deliveries that were left alone: they wait already, or their endpoint is gone or switched off.
+    /// Number of deliveries that were not queued: they are already queued, or their endpoint is deleted or switched
+    /// off.
     pub skipped: u64,
-    /// Where the next call goes on; `None` when everything was looked at.
+    /// Where the next call continues; `None` when the call reached the end of the period.
     pub next: Option<EventId>,
 }
 
-/// Tells one event again. Errors: unknown event or endpoint (404); a test, an event of a payer who is erased, an endpoint
-/// that is switched off (409); too
-/// much is due already (429).
+/// Replays one event.
+///
+/// Errors:
+/// - 404: an unknown event or endpoint.
+/// - 409: a test event, an event of an erased payer, or an endpoint that is switched off.
+/// - 429: too many deliveries are due.
 ///
 /// Source: decisions D19.
 pub async fn one(
@@ -60,7 +64,7 @@ pub async fn one(
     caller: &PlatformCaller,
     id: &EventId,
     endpoint: Option<&EndpointId>,
-) -> FlowResult<Replayed> {
+) -> FlowResult<ReplayOutcome> {
     let event = store::event_log::find_event(ctx.db.reader(), &Scope::from(caller), id).await?;
     let event = event.ok_or_else(unknown_event)?;
     if event.is_test {
@@ -71,27 +75,27 @@ pub async fn one(
     }
     let receivers = receivers(ctx, caller).await?;
     check_endpoint(&receivers, endpoint)?;
-    let mut total = Replayed::default();
+    let mut total = ReplayOutcome::default();
     queue(ctx, caller, &receivers, &[event], endpoint, false, &mut total).await?;
     ctx.due.notify_one();
     Ok(total)
 }
 
-/// Tells the events of a span of time again, as long as there is room for more; what is left is for a later call. Events of
-/// payers who are erased are passed over.
+/// Replays the events of a period. Stops early when the maximum number of due deliveries is reached, and a later call
+/// continues. Events of erased payers are skipped.
 ///
-/// Errors: unknown endpoint (404); one that is switched off (409); times in the wrong order (400); too much is due
-/// already (429).
+/// Errors: an unknown endpoint (404); an endpoint that is switched off (409); times in the wrong order (400); too many
+/// deliveries are due (429).
 ///
 /// Source: decisions D19.
-pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult<Replayed> {
+pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &ReplayRange) -> FlowResult<ReplayOutcome> {
     check_span(Some(span.since), span.until)?;
     let scope = Scope::from(caller);
     let receivers = receivers(ctx, caller).await?;
     check_endpoint(&receivers, span.endpoint.as_ref())?;
-    let mut total = Replayed {
+    let mut total = ReplayOutcome {
         next: span.after.clone(),
-        ..Replayed::default()
+        ..ReplayOutcome::default()
     };
     for page in 0..PAGES_MAX {
         let events = store::event_log::replayable(
@@ -123,7 +127,7 @@ pub async fn span(ctx: &Ctx, caller: &PlatformCaller, span: &Span) -> FlowResult
     Ok(total)
 }
 
-fn check_endpoint(receivers: &Receivers, endpoint: Option<&EndpointId>) -> FlowResult<()> {
+fn check_endpoint(receivers: &VisibleEndpoints, endpoint: Option<&EndpointId>) -> FlowResult<()> {
     let Some(id) = endpoint else { return Ok(()) };
     if !receivers.contains(id) {
         return Err(Refusal::not_found("Webhook not found").into());
@@ -134,15 +138,15 @@ fn check_endpoint(receivers: &Receivers, endpoint: Option<&EndpointId>) -> FlowR
     Ok(())
 }
 
-/// Queues the deliveries of some events in one transaction. Errors: too much is due already (429).
+/// Queues the deliveries of some events in one transaction. Errors: too many deliveries are due (429).
 async fn queue(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    receivers: &Receivers,
+    receivers: &VisibleEndpoints,
     events: &[EventRecord],
     endpoint: Option<&EndpointId>,
     failed_only: bool,
-    total: &mut Replayed,
+    total: &mut ReplayOutcome,
 ) -> FlowResult<()> {
     if events.is_empty() {
         return Ok(());

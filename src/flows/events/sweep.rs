@@ -1,4 +1,4 @@
-//! Forgets events that are older than the log has to be.
+//! Deletes events that are older than the retention of the log.
 
 use crate::{
     ctx::Ctx,
@@ -6,24 +6,24 @@ use crate::{
     flows::FlowResult,
     store::{
         self,
-        partitions::{Divided, list},
+        partitions::{MonthlyTable, list},
     },
 };
 use chrono::{DateTime, Utc};
 
-/// Events of one transaction.
+/// Events per transaction.
 const BATCH_EVENTS: u64 = 200;
 
-/// Keys of one transaction.
+/// Keys per transaction.
 const BATCH_KEYS: u64 = 2_000;
 
-/// Forgets one batch; tells whether there may be more. What waits for its delivery is never forgotten, and months that
-/// are dropped as a whole are left to that.
+/// Deletes one batch; returns whether there may be more. Events with a queued delivery are never deleted. A month in
+/// which every event is old is skipped, because its whole partition is dropped.
 ///
 /// Source: ADR-0019.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let cutoff = ctx.webhooks.old_before(ctx.clock.earliest());
-    let Some(months) = list(ctx.db.reader(), Divided::Events).await? else {
+    let Some(months) = list(ctx.db.reader(), MonthlyTable::Events).await? else {
         return forget(ctx, cutoff, cutoff).await;
     };
     let has_more = match partitions::swept_until(cutoff, &months) {
@@ -40,7 +40,7 @@ async fn forget(ctx: &Ctx, cutoff: DateTime<Utc>, until: DateTime<Utc>) -> FlowR
     Ok(gone == BATCH_EVENTS)
 }
 
-/// Forgets the keys of events that were dropped with their month.
+/// Deletes the deduplication keys of events that were dropped with their month.
 async fn forget_keys(ctx: &Ctx, months: &[Partition]) -> FlowResult<bool> {
     let Some(first) = partitions::first(months) else {
         return Ok(false);

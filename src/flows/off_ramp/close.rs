@@ -1,9 +1,10 @@
-//! Ends what no order pays out: parts, orders that the partner never took, and what came on top.
+//! Closes a request whose money no order pays out: a partial payment, an order that the partner never accepted, or a
+//! surplus.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        off_ramp::{FiatOrder, OrderTrigger, Step},
+        off_ramp::{FiatOrder, OrderTransition, OrderTrigger},
         refusal::Refusal,
         request::Request,
     },
@@ -16,13 +17,14 @@ use crate::{
 };
 use anyhow::anyhow;
 
-/// Most characters of a note that are kept.
+/// Maximum number of characters of a note that are stored.
 const NOTE_MAX: usize = 2_000;
 
-/// Notes that the operator settled by other ways what has arrived for a request, and why. One that was not over is failed
-/// then, and that is told. Returns it.
+/// Records that the operator settled the money of a request in another way, with a note. An open order fails, and an
+/// event reports the failure. Returns the request.
 ///
-/// Errors: unknown, or paid out to no bank account; nothing has arrived; the partner has its order, and says how it ends.
+/// Errors: an unknown request; a request without a payout to a bank account; no payment has arrived; the partner has
+/// the order and decides how it ends.
 pub async fn run(ctx: &Ctx, request_id: &str, note: &str) -> FlowResult<Request> {
     let found = store::requests::of_any_platform(ctx.db.reader(), request_id).await?;
     let found = found.ok_or_else(|| Refusal::not_found(format!("there is no request {request_id}")))?;
@@ -30,7 +32,7 @@ pub async fn run(ctx: &Ctx, request_id: &str, note: &str) -> FlowResult<Request>
     let tx = ctx.db.begin("close_off_ramp").await?;
     let request = locked_request_of(&tx, &found.origin.platform, &found.row).await?;
     if store::off_ramp_bindings::of_request(&tx, &request).await?.is_none() {
-        return Err(Refusal::conflict(format!("request {request_id} was never to be paid to a bank account")).into());
+        return Err(Refusal::conflict(format!("request {request_id} has no payout to a bank account")).into());
     }
     let conflict = |why: &str| Refusal::conflict(format!("request {request_id} cannot be closed: {why}"));
     let ledger = request.ledger.close().map_err(conflict)?;
@@ -40,10 +42,12 @@ pub async fn run(ctx: &Ctx, request_id: &str, note: &str) -> FlowResult<Request>
         .as_ref()
         .map(|order| (order, order.state.after(OrderTrigger::Close)))
     {
-        Some((_, Step::Barred)) => {
-            return Err(conflict("the partner has its order, and says how it ends").into());
+        Some((_, OrderTransition::Barred)) => {
+            return Err(
+                conflict("the partner already has the order of the request, and decides how the order ends").into(),
+            );
         }
-        Some((order, Step::To(state))) => {
+        Some((order, OrderTransition::To(state))) => {
             let ended = FiatOrder {
                 state,
                 word: Some("closed by the operator".to_owned()),
@@ -55,7 +59,7 @@ pub async fn run(ctx: &Ctx, request_id: &str, note: &str) -> FlowResult<Request>
                 return Err(changed());
             }
         }
-        Some((_, Step::Nothing)) | None => {}
+        Some((_, OrderTransition::Nothing)) | None => {}
     }
     let note: String = note.chars().take(NOTE_MAX).collect();
     store::off_ramp_bindings::close(&tx, &request, &note, now).await?;

@@ -1,12 +1,12 @@
-//! What payments make of the orders of their requests, in the commit that credits or reverses them.
+//! Updates the orders of requests in the commit that credits or reverses their payments.
 
 use crate::{
     ctx::Ctx,
     domain::{
         ids::{OffRampOrderId, QuarantineId},
-        ledger::{Ending, Ledger, RequestStatus},
-        oddity::{Concerned, OddReason, Oddity},
-        off_ramp::{FiatOrder, FiatQuote, OrderState, OrderTrigger, Step},
+        ledger::{Ledger, PaymentEnding, RequestStatus},
+        oddity::{ConcernedRequest, OddReason, Oddity},
+        off_ramp::{FiatOrder, FiatQuote, OrderState, OrderTransition, OrderTrigger},
         payment_record::PaymentRecord,
         request::Request,
     },
@@ -17,10 +17,10 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 
-/// Makes the orders of requests due whose whole amount has arrived, and stops those from which some of it was taken back.
+/// Makes the orders of fully paid requests due. Stops the orders of requests whose money was partly reversed.
 ///
-/// The accounts were written before in the same transaction. Errors: an order changed meanwhile, so that nothing of it may be
-/// kept. Source: rules S.1; rules S.7.
+/// The ledgers of the requests are written earlier in the same transaction. Errors: an order changed in the meantime;
+/// the caller must then roll the transaction back. Source: rules S.1; rules S.7.
 pub(in crate::flows) async fn run(
     ctx: &Ctx,
     tx: &Tx,
@@ -28,12 +28,14 @@ pub(in crate::flows) async fn run(
     now: DateTime<Utc>,
 ) -> FlowResult<()> {
     hold(tx, changes).await?;
-    let is_complete = |ledger: &Ledger| ledger.ending == Ending::Bank && ledger.status == RequestStatus::Processing;
+    let is_complete =
+        |ledger: &Ledger| ledger.ending == PaymentEnding::Bank && ledger.status == RequestStatus::Processing;
     for (request, after) in changes {
         match (is_complete(&request.ledger), is_complete(after)) {
             (false, true) => due(ctx, tx, request, after, now).await?,
             (true, false) => stop(tx, request, now).await?,
-            // The money of the last payment went, and others are enough: the order is for what is there.
+            // The payment that completed the request was reversed, and other payments suffice: the order then pays out
+            // the remaining money.
             (true, true) if request.ledger.tx_hash != after.tx_hash => {
                 stop(tx, request, now).await?;
                 due(ctx, tx, request, after, now).await?;
@@ -44,13 +46,13 @@ pub(in crate::flows) async fn run(
     Ok(())
 }
 
-/// Whoever erases a payer whose requests changed waits, and finds the money. Payers are held in their order, so that no two
-/// wait for each other.
+/// Locks the payers of the changed requests. A concurrent erasure waits for the lock and then finds the money. Payers
+/// are locked in order, so that two transactions cannot deadlock.
 async fn hold(tx: &Tx, changes: &[(&Request, &Ledger)]) -> FlowResult<()> {
     let mut payers = BTreeSet::new();
     for (request, _) in changes
         .iter()
-        .filter(|(request, _)| request.ledger.ending != Ending::Wallet)
+        .filter(|(request, _)| request.ledger.ending != PaymentEnding::Wallet)
     {
         let bound = store::off_ramp_bindings::of_request(tx, request).await?;
         payers.extend(bound.map(|bound| (bound.payer, request.origin.platform.clone())));
@@ -61,7 +63,8 @@ async fn hold(tx: &Tx, changes: &[(&Request, &Ledger)]) -> FlowResult<()> {
     Ok(())
 }
 
-/// Makes an order due under the quote of the payment that completed the request: one of its own, for its own account.
+/// Makes an order due under the quote of the payment that completed the request. The quote must be for the account to
+/// which the request is bound.
 async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     let payments = store::payments::list_of_request(tx, request).await?;
     let completing = payments.iter().rfind(|payment| after.tx_hash == Some(payment.tx_hash));
@@ -86,7 +89,7 @@ async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTim
     match store::off_ramp_orders::of_request(tx, &order.platform, &order.request).await? {
         None => Ok(store::off_ramp_orders::insert(tx, &order).await?),
         Some(known) => {
-            let Step::To(state) = known.state.after(OrderTrigger::Complete) else {
+            let OrderTransition::To(state) = known.state.after(OrderTrigger::Complete) else {
                 return Err(changed(request));
             };
             let again = FiatOrder {
@@ -102,7 +105,7 @@ async fn due(ctx: &Ctx, tx: &Tx, request: &Request, after: &Ledger, now: DateTim
 async fn stop(tx: &Tx, request: &Request, now: DateTime<Utc>) -> FlowResult<()> {
     let known = store::off_ramp_orders::of_request(tx, &request.origin.platform, &request.row).await?;
     let Some(known) = known else { return Ok(()) };
-    let Step::To(state) = known.state.after(OrderTrigger::Reversed) else {
+    let OrderTransition::To(state) = known.state.after(OrderTrigger::Reversed) else {
         return Err(changed(request));
     };
     let stopped = FiatOrder {
@@ -115,29 +118,31 @@ async fn stop(tx: &Tx, request: &Request, now: DateTime<Utc>) -> FlowResult<()> 
 }
 
 async fn replace(tx: &Tx, request: &Request, before: &FiatOrder, after: &FiatOrder) -> FlowResult<()> {
-    match store::off_ramp_orders::replace(tx, before, after).await? {
-        true => Ok(()),
-        false => Err(changed(request)),
+    if store::off_ramp_orders::replace(tx, before, after).await? {
+        Ok(())
+    } else {
+        Err(changed(request))
     }
 }
 
 fn changed(request: &Request) -> FlowError {
     FlowError::NotYet(anyhow!(
-        "the order of request {} changed while its payments did",
+        "the order of request {} changed while its payments changed",
         request.id
     ))
 }
 
-/// The quote under which a payment of a request arrived, of the account to which the request is bound.
+/// The quote under which a payment of a request arrived, for the account to which the request is bound.
 pub(super) async fn quote_under(tx: &Tx, request: &Request, payment: Option<&PaymentRecord>) -> FlowResult<FiatQuote> {
     let mut quotes = store::off_ramp_quotes::of_request(tx, request).await?;
     let bound = store::off_ramp_bindings::of_request(tx, request).await?;
     quotes.retain(|quote| bound.as_ref() == Some(&quote.to));
     let quote = payment.and_then(|payment| quote_of(payment, &quotes)).cloned();
-    Ok(quote.ok_or_else(|| Fault(anyhow!("request {} was paid under no quote", request.id)))?)
+    Ok(quote.ok_or_else(|| Fault(anyhow!("a payment of request {} belongs to no quote", request.id)))?)
 }
 
-/// The newest quote of the address of a payment.
+/// The newest quote with the deposit address and the exact amount of a payment. Without such a quote, the newest quote
+/// with the deposit address.
 fn quote_of<'a>(payment: &PaymentRecord, quotes: &'a [FiatQuote]) -> Option<&'a FiatQuote> {
     let of_address = |quote: &&FiatQuote| quote.terms.address == payment.payee;
     let is_exact = |quote: &&FiatQuote| of_address(quote) && quote.terms.units == payment.units;
@@ -147,7 +152,7 @@ fn quote_of<'a>(payment: &PaymentRecord, quotes: &'a [FiatQuote]) -> Option<&'a 
         .or_else(|| quotes.iter().rfind(of_address))
 }
 
-/// Sets aside for the operator that money left the chain for which the partner was asked to pay.
+/// Quarantines money that left the chain after its payout was requested from the partner.
 pub(in crate::flows) async fn set_aside(
     ctx: &Ctx,
     tx: &Tx,
@@ -167,10 +172,11 @@ pub(in crate::flows) async fn set_aside(
         position: Some(payment.position),
         reason: OddReason::PaidOut,
         detail: format!(
-            "a payment of request {} left the chain after order {id} was opened, which is {state}: settle it with the partner",
+            "a payment of request {} left the chain after order {id} was opened; \
+             the order is {state}: settle the payment with the partner",
             request.id
         ),
-        concerned: Some(Concerned::of(request)),
+        concerned: Some(ConcernedRequest::of(request)),
     };
     tracing::error!(network = %odd.network, tx = %payment.tx_hash, "{}", odd.detail);
     Ok(store::quarantine::put(tx, &odd, QuarantineId(ctx.ids.ulid()), now).await?)

@@ -1,11 +1,11 @@
-//! Lists orders for the operator, and measures those that are open.
+//! Lists orders for the operator; counts the open orders and returns the age of the oldest.
 
 use super::{ask::amount, brought, request_of};
 use crate::{
     ctx::Ctx,
     domain::{
         amount::Amount,
-        off_ramp::{AskedFor, FiatOrder, SILENT_AFTER},
+        off_ramp::{FiatOrder, PayoutOrder, SILENT_AFTER},
         request::Request,
     },
     flows::FlowResult,
@@ -13,42 +13,42 @@ use crate::{
 };
 use chrono::TimeDelta;
 
-pub use crate::store::off_ramp_orders::Listed;
+pub use crate::store::off_ramp_orders::OrderSummary;
 
-/// Most orders of one list.
+/// Maximum number of orders in a list.
 pub const LISTED_MAX: u64 = 1_000;
 
-/// Which orders the operator looks for.
+/// Filter of an order list.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted {
-    /// Also those that are over.
+pub struct OrderFilter {
+    /// Includes finished orders.
     pub all: bool,
-    /// Only those without news for a day.
+    /// Only orders without news for a day.
     pub silent: bool,
 }
 
-/// Orders, the oldest first.
-pub async fn run(ctx: &Ctx, wanted: Wanted) -> FlowResult<Vec<Listed>> {
+/// Orders, oldest first.
+pub async fn run(ctx: &Ctx, wanted: OrderFilter) -> FlowResult<Vec<OrderSummary>> {
     let silent_since = wanted.silent.then(|| ctx.clock.now() - SILENT_AFTER);
-    Ok(store::off_ramp_orders::list(ctx.db.reader(), (wanted.all, silent_since), LISTED_MAX).await?)
+    Ok(store::off_ramp_orders::list(ctx.db.reader(), wanted.all, silent_since, LISTED_MAX).await?)
 }
 
-/// A request with money that no order paid out or will.
+/// A request with money that no order has paid out or will pay out.
 #[derive(Debug, Clone)]
-pub struct Unsettled {
+pub struct UnsettledRequest {
     /// The request.
     pub request: Request,
-    /// What has arrived.
+    /// The amount that has arrived.
     pub arrived: Amount,
-    /// What the partner was asked to pay out of it.
+    /// The amount whose payout was requested from the partner; `None` before the first request.
     pub asked: Option<Amount>,
-    /// The order, where there is one.
+    /// The order, if there is one.
     pub order: Option<FiatOrder>,
 }
 
-/// Requests with money that no order paid out or will, the oldest first: parts, what cancelled ones got, and what came after
-/// the partner was asked.
-pub async fn unsettled(ctx: &Ctx) -> FlowResult<Vec<Unsettled>> {
+/// Requests with money that no order has paid out or will pay out, oldest first: partial payments, money of cancelled
+/// requests, and money that arrived after the payout was requested.
+pub async fn unsettled(ctx: &Ctx) -> FlowResult<Vec<UnsettledRequest>> {
     let reader = ctx.db.reader();
     let mut found = Vec::new();
     for (platform, row) in store::off_ramp_bindings::unsettled(reader, LISTED_MAX).await? {
@@ -57,8 +57,8 @@ pub async fn unsettled(ctx: &Ctx) -> FlowResult<Vec<Unsettled>> {
         let payments = store::payments::list_of_request(reader, &request).await?;
         let asked = order.as_ref().and_then(|order| order.asked.as_ref());
         let asked = asked.map(|asked| amount(ctx, &request, asked.units)).transpose()?;
-        found.push(Unsettled {
-            arrived: amount(ctx, &request, AskedFor::of(brought(&payments)).units)?,
+        found.push(UnsettledRequest {
+            arrived: amount(ctx, &request, PayoutOrder::of(brought(&payments)).units)?,
             asked,
             order,
             request,
@@ -67,7 +67,7 @@ pub async fn unsettled(ctx: &Ctx) -> FlowResult<Vec<Unsettled>> {
     Ok(found)
 }
 
-/// How many orders are open, and for how long the oldest is.
+/// Number of open orders, and the age of the oldest.
 pub async fn measure(ctx: &Ctx) -> FlowResult<(u64, TimeDelta)> {
     let (open, oldest) = store::off_ramp_orders::measure(ctx.db.reader()).await?;
     let now = ctx.clock.now();

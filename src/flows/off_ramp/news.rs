@@ -1,4 +1,4 @@
-//! Takes what the partner tells of an order: moves it on, and the request with it, and tells each sub-status once.
+//! Handles the partner's news of an order: updates the order and its request, and reports each sub-status once.
 
 use super::{brought, follow, locked_request_of};
 use crate::{
@@ -6,8 +6,8 @@ use crate::{
     domain::{
         event::{ChainTransaction, Event, PaymentFailed, PaymentProcessing, PaymentReceived},
         ledger::Settlement,
-        off_ramp::{FiatOrder, OrderState, Step, ask_again_after, order_key},
-        off_ramp_news::Taken,
+        off_ramp::{FiatOrder, OrderState, OrderTransition, ask_again_after, order_key},
+        off_ramp_news::NewsResult,
         payment_record::PaymentRecord,
         request::Request,
     },
@@ -18,38 +18,39 @@ use crate::{
 use anyhow::anyhow;
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How often news is decided again when something changed under it.
+/// Maximum number of attempts to handle news of an order that changes concurrently.
 const TRIES_MAX: usize = 3;
 
-/// For how long after the bank got the money it is asked whether that came back.
+/// How long after a payout the service keeps querying the partner whether the bank returned the money.
 const MAY_BOUNCE: TimeDelta = TimeDelta::days(14);
 
-/// Takes news of an order. Source: rules S.7.
-pub async fn order(ctx: &Ctx, news: &OrderNews) -> FlowResult<Taken> {
+/// Handles news of an order. Source: rules S.7.
+pub async fn order(ctx: &Ctx, news: &OrderNews) -> FlowResult<NewsResult> {
     for _ in 0..TRIES_MAX {
         let Some(order) = store::off_ramp_orders::by_partner_id(ctx.db.reader(), &news.id).await? else {
-            return Ok(Taken::Unknown);
+            return Ok(NewsResult::Unknown);
         };
         if let Some(taken) = take(ctx, &order, news).await? {
             return Ok(taken);
         }
     }
     Err(FlowError::NotYet(anyhow!(
-        "an order kept changing while its news was taken"
+        "an order kept changing while the service processed news about it"
     )))
 }
 
-/// Takes news of an order that was read before; `None` when it changed meanwhile.
+/// Handles news of an order that was read before; `None` when it changed in the meantime.
 ///
-/// The state, the request, what is told and its deliveries are one commit. What is not above the known number, or goes back,
-/// changes nothing; the number of the partner is only as good as its state.
-pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> FlowResult<Option<Taken>> {
+/// State, request, events and deliveries are written in one commit. News changes nothing if its sequence number is not
+/// above the stored number. News also changes nothing if its status comes before the stored status, because the partner
+/// may number its news wrongly.
+pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> FlowResult<Option<NewsResult>> {
     let status = match news.status {
         OrderStatus::Moved(status) => Some(status),
         OrderStatus::Failed => None,
     };
-    let Step::To(state) = order.after_news(news.version, status) else {
-        return Ok(Some(Taken::Nothing));
+    let OrderTransition::To(state) = order.after_news(news.version, status) else {
+        return Ok(Some(NewsResult::Nothing));
     };
     let now = ctx.clock.now();
     let tx = ctx.db.begin("take_order_news").await?;
@@ -57,9 +58,9 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     if news.key.0 != order_key(&order.platform, &request.id) {
         disbelieved(
             "order",
-            &format!("it tells of order {} under the key of another one", order.id),
+            &format!("the news about order {} has the key of another order", order.id),
         );
-        return Ok(Some(Taken::Unknown));
+        return Ok(Some(NewsResult::Unknown));
     }
     let after = FiatOrder {
         partner_id: Some(news.id.clone()),
@@ -89,7 +90,7 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     {
         follow::set_aside(ctx, &tx, &request, payment, now).await?;
     }
-    let told = Told {
+    let told = OrderChange {
         order: &after,
         news,
         request: Request { ledger, ..request },
@@ -104,19 +105,22 @@ pub(super) async fn take(ctx: &Ctx, order: &FiatOrder, news: &OrderNews) -> Flow
     crate::fail_at("take_order_news", "told");
     tx.commit().await?;
     ctx.due.notify_one();
-    tracing::info!(order = %after.id, request = %told.request.id, state = state.wire(), "an order moved on");
-    Ok(Some(Taken::Changed))
+    tracing::info!(
+        order = %after.id, request = %told.request.id, state = state.wire(),
+        "the state of an order changed"
+    );
+    Ok(Some(NewsResult::Changed))
 }
 
-/// Whether the money for which the partner was asked is still there. What it paid out is told as it says; that the money is
-/// gone is for the operator.
+/// Whether the money of the requested payout is still on the chain. The status of the partner is reported even if the
+/// money is missing; the operator decides about missing money.
 async fn is_there(tx: &Tx, order: &FiatOrder, request: &Request) -> FlowResult<bool> {
     let payments = store::payments::list_of_request(tx, request).await?;
     let asked = order.asked.as_ref();
     Ok(asked.is_none_or(|asked| asked.is_there(brought(&payments))))
 }
 
-/// When the partner is asked next about an order that just changed.
+/// When the partner is queried next about an order that just changed.
 fn next_at(state: OrderState, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     match state {
         OrderState::Bounced | OrderState::Failed | OrderState::Stopped => None,
@@ -124,13 +128,13 @@ fn next_at(state: OrderState, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     }
 }
 
-/// When it is asked next after an answer that brought nothing new.
+/// When the partner is queried next after a response without news.
 pub(super) fn next_after_nothing(order: &FiatOrder, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let is_over = order.state == OrderState::FiatSent && now > order.changed_at + MAY_BOUNCE;
     (!is_over).then(|| now + ask_again_after(order.changed_at, now))
 }
 
-/// The payment that completed a request, also when it was taken back since.
+/// The payment that completed a request, even if it was reversed since.
 async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentRecord>> {
     let Some(tx_hash) = request.ledger.tx_hash else {
         return Ok(None);
@@ -141,7 +145,7 @@ async fn completing(tx: &Tx, request: &Request) -> FlowResult<Option<PaymentReco
     Ok(own.next_back().or(first))
 }
 
-/// That a payment to a bank account failed.
+/// The event about a failed payment to a bank account.
 pub(super) fn failure(
     request: &Request,
     reason: &str,
@@ -159,8 +163,8 @@ pub(super) fn failure(
     }))
 }
 
-/// What is told of an order that moved on.
-struct Told<'a> {
+/// Input of the events about an order whose status changed.
+struct OrderChange<'a> {
     order: &'a FiatOrder,
     news: &'a OrderNews,
     request: Request,
@@ -168,7 +172,7 @@ struct Told<'a> {
     now: DateTime<Utc>,
 }
 
-impl Told<'_> {
+impl OrderChange<'_> {
     fn transaction(&self) -> Option<ChainTransaction> {
         self.completing.as_ref().map(|payment| ChainTransaction {
             network: payment.network,
@@ -176,10 +180,10 @@ impl Told<'_> {
         })
     }
 
-    /// The sub-status that is reached, and that the payment failed when it did.
+    /// The event about the new sub-status and, if the order failed, the event about the failure.
     fn events(&self) -> Vec<Event> {
         let state = self.order.state;
-        let processing = state.told().map(|status| {
+        let processing = state.reported_status().map(|status| {
             Event::PaymentProcessing(Box::new(PaymentProcessing {
                 request: self.request.clone(),
                 off_ramp_id: self.order.id.to_string(),
@@ -195,10 +199,10 @@ impl Told<'_> {
         processing.into_iter().chain(failed).collect()
     }
 
-    /// That the request is paid, by the payment that completed it and with what the partner kept.
+    /// The event that the request is paid, with the payment that completed it and the partner's fee.
     async fn confirmed(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<Vec<Event>> {
         let Some(payment) = &self.completing else {
-            tracing::error!(request = %self.request.id, "an order was paid out whose payment is not there");
+            tracing::error!(request = %self.request.id, "an order was paid out, but its payment does not exist");
             return Ok(Vec::new());
         };
         let quotes = store::off_ramp_quotes::of_request(tx, &self.request).await?;
@@ -206,7 +210,7 @@ impl Told<'_> {
         let told = (payment.platform.clone(), payment.id.clone());
         store::payments::set_told(tx, &[told], true).await?;
         let event = Event::PaymentReceived(Box::new(PaymentReceived {
-            off_ramp_status: self.order.state.told(),
+            off_ramp_status: self.order.state.reported_status(),
             off_ramp_fee: quote.map(|quote| quote.terms.fee),
             ..PaymentReceived::new(Settlement::Confirmed, self.request.clone(), payment.settled())
         }));

@@ -1,5 +1,5 @@
-//! Hands out where a request is paid so that a bank account gets it: a quote of the partner, and the calldata that pays its
-//! address.
+//! Returns the payment data of a request that is paid to a bank account: a quote of the partner, and the calldata that
+//! pays the deposit address of the quote.
 
 use super::{ask::amount, not_believed, not_quoted, partner, upstream};
 use crate::{
@@ -24,41 +24,46 @@ use crate::{
         paying::{
             Handout, PaymentDue, hand_out_alone,
             keep::keep,
-            legs::{Currencies, convert_recent, currencies},
+            legs::{RequestCurrencies, convert_recent, currencies},
             lookup::Lookup,
         },
         rates,
     },
     ports::off_ramp::{PartnerKey, QuoteQuestion},
-    store::{self, Tx, payers::Held},
+    store::{self, Tx, payers::ErasureHold},
 };
 use alloy::primitives::U256;
 use anyhow::anyhow;
 use chrono::{DateTime, SubsecRound, Utc};
 use tokio::time::Instant;
 
-/// Characters of an amount that the partner takes, by the document of its calls.
+/// Maximum length of an amount in the partner's API.
 const AMOUNT_LENGTH_MAX: usize = 64;
 
-/// Who pays to which bank account, and with what on top.
+/// Payer, bank account and fees of a payment.
 #[derive(Debug, Clone)]
 pub struct PayToBank<'a> {
-    /// The tenant's own id of the payer.
+    /// The platform's own id of the payer.
     pub client_user_id: &'a str,
-    /// The bank account, as it is called on the wire.
+    /// Id of the bank account, as in the API.
     pub payment_details_id: &'a str,
     /// Wallet that pays.
     pub wallet: Option<Address>,
-    /// What is charged on top.
+    /// Fees on top.
     pub charges: Charges,
 }
 
-/// Hands out the quote that holds, or a new one, for all that is left of a request without payee.
+/// Returns the valid quote, or a new one, for the whole amount due of a request without payee.
 ///
-/// The address is kept before it is told, so that what arrives there is known however late it comes. The first quote binds the
-/// request to its account. Errors: the tenant has no such payer or account, or it may not be used; the request is paid out to
-/// another one (400); no usable answer of the partner, or of a node while one is needed (502). Source: interface §4.3; rules
-/// P.7.6; decisions D38.
+/// The deposit address is stored before it is returned, so that a payment to it is recognised however late it arrives.
+/// The first quote binds the request to its bank account.
+///
+/// Errors:
+/// - 400: the platform has no such payer or account; the payer or account may not be used; or the request is paid out
+///   to another account.
+/// - 502: the partner or a required node returned no usable response.
+///
+/// Source: interface §4.3; rules P.7.6; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: PayToBank<'_>) -> FlowResult<Handout> {
     let begun = Instant::now();
     let by = payable::run(ctx, caller, asked.client_user_id, asked.payment_details_id).await;
@@ -71,7 +76,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let lookup = &Lookup::of_caller(ctx, caller, request.terms.network);
     let (remaining, now) = (request.ledger.remaining(), ctx.clock.now());
     let holding = quotes.iter().rfind(|quote| quote.holds(&by.to, remaining, now));
-    // Before the account is looked at: what is said of it would tell a payer who leaves from one who is not there.
+    // This is checked before the bound account: a message about that account would reveal whether the payer is to be
+    // erased or does not exist.
     if by.is_leaving && holding.is_none() {
         return Err(payable::refused(caller, begun, payable::leaving().into()).await);
     }
@@ -80,7 +86,16 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     }
     let (quote, is_shared) = match holding {
         Some(quote) => (quote.clone(), true),
-        None => quoted((ctx, caller), lookup, request, &by, (remaining, quotes.len()), now).await?,
+        None => {
+            let demand = QuoteDemand {
+                request,
+                by: &by,
+                remaining,
+                known: quotes.len(),
+                now,
+            };
+            quoted(ctx, caller, lookup, &demand).await?
+        }
     };
     let due = PaymentDue {
         request: request.paid_to(quote.terms.address),
@@ -91,24 +106,25 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
     let mut handout = hand_out_alone(ctx, lookup, due, asked.wallet).await?;
     if handout.bundle.legs.iter().any(|leg| leg.units != quote.terms.units) {
         return Err(Fault(anyhow!(
-            "a quote of request {} is for other units than its rate makes",
+            "the amount of a quote for request {} does not match the rate of the quote",
             request.id
         ))
         .into());
     }
-    // What it is worth is kept with the address.
+    // The quote of the partner, stored with the deposit address, says how much a payment is worth. So the calldata gets
+    // no quote of its own.
     for payment in &mut handout.payments {
         payment.quote = None;
     }
     handout.ends_at = Some(quote.terms.ends_at);
     crate::fail_at("issue_deposit", "quoted");
     let tx = ctx.db.begin("issue_deposit").await?;
-    // As where payments are credited: first the request, then the payer.
+    // The locks have the same order as where payments are credited: first the request, then the payer.
     store::requests::lock(&tx, request).await?;
     let gone = match store::payers::hold(&tx, &request.origin.platform, &by.to.payer).await? {
-        Some(Held::Staying) => None,
-        // Wanted while the partner was asked; what was handed out before may be paid still.
-        Some(Held::Leaving) => holding.is_none().then(payable::leaving),
+        Some(ErasureHold::Staying) => None,
+        // The erasure was requested during the call to the partner; earlier quotes may still be paid.
+        Some(ErasureHold::Leaving) => holding.is_none().then(payable::leaving),
         None => Some(payable::not_registered()),
     };
     if let Some(why) = gone {
@@ -116,62 +132,76 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request: &Request, asked: P
         return Err(payable::refused(caller, begun, why.into()).await);
     }
     if holding.is_none() {
-        issue(&tx, request, (&quote, is_shared), now).await?;
+        issue(&tx, request, &quote, is_shared, now).await?;
     }
     keep(&tx, caller, &handout.payments, now).await?;
     tx.commit().await?;
     Ok(handout)
 }
 
-/// Keeps a quote that is handed out, binds the request to its account, and the address to the same account.
+/// Stores an issued quote, and binds the request and the deposit address to the bank account of the quote.
 ///
-/// Only the operator can say that several accounts have one address: what arrives there names nobody. Errors: the request was
-/// bound to another account at the same moment (400); the address is that of another account, or the partner said something
-/// else by the same quote before (502).
-async fn issue(
-    tx: &Tx,
-    request: &Request,
-    (quote, is_shared): (&FiatQuote, bool),
-    now: DateTime<Utc>,
-) -> FlowResult<()> {
+/// Only the operator can allow several accounts to share one address, because a payment to the address does not say for
+/// which account it is. Errors: a concurrent call bound the request to another account (400); the address belongs to
+/// another account, or the partner returned other terms for the same quote before (502).
+async fn issue(tx: &Tx, request: &Request, quote: &FiatQuote, is_shared: bool, now: DateTime<Utc>) -> FlowResult<()> {
     let (network, address) = (request.terms.network, quote.terms.address);
     if !store::off_ramp_bindings::bind(tx, request, &quote.to, now).await? {
         return Err(of_another().into());
     }
-    let is_theirs = store::off_ramp_bindings::claim(tx, (network, address), request, &quote.to).await?;
+    let is_theirs = store::off_ramp_bindings::claim(tx, network, address, request, &quote.to).await?;
     if !is_theirs && !is_shared {
-        return Err(not_believed("quote", "its deposit address is that of another bank account").into());
+        return Err(not_believed("quote", "the deposit address belongs to another bank account").into());
     }
     if !store::off_ramp_quotes::keep(tx, network, quote).await? {
-        return Err(not_believed("quote", "it said something else by the same quote before").into());
+        return Err(not_believed("quote", "an earlier response had other terms for the same quote").into());
     }
     Ok(())
 }
 
-/// One order pays one bank account, so a request is paid out to the first one for which it was quoted. Nothing is said of
-/// whose that is.
+/// The error for a call with another bank account than the account of the first quote, because an order pays one
+/// account. The message does not reveal whose account the first one is.
 fn of_another() -> Refusal {
-    let other = "must be the bank account for which this request was asked first: it is paid out to that one alone; make \
-                 another request to pay another account";
+    let other = "must be the bank account of the first quote of this request: the request is paid out only to that \
+                 account; create another request to pay another account";
     Refusal::field("paymentDetailsId", other).led_by("paymentDetailsId")
 }
 
-/// Asks the partner for a quote; tells also whether the operator listed its address for everybody.
-async fn quoted(
-    (ctx, caller): (&Ctx, &PlatformCaller),
-    lookup: &Lookup,
-    request: &Request,
-    by: &PayableBy,
-    (remaining, known): (U256, usize),
+/// The payment for which a new quote is requested.
+struct QuoteDemand<'a> {
+    /// The request to pay.
+    request: &'a Request,
+    /// Payer and bank account at the partner.
+    by: &'a PayableBy,
+    /// Units that the request still needs.
+    remaining: U256,
+    /// Number of quotes that are stored for the request.
+    known: usize,
+    /// Time of the call.
     now: DateTime<Utc>,
+}
+
+/// Requests a quote from the partner; also returns whether the operator allows its address for all accounts.
+async fn quoted(
+    ctx: &Ctx,
+    caller: &PlatformCaller,
+    lookup: &Lookup,
+    demand: &QuoteDemand<'_>,
 ) -> FlowResult<(FiatQuote, bool)> {
+    let QuoteDemand {
+        request,
+        by,
+        remaining,
+        known,
+        now,
+    } = *demand;
     let currencies = currencies(ctx, request)?;
     let applied = price(ctx, lookup, request, &currencies).await?;
     let units = match applied {
         Some(applied) => applied.rate.units_for(remaining, currencies.payment.decimals),
         None => Some(remaining),
     };
-    let too_large = || Refusal::invalid("What is left is too large for this currency");
+    let too_large = || Refusal::invalid("The amount due is too large for this currency");
     let units = units.ok_or_else(too_large)?;
     let amount = amount(ctx, request, units)?;
     if amount.to_string().len() > AMOUNT_LENGTH_MAX {
@@ -181,15 +211,17 @@ async fn quoted(
     let network = request.terms.network;
     let question = QuoteQuestion {
         key: PartnerKey(quote_key(
-            (&request.origin.platform, &request.id),
+            &request.origin.platform,
+            &request.id,
             &by.to,
             units,
-            (known, now),
+            known,
+            now,
         )),
         payer: by.partner_payer.clone(),
         account: by.partner_account.clone(),
         network,
-        token: token.ok_or_else(|| Fault(anyhow!("request {} is paid in no token", request.id)))?,
+        token: token.ok_or_else(|| Fault(anyhow!("request {} has no payment token", request.id)))?,
         amount,
         currency: by.currency.clone(),
     };
@@ -215,11 +247,11 @@ async fn quoted(
             settlement: remaining,
             applied,
             fee: fee
-                .map_err(|_| upstream("The crypto-to-fiat provider gives no usable answer at the moment; try again"))?
+                .map_err(|_| upstream("The crypto-to-fiat provider returned no usable response; try again"))?
                 .unwrap_or_default(),
             pays_out: answer.pays_out,
             currency: by.currency.clone(),
-            // As both databases keep it.
+            // Truncated to milliseconds, which both databases store exactly.
             ends_at: answer.ends_at.trunc_subsecs(3),
         },
         created_at: now,
@@ -227,30 +259,29 @@ async fn quoted(
     Ok((quote, answer.is_listed))
 }
 
-/// The rate of the moment: of the feeds beside the chain, or of those on it. `None` of a request in the token itself.
+/// The current rate, from off-chain feeds or from price feeds on chain; `None` for a request in the token itself.
 ///
-/// Errors: nobody tells one that is beyond doubt (502).
+/// Errors: no feed returns a reliable rate (502).
 async fn price(
     ctx: &Ctx,
     lookup: &Lookup,
     request: &Request,
-    currencies: &Currencies<'_>,
+    currencies: &RequestCurrencies<'_>,
 ) -> FlowResult<Option<AppliedRate>> {
     if !request.terms.is_converted() {
         return Ok(None);
     }
-    let Currencies { invoice, payment } = currencies;
+    let RequestCurrencies { invoice, payment } = currencies;
     if let Some(pair) = ctx.catalogue.quoted_pair(invoice, payment) {
         return Ok(Some(rates::current(ctx, &pair).await?));
     }
-    let gone = || Refusal::invalid("There is no conversion route for these currencies any more");
+    let gone = || Refusal::invalid("There is no longer a conversion route for these currencies");
     let rates = RateBounds::between(&ctx.catalogue, &ctx.payments.rate_ages, invoice, payment).ok_or_else(gone)?;
     let one = U256::from(10).pow(U256::from(FIAT_CHAIN_DECIMALS));
     let units = lookup.in_time(convert_recent(ctx, lookup, &rates, one)).await?;
     let rate = ratio(one, FIAT_CHAIN_DECIMALS, units, payment.decimals, RATE_DECIMALS);
     let rate = rate.and_then(|rate| Rate::parse(&rate).ok());
-    let rate =
-        rate.ok_or_else(|| upstream("The price feeds of the network give no usable rate at the moment; try again"))?;
+    let rate = rate.ok_or_else(|| upstream("The price feeds of the network returned no usable rate; try again"))?;
     Ok(Some(AppliedRate {
         rate,
         provider: RateProvider::Chainlink,

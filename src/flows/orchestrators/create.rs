@@ -10,7 +10,7 @@ use crate::{
     store,
 };
 
-/// An orchestrator and its first key, which is shown this once.
+/// An orchestrator and its first key, which is shown only once.
 #[derive(Debug, Clone)]
 pub struct NewOrchestrator {
     /// The orchestrator.

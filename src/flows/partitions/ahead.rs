@@ -1,4 +1,5 @@
-//! Makes the partitions of the months that come, and looks after what the server does not look after by itself.
+//! Creates the partitions of future months, and maintains what the database server does not maintain by itself, such as
+//! statistics.
 
 use crate::{
     ctx::Ctx,
@@ -6,32 +7,33 @@ use crate::{
     flows::FlowResult,
     store::{
         self,
-        partitions::{Divided, list},
+        partitions::{MonthlyTable, list},
     },
 };
 use std::time::Duration;
 
-/// Longest wait for one statement: statistics of large tables take a while.
+/// Timeout of one statement: statistics of large tables take a while.
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// Makes what is missing of the present month and those ahead, and shows how much fits into no month. Does nothing where
-/// tables are in one piece.
+/// Creates the missing partitions of the current and future months, and measures the rows outside all partitions. Does
+/// nothing for unpartitioned tables.
 pub async fn run(ctx: &Ctx) -> FlowResult<()> {
     let ctx = &Ctx {
         db: ctx.db.answering_within(PATIENCE),
         ..ctx.clone()
     };
     let mut outcome = Ok(());
-    for table in Divided::ALL {
+    for table in MonthlyTable::ALL {
         let Some(present) = list(ctx.db.reader(), table).await? else {
             return Ok(());
         };
-        // A table whose months cannot be made now keeps neither the others from theirs nor its strays from being seen.
+        // If the partitions of a table cannot be created now, the loop continues: it handles the other tables and
+        // counts the rows outside partitions.
         let looked = look(ctx, table, &present).await;
         let strays = store::partitions::strays(ctx.db.reader(), table).await?;
         #[expect(
             clippy::cast_precision_loss,
-            reason = "a gauge is a float; the count stays far below 2^52"
+            reason = "a gauge is an f64, which is exact for whole numbers below 2^52; the count is smaller"
         )]
         metrics::gauge!("prs_partition_strays", "table" => table.table()).set(strays as f64);
         outcome = outcome.and(looked);
@@ -39,7 +41,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<()> {
     outcome
 }
 
-async fn look(ctx: &Ctx, table: Divided, present: &[Partition]) -> FlowResult<()> {
+async fn look(ctx: &Ctx, table: MonthlyTable, present: &[Partition]) -> FlowResult<()> {
     let now = ctx.clock.now();
     if !missing(now, present).is_empty() || misjudged(now, present).next().is_some() {
         make(ctx, table).await?;
@@ -50,8 +52,9 @@ async fn look(ctx: &Ctx, table: Divided, present: &[Partition]) -> FlowResult<()
     Ok(())
 }
 
-/// Makes what is missing by then, since another instance may have been faster, and anew what the server misjudges.
-async fn make(ctx: &Ctx, table: Divided) -> FlowResult<()> {
+/// Creates the partitions that are still missing, because another instance may have created some meanwhile. Recreates
+/// future partitions that the server analysed while they were empty: its query plans would assume that they stay empty.
+async fn make(ctx: &Ctx, table: MonthlyTable) -> FlowResult<()> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("make_partitions").await?;
     if !store::partitions::begin_change(&tx).await? {
@@ -65,13 +68,13 @@ async fn make(ctx: &Ctx, table: Divided) -> FlowResult<()> {
     }
     for month in missing(now, &list(&tx, table).await?.unwrap_or_default()) {
         store::partitions::add(&tx, table, month).await?;
-        tracing::info!(table = table.table(), %month, "made the partition of a month");
+        tracing::info!(table = table.table(), %month, "created a monthly partition");
     }
     tx.commit().await?;
     Ok(())
 }
 
-async fn measure(ctx: &Ctx, table: Divided) -> FlowResult<()> {
+async fn measure(ctx: &Ctx, table: MonthlyTable) -> FlowResult<()> {
     let tx = ctx.db.begin("measure_partitions").await?;
     if store::partitions::begin_change(&tx).await? {
         store::partitions::measure(&tx, table).await?;

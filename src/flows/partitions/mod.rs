@@ -1,4 +1,4 @@
-//! Months of the tables that grow: made before they begin, dropped when they are old. Source: ADR-0019.
+//! Monthly partitions of growing tables: created before the month begins, dropped when they are old. Source: ADR-0019.
 
 mod ahead;
 mod retire;

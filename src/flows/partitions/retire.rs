@@ -1,4 +1,4 @@
-//! Drops whole months that are old: a table is gone at once, however many rows it had.
+//! Drops old monthly partitions: dropping a table takes the same time for any number of rows.
 
 use crate::{
     ctx::Ctx,
@@ -6,15 +6,15 @@ use crate::{
     flows::FlowResult,
     store::{
         self,
-        partitions::{Divided, is_needed, list},
+        partitions::{MonthlyTable, is_needed, list},
     },
 };
 
-/// Drops the months that the log of events does not have to keep, the oldest first, up to the first one of which something
-/// is still needed. Does nothing where tables are in one piece.
+/// Drops the months that the event log no longer has to store, oldest first, up to the first one with rows that are
+/// still needed. Does nothing for unpartitioned tables.
 pub async fn run(ctx: &Ctx) -> FlowResult<()> {
     let cutoff = ctx.webhooks.old_before(ctx.clock.earliest());
-    for table in Divided::ALL {
+    for table in MonthlyTable::ALL {
         let Some(present) = list(ctx.db.reader(), table).await? else {
             return Ok(());
         };
@@ -27,8 +27,8 @@ pub async fn run(ctx: &Ctx) -> FlowResult<()> {
     Ok(())
 }
 
-/// Drops a month; tells whether it is gone.
-async fn retire(ctx: &Ctx, table: Divided, month: &Partition) -> FlowResult<bool> {
+/// Drops a month; returns whether it was dropped.
+async fn retire(ctx: &Ctx, table: MonthlyTable, month: &Partition) -> FlowResult<bool> {
     if is_needed(ctx.db.reader(), table, month.until).await? {
         return Ok(false);
     }
@@ -41,12 +41,12 @@ async fn retire(ctx: &Ctx, table: Divided, month: &Partition) -> FlowResult<bool
         return Ok(true);
     }
     store::partitions::close(&tx, table, month).await?;
-    // Somebody may have asked for something of it a moment ago.
+    // A caller may have queued a row of this month again a moment ago.
     if is_needed(&tx, table, month.until).await? {
         return Ok(false);
     }
     store::partitions::drop(&tx, month).await?;
     tx.commit().await?;
-    tracing::info!(table = table.table(), partition = %month.name, "dropped a month that is old");
+    tracing::info!(table = table.table(), partition = %month.name, "dropped an old partition");
     Ok(true)
 }

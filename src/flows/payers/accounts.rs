@@ -8,16 +8,17 @@ use crate::{
         ids::BankAccountId,
         off_ramp_refusal::OffRampRefusal,
         payer::{
-            ACCOUNT_FIELDS, AccountDetails, BankAccount, Payer, RegisteredAccount, account, bank_rules,
+            ACCOUNT_FIELDS, AccountDetails, BankAccount, CompliancePayer, RegisteredAccount, account, bank_rules,
             standing::AccountStanding,
         },
         refusal::{FieldError, Refusal},
     },
     flows::{
         FlowError, FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
         payers::{
-            account_key, change, hand::hand, known, not_done, odd, partner, register::uuid, turns::turn, unknown,
+            account_key, change, hand::hand, known, not_done, partner, register::uuid, report_other_record,
+            turns::turn, unknown,
         },
         publish_all,
     },
@@ -25,22 +26,27 @@ use crate::{
     store::{self, StoreError, Tx},
 };
 
-/// A bank account with the payer to whom it belongs.
-pub type Owned = (Payer, RegisteredAccount);
+/// A bank account with its payer.
+pub type PayerAccount = (CompliancePayer, RegisteredAccount);
 
-/// Adds a bank account. One that is there already and has not failed is not added again.
+/// Adds a bank account. An existing account that has not failed is not added again.
 ///
-/// Errors: unknown payer (404); the partner refuses something (400), does not answer or gives the record of another account
-/// (502); the payer has as many as the cap allows (409). Source: interface §4.5; rules S.6.
+/// Errors:
+/// - 404: an unknown payer.
+/// - 400: the partner refuses the account.
+/// - 502: the partner does not respond or returns the record of another account.
+/// - 409: the payer has the maximum number of accounts.
+///
+/// Source: interface §4.5; rules S.6.
 pub async fn add(
     ctx: &Ctx,
     caller: &PlatformCaller,
     client_user_id: &str,
     form: &BankAccount,
-    call: Repeatable<Owned>,
-) -> FlowResult<Answer<Owned>> {
+    call: RepeatableCall<PayerAccount>,
+) -> FlowResult<KeyedResult<PayerAccount>> {
     let platform = &caller.platform;
-    idempotency::once(ctx, caller, call, Storage::OfPayer, async |keeper| {
+    idempotency::once(ctx, caller, call, ResponseStorage::OfPayer, async |keeper| {
         let payer = known(ctx, platform, client_user_id).await?;
         let there = store::bank_accounts::list(ctx.db.reader(), platform, &payer.id).await?;
         let same = there.iter().filter(|account| account.details.account == *form);
@@ -61,14 +67,14 @@ pub async fn add(
             .ok_or_else(|| unknown(client_user_id))?
             .map_err(|error| refused(&error))?;
         if news.payer != payer.details.partner {
-            return Err(odd("add_account"));
+            return Err(report_other_record("add_account"));
         }
         let (tx, owned) = match commit(ctx, &payer, form, &content_hash, &news).await? {
             Some(done) => done,
-            // It was added at the same moment, and is found now.
+            // A concurrent call added it, and it is found now.
             None => commit(ctx, &payer, form, &content_hash, &news)
                 .await?
-                .ok_or_else(|| odd("add_account"))?,
+                .ok_or_else(|| report_other_record("add_account"))?,
         };
         keeper.commit_of(tx, &owned, Some(&payer.id)).await?;
         ctx.due.notify_one();
@@ -81,7 +87,7 @@ fn has_failed(account: &RegisteredAccount) -> bool {
     account.status == PaymentDetailStatus::Failed || account.told == Some(PaymentDetailStatus::Failed)
 }
 
-/// Errors: with another one the payer has more than the cap allows (409). Those that failed are counted by themselves.
+/// Errors: with one more account the payer exceeds the cap (409). Failed accounts have a separate cap.
 fn admit_another(ctx: &Ctx, there: &[RegisteredAccount]) -> Result<(), Refusal> {
     let failed = there.iter().filter(|account| has_failed(account)).count();
     let usable = there.len() - failed;
@@ -90,15 +96,15 @@ fn admit_another(ctx: &Ctx, there: &[RegisteredAccount]) -> Result<(), Refusal> 
     ctx.caps.admit_failed_accounts(another(failed))
 }
 
-/// Writes what the partner answered; the transaction is open still. `None` when the account, or the partner's id, was taken
-/// at the same moment.
+/// Stores the partner's response; the transaction remains open. `None` when a concurrent call stored the account, or an
+/// account with the same partner id.
 async fn commit(
     ctx: &Ctx,
-    payer: &Payer,
+    payer: &CompliancePayer,
     form: &BankAccount,
     content_hash: &str,
     news: &AccountNews,
-) -> FlowResult<Option<(Tx, Owned)>> {
+) -> FlowResult<Option<(Tx, PayerAccount)>> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("add_bank_account").await?;
     let locked = store::payers::lock(&tx, &payer.platform, &payer.id).await?;
@@ -106,9 +112,10 @@ async fn commit(
     let payer = locked.ok_or_else(|| unknown(&payer.details.client_user_id))?;
     let there = store::bank_accounts::list(&tx, &payer.platform, &payer.id).await?;
     if let Some(same) = there.iter().find(|account| account.content_hash == content_hash) {
-        return match same.details.partner == news.id {
-            true => Ok(Some((tx, (payer, same.clone())))),
-            false => Err(odd("add_account")),
+        return if same.details.partner == news.id {
+            Ok(Some((tx, (payer, same.clone()))))
+        } else {
+            Err(report_other_record("add_account"))
         };
     }
     admit_another(ctx, &there)?;
@@ -132,7 +139,7 @@ async fn commit(
             raw: news.raw.clone(),
         },
     });
-    let told = change::account_told(news);
+    let told = change::convert_account_news(news);
     let now_known = account::heard(&new, told, payer.kyc(), now).unwrap_or_else(|| new.clone());
     match store::bank_accounts::insert(&tx, &now_known).await {
         Err(StoreError::Conflict(_)) => return Ok(None),
@@ -146,13 +153,14 @@ async fn commit(
     Ok(Some((tx, (payer, now_known))))
 }
 
-/// The bank accounts of a payer, the oldest first, or the one that is named. Errors: unknown payer or account (404).
+/// The bank accounts of a payer, oldest first, or only the account that the caller names. Errors: an unknown payer or
+/// account (404).
 pub async fn list(
     ctx: &Ctx,
     caller: &PlatformCaller,
     client_user_id: &str,
     payment_detail: Option<&str>,
-) -> FlowResult<(Payer, Vec<RegisteredAccount>)> {
+) -> FlowResult<(CompliancePayer, Vec<RegisteredAccount>)> {
     let payer = known(ctx, &caller.platform, client_user_id).await?;
     let reader = ctx.db.reader();
     let accounts = match payment_detail {
@@ -165,7 +173,7 @@ pub async fn list(
     Ok((payer, accounts))
 }
 
-/// What the caller reads whose bank account the partner refuses.
+/// Message when the partner refuses a bank account.
 fn refused(error: &OffRampError) -> FlowError {
     let OffRampError::Refused { reason, fields } = error else {
         return not_done(error);

@@ -1,14 +1,14 @@
-//! Writes what became of a payer with its bank accounts, and the events that tell it, in one transaction.
+//! Writes a changed payer with its bank accounts, and the events about it, in one transaction.
 
 use crate::{
     ctx::Ctx,
     domain::{
         event::{ComplianceUpdated, Event, ForeignJson, PaymentDetailUpdated},
         payer::{
-            Payer, RegisteredAccount,
+            CompliancePayer, RegisteredAccount,
             account::{self, AccountTold},
-            compliance::Told,
-            standing::Standing,
+            compliance::ReportedCompliance,
+            standing::PayerCompliance,
         },
     },
     flows::publish_all,
@@ -16,12 +16,12 @@ use crate::{
     store::{self, StoreError, Tx},
 };
 
-/// What a partner tells of a payer, for the rules.
-pub(super) fn told(news: &PayerNews) -> Told {
-    Told {
+/// Converts news of the partner about a payer to the values of the domain.
+pub(super) fn convert_payer_news(news: &PayerNews) -> ReportedCompliance {
+    ReportedCompliance {
         partner: news.id.clone(),
         version: news.version,
-        standing: Standing {
+        standing: PayerCompliance {
             kyc: news.kyc,
             agreement: news.agreement,
         },
@@ -30,8 +30,8 @@ pub(super) fn told(news: &PayerNews) -> Told {
     }
 }
 
-/// What a partner tells of a bank account, for the rules.
-pub(super) fn account_told(news: &AccountNews) -> AccountTold {
+/// Converts news of the partner about a bank account to the values of the domain.
+pub(super) fn convert_account_news(news: &AccountNews) -> AccountTold {
     AccountTold {
         version: news.version,
         status: news.status,
@@ -40,8 +40,8 @@ pub(super) fn account_told(news: &AccountNews) -> AccountTold {
     }
 }
 
-/// That a payer changed.
-pub(super) fn compliance_event(payer: &Payer, raw: &ForeignJson) -> Event {
+/// The event about a changed payer.
+pub(super) fn compliance_event(payer: &CompliancePayer, raw: &ForeignJson) -> Event {
     Event::ComplianceUpdated(Box::new(ComplianceUpdated {
         platform: payer.platform.clone(),
         payer: payer.id.clone(),
@@ -54,8 +54,8 @@ pub(super) fn compliance_event(payer: &Payer, raw: &ForeignJson) -> Event {
     }))
 }
 
-/// That a bank account changed.
-pub(super) fn account_event(payer: &Payer, account: &RegisteredAccount) -> Event {
+/// The event about a changed bank account.
+pub(super) fn account_event(payer: &CompliancePayer, account: &RegisteredAccount) -> Event {
     Event::PaymentDetailUpdated(Box::new(PaymentDetailUpdated {
         platform: account.platform.clone(),
         payer: account.payer.clone(),
@@ -69,12 +69,13 @@ pub(super) fn account_event(payer: &Payer, account: &RegisteredAccount) -> Event
     }))
 }
 
-/// Writes a payer that is locked after the partner told something; tells whether it changed. Bank accounts that waited for
-/// its approval follow in the same commit.
+/// Writes a locked payer after news of the partner; returns whether the payer changed. Bank accounts that waited for
+/// the approval of the payer are updated in the same commit.
 pub(super) async fn write(
     ctx: &Ctx,
     tx: &Tx,
-    (before, after): (&Payer, &Payer),
+    before: &CompliancePayer,
+    after: &CompliancePayer,
     raw: &ForeignJson,
 ) -> Result<bool, StoreError> {
     store::payers::update(tx, after).await?;

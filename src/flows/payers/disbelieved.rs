@@ -1,8 +1,9 @@
-//! What the off-ramp partner says in its own shapes and what contradicts what is known here. It changes nothing, and is seen.
+//! Responses and news of the off-ramp partner that are well-formed but contradict stored data. They change nothing and
+//! are logged.
 
 use metrics::counter;
 
-/// What can be disbelieved: the answer to a call, and news of each kind of record.
+/// Sources of contradictory data: responses to calls, and news of each kind of record.
 pub const OPERATIONS: [&str; 7] = [
     "register",
     "add_account",
@@ -13,8 +14,8 @@ pub const OPERATIONS: [&str; 7] = [
     "account",
 ];
 
-/// Has the operator see that something was not believed, and why.
+/// Logs for the operator that data was rejected, and why.
 pub(in crate::flows) fn disbelieved(operation: &'static str, why: &str) {
-    tracing::warn!(operation, why, "the off-ramp partner is not believed");
+    tracing::warn!(operation, why, "a response of the off-ramp partner was rejected");
     counter!("prs_off_ramp_disbelieved_total", "operation" => operation).increment(1);
 }

@@ -1,11 +1,12 @@
-//! Erases a payer: the partner forgets first, then the key goes with which all that names the payer is sealed.
+//! Erases a payer. First the partner erases the payer, then the service deletes the key that encrypts all personal data
+//! of the payer.
 
 use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
         ids::{PayerId, PlatformId},
-        payer::{Payer, PayerRegistration},
+        payer::{CompliancePayer, PayerRegistration},
         refusal::{Refusal, RefusalKind},
     },
     flows::{
@@ -22,28 +23,34 @@ use crate::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// When the worker tries again what a call did not finish.
+/// Pause after which the worker retries an erasure that a call did not finish.
 const AGAIN: TimeDelta = TimeDelta::minutes(1);
 
-/// How often whoever is called so is looked up: a note becomes a payer between two looks.
+/// Maximum number of lookups of the id: a recorded registration can become a payer between two lookups.
 const TRIES_MAX: usize = 3;
 
-/// Who is to be forgotten.
-pub(super) enum Whom {
+/// Subject of an erasure.
+pub(super) enum ErasureSubject {
     /// A payer.
-    Payer(Box<Payer>),
-    /// Whoever the partner may have taken by a first registration that came to no payer here.
+    Payer(Box<CompliancePayer>),
+    /// A person whose first registration was sent to the partner and recorded here, but created no payer here.
     Registered(PayerRegistration),
 }
 
-/// Errors: unknown (404); money of the payer is on its way, or may be (409); a call about the payer may be in flight (409), or
-/// the partner does not answer (502), and the erasure goes on by itself. Source: ADR-0021.
+/// Erases the payer with this id of the caller.
+///
+/// Errors:
+/// - 404: an unknown payer.
+/// - 409: a payout of the payer is or may be in progress, or a call about the payer may be in flight.
+/// - 502: the partner does not respond, and the erasure continues in the background.
+///
+/// Source: ADR-0021.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> FlowResult<()> {
     for _ in 0..TRIES_MAX {
         let whom = whom(ctx, &caller.platform, client_user_id).await?;
         let whom = whom.ok_or_else(|| unknown(client_user_id))?;
         let partner = partner(ctx)?;
-        let forgotten = async |whom: &Whom| in_turn(ctx, caller, forget(partner, whom)).await;
+        let forgotten = async |whom: &ErasureSubject| in_turn(ctx, caller, forget(partner, whom)).await;
         if through(ctx, &whom, forgotten).await? {
             return Ok(());
         }
@@ -51,21 +58,23 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, client_user_id: &str) -> Fl
     Err(unknown(client_user_id).into())
 }
 
-/// Reads whom the tenant calls so. The note first: the commit that takes it away is the one that writes the payer.
-async fn whom(ctx: &Ctx, platform: &PlatformId, client_user_id: &str) -> FlowResult<Option<Whom>> {
+/// Finds the payer or the recorded registration with the platform's id. The registration is read first, because the
+/// commit that deletes it also writes the payer.
+async fn whom(ctx: &Ctx, platform: &PlatformId, client_user_id: &str) -> FlowResult<Option<ErasureSubject>> {
     let reader = ctx.db.reader();
     let key = payer_key(ctx, platform, client_user_id);
     let registered = store::payer_registrations::find(reader, platform, &key.0).await?;
     let payer = store::payers::find(reader, platform, client_user_id).await?;
-    let payer = payer.map(|payer| Whom::Payer(Box::new(payer)));
-    Ok(payer.or(registered.map(Whom::Registered)))
+    let payer = payer.map(|payer| ErasureSubject::Payer(Box::new(payer)));
+    Ok(payer.or(registered.map(ErasureSubject::Registered)))
 }
 
-/// Has the partner forget somebody, and forgets the key after that; tells whether there was anybody. Errors: as [`run`].
+/// Calls the partner to erase the subject, then deletes the key. Returns whether there was a subject. Errors: as
+/// [`run`].
 pub(super) async fn through(
     ctx: &Ctx,
-    whom: &Whom,
-    forgotten: impl AsyncFnOnce(&Whom) -> Result<(), OffRampError>,
+    whom: &ErasureSubject,
+    forgotten: impl AsyncFnOnce(&ErasureSubject) -> Result<(), OffRampError>,
 ) -> FlowResult<bool> {
     let Some((whom, until)) = begin(ctx, whom).await? else {
         return Ok(false);
@@ -74,7 +83,8 @@ pub(super) async fn through(
     match forgotten(whom).await {
         Ok(()) => finish(ctx, whom).await?,
         Err(error) => {
-            // One that was not answered may reach whoever registers under the same id next, so that waits.
+            // After a call without a response, the erasure mark stays, so that a new registration has to wait. The call
+            // may still be in flight, and would otherwise erase the next person with the same id.
             if !matches!(error, OffRampError::NoAnswer(_)) {
                 whom.clear_in_flight(ctx, until).await?;
             }
@@ -84,32 +94,32 @@ pub(super) async fn through(
     Ok(true)
 }
 
-/// Asks the partner to forget somebody.
-pub(super) async fn forget(partner: &dyn OffRamp, whom: &Whom) -> Result<(), OffRampError> {
+/// Calls the partner to erase the subject.
+pub(super) async fn forget(partner: &dyn OffRamp, whom: &ErasureSubject) -> Result<(), OffRampError> {
     match whom {
-        Whom::Payer(payer) => partner.erase(&payer.details.partner).await,
-        Whom::Registered(registered) => {
+        ErasureSubject::Payer(payer) => partner.erase(&payer.details.partner).await,
+        ErasureSubject::Registered(registered) => {
             let key = PartnerKey(registered.partner_key.clone());
             partner.erase_registered(&key).await
         }
     }
 }
 
-/// Where an erasure is.
-struct Standing {
-    /// As it is now: the partner may have given the payer another id since it was read.
-    whom: Whom,
+/// Progress of an erasure.
+struct ErasureState {
+    /// The current subject: the partner may have given the payer another id since the first read.
+    whom: ErasureSubject,
     is_erasing: bool,
     in_flight_until: Option<DateTime<Utc>>,
 }
 
-impl Whom {
-    /// Reads where the erasure is, and keeps others from changing it until the transaction ends; `None` when nobody is there.
-    async fn lock(&self, tx: &Tx) -> Result<Option<Standing>, StoreError> {
+impl ErasureSubject {
+    /// Reads the progress of the erasure and locks it until the transaction ends; `None` when there is no subject.
+    async fn lock(&self, tx: &Tx) -> Result<Option<ErasureState>, StoreError> {
         Ok(match self {
             Self::Payer(payer) => {
                 let locked = store::payers::lock(tx, &payer.platform, &payer.id).await?;
-                locked.map(|payer| Standing {
+                locked.map(|payer| ErasureState {
                     is_erasing: payer.is_erasing,
                     in_flight_until: payer.in_flight_until,
                     whom: Self::Payer(Box::new(payer)),
@@ -118,7 +128,7 @@ impl Whom {
             Self::Registered(registered) => {
                 let (platform, key) = (&registered.platform, &registered.partner_key);
                 let locked = store::payer_registrations::lock(tx, platform, key).await?;
-                locked.map(|registered| Standing {
+                locked.map(|registered| ErasureState {
                     is_erasing: registered.is_erasing,
                     in_flight_until: Some(registered.in_flight_until),
                     whom: Self::Registered(registered),
@@ -153,34 +163,35 @@ impl Whom {
 
     async fn is_awaited(&self, tx: &Tx, now: DateTime<Utc>) -> Result<bool, StoreError> {
         match self {
-            Self::Payer(payer) => store::off_ramp_bindings::is_awaited(tx, (&payer.platform, &payer.id), now).await,
+            Self::Payer(payer) => store::off_ramp_bindings::is_awaited(tx, &payer.platform, &payer.id, now).await,
             Self::Registered(_) => Ok(false),
         }
     }
 }
 
-/// From here on nothing is done for the payer any more, and the partner is about to be asked to forget it: once no other call
-/// about it can be in flight. Tells who that is now, and until when this call may be in flight; `None` when nobody is there.
-/// Errors: as [`run`].
-async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<(Whom, DateTime<Utc>)>> {
+/// Marks the subject as being erased, once no other call about it can be in flight. From then on the service does
+/// nothing else for the payer, and calls the partner next. Returns the current subject, and until when this call may be
+/// in flight; `None` when there is no subject. Errors: as [`run`].
+async fn begin(ctx: &Ctx, whom: &ErasureSubject) -> FlowResult<Option<(ErasureSubject, DateTime<Utc>)>> {
     let tx = ctx.db.begin("begin_erasure").await?;
     let Some(standing) = whom.lock(&tx).await? else {
         return Ok(None);
     };
     let now = ctx.clock.now();
     if !standing.is_erasing && whom.is_awaited(&tx, now).await? {
-        if let Whom::Payer(payer) = whom {
+        if let ErasureSubject::Payer(payer) = whom {
             store::payers::want_erased(&tx, &payer.platform, &payer.id, Some(now)).await?;
             tx.commit().await?;
         }
-        let message = "Money of this payer is on its way to a bank account; erase the payer once it has arrived or come \
-                       back. Until then no new quote is handed out for the payer, unless it is registered again";
+        let message = "A payout of this payer to a bank account is in progress; erase the payer once the payout has \
+                       arrived or come back. Until then the payer gets no new quotes, unless the payer is registered \
+                       again";
         return Err(Refusal::conflict(message).into());
     }
     if let Some(until) = standing.in_flight_until.filter(|until| is_in_flight(*until, now)) {
         whom.mark_erasing(&tx, now, until).await?;
         tx.commit().await?;
-        let message = "A call to the off-ramp partner about this payer may be in flight; the payer is erased by itself \
+        let message = "A call to the off-ramp partner about this payer may be in flight; the payer is erased automatically \
                        within seconds";
         return Err(Refusal::conflict(message).into());
     }
@@ -191,25 +202,29 @@ async fn begin(ctx: &Ctx, whom: &Whom) -> FlowResult<Option<(Whom, DateTime<Utc>
     Ok(Some((standing.whom, until)))
 }
 
-/// Forgets the key of a payer, or the note of a registration, once the partner forgot the payer.
-async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
+/// Deletes the key of a payer, or the recorded registration, after the partner erased the person.
+async fn finish(ctx: &Ctx, whom: &ErasureSubject) -> FlowResult<()> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("erase_payer").await?;
-    // Somebody else may have ended it, and the note may be one that was made since.
+    // Another call may have finished the erasure, and a recorded registration may be newer than this erasure.
     let is_there = whom.lock(&tx).await?.is_some_and(|standing| standing.is_erasing);
     match whom {
-        Whom::Payer(payer) => {
+        ErasureSubject::Payer(payer) => {
             if is_there {
                 store::payers::erase(&tx, &payer.platform, &payer.id, now, now + AGAIN).await?;
             }
             tx.commit().await?;
-            // Forgotten is forgotten: where another process is in the way just now, the worker empties the log.
+            // The key is already deleted. If another process blocks this step now, the worker repeats it.
             if let Err(error) = wipe(ctx, &payer.platform, &payer.id).await {
-                tracing::info!(%error, "what SQLite keeps of an erased payer is emptied later");
+                tracing::info!(
+                    %error,
+                    "the payer is erased, but SQLite could not yet overwrite the deleted key of the payer; the worker \
+                     retries"
+                );
             }
             Ok(())
         }
-        Whom::Registered(registered) => {
+        ErasureSubject::Registered(registered) => {
             if is_there {
                 store::payer_registrations::remove(&tx, registered).await?;
             }
@@ -218,21 +233,21 @@ async fn finish(ctx: &Ctx, whom: &Whom) -> FlowResult<()> {
     }
 }
 
-/// What the caller is told whose payer the partner did not forget yet.
+/// Message when the partner has not erased the payer yet.
 fn not_forgotten(error: &OffRampError) -> Refusal {
     let message = match error {
         OffRampError::Refused { reason, .. } => format!(
-            "The off-ramp partner refuses to forget this payer: {}; the payer is erased by itself once it does",
+            "The off-ramp partner refuses to erase this payer: {}; the payer is erased automatically once the partner \
+             agrees",
             reason.sentence()
         ),
-        _ => {
-            "The off-ramp partner does not answer at the moment; the payer is erased by itself once it does".to_owned()
-        }
+        _ => "The off-ramp partner is not responding; the payer is erased automatically once it responds".to_owned(),
     };
     Refusal::new(RefusalKind::Upstream, message)
 }
 
-/// Empties what SQLite keeps of the row that held the key. What stands in the way ends soon, and the worker tries again.
+/// Removes the row that held the key from the SQLite files. Another process can block this only for a short time, and
+/// the worker retries.
 async fn wipe(ctx: &Ctx, platform: &PlatformId, payer: &PayerId) -> FlowResult<()> {
     if ctx.db.checkpoint().await? {
         store::payers::wiped(ctx.db.writer(), platform, payer).await?;

@@ -1,15 +1,15 @@
-//! Asks the partner for what it may have told in vain, and ends erasures that were begun.
+//! Queries the partner for news that may have been lost, and finishes erasures.
 
 use crate::{
     ctx::Ctx,
     domain::{
-        off_ramp_news::Taken,
-        payer::{Payer, RegisteredAccount, asking},
+        off_ramp_news::NewsResult,
+        payer::{CompliancePayer, RegisteredAccount, asking},
     },
     flows::{
         FlowError, FlowResult,
         payers::{
-            erase::{self, Whom},
+            erase::{self, ErasureSubject},
             news,
         },
     },
@@ -19,16 +19,16 @@ use crate::{
 use chrono::TimeDelta;
 use futures_util::{StreamExt as _, stream};
 
-/// Records of one step and kind: each is asked for by itself.
+/// Maximum number of records per step and kind. Each record is one query.
 const BATCH: u64 = 20;
 
-/// How many of a kind are asked for together.
+/// Number of concurrent queries per kind.
 const TOGETHER: usize = 3;
 
-/// For how long a record belongs to whoever took it.
+/// How long a claimed record is reserved for this instance.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
 
-/// Asks for a batch of what is due; tells whether there may be more. Without a partner nothing is due.
+/// Queries a batch of due records; returns whether there may be more. Without a partner nothing is due.
 pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     let Some(partner) = ctx.partners.off_ramp.as_deref() else {
         return Ok(false);
@@ -40,7 +40,8 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     let registered = store::payer_registrations::take_due(&tx, now, now + LEASE, BATCH).await?;
     let accounts = store::bank_accounts::take_due(&tx, now, now + LEASE, BATCH).await?;
     tx.commit().await?;
-    // One emptying is for all of them: each would keep writes waiting while somebody reads the file.
+    // One checkpoint of SQLite removes the keys of all erased payers. There is not one for each payer, because a
+    // checkpoint blocks writes while another process reads the file.
     if !erased.is_empty() && ctx.db.checkpoint().await? {
         for (platform, payer) in &erased {
             store::payers::wiped(ctx.db.writer(), platform, payer).await?;
@@ -49,9 +50,10 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     let full = usize::try_from(BATCH).unwrap_or(usize::MAX);
     let may_be_more = [payers.len(), registered.len(), accounts.len()].contains(&full);
     let (leaving, staying): (Vec<_>, Vec<_>) = payers.into_iter().partition(|payer| payer.is_erasing);
-    let leaving = leaving.into_iter().map(|payer| Whom::Payer(Box::new(payer)));
-    let leaving = leaving.chain(registered.into_iter().map(Whom::Registered));
-    // Beside each other: whoever has many records that the partner is slow about keeps nobody's erasure waiting.
+    let leaving = leaving.into_iter().map(|payer| ErasureSubject::Payer(Box::new(payer)));
+    let leaving = leaving.chain(registered.into_iter().map(ErasureSubject::Registered));
+    // Erasures, payers and accounts are handled in parallel, so that slow queries about many records do not delay
+    // erasures.
     tokio::try_join!(
         together(leaving.map(|whom| forget(ctx, partner, whom)).collect()),
         together(staying.into_iter().map(|payer| ask(ctx, partner, payer)).collect()),
@@ -65,13 +67,14 @@ pub async fn step(ctx: &Ctx) -> FlowResult<bool> {
     Ok(may_be_more)
 }
 
-/// Does some of this at a time. Errors: the first one, once all is done.
+/// Runs the futures, a few at a time. Errors: the first error, after all futures have finished.
 async fn together<F: Future<Output = FlowResult<()>>>(steps: Vec<F>) -> FlowResult<()> {
     let done: Vec<FlowResult<()>> = stream::iter(steps).buffer_unordered(TOGETHER).collect().await;
     done.into_iter().try_for_each(settled)
 }
 
-/// What the partner did not answer well stands in the log, and keeps nobody else waiting. Errors: the database.
+/// Handles the result for one record. A failure of the partner is logged and does not delay other records. Errors: the
+/// database.
 fn settled(asked: FlowResult<()>) -> FlowResult<()> {
     match asked {
         Err(FlowError::Refused(_)) => Ok(()),
@@ -79,21 +82,24 @@ fn settled(asked: FlowResult<()>) -> FlowResult<()> {
     }
 }
 
-async fn forget(ctx: &Ctx, partner: &dyn OffRamp, whom: Whom) -> FlowResult<()> {
+async fn forget(ctx: &Ctx, partner: &dyn OffRamp, whom: ErasureSubject) -> FlowResult<()> {
     let erased = erase::through(ctx, &whom, async |whom| erase::forget(partner, whom).await).await;
     erased.map(|_| ())
 }
 
-async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: Payer) -> FlowResult<()> {
+async fn ask(ctx: &Ctx, partner: &dyn OffRamp, payer: CompliancePayer) -> FlowResult<()> {
     let payer = &payer;
     let (taken, is_news) = match partner.payer(&payer.details.partner).await {
         Ok(told) => {
             let taken = news::about(ctx, payer, &told).await?;
-            (taken, taken != Taken::Unknown && told.version > payer.partner_version)
+            (
+                taken,
+                taken != NewsResult::Unknown && told.version > payer.partner_version,
+            )
         }
-        Err(_) => (Taken::Unknown, false),
+        Err(_) => (NewsResult::Unknown, false),
     };
-    // What is new says by itself when it is asked for again.
+    // News sets the time of the next query itself.
     if !is_news {
         let at = asking::about_payer(ctx.clock.now(), payer.changed_at, payer.standing);
         store::payers::ask_again(ctx.db.writer(), payer, at).await?;
@@ -107,11 +113,14 @@ async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: Registered
     let (taken, is_news) = match partner.account(&account.details.partner).await {
         Ok(told) => {
             let taken = news::about_account(ctx, account, &told).await?;
-            (taken, taken != Taken::Unknown && told.version > account.partner_version)
+            (
+                taken,
+                taken != NewsResult::Unknown && told.version > account.partner_version,
+            )
         }
-        Err(_) => (Taken::Unknown, false),
+        Err(_) => (NewsResult::Unknown, false),
     };
-    // What is new says by itself when it is asked for again.
+    // News sets the time of the next query itself.
     if !is_news {
         let at = asking::about_account(ctx.clock.now(), account.changed_at, account.standing());
         store::bank_accounts::ask_again(ctx.db.writer(), account, at).await?;
@@ -120,17 +129,17 @@ async fn ask_about_account(ctx: &Ctx, partner: &dyn OffRamp, account: Registered
     Ok(())
 }
 
-/// What is asked about.
+/// Kinds of records that are queried.
 pub const ABOUT: [&str; 2] = ["payer", "account"];
 
-/// What can come of it.
+/// Possible results of a query.
 pub const RESULTS: [&str; 3] = ["changed", "nothing", "unanswered"];
 
-fn count(taken: Taken, what: &'static str) {
+fn count(taken: NewsResult, what: &'static str) {
     let result = match taken {
-        Taken::Changed => "changed",
-        Taken::Nothing => "nothing",
-        Taken::Unknown => "unanswered",
+        NewsResult::Changed => "changed",
+        NewsResult::Nothing => "nothing",
+        NewsResult::Unknown => "unanswered",
     };
     metrics::counter!("prs_off_ramp_asked_total", "what" => what, "result" => result).increment(1);
 }

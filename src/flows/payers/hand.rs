@@ -1,68 +1,72 @@
-//! Calls that hand the partner something of a payer. Each is noted before it is made, so that an erasure asks the partner to
-//! forget the payer after it: also when whoever made it is gone before it is answered. Source: ADR-0021.
+//! Calls that send data of a payer to the partner. Each call is recorded before it is made, so an erasure knows of it
+//! and calls the partner only afterwards. This holds even if the caller disconnects. Source: ADR-0021.
 
 use crate::{
     ctx::Ctx,
     domain::{
         ids::PlatformId,
-        payer::{Payer, PayerRegistration},
+        payer::{CompliancePayer, PayerRegistration},
     },
     flows::{
         FlowResult,
-        payers::{being_erased, not_done, turns::Turn},
+        payers::{being_erased, not_done, turns::PartnerCallTurn},
     },
     ports::off_ramp::{OffRampError, PartnerKey},
     store::{self, Tx},
 };
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
-/// For how long such a call may be in flight: longer than its turn and the call take, since the partner may still work on one
-/// whose answer nobody waits for.
+/// How long a call with data of a payer may be in flight. It is longer than the wait for a slot and the call, because
+/// the partner may still process a call after its timeout.
 const IN_FLIGHT: TimeDelta = TimeDelta::seconds(10);
 
-/// When the partner is asked by itself to forget whoever it took by a first registration that came to nothing here.
+/// Time after which the service calls the partner to erase a person: the first registration of the person was sent to
+/// the partner, but created no payer here.
 const KEPT_FOR: TimeDelta = TimeDelta::days(2);
 
-/// Whether a call that was noted so may be in flight. One that was noted by a clock that was ahead is over.
+/// Whether a recorded call may still be in flight. An end time in the far future was written by an instance with a fast
+/// clock, and such a call counts as ended.
 pub(super) fn is_in_flight(until: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     now < until && until <= now + IN_FLIGHT + TimeDelta::seconds(1)
 }
 
-/// Until when a call that is made now may be in flight: later than any other one. As both databases keep it.
+/// Until when a call that is made now may be in flight: later than the end times of all other calls. The time has whole
+/// milliseconds, which both databases store exactly.
 pub(super) fn in_flight_until(now: DateTime<Utc>, others: Option<DateTime<Utc>>) -> DateTime<Utc> {
     let until = (now + IN_FLIGHT).trunc_subsecs(3);
     others.map_or(until, |others| until.max(others + TimeDelta::milliseconds(1)))
 }
 
-/// A call that was noted.
-struct Noted {
+/// A recorded call.
+struct RecordedCall {
     until: DateTime<Utc>,
     is_alone: bool,
 }
 
-/// Makes a call that hands the partner something of a payer, in the caller's turn. `None` when the payer is erased or about to
-/// be: nothing is handed to the partner then.
+/// Makes a call that sends data of a payer to the partner, in the slot of the caller. `None` when the payer is erased
+/// or is being erased: then nothing is sent.
 pub(super) async fn hand<T>(
     ctx: &Ctx,
-    turn: Turn,
-    payer: &Payer,
+    turn: PartnerCallTurn,
+    payer: &CompliancePayer,
     call: impl Future<Output = Result<T, OffRampError>>,
 ) -> FlowResult<Option<Result<T, OffRampError>>> {
     let Some(noted) = note(ctx, payer).await? else {
         return Ok(None);
     };
     let answered = turn.make(call).await;
-    // One that was not answered may still be in flight, and where there are several, who ends last is not known.
+    // The record that a call is in flight stays in two cases: this call got no response and may still be in flight; or
+    // several calls were in flight, and it is unknown which one ends last.
     if noted.is_alone && !matches!(answered, Err(OffRampError::NoAnswer(_))) {
         store::payers::clear_in_flight(ctx.db.writer(), &payer.platform, &payer.id, noted.until).await?;
     }
     Ok(Some(answered))
 }
 
-async fn note(ctx: &Ctx, payer: &Payer) -> FlowResult<Option<Noted>> {
+async fn note(ctx: &Ctx, payer: &CompliancePayer) -> FlowResult<Option<RecordedCall>> {
     let tx = ctx.db.begin("hand_to_partner").await?;
     let locked = store::payers::lock(&tx, &payer.platform, &payer.id).await?;
-    // The call is made from now on, however long the lock was waited for.
+    // The call starts now, however long the wait for the lock was.
     let now = ctx.clock.now();
     let Some(locked) = locked.filter(|locked| !locked.is_erasing) else {
         return Ok(None);
@@ -72,26 +76,27 @@ async fn note(ctx: &Ctx, payer: &Payer) -> FlowResult<Option<Noted>> {
     store::payers::set_in_flight(&tx, &payer.platform, &payer.id, until).await?;
     tx.commit().await?;
     let is_alone = before.is_none();
-    Ok(Some(Noted { until, is_alone }))
+    Ok(Some(RecordedCall { until, is_alone }))
 }
 
-/// A registration of a payer that was noted, or is one of a payer who is known.
-pub(super) enum Begun {
-    /// Of a payer who is known.
-    Again(Box<Payer>),
-    /// The first one, as far as anybody knows.
-    First(First),
+/// A registration that has started.
+pub(super) enum StartedRegistration {
+    /// A repeated registration of a known payer.
+    Again(Box<CompliancePayer>),
+    /// The first registration of this person, as far as the service knows.
+    First(FirstRegistration),
 }
 
-/// A first registration that was noted.
-pub(super) struct First {
+/// A recorded first registration.
+pub(super) struct FirstRegistration {
     platform: PlatformId,
     key: PartnerKey,
-    noted: Noted,
+    noted: RecordedCall,
 }
 
-impl First {
-    /// Notes that the partner is about to be asked for the first time, unless somebody was faster.
+impl FirstRegistration {
+    /// Records that a first registration is about to be sent to the partner, unless a concurrent call created the
+    /// payer.
     ///
     /// Errors: the payer is being erased (409).
     pub(super) async fn begin(
@@ -99,7 +104,7 @@ impl First {
         platform: &PlatformId,
         client_user_id: &str,
         key: &PartnerKey,
-    ) -> FlowResult<Begun> {
+    ) -> FlowResult<StartedRegistration> {
         let tx = ctx.db.begin("note_registration").await?;
         let now = ctx.clock.now();
         let new = PayerRegistration {
@@ -111,27 +116,27 @@ impl First {
         let is_alone = store::payer_registrations::note(&tx, &new, now + KEPT_FOR).await?;
         let locked = store::payer_registrations::lock(&tx, platform, &key.0).await?;
         if let Some(payer) = store::payers::find(&tx, platform, client_user_id).await? {
-            return Ok(Begun::Again(Box::new(payer)));
+            return Ok(StartedRegistration::Again(Box::new(payer)));
         }
         let locked = locked.filter(|locked| !locked.is_erasing);
         let before = locked.ok_or_else(being_erased)?.in_flight_until;
-        // The call is made from now on, however long the lock was waited for.
+        // The call starts now, however long the wait for the lock was.
         let now = ctx.clock.now();
         let until = in_flight_until(now, (!is_alone && is_in_flight(before, now)).then_some(before));
         store::payer_registrations::set_in_flight(&tx, &new, until).await?;
         tx.commit().await?;
-        Ok(Begun::First(Self {
+        Ok(StartedRegistration::First(Self {
             platform: platform.clone(),
             key: key.clone(),
-            noted: Noted { until, is_alone },
+            noted: RecordedCall { until, is_alone },
         }))
     }
 
-    /// Makes the call in the caller's turn. What the partner certainly did not take is noted no more.
+    /// Makes the call in the caller's slot. The record is deleted if the partner certainly did not accept the call.
     pub(super) async fn hand<T>(
         &self,
         ctx: &Ctx,
-        turn: Turn,
+        turn: PartnerCallTurn,
         call: impl Future<Output = Result<T, OffRampError>>,
     ) -> FlowResult<Result<T, OffRampError>> {
         use OffRampError::{Busy, NotSent, Refused};
@@ -143,16 +148,17 @@ impl First {
         Ok(answered)
     }
 
-    /// Takes the note away, for the transaction that writes the payer; tells until when other calls may be in flight. `None`
-    /// when somebody else was faster.
+    /// Deletes the record in the transaction that writes the payer; returns until when other calls may be in flight.
+    /// `None` when a concurrent call deleted the record first.
     ///
-    /// Errors: the payer is being erased (409); the answer comes so late that the payer may have been erased since (502).
+    /// Errors: the payer is being erased (409); the response is so late that the payer may have been erased since
+    /// (502).
     pub(super) async fn end(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<Option<Option<DateTime<Utc>>>> {
         let locked = store::payer_registrations::lock(tx, &self.platform, &self.key.0).await?;
-        // The clock is read under the lock: whoever waited for it may be late now.
+        // The clock is read while the lock is held, because the wait for the lock may have been long.
         if ctx.clock.now() > self.noted.until {
-            let late = OffRampError::NoAnswer("answers after its call was given up".to_owned());
-            tracing::warn!(%late, "a registration is not kept");
+            let late = OffRampError::NoAnswer("responded after the call had timed out".to_owned());
+            tracing::warn!(%late, "a registration was not stored");
             return Err(not_done(&late));
         }
         let Some(locked) = locked else {

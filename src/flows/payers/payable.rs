@@ -6,7 +6,7 @@ use crate::{
         caller::PlatformCaller,
         event::PaymentDetailStatus,
         off_ramp::PaidOutTo,
-        payer::{PayableBy, Payer, RegisteredAccount},
+        payer::{CompliancePayer, PayableBy, RegisteredAccount},
         refusal::Refusal,
     },
     flows::{FlowError, FlowResult},
@@ -15,18 +15,20 @@ use crate::{
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// What anybody reads who may not pay.
-const NOT_PAYABLE: &str = "must go together with paymentDetailsId and name a compliant payer of this platform with approved \
-                           payment details; ask the platform which of this does not hold";
+/// Message for public client IDs.
+const NOT_PAYABLE: &str = "must be given with paymentDetailsId and name a compliant payer of this platform with approved \
+                           payment details; ask the platform which of these conditions is not met";
 
-/// When a public client ID is refused, whatever the reason.
+/// Time from the start of the call after which a public client ID gets the refusal. It is the same for every reason, so
+/// that the response time reveals nothing.
 const REFUSED_AFTER: Duration = Duration::from_millis(60);
 
 /// The payer and the bank account that a caller names.
 ///
-/// Errors (400, on the field that has to change): the tenant has no such payer, or it is not compliant; the payer has no such
-/// account, or it is not approved. To a public client ID all of this is one refusal ([`refused`]): who the payers of a platform
-/// are, and how far, is nobody's business who reads a page. Source: interface §4.3; interface §5; rules S.5; rules S.6.
+/// Errors (400, on the field that has to change): the platform has no such payer, or the payer is not compliant; the
+/// payer has no such account, or the account is not approved. A public client ID gets one message for all four reasons
+/// ([`refused`]), so that visitors of a page cannot find out which payers a platform has. Source: interface §4.3;
+/// interface §5; rules S.5; rules S.6.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -43,8 +45,8 @@ pub async fn run(
     Ok(decide(payer, account)?)
 }
 
-/// Refuses somebody who was asked for at `begun`. A public client ID reads the same of whatever does not hold, and no sooner:
-/// a payer who is there takes longer to be read than one who is not.
+/// The refusal of a call that started at `begun`. A public client ID gets the same message for every reason, always
+/// after the same time: the lookup of an existing payer takes longer than the lookup of an unknown one.
 pub async fn refused(caller: &PlatformCaller, begun: Instant, why: FlowError) -> FlowError {
     match why {
         FlowError::Refused(_) if caller.is_public() => {
@@ -55,20 +57,20 @@ pub async fn refused(caller: &PlatformCaller, begun: Instant, why: FlowError) ->
     }
 }
 
-/// What somebody reads whose payer leaves: a quote that holds may still be paid, and no other one is handed out.
+/// Message for a payer whose erasure waits for a payout. A valid quote can still be paid, and no new quote is issued.
 pub fn leaving() -> Refusal {
-    let message = "must be the clientUserId of a payer who stays: this one is to be erased once its money has arrived; register \
-                   it again to keep it";
+    let message = "must be the clientUserId of a payer that is not being erased: this one is erased once its payout has \
+                   arrived; register it again to cancel the erasure";
     named("clientUserId", message)
 }
 
-/// What somebody reads whose payer is not there, or went while the partner was asked.
+/// Message when the payer does not exist, or was erased during the call to the partner.
 pub fn not_registered() -> Refusal {
     let message = "must be the clientUserId of a payer that POST /v2/payer registered for this platform";
     named("clientUserId", message)
 }
 
-fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<PayableBy, Refusal> {
+fn decide(payer: Option<CompliancePayer>, account: Option<RegisteredAccount>) -> Result<PayableBy, Refusal> {
     let payer = payer.ok_or_else(not_registered)?;
     if !payer.standing.is_compliant() {
         let message = format!(
@@ -101,7 +103,7 @@ fn decide(payer: Option<Payer>, account: Option<RegisteredAccount>) -> Result<Pa
     })
 }
 
-/// A refusal whose message is the sentence about the field.
+/// A refusal whose main message is the message of its field.
 fn named(field: &'static str, message: impl Into<String>) -> Refusal {
     Refusal::field(field, message).led_by(field)
 }

@@ -5,16 +5,16 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         ids::{PayerId, PlatformId},
-        payer::{PERSON_FIELDS, Payer, Person, compliance},
+        payer::{CompliancePayer, DescribedPayer, PERSON_FIELDS, compliance},
         refusal::{FieldError, Refusal},
     },
     flows::{
         FlowError, FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
         payers::{
             being_erased, change,
-            hand::{Begun, First, hand},
-            not_done, odd, partner, payer_key,
+            hand::{FirstRegistration, StartedRegistration, hand},
+            not_done, partner, payer_key, report_other_record,
             turns::turn,
         },
         publish,
@@ -26,19 +26,19 @@ use crate::{
     store::{self, StoreError, Tx},
 };
 
-/// Registers a payer, or updates one: an approved one stays as it is, one who was rejected begins anew.
+/// Registers or updates a payer. An approved payer is unchanged, and the verification of a rejected payer starts again.
 ///
-/// Errors: the partner refuses something (400), does not answer or gives the record of somebody else (502); the payer is
-/// being erased (409). Source: interface §4.5; rules S.5.
+/// Errors: the partner refuses the data (400), does not respond or returns the record of another payer (502); the payer
+/// is being erased (409). Source: interface §4.5; rules S.5.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     client_user_id: &str,
-    person: &Person,
-    call: Repeatable<Payer>,
-) -> FlowResult<Answer<Payer>> {
+    person: &DescribedPayer,
+    call: RepeatableCall<CompliancePayer>,
+) -> FlowResult<KeyedResult<CompliancePayer>> {
     let platform = &caller.platform;
-    idempotency::once(ctx, caller, call, Storage::OfPayer, async |keeper| {
+    idempotency::once(ctx, caller, call, ResponseStorage::OfPayer, async |keeper| {
         let known = store::payers::find(ctx.db.reader(), platform, client_user_id).await?;
         if known.as_ref().is_some_and(|payer| payer.is_erasing) {
             return Err(being_erased().into());
@@ -53,18 +53,19 @@ pub async fn run(
         }
         let key = payer_key(ctx, platform, client_user_id);
         let registered = partner(ctx)?.register(&key, person);
-        // Before anything is noted: whoever waits for a partner who hangs asks nothing of the database meanwhile.
+        // The slot is taken before any record is written: a call that waits for an unresponsive partner uses no
+        // database connection.
         let turn = turn(ctx, caller).await.map_err(|error| refused(&error))?;
         let begun = match known {
-            Some(known) => Begun::Again(Box::new(known)),
-            None => First::begin(ctx, platform, client_user_id, &key).await?,
+            Some(known) => StartedRegistration::Again(Box::new(known)),
+            None => FirstRegistration::begin(ctx, platform, client_user_id, &key).await?,
         };
         let answered = match &begun {
-            Begun::Again(known) => hand(ctx, turn, known, registered).await?.ok_or_else(being_erased)?,
-            Begun::First(first) => first.hand(ctx, turn, registered).await?,
+            StartedRegistration::Again(known) => hand(ctx, turn, known, registered).await?.ok_or_else(being_erased)?,
+            StartedRegistration::First(first) => first.hand(ctx, turn, registered).await?,
         };
         let news = answered.map_err(|error| refused(&error))?;
-        let (tx, payer) = commit(ctx, (platform, client_user_id), &begun, (person, &news)).await?;
+        let (tx, payer) = commit(ctx, platform, client_user_id, &begun, person, &news).await?;
         keeper.commit_of(tx, &payer, Some(&payer.id)).await?;
         ctx.due.notify_one();
         Ok(payer)
@@ -72,23 +73,26 @@ pub async fn run(
     .await
 }
 
-/// Writes what the partner answered; the transaction is open still.
+/// Stores the partner's response; the transaction remains open.
 ///
-/// Errors: the payer is being erased, or was erased meanwhile (409); the partner's id is that of another payer (502).
+/// Errors: the payer is being erased, or was erased in the meantime (409); the partner returned the id of another payer
+/// (502).
 async fn commit(
     ctx: &Ctx,
-    (platform, client_user_id): (&PlatformId, &str),
-    begun: &Begun,
-    (person, news): (&Person, &PayerNews),
-) -> FlowResult<(Tx, Payer)> {
+    platform: &PlatformId,
+    client_user_id: &str,
+    begun: &StartedRegistration,
+    person: &DescribedPayer,
+    news: &PayerNews,
+) -> FlowResult<(Tx, CompliancePayer)> {
     let now = ctx.clock.now();
-    let told = change::told(news);
+    let told = change::convert_payer_news(news);
     let tx = ctx.db.begin("register_payer").await?;
     let (known, in_flight_until) = match begun {
-        Begun::Again(known) => (Some(known.id.clone()), None),
-        Begun::First(first) => match first.end(ctx, &tx).await? {
+        StartedRegistration::Again(known) => (Some(known.id.clone()), None),
+        StartedRegistration::First(first) => match first.end(ctx, &tx).await? {
             Some(in_flight_until) => (None, in_flight_until),
-            // Somebody else registered it at the same moment.
+            // A concurrent call registered it.
             None => {
                 let found = store::payers::find(&tx, platform, client_user_id).await?;
                 (Some(found.ok_or_else(being_erased)?.id), None)
@@ -101,35 +105,43 @@ async fn commit(
             let before = locked.filter(|payer| !payer.is_erasing).ok_or_else(being_erased)?;
             let after = compliance::registered_again(&before, person.clone(), &told, now);
             stay(&tx, &before).await?;
-            let written = change::write(ctx, &tx, (&before, &after), &news.raw).await;
+            let written = change::write(ctx, &tx, &before, &after, &news.raw).await;
             written.map(|_| after)
         }
         None => {
-            let ids = (PayerId(ctx.ids.ulid()), platform.clone(), uuid(ctx.ids.as_ref()));
-            let form = (client_user_id.to_owned(), person.clone());
-            let new = Payer {
+            let registered = compliance::registered(
+                PayerId(ctx.ids.ulid()),
+                platform.clone(),
+                uuid(ctx.ids.as_ref()),
+                client_user_id.to_owned(),
+                person.clone(),
+                &told,
+                now,
+            );
+            let new = CompliancePayer {
                 in_flight_until,
-                ..compliance::registered(ids, form, &told, now)
+                ..registered
             };
             insert(ctx, &tx, &new, news).await.map(|()| new)
         }
     };
     match written {
         Ok(payer) => Ok((tx, payer)),
-        Err(StoreError::Conflict(_)) => Err(odd("register")),
+        Err(StoreError::Conflict(_)) => Err(report_other_record("register")),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A payer who is registered again is to be kept.
-async fn stay(tx: &Tx, payer: &Payer) -> Result<(), StoreError> {
-    match payer.is_leaving {
-        true => store::payers::want_erased(tx, &payer.platform, &payer.id, None).await,
-        false => Ok(()),
+/// Cancels a requested erasure: a payer who is registered again stays stored.
+async fn stay(tx: &Tx, payer: &CompliancePayer) -> Result<(), StoreError> {
+    if payer.is_leaving {
+        store::payers::want_erased(tx, &payer.platform, &payer.id, None).await
+    } else {
+        Ok(())
     }
 }
 
-async fn insert(ctx: &Ctx, tx: &Tx, new: &Payer, news: &PayerNews) -> Result<(), StoreError> {
+async fn insert(ctx: &Ctx, tx: &Tx, new: &CompliancePayer, news: &PayerNews) -> Result<(), StoreError> {
     store::payers::insert(tx, new).await?;
     match new.version {
         0 => Ok(()),
@@ -151,7 +163,7 @@ pub(super) fn uuid(ids: &dyn Ids) -> String {
     parts.join("-")
 }
 
-/// What the caller reads whose form the partner refuses.
+/// Message when the partner refuses the data of a payer.
 fn refused(error: &OffRampError) -> FlowError {
     let OffRampError::Refused { reason, fields } = error else {
         return not_done(error);
@@ -162,11 +174,10 @@ fn refused(error: &OffRampError) -> FlowError {
     let named: Vec<FieldError> = named
         .map(|name| FieldError::new(*name, "is not accepted by the off-ramp partner"))
         .collect();
-    match named.is_empty() {
-        true => {
-            let why = reason.sentence();
-            Refusal::invalid(format!("The off-ramp partner does not accept this payer: {why}")).into()
-        }
-        false => Refusal::fields(named).into(),
+    if named.is_empty() {
+        let why = reason.sentence();
+        Refusal::invalid(format!("The off-ramp partner does not accept this payer: {why}")).into()
+    } else {
+        Refusal::fields(named).into()
     }
 }

@@ -1,11 +1,13 @@
-//! What is due, and what is handed out for it.
+//! Amounts due, and the calldata issued for them.
 
 use crate::{
     domain::{
         address::Address,
         ledger::SettlementUnits,
         network::Network,
-        paying::{Allowing, Bundle, BundleError, PaidCharge, PayerMeans, Spending, Steps, charge::Charges},
+        paying::{
+            ApprovalAmount, Bundle, BundleError, PaidCharge, PayerMeans, PaymentTransactions, Spending, charge::Charges,
+        },
         quote::Quote,
         rates::AppliedRate,
         refusal::Refusal,
@@ -15,21 +17,21 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// So much of a request, which is to be paid.
+/// An amount of a request to be paid.
 #[derive(Debug, Clone)]
 pub struct PaymentDue {
     /// The request.
     pub request: Request,
-    /// How much of it.
+    /// The amount.
     pub units: SettlementUnits,
     /// The charges on top of the amount.
     pub charges: Charges,
-    /// The rate, where it is agreed already; `None` for that of now.
+    /// The rate, if it is already fixed; `None` means that the current rate is looked up.
     pub rate: Option<AppliedRate>,
 }
 
 impl PaymentDue {
-    /// All that is left of a request, by the rate of now.
+    /// The remaining amount of a request, at the current rate.
     pub fn all_of(request: Request, charges: Charges) -> Self {
         Self {
             units: request.ledger.remaining(),
@@ -40,91 +42,91 @@ impl PaymentDue {
     }
 }
 
-/// Whose wallet pays, and what it allows.
+/// The paying wallet, and how much it approves.
 #[derive(Debug, Clone, Copy)]
 pub struct PayingWallet {
-    /// Its address; `None` when nobody is named, of whom nothing is looked up.
+    /// Address of the wallet; `None` if the caller names no payer, in which case no balance is looked up.
     pub address: Option<Address>,
-    /// How much its approvals allow.
-    pub allowing: Allowing,
+    /// Whether the token approvals are unlimited or for exactly the needed amount.
+    pub allowing: ApprovalAmount,
 }
 
 impl PayingWallet {
-    /// A wallet whose approvals allow everything.
+    /// A wallet with unlimited approvals.
     pub fn allowing_everything(address: Option<Address>) -> Self {
-        let allowing = Allowing::Everything;
+        let allowing = ApprovalAmount::Everything;
         Self { address, allowing }
     }
 }
 
-/// How payments are put into a transaction.
+/// How payments are packed into a transaction.
 #[derive(Debug, Clone, Copy)]
-pub enum Packing {
-    /// One payment, through a fee proxy where one receiver gets all charges.
+pub enum PaymentPacking {
+    /// One payment, through a fee proxy contract if all its charges go to one receiver.
     Alone,
     /// Any number of payments through the batch contract.
     Together {
-        /// Most gas that they may need; `None` where that was checked before.
+        /// Maximum gas; `None` when the gas was already checked.
         gas_max: Option<u64>,
     },
 }
 
-/// What is handed out for one request.
+/// Issued calldata of one request.
 #[derive(Debug, Clone)]
 pub struct HandedPayment {
     /// The request.
     pub request: Request,
     /// The charges on top of the amount.
     pub charges: Charges,
-    /// Fraction digits of the currency that is paid.
+    /// Decimals of the payment currency.
     pub decimals: u8,
-    /// What is promised, where no price feed on chain converts.
+    /// The off-chain quote, if no price feed on chain converts the amount.
     pub quote: Option<Quote>,
 }
 
-/// What is handed out.
+/// Issued calldata.
 #[derive(Debug, Clone)]
 pub struct Handout {
-    /// What is paid.
+    /// The payments.
     pub bundle: Bundle,
-    /// The request of each payment of the bundle, in their order.
+    /// The request of each payment of the bundle, in order.
     pub payments: Vec<HandedPayment>,
-    /// What the payer signs.
-    pub steps: Steps,
-    /// What leaves the payer at most.
+    /// Transactions for the payer to sign.
+    pub steps: PaymentTransactions,
+    /// Maximum amounts that the payer spends.
     pub spendings: Vec<Spending>,
-    /// The fees, in the order in which they are paid.
+    /// The fees, in payment order.
     pub charges: Vec<PaidCharge>,
-    /// What the payer has; `None` when nobody is named.
+    /// Balances of the payer; `None` if the call does not say who pays.
     pub payer: Option<PayerMeans>,
-    /// When what was quoted ends.
+    /// When the quotes expire.
     pub ends_at: Option<DateTime<Utc>>,
 }
 
 impl Handout {
-    /// Whether the payer holds the money; true when nobody is named.
+    /// Whether the payer's balance is sufficient; true if the call does not say who pays.
     pub fn has_enough_balance(&self) -> bool {
         self.payer.as_ref().is_none_or(|payer| payer.shortages.is_empty())
     }
 }
 
-/// Why nothing is handed out.
+/// Why no calldata can be issued.
 #[derive(Debug)]
 pub enum HandoutError {
-    /// One payment cannot be made, by its place.
+    /// The payment at this position is not possible.
     Payment(usize, FlowError),
-    /// The payments up to one, by its place, are more than 256 bits of units.
+    /// The sum of the payments up to this position exceeds 256 bits.
     TooLarge(usize),
-    /// The contract takes a fee that nobody would get but the payer, who is not named.
+    /// The contract charges a fee that would go back to the payer, who is not named.
     NoPayer,
-    /// The payments need more gas than one transaction may.
+    /// The payments need more gas than one transaction may use.
     TooMuchGas {
-        /// How many they are, and how many of the first ones fit.
+        /// Number of all payments, and how many of them, from the first one on, fit into one transaction.
         counts: (usize, usize),
-        /// What they need, and what they may.
+        /// Gas that all payments need, and gas that one transaction may use.
         gas: (u64, u64),
     },
-    /// Nothing makes several payments at once on the network.
+    /// The network has no contract for several payments.
     NoBatchContract(Network),
     /// Something else.
     Failed(FlowError),
@@ -137,7 +139,7 @@ impl From<FlowError> for HandoutError {
 }
 
 impl HandoutError {
-    /// As a call says it that makes one payment.
+    /// The error of a call with a single payment.
     pub fn alone(self) -> FlowError {
         match self {
             Self::Payment(_, error) | Self::Failed(error) => error,

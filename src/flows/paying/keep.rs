@@ -1,4 +1,4 @@
-//! Keeps what is handed out for requests, so that payments can be compared with it.
+//! Stores the calldata terms issued for requests, so that payments can be compared with them.
 
 use super::handout::HandedPayment;
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// Why nothing was kept.
+/// Why nothing was stored.
 #[derive(Debug)]
 pub enum KeepError {
-    /// One of the requests, by its place, may not be asked for like this once more.
+    /// The request at this position has reached a limit for this credential.
     Refused(usize, Refusal),
-    /// The database.
+    /// The database failed.
     Failed(StoreError),
 }
 
@@ -39,16 +39,16 @@ impl From<KeepError> for FlowError {
     }
 }
 
-/// For whom something is handed out.
+/// The caller for whom calldata is issued.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
-    /// The client ID; `None` for whoever acts for the whole platform.
+pub struct HandoutRecipient<'a> {
+    /// The client ID; `None` for a caller that acts for the whole platform.
     pub client: Option<&'a ClientRowId>,
-    /// Whether anybody may be asking, so that the fee that is named binds nobody.
+    /// Whether the caller is public. Anyone can make such a call, so a fee that the call chooses is not binding.
     pub is_public: bool,
 }
 
-impl<'a> From<&'a PlatformCaller> for Asker<'a> {
+impl<'a> From<&'a PlatformCaller> for HandoutRecipient<'a> {
     fn from(caller: &'a PlatformCaller) -> Self {
         Self {
             client: caller.client(),
@@ -57,9 +57,10 @@ impl<'a> From<&'a PlatformCaller> for Asker<'a> {
     }
 }
 
-/// What is kept of an answer: a fee that the price terms of the request leave open, also that it had none. `None` of an
-/// answer that says nothing beyond them, or binds nobody.
-pub fn handed_out(asker: Asker<'_>, payment: &HandedPayment) -> Option<HandedOut> {
+/// The terms of issued calldata that have to be stored, because payments are compared with them. They are the fee of
+/// the platform, or the fact that there was none. `None` if the price terms of the request already contain this fee, or
+/// if the fee that the caller chose is not binding.
+pub fn handed_out(asker: HandoutRecipient<'_>, payment: &HandedPayment) -> Option<HandedOut> {
     let is_open = payment.request.terms.price.charges.platform().is_none();
     let is_binding = !asker.is_public || !payment.charges.is_platform_named();
     (is_open && is_binding).then_some(HandedOut {
@@ -67,11 +68,11 @@ pub fn handed_out(asker: Asker<'_>, payment: &HandedPayment) -> Option<HandedOut
     })
 }
 
-/// Keeps what is handed out for requests that the same transaction made, which await their payments: nothing was handed
-/// out for them before.
+/// Stores the terms issued for requests that the same transaction created. The requests already expect their payments,
+/// and no terms were issued for them before.
 pub async fn keep_of_new(
     tx: &Tx,
-    asker: impl Into<Asker<'_>>,
+    asker: impl Into<HandoutRecipient<'_>>,
     payments: &[HandedPayment],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -81,21 +82,21 @@ pub async fn keep_of_new(
     store::quotes::insert(tx, asker.client, &quoted(&handed)).await
 }
 
-/// Keeps in a transaction what is handed out for requests, which await their payments from then on.
+/// Stores the terms issued for requests in a transaction. The requests expect their payments from then on.
 ///
-/// The rows of several requests are locked first and in their order: transactions that have some of them in common wait
-/// for each other and never in a circle. Errors: the credential of the call named too many different fees for a request,
-/// or too many of its quotes of parts of it have not ended (400). Source: decisions D38.
+/// The rows of several requests are locked first, in row order, so that transactions with common requests cannot
+/// deadlock. Errors: the credential of the call used too many different fees for a request, or has too many unexpired
+/// quotes for parts of it (400). Source: decisions D38.
 pub async fn keep(
     tx: &Tx,
-    asker: impl Into<Asker<'_>>,
+    asker: impl Into<HandoutRecipient<'_>>,
     payments: &[HandedPayment],
     now: DateTime<Utc>,
 ) -> Result<(), KeepError> {
     let asker = asker.into();
     let handed = in_order(asker, payments);
-    let named: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.names_fee()).collect();
-    let parts: Vec<&Handed<'_>> = handed.iter().filter(|handed| handed.is_part()).collect();
+    let named: Vec<&IssuedTerms<'_>> = handed.iter().filter(|handed| handed.names_fee()).collect();
+    let parts: Vec<&IssuedTerms<'_>> = handed.iter().filter(|handed| handed.is_part()).collect();
     let requests: Vec<&Request> = handed.iter().map(|handed| handed.request).collect();
     if requests.len() > 1 || !named.is_empty() || !parts.is_empty() {
         store::requests::lock_all(tx, &requests).await?;
@@ -109,7 +110,7 @@ pub async fn keep(
     }
     let prolonged = store::quotes::prolong(tx, asker.client, &quoted).await?;
     quoted.retain(|(request, _)| !prolonged.contains(&request.row));
-    let further: Vec<&Handed<'_>> = parts
+    let further: Vec<&IssuedTerms<'_>> = parts
         .into_iter()
         .filter(|handed| !prolonged.contains(&handed.request.row))
         .collect();
@@ -117,22 +118,22 @@ pub async fn keep(
     Ok(store::quotes::insert(tx, asker.client, &quoted).await?)
 }
 
-/// Notes in a transaction that calldata is handed out which keeps to the price terms of its requests: they await their
-/// payments from then on.
+/// Records in a transaction that requests expect payments from then on. It is used for calldata without additional
+/// terms.
 pub async fn await_payments(tx: &Tx, requests: &[&Request]) -> Result<(), StoreError> {
     store::requests::lock_all(tx, requests).await?;
     store::requests::set_listening(tx, requests).await
 }
 
-/// Those that do not await their payments yet.
+/// The requests that do not expect payments yet.
 pub fn silent(mut requests: Vec<&Request>) -> Vec<&Request> {
     requests.retain(|request| !request.ledger.is_listening);
     requests
 }
 
-/// What is handed out for one of several requests.
-struct Handed<'a> {
-    /// Its place among them, as the caller has them.
+/// Terms issued for one of several requests.
+struct IssuedTerms<'a> {
+    /// Position of the request in the call.
     place: usize,
     request: &'a Request,
     handed: Option<HandedOut>,
@@ -140,22 +141,22 @@ struct Handed<'a> {
     quote: Option<&'a Quote>,
 }
 
-impl Handed<'_> {
-    /// Whether the call itself named a fee that binds the payment.
+impl IssuedTerms<'_> {
+    /// Whether the call itself set a binding fee.
     fn names_fee(&self) -> bool {
         self.is_named && self.handed.is_some_and(|handed| handed.fee.is_some())
     }
 
-    /// Whether a part of what is left is quoted.
+    /// Whether the quote is for only a part of the remaining amount.
     fn is_part(&self) -> bool {
         let remaining = self.request.ledger.remaining();
         self.quote.is_some_and(|quote| quote.settlement < remaining)
     }
 }
 
-/// In the order of their rows.
-fn in_order<'a>(asker: Asker<'_>, payments: &'a [HandedPayment]) -> Vec<Handed<'a>> {
-    let handed = payments.iter().enumerate().map(|(place, payment)| Handed {
+/// Sorts by row.
+fn in_order<'a>(asker: HandoutRecipient<'_>, payments: &'a [HandedPayment]) -> Vec<IssuedTerms<'a>> {
+    let handed = payments.iter().enumerate().map(|(place, payment)| IssuedTerms {
         place,
         request: &payment.request,
         handed: handed_out(asker, payment),
@@ -167,21 +168,26 @@ fn in_order<'a>(asker: Asker<'_>, payments: &'a [HandedPayment]) -> Vec<Handed<'
     handed
 }
 
-fn pairs<'a>(handed: &'a [Handed<'a>]) -> Vec<(&'a Request, &'a HandedOut)> {
+fn pairs<'a>(handed: &'a [IssuedTerms<'a>]) -> Vec<(&'a Request, &'a HandedOut)> {
     let kept = handed
         .iter()
         .filter_map(|one| Some((one.request, one.handed.as_ref()?)));
     kept.collect()
 }
 
-fn quoted<'a>(handed: &[Handed<'a>]) -> Vec<(&'a Request, &'a Quote)> {
+fn quoted<'a>(handed: &[IssuedTerms<'a>]) -> Vec<(&'a Request, &'a Quote)> {
     let quoted = handed.iter().filter_map(|one| Some((one.request, one.quote?)));
     quoted.collect()
 }
 
-/// Checks that the credential of the call may have one more part of each request quoted; they are locked, so that calls
-/// at the same time wait for each other. Errors: too many of its quotes have not ended (400).
-async fn check_quotes(tx: &Tx, asker: Asker<'_>, parts: &[&Handed<'_>], now: DateTime<Utc>) -> Result<(), KeepError> {
+/// Checks that the credential of the call may get one more quote for a part of each request. The requests are locked,
+/// so that concurrent calls wait for each other. Errors: the credential has too many unexpired quotes (400).
+async fn check_quotes(
+    tx: &Tx,
+    asker: HandoutRecipient<'_>,
+    parts: &[&IssuedTerms<'_>],
+    now: DateTime<Utc>,
+) -> Result<(), KeepError> {
     let requests: Vec<&Request> = parts.iter().map(|part| part.request).collect();
     let open = store::quotes::count_open(tx, &requests, asker.client, now).await?;
     let full = parts.iter().find(|part| {
@@ -190,24 +196,29 @@ async fn check_quotes(tx: &Tx, asker: Asker<'_>, parts: &[&Handed<'_>], now: Dat
     });
     full.map_or(Ok(()), |full| {
         let sentence = format!(
-            "{NAMED_QUOTES_MAX} quotes of this request that this credential asked for have not ended; pay one of them, \
-             ask without an amount, or wait"
+            "This credential has {NAMED_QUOTES_MAX} unexpired quotes for parts of this request; pay one of them, \
+             omit the amount, or wait"
         );
         Err(KeepError::Refused(full.place, Refusal::invalid(sentence)))
     })
 }
 
-/// Checks that the credential of the call may name one more fee for each request; they are locked, so that calls at the
-/// same time wait for each other. Errors: it named too many (400).
-async fn check_fees(tx: &Tx, asker: Asker<'_>, named: &[&Handed<'_>], now: DateTime<Utc>) -> Result<(), KeepError> {
+/// Checks that the credential of the call may use one more fee for each request. The requests are locked, so that
+/// concurrent calls wait for each other. Errors: the credential used too many fees (400).
+async fn check_fees(
+    tx: &Tx,
+    asker: HandoutRecipient<'_>,
+    named: &[&IssuedTerms<'_>],
+    now: DateTime<Utc>,
+) -> Result<(), KeepError> {
     let asker = asker.client;
     let requests: Vec<&Request> = named.iter().map(|named| named.request).collect();
     let counts = store::handed_out::count_fees(tx, &requests, asker).await?;
-    let is_full = |named: &Handed<'_>| {
+    let is_full = |named: &IssuedTerms<'_>| {
         let count = counts.get(&named.request.row);
         count.is_some_and(|count| *count >= NAMED_FEES_MAX)
     };
-    let full: Vec<&Handed<'_>> = named.iter().copied().filter(|named| is_full(named)).collect();
+    let full: Vec<&IssuedTerms<'_>> = named.iter().copied().filter(|named| is_full(named)).collect();
     let asked = full
         .iter()
         .filter_map(|named| Some((named.request, named.handed.as_ref()?)));
@@ -216,8 +227,8 @@ async fn check_fees(tx: &Tx, asker: Asker<'_>, named: &[&Handed<'_>], now: DateT
     let further = full.iter().find(|named| !kept.contains(&named.request.row));
     further.map_or(Ok(()), |further| {
         let sentence = format!(
-            "This credential asked for this request with {NAMED_FEES_MAX} different fees already; ask with one of \
-             them, or without a fee"
+            "This credential has already used {NAMED_FEES_MAX} different fees for this request; use one of \
+             them, or no fee"
         );
         Err(KeepError::Refused(further.place, Refusal::invalid(sentence)))
     })

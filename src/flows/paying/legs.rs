@@ -1,4 +1,4 @@
-//! The payments of a bundle: what is paid to whom for a request, as far as it is known without a rate, and with one.
+//! The payments of one transaction: payee and amount for each request, with and without a rate.
 
 use super::{
     handout::{HandedPayment, HandoutError, PaymentDue},
@@ -7,16 +7,15 @@ use super::{
 use crate::{
     ctx::Ctx,
     domain::{
-        address::Address,
         conversion::RateBounds,
         currency::Currency,
         network::Network,
         pair::Pair,
-        paying::{BundleError, Conversion, Leg, charge::Charges, fee_proxy::FeeProxy},
+        paying::{BundleError, Conversion, Leg, charge::Charges, contracts::PaymentContracts},
         quote::Quote,
         rates::AppliedRate,
         refusal::{Refusal, RefusalKind},
-        request::{Request, payable::Unpayable, terms::Exchange},
+        request::{Request, payable::UnpayableRequest, terms::Exchange},
     },
     flows::{Fault, FlowError, FlowResult, rates},
 };
@@ -25,49 +24,48 @@ use anyhow::anyhow;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 
-/// Units of the payment currency up to which the amount without its fee may convert to nothing: a fee is at most as
-/// large as its amount, and each of the two is rounded down.
+/// If a payment with its fees converts to at most this number of units of the payment currency, its amount alone may
+/// convert to zero units, because amount and fee are rounded down. With more units the amount converts to at least one
+/// unit, because a fee is at most as large as its amount.
 const DUST_MAX: U256 = U256::from_limbs([3, 0, 0, 0]);
 
-/// Questions about rates that are in flight at the same time.
+/// Concurrent rate queries.
 const IN_FLIGHT: usize = 16;
 
 /// The currencies of a request.
-pub(in crate::flows) struct Currencies<'a> {
-    /// Of the amount.
+pub(in crate::flows) struct RequestCurrencies<'a> {
+    /// Currency of the amount.
     pub(in crate::flows) invoice: &'a Currency,
-    /// Of the payment.
+    /// Currency of the payment.
     pub(in crate::flows) payment: &'a Currency,
 }
 
-/// Finds the currencies of a request. Errors: one left the catalogue (500).
-pub(in crate::flows) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<Currencies<'a>> {
+/// Finds the currencies of a request. Errors: a currency was removed from the catalogue (500).
+pub(in crate::flows) fn currencies<'a>(ctx: &'a Ctx, request: &Request) -> FlowResult<RequestCurrencies<'a>> {
     let find = |id: &str| {
         ctx.catalogue
             .find(id)
-            .ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} left the catalogue"))))
+            .ok_or_else(|| FlowError::Faulted(Fault(anyhow!("currency {id} is no longer in the catalogue"))))
     };
-    Ok(Currencies {
+    Ok(RequestCurrencies {
         invoice: find(&request.terms.invoice_currency)?,
         payment: find(&request.terms.payment_currency)?,
     })
 }
 
-/// The contract that makes a payment alone. Errors: its network has none (400).
-pub(super) fn fee_proxy(ctx: &Ctx, network: Network, leg: &Leg) -> FlowResult<Address> {
-    let kind = FeeProxy::kind(leg.token.is_some(), leg.conversion.is_some());
-    let known = ctx.catalogue.default_contract(network, kind);
-    let missing = || Refusal::invalid(format!("{network} has no contract for this kind of payment"));
-    Ok(known.ok_or_else(missing)?)
+/// The payment contracts of a network.
+pub(super) fn payment_contracts(ctx: &Ctx, network: Network) -> PaymentContracts<'_> {
+    let catalogue = &ctx.catalogue;
+    PaymentContracts { network, catalogue }
 }
 
-/// The leg that pays `units` and their charges, as far as it is known without a rate: enough to estimate its gas. The
-/// limit of a conversion is missing.
+/// The payment of `units` and their charges, without a rate. It suffices to estimate the gas, but lacks the spending
+/// limit of a conversion.
 ///
-/// Errors: nothing pays the request, or a sum leaves 256 bits (400).
+/// Errors: no contract can pay the request, or a sum exceeds 256 bits (400).
 fn outline(ctx: &Ctx, request: &Request, units: U256, charges: &Charges) -> FlowResult<Leg> {
     let terms = &request.terms;
-    let for_bank = || Refusal::invalid(Unpayable::ForBankAccount.alone());
+    let for_bank = || Refusal::invalid(UnpayableRequest::ForBankAccount.alone());
     let conversion = match terms.exchange() {
         Exchange::Direct | Exchange::Quoted => None,
         Exchange::OnChain => {
@@ -86,15 +84,17 @@ fn outline(ctx: &Ctx, request: &Request, units: U256, charges: &Charges) -> Flow
         resets_allowance: currencies(ctx, request)?.payment.resets_allowance(),
         units,
         reference: request.reference,
-        charges: charges.of_units(units),
+        charges: charges.after(request.ledger.orchestrator_fees).of_units(units),
         conversion,
     };
-    fee_proxy(ctx, terms.network, &leg)?;
+    payment_contracts(ctx, terms.network)
+        .fee_proxy(&leg)
+        .map_err(Refusal::from)?;
     leg.total().ok_or_else(too_large)?;
     Ok(leg)
 }
 
-/// The payments that are due, as far as they are known without a rate. Errors: as those of one payment, with its place.
+/// The due payments without rates. Errors: the error of one payment, with its position.
 pub(super) fn outlined<'a>(
     ctx: &Ctx,
     due: impl Iterator<Item = (&'a Request, U256, &'a Charges)>,
@@ -105,9 +105,9 @@ pub(super) fn outlined<'a>(
     legs.collect()
 }
 
-/// The payments that are due, with their rates. Only a conversion on chain asks a node.
+/// The due payments with their rates. Only an on-chain conversion queries a node.
 ///
-/// Errors: nothing pays a request (400), no node that answers, no rate that is beyond doubt (502).
+/// Errors: no contract can pay a request (400), no node responds, or no accepted rate (502).
 pub(super) async fn priced(
     ctx: &Ctx,
     lookup: &Lookup,
@@ -123,7 +123,7 @@ pub(super) async fn priced(
     Ok(priced.into_iter().unzip())
 }
 
-/// The same of one payment.
+/// The due payment of a single request with its rate. Errors: as for [`priced`].
 pub(in crate::flows) async fn priced_alone(
     ctx: &Ctx,
     lookup: &Lookup,
@@ -135,7 +135,8 @@ pub(in crate::flows) async fn priced_alone(
     price(ctx, lookup, due, &rates).await
 }
 
-/// The rate of each pair that quotes need and nobody agreed on before. Errors: there is none that is beyond doubt (502).
+/// The rate of each currency pair that the due payments need for quotes, except rates that are already fixed. Errors:
+/// no accepted rate (502).
 async fn rates(ctx: &Ctx, due: &[PaymentDue]) -> Result<HashMap<Pair, AppliedRate>, HandoutError> {
     let mut applied = HashMap::new();
     for (place, due) in due.iter().enumerate().filter(|(_, due)| due.rate.is_none()) {
@@ -153,7 +154,7 @@ async fn rates(ctx: &Ctx, due: &[PaymentDue]) -> Result<HashMap<Pair, AppliedRat
     Ok(applied)
 }
 
-/// The pair whose rate the quotes of a request need; `None` where nothing is quoted.
+/// The currency pair whose rate is needed to quote a request; `None` for a request that is not quoted.
 fn quoted_pair(ctx: &Ctx, request: &Request) -> FlowResult<Option<Pair>> {
     Ok(request.terms.quoted_pair(currencies(ctx, request)?.payment))
 }
@@ -210,9 +211,10 @@ fn too_large() -> Refusal {
     BundleError::TooLarge.into()
 }
 
-/// Converts units where the result is fixed, so that no contract looks at the age of the rates when it is paid.
+/// Converts invoice units to units of the payment currency, for payments of a fixed token amount. No contract checks
+/// the age of the rates in such a payment, so it is checked here.
 ///
-/// Errors: the rates are older than a payment may use (502).
+/// Errors: the rates are too old for a payment (502).
 pub(in crate::flows) async fn convert_recent(
     ctx: &Ctx,
     lookup: &Lookup,
@@ -223,22 +225,22 @@ pub(in crate::flows) async fn convert_recent(
     let now_s = U256::from(ctx.clock.now().timestamp().cast_unsigned());
     if !rates.admit(converted.oldest_rate_at_s, now_s) {
         let network = lookup.network();
-        let sentence = format!("The price feeds of {network} have no recent price at the moment; try again later");
+        let sentence = format!("The price feeds of {network} currently have no recent price; retry later");
         return Err(Refusal::new(RefusalKind::Upstream, sentence).into());
     }
     Ok(converted.units)
 }
 
-/// Adds the margin for rates that move until the payment is mined; `None` beyond 256 bits.
+/// Adds the margin for rate changes until the payment is mined; `None` beyond 256 bits.
 fn with_margin(ctx: &Ctx, units: U256) -> Option<U256> {
     let scaled = units.checked_mul(U256::from(ctx.payments.conversion_slippage_basis_points))?;
     units.checked_add(scaled / U256::from(10_000))
 }
 
-/// Invoice units that convert to one unit of the payment currency, even when its price rises by the margin.
+/// The smallest number of invoice units that converts to one unit of the payment currency, even when the price of the
+/// payment currency rises by the margin.
 ///
-/// What is left of a request may be worth less than that; the contract would then move nothing, and nothing would ever
-/// settle the rest.
+/// A smaller remaining amount could never be settled, because the contract would transfer nothing.
 async fn least_units(ctx: &Ctx, lookup: &Lookup, path: &[EvmAddress], payment: &Currency) -> FlowResult<U256> {
     let rate = lookup.convert(path, ONE).await?.units;
     let least = ONE
@@ -248,7 +250,7 @@ async fn least_units(ctx: &Ctx, lookup: &Lookup, path: &[EvmAddress], payment: &
     let least = least.and_then(|least| with_margin(ctx, least)?.checked_add(U256::ONE));
     Ok(least.ok_or_else(|| {
         Refusal::invalid(format!(
-            "What is left is worth less than the smallest unit of {}",
+            "The remaining amount is worth less than the smallest unit of {}",
             payment.symbol
         ))
     })?)

@@ -1,8 +1,8 @@
-//! Lookups that paying makes on a network: through whom, with whose permits, and how often.
+//! Network lookups for paying: their connection, their permits and their cache.
 
 use crate::{
-    ctx::{Ctx, PermitHolder, Permits},
-    domain::{address::Address, caller::PlatformCaller, network::Network, paying::Standing, waits::Waits},
+    ctx::{Ctx, PermitHolder, WorkPermits},
+    domain::{address::Address, caller::PlatformCaller, network::Network, paying::PayerBalance, waits::Waits},
     flows::{
         FlowError,
         admission::{HeldPermit, admit, holder_of},
@@ -13,10 +13,10 @@ use alloy::primitives::{Address as EvmAddress, U256};
 use std::{collections::HashMap, sync::Arc};
 use tokio::{sync::Mutex, time::timeout};
 
-/// In what the contracts write rates.
+/// The number 1 in the fixed-point format of contract rates.
 pub(super) const ONE: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// What a network offers of what paying asks for; a part that it lacks is missing.
+/// Lookups on a network; a lookup that the network does not support is `None`.
 #[derive(Clone)]
 struct ChainLookup {
     standings: Option<Arc<dyn StandingLookup>>,
@@ -28,19 +28,20 @@ struct ChainLookup {
 pub struct Lookup {
     network: Network,
     chain: ChainLookup,
-    permits: Option<(Arc<Permits>, PermitHolder)>,
+    permits: Option<(Arc<WorkPermits>, PermitHolder)>,
     waits: Arc<Waits>,
-    /// What [`ONE`] converts to, by path; `None` where every amount is asked for by itself.
+    /// Cached result of converting [`ONE`], by path of price feeds; `None` when every amount is converted by its own
+    /// query.
     rates: Option<Mutex<HashMap<Vec<EvmAddress>, ConvertedUnits>>>,
 }
 
 impl Lookup {
-    /// Lookups that take the permits of a caller.
+    /// Lookups with the permits of a caller.
     pub fn of_caller(ctx: &Ctx, caller: &PlatformCaller, network: Network) -> Self {
         Self::of_holder(ctx, holder_of(caller), network)
     }
 
-    /// Lookups that take the permits of a holder.
+    /// Lookups with the permits of a holder.
     pub fn of_holder(ctx: &Ctx, holder: PermitHolder, network: Network) -> Self {
         let chains = &ctx.partners.chains;
         Self {
@@ -56,7 +57,8 @@ impl Lookup {
         }
     }
 
-    /// The same for many payments: each path of price feeds is asked for once, and amounts are converted with its rate.
+    /// Lookups for many payments. Each path of price feeds is queried once, and amounts are converted with the rate of
+    /// the path.
     #[must_use]
     pub fn with_rate_memory(self) -> Self {
         Self {
@@ -70,12 +72,12 @@ impl Lookup {
         self.network
     }
 
-    /// What its network answers in time. Errors: it does not.
+    /// Waits for the result of a query. Errors: the network does not respond in time.
     pub async fn in_time<T, E: From<FlowError>>(&self, asked: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let late = |_| {
             FlowError::from(ChainError::Unavailable {
                 network: self.network,
-                reason: "its answers took too long together".to_owned(),
+                reason: "the queries of this call took too long in total".to_owned(),
             })
         };
         timeout(self.waits.calldata, asked).await.map_err(late)?
@@ -87,14 +89,14 @@ impl Lookup {
         payer: Address,
         token: Option<Address>,
         spender: Address,
-    ) -> Result<Standing, ChainError> {
+    ) -> Result<PayerBalance, ChainError> {
         let standings = self.offered(self.chain.standings.as_deref())?;
         let _permit = self.permit().await?;
         standings.standing(payer, token, spender).await
     }
 
-    /// Converts units by price feeds. With a memory it is done as the contracts do it: the product with the rate, rounded
-    /// down. Source: rules G.2 (7).
+    /// Converts units by price feeds. With a rate cache it computes like the contracts: the product with the rate,
+    /// rounded down. Source: rules G.2 (7).
     pub async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let Some(rates) = &self.rates else {
             return self.ask_feeds(path, units).await;
@@ -116,7 +118,7 @@ impl Lookup {
         })
     }
 
-    /// What a batch contract takes for itself, in basis points.
+    /// The fee that a batch contract itself charges, in basis points.
     pub async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         let batch_fees = self.offered(self.chain.batch_fees.as_deref())?;
         let _permit = self.permit().await?;

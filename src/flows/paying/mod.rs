@@ -1,4 +1,4 @@
-//! Hands out the transactions that pay requests: what every operation does that hands some out.
+//! Issues the transactions that pay requests, for all operations that return calldata.
 
 mod batch_terms;
 mod handout;
@@ -12,13 +12,11 @@ use crate::{
         address::Address,
         amount::Percent,
         client_id::ClientId,
-        currency::ContractKind,
         network::Network,
         paying::{
-            Bundle, BundleError, Executor, Leg, PayerMeans, Standings,
+            Bundle, BundleError, Executor, Leg, PayerBalances, PayerMeans,
             batch_contract::{BatchContract, BatchTerms, fitting},
             charge::Charges,
-            fee_proxy::FeeProxy,
         },
         refusal::Refusal,
         request::Request,
@@ -27,11 +25,11 @@ use crate::{
 };
 use batch_terms::batch_terms;
 use futures_util::future::try_join_all;
-pub use handout::{HandedPayment, Handout, HandoutError, Packing, PayingWallet, PaymentDue};
+pub use handout::{HandedPayment, Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking};
+use legs::payment_contracts;
 use lookup::Lookup;
-use std::collections::BTreeMap;
 
-/// Hands out the transactions that make one payment, with approvals of everything. Errors: as those of [`hand_out`].
+/// Issues the transactions of one payment, with unlimited approvals. Errors: those of [`hand_out`].
 pub async fn hand_out_alone(
     ctx: &Ctx,
     lookup: &Lookup,
@@ -39,29 +37,32 @@ pub async fn hand_out_alone(
     wallet: Option<Address>,
 ) -> FlowResult<Handout> {
     let wallet = PayingWallet::allowing_everything(wallet);
-    let handout = hand_out(ctx, lookup, vec![due], wallet, Packing::Alone).await;
+    let handout = hand_out(ctx, lookup, vec![due], wallet, PaymentPacking::Alone).await;
     handout.map_err(HandoutError::alone)
 }
 
-/// Hands out the transactions that pay what is due, and looks the payer up.
+/// Issues the transactions that pay the amounts due, and looks up the payer.
 ///
-/// Charges of several receivers are paid through the batch contract, so that all of them get theirs or nobody gets anything.
-/// Alone, without a wallet, and with one receiver at most, a direct payment asks no node. Errors: nothing pays a request, or
-/// they are too many (400); no node that answers in time while one is needed, no rate that is beyond doubt (502).
+/// Charges that go to several receivers are paid through the batch contract, so that the transaction pays all of them
+/// or none. No node is queried for a single direct payment if the call names no wallet and the charges go to at most
+/// one receiver.
+///
+/// Errors: no contract can pay a request, or there are too many requests (400); no node responds in time to a needed
+/// query, or there is no accepted rate (502).
 pub async fn hand_out(
     ctx: &Ctx,
     lookup: &Lookup,
     due: Vec<PaymentDue>,
     wallet: PayingWallet,
-    packing: Packing,
+    packing: PaymentPacking,
 ) -> Result<Handout, HandoutError> {
     let handed_out = async {
         let terms = match packing {
-            Packing::Alone => None,
-            Packing::Together { gas_max } => {
+            PaymentPacking::Alone => None,
+            PaymentPacking::Together { gas_max } => {
                 let terms = batch_terms(ctx, lookup).await?;
                 if let Some(gas_max) = gas_max {
-                    // Before anybody is asked for rates.
+                    // The gas limit is checked before any rate is queried.
                     let due = due.iter().map(|due| (&due.request, due.units, &due.charges));
                     check_gas(&terms, &legs::outlined(ctx, due)?, wallet.address, gas_max)?;
                 }
@@ -73,10 +74,16 @@ pub async fn hand_out(
             network: lookup.network(),
             legs,
         };
-        let executor = executor(ctx, lookup, &bundle, (terms, wallet.address)).await?;
+        let terms = match (terms, bundle.for_fee_proxy()) {
+            (None, None) => Some(batch_terms(ctx, lookup).await?),
+            (terms, _) => terms,
+        };
+        let contracts = payment_contracts(ctx, bundle.network);
+        let executor = contracts.executor(&bundle, terms.as_ref(), wallet.address);
+        let executor = executor.map_err(|error| refused(error, terms.as_ref(), &bundle.legs, wallet.address))?;
         let standings = match wallet.address {
             Some(address) => standings(lookup, executor.as_ref(), address).await?,
-            None => Standings::new(),
+            None => PayerBalances::new(),
         };
         let steps = executor.steps(wallet.allowing, &standings);
         Ok(Handout {
@@ -95,36 +102,17 @@ pub async fn hand_out(
     lookup.in_time(handed_out).await
 }
 
-/// The contract that pays a bundle: the batch contract where its terms are known already or a fee proxy cannot do it.
-async fn executor(
-    ctx: &Ctx,
-    lookup: &Lookup,
-    bundle: &Bundle,
-    (terms, payer): (Option<BatchTerms>, Option<Address>),
-) -> Result<Box<dyn Executor>, HandoutError> {
-    let terms = match (terms, bundle.for_fee_proxy()) {
-        (None, Some(leg)) => {
-            let proxy = FeeProxy::admit(legs::fee_proxy(ctx, bundle.network, leg)?, leg);
-            let refused = |error| HandoutError::Payment(0, Refusal::from(error).into());
-            return Ok(Box::new(proxy.map_err(refused)?));
-        }
-        (None, None) => batch_terms(ctx, lookup).await?,
-        (Some(terms), _) => terms,
-    };
-    Ok(Box::new(batch(&terms, &bundle.legs, payer)?))
-}
-
-/// Puts payments together.
-fn batch(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>) -> Result<BatchContract, HandoutError> {
-    BatchContract::admit(terms, legs, payer).map_err(|error| match error {
-        BundleError::TooLarge => HandoutError::TooLarge(fitting(terms, legs, payer, u64::MAX)),
+/// The error for payments that a contract cannot pay.
+fn refused(error: BundleError, terms: Option<&BatchTerms>, legs: &[Leg], payer: Option<Address>) -> HandoutError {
+    match error {
+        BundleError::TooLarge => HandoutError::TooLarge(terms.map_or(0, |terms| fitting(terms, legs, payer, u64::MAX))),
         BundleError::NoPayer => HandoutError::NoPayer,
-        BundleError::TooMany => HandoutError::Failed(Refusal::from(error).into()),
-    })
+        error => HandoutError::Failed(Refusal::from(error).into()),
+    }
 }
 
-/// What the chain says about a payer, in each token that an executor takes, or else in the coin.
-async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> FlowResult<Standings> {
+/// The on-chain state of a payer in each token that the contract spends; without a token, in the coin of the network.
+async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> FlowResult<PayerBalances> {
     let tokens = executor.spendings().iter().filter(|spending| spending.token.is_some());
     let mut tokens: Vec<Option<Address>> = tokens.map(|spending| spending.token).collect();
     if tokens.is_empty() {
@@ -139,7 +127,8 @@ async fn standings(lookup: &Lookup, executor: &dyn Executor, payer: Address) -> 
 
 /// Checks that payments fit into one transaction. Errors: they do not.
 fn check_gas(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max: u64) -> Result<(), HandoutError> {
-    let gas = batch(terms, legs, payer)?.gas();
+    let batch = BatchContract::admit(terms, legs, payer);
+    let gas = batch.map_err(|error| refused(error, Some(terms), legs, payer))?.gas();
     if gas > gas_max {
         return Err(HandoutError::TooMuchGas {
             counts: (legs.len(), fitting(terms, legs, payer, gas_max)),
@@ -149,11 +138,10 @@ fn check_gas(terms: &BatchTerms, legs: &[Leg], payer: Option<Address>, gas_max: 
     Ok(())
 }
 
-/// Checks that requests can be paid with what is charged on top of each, as long as nothing of them is paid: several of them
-/// in one transaction. No node is asked.
+/// Checks that unpaid requests can be paid with their charges, several of them in one transaction. Queries no node.
 ///
-/// Errors: a payment is too large together with its charges, so that nobody could make it; they do not fit into one
-/// transaction, or their network has no contract for that (400).
+/// Errors: a payment with its charges is too large; the payments do not fit into one transaction; or their network has
+/// no contract for several payments (400).
 pub fn check_payable(ctx: &Ctx, network: Network, due: &[(Request, Charges)]) -> Result<(), HandoutError> {
     let payments = due.iter();
     let payments = payments.map(|(request, charges)| (request, request.ledger.remaining(), charges));
@@ -161,27 +149,21 @@ pub fn check_payable(ctx: &Ctx, network: Network, due: &[(Request, Charges)]) ->
     if legs.len() == 1 {
         return Ok(());
     }
-    let contract = ctx
-        .catalogue
-        .default_contract(network, ContractKind::BatchConversionPayments);
-    // What the contract takes for itself changes no gas.
-    let terms = BatchTerms {
-        contract: contract.ok_or(HandoutError::NoBatchContract(network))?,
-        fee_basis_points: 0,
-        paths_to_usd: BTreeMap::new(),
-    };
+    let terms = payment_contracts(ctx, network).terms_for_gas();
+    let terms = terms.ok_or(HandoutError::NoBatchContract(network))?;
     check_gas(&terms, &legs, None, ctx.payments.batch_gas)
 }
 
-/// What is charged on top of a payment of a new request: what was fixed for it and, where that left the platform without a
-/// fee, the one of the call, whose receiver was checked.
+/// Charges on a payment of a new request: the charges fixed in its price terms and, if they contain no fee of the
+/// platform, the fee of the call. The receiver of the fee was checked before.
 ///
-/// Errors: the fee of the client ID would go to a contract that keeps it (400).
+/// Errors: the fee of the client ID would go to a contract and be lost (400).
 pub fn charges_of_new(ctx: &Ctx, request: &Request, call: Option<(Percent, Address)>) -> FlowResult<Charges> {
     charges(ctx, request, None, call)
 }
 
-/// The same of a request that is there: before the fee of the call stands that of another client ID that asks.
+/// Charges on a payment of an existing request, like [`charges_of_new`]. The fee of the calling client ID takes
+/// precedence over the fee of the call.
 pub fn charges(
     ctx: &Ctx,
     request: &Request,

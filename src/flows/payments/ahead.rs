@@ -1,11 +1,15 @@
-//! Reads final blocks ahead of their commit: while one part is decided and written, the next one is listed and proven.
+//! Reads final blocks ahead of their commit. While one part is processed and written, the events of the next part are
+//! listed and its blocks are proven.
 //!
-//! What is held at a time is bounded: the events of one range as the nodes list them, of which only those of known
-//! requests stay, and the proven blocks of two parts. Nothing read ahead outlives the step that read it.
+//! Memory is bounded to the events of one range, reduced to those of known requests, and to the proven blocks of two
+//! parts. Data that was read ahead is dropped at the end of the step.
 
 use crate::{
     ctx::Ctx,
-    domain::payment::{BlockRef, Hint, SettledBlock},
+    domain::{
+        block_range::BlockRange,
+        payment::{BlockRef, Hint, SettledBlock},
+    },
     flows::FlowResult,
     ports::chain::{Chain, ChainError},
     store,
@@ -13,92 +17,103 @@ use crate::{
 use alloy::primitives::B256;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Final blocks whose events are asked for together while catching up.
+/// Number of final blocks per event query while catching up.
 const RANGE_BLOCKS: u64 = 2_000;
 
-/// Payments that are confirmed with one commit, give or take those of its last block.
+/// Number of payments per commit. All payments of the last block belong to the commit, so it may have more.
 const PAYMENTS_PER_COMMIT: usize = 256;
 
-/// Blocks that are settled with one commit: what the nodes told of them that may concern a request, and what was proven.
-pub(super) struct Part {
+/// Blocks of one commit, with their proofs and the events that nodes reported and that may concern a request.
+pub(super) struct SettledBlocks {
     /// First block.
     pub(super) from: u64,
     /// Last block.
     pub(super) read_to: u64,
-    /// Events with the reference of a known request or without a readable one, in the order of the chain.
+    /// Reported events with the reference of a known request or with an unreadable reference, in the order of the
+    /// chain.
     pub(super) hints: Vec<(Hint, Vec<usize>)>,
-    /// The blocks of those events, those that no node lists and those that are known already, as far as they were proven.
+    /// The proven blocks: those of reported events, of events that no node lists, and of known events.
     pub(super) blocks: BTreeMap<u64, SettledBlock>,
-    /// Why the others could not be proven although nodes answered.
+    /// The blocks that could not be proven although nodes responded, with the reasons.
     pub(super) failed: Vec<(u64, String)>,
-    /// The last block, when as many nodes as have to agree showed it on the way.
+    /// The last block, when the required number of nodes returned it while reading.
     pub(super) reached: Option<BlockRef>,
-    /// Whether the nodes listed its events after those of parts before it.
+    /// Whether the nodes were queried again for the events of these blocks, after an earlier part was already returned.
     pub(super) is_later_range: bool,
 }
 
-/// Blocks that are read whether a list names them or not. Nothing is decided on the absence of what is known already.
+impl SettledBlocks {
+    /// The heights of these blocks.
+    pub(super) fn range(&self) -> BlockRange {
+        BlockRange {
+            from: self.from,
+            to: self.read_to,
+        }
+    }
+}
+
+/// Blocks that are read even if no node lists an event in them: a missing event in a list proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    /// None.
+pub(super) enum RequiredBlocks {
+    /// No block.
     Nothing,
-    /// Those of what was set aside and nobody has decided.
+    /// Blocks of undecided quarantined payments.
     SetAside,
-    /// Those, and those of notes.
+    /// Blocks of undecided quarantined payments, and blocks with observations near the head.
     Noted,
-    /// All: the range was queued for them.
+    /// All blocks of the range, because the range was queued to read each of its blocks.
     Every,
 }
 
-/// Events of a range that have not been given out yet.
-struct Listed {
+/// Events of a range that are not assigned to a part yet.
+struct UnreadEvents {
     hints: Vec<(Hint, Vec<usize>)>,
-    /// Blocks to prove, as often as an event names them, in order.
+    /// Numbers of the blocks to prove, in order. A block number is repeated for each event of the block.
     heights: Vec<u64>,
     read_to: u64,
     reached: Option<BlockRef>,
 }
 
 /// Reads a stretch of final blocks part by part.
-pub(super) struct Ahead<'a> {
+pub(super) struct BlocksAhead<'a> {
     ctx: &'a Ctx,
     chain: &'a dyn Chain,
     first: u64,
     next: u64,
     to: u64,
     proves_absence: bool,
-    known: Known,
-    listed: Option<Listed>,
+    known: RequiredBlocks,
+    listed: Option<UnreadEvents>,
 }
 
-impl<'a> Ahead<'a> {
-    /// Nothing is asked before the first part.
+impl<'a> BlocksAhead<'a> {
+    /// Creates the reader. The first query is made with the first part.
     pub(super) fn new(
         ctx: &'a Ctx,
         chain: &'a dyn Chain,
-        (from, to): (u64, u64),
+        range: BlockRange,
         proves_absence: bool,
-        known: Known,
+        known: RequiredBlocks,
     ) -> Self {
         Self {
             ctx,
             chain,
-            first: from,
-            next: from,
-            to,
+            first: range.from,
+            next: range.from,
+            to: range.to,
             proves_absence,
             known,
             listed: None,
         }
     }
 
-    /// Whether the next part is of a range whose events are listed already.
+    /// Whether the next part is in a range whose events are already listed.
     pub(super) fn is_within_range(&self) -> bool {
         self.listed.is_some()
     }
 
-    /// The next part; `None` behind the last one.
-    pub(super) async fn next(&mut self) -> FlowResult<Option<Part>> {
+    /// The next part; `None` after the last one.
+    pub(super) async fn next(&mut self) -> FlowResult<Option<SettledBlocks>> {
         if self.next > self.to {
             return Ok(None);
         }
@@ -121,7 +136,7 @@ impl<'a> Ahead<'a> {
             self.listed = Some(listed);
         }
         self.next = read_to + 1;
-        Ok(Some(Part {
+        Ok(Some(SettledBlocks {
             from,
             read_to,
             hints,
@@ -132,13 +147,13 @@ impl<'a> Ahead<'a> {
         }))
     }
 
-    /// Lists the events of the next range, and keeps what may concern a request.
-    async fn list(&self) -> FlowResult<Listed> {
+    /// Lists the events of the next range, and keeps those that may concern a request.
+    async fn list(&self) -> FlowResult<UnreadEvents> {
         let end = self.to.min(self.next + RANGE_BLOCKS - 1);
-        let told = self.chain.told(self.next, end, self.proves_absence).await?;
+        let told = self.chain.list_events(self.next, end, self.proves_absence).await?;
         let topics: HashSet<B256> = told.hints.iter().filter_map(|(hint, _)| hint.reference_topic).collect();
         let known = store::requests::known_topics(self.ctx.db.reader(), self.chain.network(), &topics).await?;
-        // An event without a readable reference may be anybody's.
+        // An event without a readable reference may concern any request.
         let concerns = |hint: &Hint| hint.reference_topic.is_none_or(|topic| known.contains(&topic));
         let mut hints: Vec<_> = told.hints.into_iter().filter(|(hint, _)| concerns(hint)).collect();
         hints.sort_by_key(|(hint, _)| (hint.block_number, hint.log_index));
@@ -149,7 +164,7 @@ impl<'a> Ahead<'a> {
         unnamed.extend(told.unlisted);
         heights.extend(unnamed.difference(&named));
         heights.sort_unstable();
-        Ok(Listed {
+        Ok(UnreadEvents {
             hints,
             heights,
             read_to: told.read_to,
@@ -158,24 +173,28 @@ impl<'a> Ahead<'a> {
     }
 
     async fn known_heights(&self, read_to: u64) -> FlowResult<BTreeSet<u64>> {
-        let (reader, network, range) = (self.ctx.db.reader(), self.chain.network(), (self.next, read_to));
-        if self.known == Known::Nothing {
+        let (reader, network) = (self.ctx.db.reader(), self.chain.network());
+        if self.known == RequiredBlocks::Nothing {
             return Ok(BTreeSet::new());
         }
+        let range = BlockRange {
+            from: self.next,
+            to: read_to,
+        };
         let mut heights = store::quarantine::open_heights(reader, network, range).await?;
         match self.known {
-            Known::Nothing | Known::SetAside => {}
-            Known::Noted => heights.extend(store::observations::heights(reader, network, range).await?),
-            Known::Every => heights.extend(self.next..=read_to),
+            RequiredBlocks::Nothing | RequiredBlocks::SetAside => {}
+            RequiredBlocks::Noted => heights.extend(store::observations::heights(reader, network, range).await?),
+            RequiredBlocks::Every => heights.extend(self.next..=read_to),
         }
         Ok(heights)
     }
 }
 
-/// The proven blocks, and why the others could not be proven although nodes answered.
+/// The proven blocks, and the blocks that could not be proven although nodes responded, with the reasons.
 type Blocks = (BTreeMap<u64, SettledBlock>, Vec<(u64, String)>);
 
-/// Has blocks proven.
+/// Proves blocks.
 pub(super) async fn settled_blocks(chain: &dyn Chain, numbers: BTreeSet<u64>) -> FlowResult<Blocks> {
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let (mut blocks, mut failed, mut withheld) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -187,7 +206,8 @@ pub(super) async fn settled_blocks(chain: &dyn Chain, numbers: BTreeSet<u64>) ->
             Err(error) => return Err(error.into()),
         }
     }
-    // Where nodes deliver other blocks, they are not simply gone.
+    // If no block could be proven, the nodes may be unavailable, so this is an error of the step. If at least one was
+    // proven, the others are returned as not provable.
     if blocks.is_empty()
         && let Some((_, network, reason)) = withheld.pop()
     {

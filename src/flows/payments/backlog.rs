@@ -1,8 +1,9 @@
-//! Fills in ranges of final blocks beside new ones: an older start, a rescan, blocks that could not be proven at their
-//! turn. Each range goes on by itself; one that fails waits and holds up nothing.
+//! Reads queued ranges of final blocks in parallel with new blocks. A range is queued for an older first block, for a
+//! rescan, or for a block that could not be proven in time. Each range proceeds separately, so a failed range does not
+//! delay the others.
 
 use super::{
-    confirm::{self, CATCHING_UP, Progress},
+    confirm::{self, CATCHING_UP, ChainProgress},
     lead::{Leadership, Mandate},
     reconcile, watch,
 };
@@ -22,36 +23,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ranges that a step goes on with.
+/// Ranges per step.
 const RANGES_PER_STEP: u64 = 4;
 
-/// Longest pause before a range is tried again.
+/// Longest pause before a range is retried.
 const PAUSE_MAX_S: i64 = 300;
 
-/// How fast this process fills in each range, pauses and failures included.
+/// Speed at which this process reads each range, including pauses and failures.
 #[derive(Debug, Default)]
-pub struct Rates(Mutex<HashMap<(u64, BacklogReason), Begun>>);
+pub struct BacklogSpeeds(Mutex<HashMap<(u64, BacklogReason), BacklogStart>>);
 
-/// When a range was first gone on with, and at which block.
+/// Time at which the range was first processed, and its block at that time.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct BacklogStart {
     at: Instant,
     next: u64,
 }
 
-/// How far a range is filled in.
+/// Progress of a range.
 #[derive(Debug, PartialEq, Eq)]
-struct Pace {
+struct BacklogSpeed {
     blocks_left: u64,
     blocks_per_s: u64,
     left_s: u64,
 }
 
-impl Rates {
-    /// A range is gone on with. One that was begun again at an earlier block is measured anew.
+impl BacklogSpeeds {
+    /// Starts measuring a range. A range that was restarted at an earlier block is measured from there.
     fn begin(&self, backlog: &Backlog, now: Instant) {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Begun {
+        let new = BacklogStart {
             at: now,
             next: backlog.next,
         };
@@ -61,11 +62,11 @@ impl Rates {
         }
     }
 
-    /// A range is filled in up to `read_to`.
-    fn advance(&self, backlog: &Backlog, read_to: u64, now: Instant) -> Pace {
+    /// Records that a range is read up to `read_to`.
+    fn advance(&self, backlog: &Backlog, read_to: u64, now: Instant) -> BacklogSpeed {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (backlog.end, backlog.reason);
-        let since = begun.get(&key).copied().unwrap_or(Begun {
+        let since = begun.get(&key).copied().unwrap_or(BacklogStart {
             at: now,
             next: backlog.next,
         });
@@ -76,7 +77,7 @@ impl Rates {
         let read = (read_to + 1).saturating_sub(since.next).max(1);
         let took = now.duration_since(since.at).max(Duration::from_millis(1));
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        Pace {
+        BacklogSpeed {
             blocks_left,
             blocks_per_s: read.saturating_mul(1_000) / took_ms,
             left_s: blocks_left.saturating_mul(took_ms) / read / 1_000,
@@ -84,9 +85,9 @@ impl Rates {
     }
 }
 
-/// Goes on, as the leader, with what is due up to the newest settled block; returns whether there was anything. A network that is
-/// halted or was never followed has nothing.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &Rates) -> FlowResult<bool> {
+/// Processes due ranges up to the newest settled block, as the leader of the network. Returns whether any range made
+/// progress. Without effect on a network that is halted or was never followed.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &BacklogSpeeds) -> FlowResult<bool> {
     let mandate = &Mandate::Filling(leadership.clone());
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
@@ -102,15 +103,15 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &
     let mut has_filled = false;
     for backlog in &due {
         rates.begin(backlog, Instant::now());
-        let range = (backlog.next, backlog.end);
+        let range = backlog.range();
         let proves_absence = match backlog.reason {
             BacklogReason::Start => is_awaited,
-            // What was missed once is not left to the word of one node again.
+            // The events were missed before, so the result of a single node does not suffice.
             BacklogReason::Rescan | BacklogReason::Rewound => true,
-            // Their block is read, whatever a list says.
+            // The blocks of these ranges are read regardless of event lists.
             BacklogReason::Unproven | BacklogReason::Quarantine => false,
         };
-        let (progress, until) = (Progress::Backlog(backlog.clone()), Instant::now() + CATCHING_UP);
+        let (progress, until) = (ChainProgress::Backlog(backlog.clone()), Instant::now() + CATCHING_UP);
         let done = match backlog.reason {
             BacklogReason::Rewound => compare(ctx, chain, mandate, backlog).await,
             _ => confirm::run(ctx, chain, mandate, range, proves_absence, progress, Some(until)).await,
@@ -120,7 +121,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &
                 has_filled = true;
                 tell(backlog, read_to, &rates.advance(backlog, read_to, Instant::now()));
             }
-            // Somebody else has changed the range: the next look shows how it is now.
+            // Another process changed the range: the next step reads its new state.
             Ok(None) => has_filled = true,
             Err(error) => postpone(ctx, mandate, backlog, &error).await?,
         }
@@ -128,17 +129,18 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership, rates: &
     Ok(has_filled)
 }
 
-/// A crash before the range goes on has it compared again, which changes nothing.
+/// Compares the first part of a range with the recorded payments, and then moves the start of the range. After a crash
+/// between the two, the comparison is repeated and finds nothing to change.
 async fn compare(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, backlog: &Backlog) -> FlowResult<Option<u64>> {
-    let read_to = reconcile::after_rewind(ctx, chain, mandate, (backlog.next, backlog.end)).await?;
+    let read_to = reconcile::after_rewind(ctx, chain, mandate, backlog.range()).await?;
     let tx = ctx.db.begin("advance_backlog").await?;
     let is_moved = store::backlogs::advance(&tx, backlog, read_to, ctx.clock.now()).await?;
     mandate.commit(tx).await?;
     Ok(is_moved.then_some(read_to))
 }
 
-fn tell(backlog: &Backlog, read_to: u64, pace: &Pace) {
-    let Pace {
+fn tell(backlog: &Backlog, read_to: u64, pace: &BacklogSpeed) {
+    let BacklogSpeed {
         blocks_left,
         blocks_per_s,
         left_s,
@@ -161,8 +163,8 @@ mod tests {
     use crate::domain::network::Network;
 
     #[test]
-    fn the_time_left_counts_what_passes_between_two_looks() {
-        let rates = Rates::default();
+    fn the_remaining_time_follows_progress_between_two_polls() {
+        let rates = BacklogSpeeds::default();
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let backlog = |next| Backlog {
@@ -183,6 +185,6 @@ mod tests {
         );
         rates.begin(&backlog(0), at(200));
         let again = rates.advance(&backlog(0), 499, at(201));
-        assert_eq!(again.blocks_per_s, 500, "begun again at an earlier block");
+        assert_eq!(again.blocks_per_s, 500, "restarted at an earlier block");
     }
 }

@@ -1,17 +1,18 @@
-//! Makes payments final: looks where the nodes tell of payments of known requests, takes what those blocks prove, credits
-//! it once, and writes the events and deliveries in the same commit.
+//! Confirms payments. Finds the blocks in which nodes report payments of known requests, and credits each payment that
+//! these blocks prove once. Writes the events and deliveries in the same commit.
 
 use super::{
-    ahead::{Ahead, Known, Part},
-    gather::{Gathered, gather},
+    ahead::{BlocksAhead, RequiredBlocks, SettledBlocks},
+    gather::{GatheredPayments, gather},
     lead::Mandate,
-    lines::Confirmed,
+    lines::CommittedPayments,
     links, rewind,
 };
 use crate::{
     ctx::Ctx,
     domain::{
-        crediting::{CountedPayment, Crediting, credit},
+        block_range::BlockRange,
+        crediting::{CountedPayment, CreditingResult, credit},
         ids::{PaymentId, QuarantineId},
         ledger::Ledger,
         oddity::OddReason,
@@ -25,7 +26,7 @@ use crate::{
     store::{
         self, Tx,
         backlogs::{Backlog, BacklogReason},
-        cursors::{Cursor, Mark},
+        cursors::{Cursor, ReachedBlock},
         payments::SettledPayment,
     },
 };
@@ -36,47 +37,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Settled blocks whose hashes are kept to find out where a reorganisation began: as many as are undone without asking,
-/// and some more. Source: rules B.2 (1).
+/// Number of settled blocks whose hashes are stored, to find the start of a reorganisation. It is larger than the
+/// number of blocks that are undone automatically. Source: rules B.2 (1).
 const HASHES_KEPT: u64 = rewind::BLOCKS_MAX + 32;
 
-/// How often a commit is tried again when a request changed under it.
+/// Maximum attempts of a commit when a request changes concurrently.
 const COMMITS_MAX: usize = 3;
 
-/// Time for which a look at a chain catches up; afterwards it looks again at the head and at what is final.
+/// Maximum time for which a step catches up. The next step queries the head and the final block again.
 pub(super) const CATCHING_UP: Duration = Duration::from_secs(2);
 
-/// Which memory of the chain moves with a commit.
+/// The stored position that moves with a commit.
 #[derive(Debug, Clone)]
-pub(super) enum Progress {
-    /// The newest settled block, which is read up to; and the newest final one, which was seen before the cursor was found
-    /// to be still on the chain.
+pub(super) enum ChainProgress {
+    /// The cursor, and the newest final block. The block was read first, then the cursor was checked to be still on the
+    /// chain.
     Cursor(Cursor, BlockRef),
-    /// A range that is filled in beside.
+    /// A range of older blocks that is read separately.
     Backlog(Backlog),
 }
 
-/// Settles final blocks from `from` to `to`, commit by commit: while one is written, what the next one needs is read. No
-/// range is begun after `until`. Returns the last height that was settled; `None` when somebody else was faster.
+/// Settles the final blocks of a range, commit by commit. While one commit is written, the data of the next one is
+/// read. No range is started after `until`. Returns the last settled height; `None` when another instance was faster.
 ///
-/// Errors: the first part cannot be read, or a commit fails. What was committed before stays.
+/// Errors: the first part cannot be read, or a commit fails. Earlier commits stay.
 pub(super) async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
     mandate: &Mandate,
-    (from, to): (u64, u64),
+    range: BlockRange,
     proves_absence: bool,
-    mut progress: Progress,
+    mut progress: ChainProgress,
     until: Option<Instant>,
 ) -> FlowResult<Option<u64>> {
     let known = match &progress {
-        Progress::Cursor(..) => Known::Noted,
-        Progress::Backlog(backlog) => match backlog.reason {
-            BacklogReason::Unproven | BacklogReason::Quarantine => Known::Every,
-            BacklogReason::Start | BacklogReason::Rescan | BacklogReason::Rewound => Known::SetAside,
+        ChainProgress::Cursor(..) => RequiredBlocks::Noted,
+        ChainProgress::Backlog(backlog) => match backlog.reason {
+            BacklogReason::Unproven | BacklogReason::Quarantine => RequiredBlocks::Every,
+            BacklogReason::Start | BacklogReason::Rescan | BacklogReason::Rewound => RequiredBlocks::SetAside,
         },
     };
-    let mut ahead = Ahead::new(ctx, chain, (from, to), proves_absence, known);
+    let mut ahead = BlocksAhead::new(ctx, chain, range, proves_absence, known);
     let mut present = ahead.next().await?;
     let mut settled = None;
     while let Some(part) = present {
@@ -90,7 +91,7 @@ pub(super) async fn run(
         present = match next {
             Ok(next) => next,
             Err(error) => {
-                tracing::debug!(network = %chain.network(), %error, "nothing was read ahead");
+                tracing::debug!(network = %chain.network(), %error, "the next blocks could not be read in advance");
                 None
             }
         };
@@ -98,32 +99,33 @@ pub(super) async fn run(
     Ok(settled)
 }
 
-/// Settles one part in one commit; `false` when it was read for a state of the chain that is no longer the stored one.
+/// Settles one part in one commit; `false` when the part was read for an outdated state of the chain.
 async fn settle(
     ctx: &Ctx,
     chain: &dyn Chain,
     mandate: &Mandate,
-    part: &Part,
-    progress: &mut Progress,
+    part: &SettledBlocks,
+    progress: &mut ChainProgress,
 ) -> FlowResult<bool> {
-    if let (Progress::Backlog(backlog), Some((number, _))) = (&*progress, part.failed.first())
+    if let (ChainProgress::Backlog(backlog), Some((number, _))) = (&*progress, part.failed.first())
         && backlog.reason == BacklogReason::Unproven
     {
-        // The range is this block alone: to go on would be to forget it.
+        // An `Unproven` range consists of this one block. Moving its start would remove the range, and the block would
+        // never be read.
         return Err(FlowError::NotYet(anyhow::anyhow!(
             "block {number} still cannot be proven"
         )));
     }
-    // What was final may have changed while the range before this one was written.
-    if let Progress::Cursor(cursor, _) = &*progress
+    // A reorganisation may have replaced final blocks while the previous part was written.
+    if let ChainProgress::Cursor(cursor, _) = &*progress
         && part.is_later_range
         && chain.agreed(cursor.finalized.number).await?.hash != cursor.finalized.hash
     {
         return Ok(false);
     }
     let reached = match &*progress {
-        Progress::Cursor(cursor, tip) => Some(reached(chain, part, cursor, *tip).await?),
-        Progress::Backlog(_) => None,
+        ChainProgress::Cursor(cursor, tip) => Some(reached(chain, part, cursor, *tip).await?),
+        ChainProgress::Backlog(_) => None,
     };
     for _ in 0..COMMITS_MAX {
         let gathered = gather(ctx, chain, part).await?;
@@ -145,10 +147,10 @@ async fn settle(
     )))
 }
 
-/// The block that the cursor moves to. A chain whose final blocks may be replaced must not have been reorganised between
-/// the look at the cursor and the reading: the end that was seen before both is still there, or is where the cursor moves
-/// to, so that the next look finds out.
-async fn reached(chain: &dyn Chain, part: &Part, cursor: &Cursor, tip: BlockRef) -> FlowResult<BlockRef> {
+/// The block that the cursor moves to. Also checks that `tip`, the newest final block when the step began, is still on
+/// the chain. No query is made for this check if nodes report finality by tag, because such blocks are not replaced.
+/// Errors: the chain was reorganised; the next step handles this.
+async fn reached(chain: &dyn Chain, part: &SettledBlocks, cursor: &Cursor, tip: BlockRef) -> FlowResult<BlockRef> {
     let reorganised = || {
         chain.forget_final();
         ChainError::Unavailable {
@@ -172,17 +174,17 @@ async fn reached(chain: &dyn Chain, part: &Part, cursor: &Cursor, tip: BlockRef)
     Ok(reached)
 }
 
-/// Moves the memory of the chain; `None` when it is no longer where it was read.
+/// Moves the stored position of the chain; `None` when it has changed since it was read.
 async fn advance(
     ctx: &Ctx,
     tx: &Tx,
-    progress: &Progress,
+    progress: &ChainProgress,
     read_to: u64,
     reached: Option<BlockRef>,
-) -> FlowResult<Option<Progress>> {
+) -> FlowResult<Option<ChainProgress>> {
     match (progress, reached) {
-        (Progress::Cursor(cursor, tip), Some(block)) => {
-            let mark = Mark {
+        (ChainProgress::Cursor(cursor, tip), Some(block)) => {
+            let mark = ReachedBlock {
                 number: block.number,
                 hash: block.hash,
             };
@@ -193,7 +195,7 @@ async fn advance(
                 } else {
                     cursor.seen
                 },
-                // The chain went on from what was final, so there is nothing to go back to.
+                // New blocks follow the stored final block, so the operator's permission to rewind is no longer needed.
                 may_rewind: false,
                 updated_at: ctx.clock.now(),
                 ..cursor.clone()
@@ -202,31 +204,32 @@ async fn advance(
             store::cursors::push_blocks(tx, cursor.network, &[block]).await?;
             store::cursors::prune_blocks(tx, cursor.network, mark.number, HASHES_KEPT).await?;
             let is_moved = store::cursors::replace(tx, cursor, &next).await?;
-            Ok(is_moved.then_some(Progress::Cursor(next, *tip)))
+            Ok(is_moved.then_some(ChainProgress::Cursor(next, *tip)))
         }
-        (Progress::Backlog(backlog), _) => {
+        (ChainProgress::Backlog(backlog), _) => {
             let is_moved = store::backlogs::advance(tx, backlog, read_to, ctx.clock.now()).await?;
             let next = Backlog {
                 next: read_to + 1,
                 failures: 0,
                 ..backlog.clone()
             };
-            Ok(is_moved.then_some(Progress::Backlog(next)))
+            Ok(is_moved.then_some(ChainProgress::Backlog(next)))
         }
-        (Progress::Cursor(..), None) => Ok(Some(progress.clone())),
+        (ChainProgress::Cursor(..), None) => Ok(Some(progress.clone())),
     }
 }
 
-/// Writes what was gathered, of whole blocks where it names the first of them; returns what was credited and set aside, or
-/// nothing when a request changed meanwhile, so that nothing may be kept.
+/// Writes the gathered payments. If `from` is given, the payments are those of whole blocks from this number on.
+/// Returns the credited and quarantined payments; `None` when a request changed concurrently, so that the caller must
+/// not commit.
 pub(super) async fn write(
     ctx: &Ctx,
     chain: &dyn Chain,
     tx: &Tx,
     from: Option<u64>,
-    gathered: Gathered,
-) -> FlowResult<Option<Confirmed>> {
-    let Gathered {
+    gathered: GatheredPayments,
+) -> FlowResult<Option<CommittedPayments>> {
+    let GatheredPayments {
         read_to,
         requests,
         matches,
@@ -237,15 +240,17 @@ pub(super) async fn write(
     let now = ctx.clock.now();
     let network = chain.network();
     if let Some(from) = from {
-        store::quarantine::settle_blocks(tx, network, (from, read_to), &unproven, now).await?;
+        let range = BlockRange { from, to: read_to };
+        store::quarantine::settle_blocks(tx, network, range, &unproven, now).await?;
     }
     for number in unproven {
-        store::backlogs::push(tx, network, (number, number), BacklogReason::Unproven, now).await?;
+        let block = BlockRange::single(number);
+        store::backlogs::push(tx, network, block, BacklogReason::Unproven, now).await?;
     }
     let departed = matches.iter().filter(|payment| payment.departure.is_some());
     let departed: Vec<B256> = departed.map(|payment| payment.settled.observed.tx_hash).collect();
     let accepted = store::quarantine::accepted(tx, network, &departed).await?;
-    // What is recorded was credited before, and stays.
+    // Recorded payments were credited before, and stay credited.
     let (recorded, _) = store::payments::readable_of_transactions(tx, network, &departed).await?;
     let recorded: HashSet<_> = recorded
         .iter()
@@ -258,9 +263,10 @@ pub(super) async fn write(
         let is_recorded = recorded.contains(&(place, &requests[payment.request_row].row));
         let is_accepted = |reason: OddReason| reason.may_be_accepted() && accepted.contains(&place);
         match payment.departure {
-            // Without a rate nothing says how much it settles, whatever was decided before.
+            // A payment without a rate cannot be credited, even if the operator accepted it, because its amount in the
+            // request's currency is unknown.
             Some(departure) if departure.reason == OddReason::RateMissing => odd.push(departure),
-            // A transfer that several requests fit is odd once.
+            // A transfer that matches several requests is quarantined once, not once for each request.
             Some(departure) if !is_recorded && odd.contains(&departure) => {}
             Some(departure) if !is_recorded && !is_accepted(departure.reason) => odd.push(departure),
             _ => credited.push((payment.settled, payment.request_row)),
@@ -269,9 +275,9 @@ pub(super) async fn write(
     for odd in &odd {
         store::quarantine::put(tx, odd, QuarantineId(ctx.ids.ulid()), now).await?;
     }
-    let mut confirmed = Confirmed {
+    let mut confirmed = CommittedPayments {
         odd,
-        ..Confirmed::default()
+        ..CommittedPayments::default()
     };
     let recorded: Vec<SettledPayment<'_>> = credited
         .iter()
@@ -303,7 +309,7 @@ pub(super) async fn write(
     let tokens = ctx.webhooks.scoped_variants.then_some(&tokens);
     let payments = credited.into_iter().zip(counted);
     let payments = payments.filter_map(|((settled, row), counted)| Some((settled, row, counted?)));
-    let Crediting {
+    let CreditingResult {
         ledgers,
         events,
         told,
@@ -324,10 +330,13 @@ pub(super) async fn write(
     Ok(Some(confirmed))
 }
 
-/// The account of a request without what is credited just now, which is recorded already. A payment whose row was lost
-/// left its credit behind: what counts is what is recorded.
+/// The ledger of a request without the payments of this commit, whose rows are already written.
+///
+/// The recorded payments are read only if their number differs from the ledger, for example after a row was lost. A
+/// request may have any number of small payments, and one more payment must not cost a read of all of them.
 async fn before(tx: &Tx, request: &Request, fresh: &HashSet<(B256, u32)>) -> FlowResult<Ledger> {
-    if request.ledger.payment_count == 0 {
+    let counted = u64::from(request.ledger.payment_count);
+    if counted == 0 || store::payments::count_of_request(tx, request).await? == counted + fresh.len() as u64 {
         return Ok(request.ledger.clone());
     }
     let mut recorded = store::payments::list_of_request(tx, request).await?;
@@ -335,8 +344,8 @@ async fn before(tx: &Tx, request: &Request, fresh: &HashSet<(B256, u32)>) -> Flo
     Ok(request.ledger.recounted(&PaymentRecord::credits(&recorded)))
 }
 
-/// The payments that count from now on, in their order, those that came back too; those that count already stand as
-/// `None`, and are put where they are now.
+/// For each payment, in order, the payment if it counts from now on: it is new, or it was reversed and is reinstated.
+/// `None` for a payment that already counted; only its position in the chain is updated.
 async fn reinstate(
     tx: &Tx,
     chain: &dyn Chain,
@@ -347,7 +356,7 @@ async fn reinstate(
     let tx_hashes: Vec<B256> = recorded_before
         .map(|payment| payment.settled.observed.tx_hash)
         .collect();
-    // A row that cannot be read is named by the comparison with the chain, and keeps no other payment waiting.
+    // The reconciliation reports unreadable rows; they do not delay other payments.
     let (stored, _) = store::payments::readable_of_transactions(tx, chain.network(), &tx_hashes).await?;
     let stored: HashMap<_, _> = stored.iter().map(|payment| (payment.place(), payment)).collect();
     let mut counted = Vec::with_capacity(payments.len());

@@ -1,4 +1,4 @@
-//! Cursors of searches: a position, and a proof that this service handed it out for this search of this caller.
+//! Cursors of searches: a position, and a proof that this service issued it for this search and caller.
 
 use crate::{
     ctx::Ctx,
@@ -9,20 +9,20 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::DateTime;
 use subtle::ConstantTimeEq;
 
-/// Digits of the proof: half of the keyed hash, so that a cursor stays short.
+/// Digits of the proof: half of the keyed hash, to keep cursors short.
 const PROOF_DIGITS: usize = 32;
 
 /// Bytes of the time.
 const TIME_LENGTH: usize = 8;
 
-/// Writes the cursor of the page that follows a payment.
+/// Returns the cursor of the page that follows a payment.
 pub(super) fn write(ctx: &Ctx, scope: &Scope, filter: &PaymentFilter, last: &PaymentPosition) -> String {
     let time = last.paid_at.timestamp_micros().to_be_bytes();
     let place = URL_SAFE_NO_PAD.encode([time.as_slice(), last.id.as_str().as_bytes()].concat());
     format!("{}{place}", proof(ctx, scope, filter, &place))
 }
 
-/// Reads a cursor. Errors: one that was not handed out for this search, to this caller.
+/// Parses a cursor. Errors: the cursor was not issued for this search and caller.
 pub(super) fn read(ctx: &Ctx, scope: &Scope, filter: &PaymentFilter, text: &str) -> Result<PaymentPosition, Refusal> {
     let position = || {
         let (given, place) = text.split_at_checked(PROOF_DIGITS)?;
@@ -36,13 +36,13 @@ pub(super) fn read(ctx: &Ctx, scope: &Scope, filter: &PaymentFilter, text: &str)
     };
     position().ok_or_else(|| {
         let right = "must be the nextCursor of a page of this search, with the same filters and credential; \
-                     leave it out to begin again";
+                     omit it to start again";
         Refusal::field("cursor", right)
     })
 }
 
-/// The beginning of the keyed hash of a place in a search. Who may see what, and what is asked, are written as the program
-/// holds them, so that nothing that a search distinguishes is forgotten here.
+/// The proof of a position in a search: the first digits of a keyed hash. The hash covers the debug output of the scope
+/// and the filter, so that a new field of either is included without a change here.
 fn proof(ctx: &Ctx, scope: &Scope, filter: &PaymentFilter, place: &str) -> String {
     let text = format!("cursor of payments\n{scope:?}\n{filter:?}\n{place}");
     let mut digits = ctx.sealer.lookup(&text);

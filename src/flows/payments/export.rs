@@ -1,6 +1,6 @@
-//! Exports settled payments: all that match, part by part.
+//! Exports all settled payments that match a search, part by part.
 
-use super::search::{Begin, filter};
+use super::search::{PageStart, filter};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -11,33 +11,34 @@ use crate::{
     flows::{FlowResult, auth::identify},
     store::{
         self, Scope,
-        payments::{FoundPayment, PaymentFilter, Window},
+        payments::{FoundPayment, PageWindow, PaymentFilter},
     },
 };
 use std::time::Duration;
 
-/// For how long a credential is believed that was looked up.
+/// How long a credential check is valid.
 const BELIEVED: Duration = Duration::from_secs(5);
 
-/// Payments of a part: as many as are read and taken apart without holding up the calls beside them.
+/// Number of payments per part. The number is so small that processing a part does not delay concurrent calls.
 const PART: u64 = 100;
 
-/// A walk over all payments that match, newest first. Each part is a statement of its own, so that nothing is held in the
-/// database between two; what is recorded meanwhile is met when it belongs behind the last part.
-pub struct Walk {
+/// A walk over all matching payments, newest first. Each part is a separate query, so that no database resources are
+/// held between two parts. A payment that is recorded meanwhile is included if it sorts after the last part.
+pub struct PaymentWalk {
     ctx: Ctx,
     caller: PlatformCaller,
-    /// When its credential was good, by the steady clock.
+    /// Time of the last successful credential check, by the monotonic clock.
     admitted_at: Duration,
     scope: Scope,
     filter: PaymentFilter,
-    begin: Option<Begin>,
+    begin: Option<PageStart>,
 }
 
-impl Walk {
-    /// Begins a walk over the payments of the caller's requests.
+impl PaymentWalk {
+    /// Starts a walk over the payments of the caller's requests.
     ///
-    /// Errors: what was noted before, no search parameter, dates in the wrong order, an unknown currency (400).
+    /// Errors (400): invalid parameters that `checks` contains, no search parameter, dates in the wrong order, or an
+    /// unknown currency.
     pub fn start(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch, mut checks: Checks) -> FlowResult<Self> {
         let filter = filter(ctx, caller, search, &mut checks);
         checks.finish()?;
@@ -47,18 +48,19 @@ impl Walk {
             admitted_at: ctx.clock.steady(),
             scope: Scope::from(caller),
             filter,
-            begin: Some(Begin::Row(0)),
+            begin: Some(PageStart::Row(0)),
         })
     }
 
-    /// Looks the credential that began this up again, at most every few seconds. Errors: it is not good any more (401).
+    /// Checks the credential of the export again, at most every few seconds. Errors: the credential is no longer valid
+    /// (401).
     pub async fn require_admitted(&mut self) -> FlowResult<()> {
         let now = self.ctx.clock.steady();
         if now.saturating_sub(self.admitted_at) < BELIEVED {
             return Ok(());
         }
         if !identify::is_still_admitted(&self.ctx, &self.caller).await? {
-            return Err(Refusal::unauthenticated("The credential is not good any more").into());
+            return Err(Refusal::unauthenticated("The credential is no longer valid").into());
         }
         self.admitted_at = now;
         Ok(())
@@ -69,11 +71,11 @@ impl Walk {
         let Some(begin) = self.begin.take() else {
             return Ok(Vec::new());
         };
-        let window = Window { begin, limit: PART };
+        let window = PageWindow { begin, limit: PART };
         let found = store::payments::read(self.ctx.db.reader(), &self.scope, &self.filter, &window).await?;
         let is_full = u64::try_from(found.len()).is_ok_and(|count| count == PART);
         self.begin = found.last().filter(|_| is_full).map(|(last, _)| {
-            Begin::After(PaymentPosition {
+            PageStart::After(PaymentPosition {
                 paid_at: last.paid_at,
                 id: last.id.clone(),
             })

@@ -1,17 +1,18 @@
-//! Finds the payments of known requests in blocks that were proven, and what is odd about them.
+//! Finds payments of known requests in proven blocks, and unexpected payments.
 
 use super::{
-    ahead::{Part, settled_blocks},
+    ahead::{SettledBlocks, settled_blocks},
     handed_out, payer_access,
-    rating::{self, Unrated},
+    rating::{self, UnratedPayment},
 };
 use crate::{
     ctx::Ctx,
     domain::{
         handed_out::HandedOut,
         ids::RequestRowId,
-        oddity::{OddReason, Oddity, Stake},
-        off_ramp::Deposit,
+        oddity::{AmountAtStake, OddReason, Oddity},
+        off_ramp::DepositAddress,
+        orchestrator_fees::OrchestratorFees,
         payment::{Hint, SettledBlock},
         payment_match::{BlockFindings, KnownRequests, PaymentMatch, find_payments},
         request::{Request, terms::Exchange},
@@ -23,30 +24,32 @@ use crate::{
 use alloy::primitives::B256;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Events that are named where nodes told of more.
+/// Maximum number of events that the text of a quarantine row lists as examples.
 const SAMPLES: usize = 3;
 
-/// What one commit settles.
-pub(super) struct Gathered {
-    /// Last height that it settles.
+/// Payments of one commit.
+pub(super) struct GatheredPayments {
+    /// Last height that the commit settles.
     pub(super) read_to: u64,
     pub(super) requests: Vec<Request>,
-    /// What was handed out for each of them beyond its price terms.
+    /// For each request, the fees of the calldata issued for it that its price terms do not already fix.
     handed_out: Vec<Vec<HandedOut>>,
-    /// The addresses that were handed out for those that bank accounts get.
-    deposits: HashMap<RequestRowId, Vec<Deposit>>,
+    /// The deposit addresses issued for requests that are paid to bank accounts.
+    deposits: HashMap<RequestRowId, Vec<DepositAddress>>,
+    /// For each request, the orchestrator fees that its payments outside the read blocks paid.
+    orchestrator_fees: Vec<OrchestratorFees>,
     pub(super) matches: Vec<PaymentMatch>,
-    /// Blocks that hold a payment of a known request.
+    /// Blocks that contain a payment of a known request.
     paid_in: BTreeSet<u64>,
     pub(super) odd: Vec<Oddity>,
-    /// Blocks that no answer proves now: they are tried again beside the others.
+    /// Blocks that could not be proven from the responses of the nodes. They are retried separately.
     pub(super) unproven: Vec<u64>,
-    /// Requests whose references appear and whose rows cannot be read.
+    /// Requests whose references appear in the blocks and whose rows cannot be read.
     pub(super) unreadable: Vec<UnreadableRequest>,
 }
 
-impl Gathered {
-    /// Some of its payments with their requests as they are in a transaction, to be written there.
+impl GatheredPayments {
+    /// Returns the given payments, with their requests read again in the transaction that writes the payments.
     pub(super) async fn again(&self, tx: &Tx, chain: &dyn Chain, matches: &[&PaymentMatch]) -> FlowResult<Self> {
         let topics = matches.iter().map(|found| found.settled.observed.reference_topic);
         let (requests, _) = store::requests::by_topics(tx, chain.network(), &topics.collect()).await?;
@@ -67,6 +70,7 @@ impl Gathered {
             paid_in: BTreeSet::new(),
             handed_out: Vec::new(),
             deposits: HashMap::new(),
+            orchestrator_fees: Vec::new(),
             odd: Vec::new(),
             unproven: Vec::new(),
             unreadable: Vec::new(),
@@ -74,28 +78,34 @@ impl Gathered {
     }
 }
 
-/// Finds the payments of known requests in what was read.
-pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
-    let mut gathered = found(ctx, chain, part).await?;
+/// Finds the payments of known requests in a part.
+pub(super) async fn gather(ctx: &Ctx, chain: &dyn Chain, part: &SettledBlocks) -> FlowResult<GatheredPayments> {
+    let mut gathered = found(ctx, chain, part, &BTreeSet::new()).await?;
     judge_payers(ctx, &mut gathered).await?;
     Ok(gathered)
 }
 
-/// The same with what further blocks prove: those of payments that are recorded and that nobody told of.
+/// Finds the payments of a part like [`gather`], and also reads further blocks: those of recorded payments that no node
+/// reported.
 pub(super) async fn gather_with(
     ctx: &Ctx,
     chain: &dyn Chain,
-    part: &Part,
+    part: &SettledBlocks,
     blocks: BTreeSet<u64>,
-) -> FlowResult<Gathered> {
-    let mut gathered = found(ctx, chain, part).await?;
-    read_more(ctx, chain, &mut gathered, blocks).await?;
+) -> FlowResult<GatheredPayments> {
+    let mut gathered = found(ctx, chain, part, &blocks).await?;
+    read_more(ctx, chain, &mut gathered, part, blocks).await?;
     judge_payers(ctx, &mut gathered).await?;
     Ok(gathered)
 }
 
-/// What was read, with one search for the requests.
-async fn found(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered> {
+/// Gathers a part with one search for its requests. `further` are blocks that are read afterwards.
+async fn found(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    part: &SettledBlocks,
+    further: &BTreeSet<u64>,
+) -> FlowResult<GatheredPayments> {
     let proven: BTreeMap<u64, Contents> = part
         .blocks
         .iter()
@@ -124,8 +134,9 @@ async fn found(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered
     let (requests, unreadable) = requests_of(ctx, chain, topics_in(part.blocks.values())).await?;
     let handed_out = handed_out::of(ctx, &requests).await?;
     let deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &requests).await?;
-    let mut gathered = Gathered {
+    let mut gathered = GatheredPayments {
         read_to: part.read_to,
+        orchestrator_fees: paid_elsewhere(ctx, &requests, part, further).await?,
         requests,
         handed_out,
         deposits,
@@ -142,7 +153,7 @@ async fn found(ctx: &Ctx, chain: &dyn Chain, part: &Part) -> FlowResult<Gathered
     Ok(gathered)
 }
 
-/// References of everything that blocks hold, also of what no node told of.
+/// References of all events in blocks, including those that no node reported.
 fn topics_in<'a>(blocks: impl Iterator<Item = &'a SettledBlock>) -> HashSet<B256> {
     let proofs = blocks.flat_map(|block| &block.transactions);
     proofs
@@ -153,9 +164,11 @@ fn topics_in<'a>(blocks: impl Iterator<Item = &'a SettledBlock>) -> HashSet<B256
 async fn read_more(
     ctx: &Ctx,
     chain: &dyn Chain,
-    gathered: &mut Gathered,
+    gathered: &mut GatheredPayments,
+    part: &SettledBlocks,
     mut numbers: BTreeSet<u64>,
 ) -> FlowResult<()> {
+    let all = numbers.clone();
     numbers.retain(|number| !gathered.paid_in.contains(number));
     let (blocks, failed) = settled_blocks(chain, numbers).await?;
     gathered.unproven.extend(failed.into_iter().map(|(number, _)| number));
@@ -172,11 +185,43 @@ async fn read_more(
     gathered.unreadable.extend(unreadable);
     gathered.handed_out = handed_out::of(ctx, &gathered.requests).await?;
     gathered.deposits = store::off_ramp_quotes::deposits_of(ctx.db.reader(), &gathered.requests).await?;
+    gathered.orchestrator_fees = paid_elsewhere(ctx, &gathered.requests, part, &all).await?;
+    for found in &gathered.matches {
+        let fees = &mut gathered.orchestrator_fees[found.request_row];
+        *fees = fees.plus(found.settled.orchestrator_fees);
+    }
     judge(ctx, chain, blocks.values(), gathered);
     rate(ctx, chain, gathered).await?;
     weigh(ctx, chain, gathered).await;
     set_apart(gathered);
     Ok(())
+}
+
+/// For each request, the orchestrator fees that its other payments paid: those that are recorded neither in the read
+/// blocks nor for one of their transactions. The read blocks show these payments again.
+async fn paid_elsewhere(
+    ctx: &Ctx,
+    requests: &[Request],
+    part: &SettledBlocks,
+    further: &BTreeSet<u64>,
+) -> FlowResult<Vec<OrchestratorFees>> {
+    let proofs = part.blocks.values().flat_map(|block| &block.transactions);
+    let read: HashSet<B256> = proofs.map(|proof| proof.tx_hash).collect();
+    let mut elsewhere = Vec::with_capacity(requests.len());
+    for request in requests {
+        let mut sum = OrchestratorFees::default();
+        if request.terms.price.charges.has_captured() {
+            for payment in store::payments::fees_of_request(ctx.db.reader(), request).await? {
+                let number = payment.block_number;
+                let is_read = part.blocks.contains_key(&number) || further.contains(&number);
+                if !is_read && !read.contains(&payment.tx_hash) {
+                    sum = sum.plus(payment.fees);
+                }
+            }
+        }
+        elsewhere.push(sum);
+    }
+    Ok(elsewhere)
 }
 
 async fn requests_of(
@@ -187,12 +232,12 @@ async fn requests_of(
     Ok(store::requests::by_topics(ctx.db.reader(), chain.network(), &topics).await?)
 }
 
-/// Where a proven block holds what, to be looked up for everything that nodes told of it.
+/// Index of the events in a proven block, to check the reports of nodes.
 struct Contents {
     hash: B256,
-    /// Transactions, indices and references of its events.
+    /// Transactions, indices and references of the events in the block.
     events: HashSet<(B256, u64, B256)>,
-    /// Transactions with events that could not be read.
+    /// Transactions with undecodable events.
     unreadable: HashSet<B256>,
 }
 
@@ -209,7 +254,7 @@ impl Contents {
         }
     }
 
-    /// Whether the block holds what a node told.
+    /// Whether the block contains a reported event.
     fn holds(&self, hint: &Hint) -> bool {
         let is_there = match hint.reference_topic {
             Some(topic) => self.events.contains(&(hint.tx_hash, hint.log_index, topic)),
@@ -219,7 +264,7 @@ impl Contents {
     }
 }
 
-/// What nodes told of a proven block that does not hold it: one thing, however much they told.
+/// Returns one quarantine row for all events that nodes reported in a block and that the proven block does not contain.
 fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -> Oddity {
     let tellers: BTreeSet<usize> = hints.iter().flat_map(|(_, tellers)| tellers).copied().collect();
     let nodes: Vec<String> = tellers.iter().map(|index| format!("node {}", index + 1)).collect();
@@ -235,7 +280,7 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
         position: None,
         reason: OddReason::NotInBlock,
         detail: format!(
-            "{} told of {} events which the proven block does not hold, among them {}",
+            "{} reported {} events that the proven block does not contain, among them {}",
             nodes.join(" and "),
             hints.len(),
             samples.join(", ")
@@ -244,9 +289,9 @@ fn not_in_block(chain: &dyn Chain, number: u64, hints: &[&(Hint, Vec<usize>)]) -
     }
 }
 
-/// Says of payments of quoted requests what they are worth.
-async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResult<()> {
-    let Gathered {
+/// Determines how much each payment of a quoted request is worth in the currency of the request.
+async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut GatheredPayments) -> FlowResult<()> {
+    let GatheredPayments {
         matches,
         requests,
         deposits,
@@ -257,7 +302,7 @@ async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResu
         let request = &requests[found.request_row];
         let is_quoted = request.terms.exchange() == Exchange::Quoted;
         let is_unrated = is_quoted && found.settled.applied.is_none() && found.departure.is_none();
-        is_unrated.then_some(Unrated {
+        is_unrated.then_some(UnratedPayment {
             request,
             settled: &mut found.settled,
             departure: &mut found.departure,
@@ -266,18 +311,19 @@ async fn rate(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) -> FlowResu
     rating::rate(ctx, chain.network(), deposits, unrated.collect()).await
 }
 
-/// Says of payments of links whether who paid might have.
-async fn judge_payers(ctx: &Ctx, gathered: &mut Gathered) -> FlowResult<()> {
-    let Gathered { matches, requests, .. } = gathered;
+/// Checks whether the payers of link payments were allowed to pay.
+async fn judge_payers(ctx: &Ctx, gathered: &mut GatheredPayments) -> FlowResult<()> {
+    let GatheredPayments { matches, requests, .. } = gathered;
     let payments = matches
         .iter_mut()
         .map(|found| (&requests[found.request_row], &mut found.settled));
     payer_access::judge(ctx, payments.collect()).await
 }
 
-/// Says of payments that keep to nothing that was handed out how much money they are about.
-async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
-    let Gathered { matches, requests, .. } = gathered;
+/// Determines, for payments that do not match the issued calldata, what share of the request they are worth. Small ones
+/// are quarantined as minor.
+async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut GatheredPayments) {
+    let GatheredPayments { matches, requests, .. } = gathered;
     let is_unweighed = |found: &&mut PaymentMatch| found.departure.as_ref().is_some_and(|odd| odd.stake().is_none());
     let departed: Vec<&mut PaymentMatch> = matches.iter_mut().filter(is_unweighed).collect();
     let rows: BTreeSet<usize> = departed.iter().map(|found| found.request_row).collect();
@@ -287,16 +333,17 @@ async fn weigh(ctx: &Ctx, chain: &dyn Chain, gathered: &mut Gathered) {
         let whole = worth.get(&requests[found.request_row].row).copied();
         let settled = &found.settled;
         let units = settled.proven.received_units;
-        let stake = Stake::of(units, settled.credited, whole, ctx.payments.minor_share);
+        let stake = AmountAtStake::of(units, settled.credited, whole, ctx.payments.minor_share);
         if let Some(concerned) = found.departure.as_mut().and_then(|odd| odd.concerned.as_mut()) {
             concerned.stake = Some(stake);
         }
     }
 }
 
-/// Sets aside transfers that several requests fit. One without a rate is set aside for that.
-fn set_apart(gathered: &mut Gathered) {
-    let Gathered { matches, requests, .. } = gathered;
+/// Quarantines transfers that match several requests. A transfer without a rate is quarantined for the missing rate
+/// instead.
+fn set_apart(gathered: &mut GatheredPayments) {
+    let GatheredPayments { matches, requests, .. } = gathered;
     let place = |found: &PaymentMatch| (found.settled.observed.tx_hash, found.settled.observed.position);
     let mut fitting: HashMap<(B256, u32), Vec<&Request>> = HashMap::new();
     for found in matches.iter() {
@@ -317,11 +364,16 @@ fn set_apart(gathered: &mut Gathered) {
     }
 }
 
-/// Takes from proven blocks what concerns the requests that are known.
-fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a SettledBlock>, gathered: &mut Gathered) {
+/// Compares the events of proven blocks with the known requests: finds payments and unexpected payments.
+fn judge<'a>(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    blocks: impl Iterator<Item = &'a SettledBlock>,
+    gathered: &mut GatheredPayments,
+) {
     let unreadable = gathered.unreadable.iter().map(|request| {
         let why = format!(
-            "the row of its request {} cannot be read: {}",
+            "the row of the request {} cannot be read: {}",
             request.id, request.error
         );
         (request.topic, why)
@@ -331,6 +383,7 @@ fn judge<'a>(ctx: &Ctx, chain: &dyn Chain, blocks: impl Iterator<Item = &'a Sett
         requests: &gathered.requests,
         handed_out: &gathered.handed_out,
         deposits: &gathered.deposits,
+        orchestrator_fees: &gathered.orchestrator_fees,
         unreadable: &unreadable,
     };
     let BlockFindings { matches, paid_in, odd } = find_payments(chain.network(), &ctx.catalogue, blocks, known);

@@ -1,4 +1,5 @@
-//! What was handed out for the requests that are paid, and what is said of a payment that does not keep to it.
+//! The terms of the calldata that was issued for paid requests, and the cost of requests, with which payments that do
+//! not match these terms are compared.
 
 use crate::{
     ctx::Ctx,
@@ -9,10 +10,10 @@ use crate::{
 use alloy::primitives::{Address as EvmAddress, U256, U512};
 use std::collections::HashMap;
 
-/// Digits of the settlement units whose worth is read, enough for the rates of any path.
+/// Digits of the amount that is converted to get a rate; enough for any path.
 const SAMPLE_DIGITS: u8 = 18;
 
-/// What was handed out for each request beyond its price terms, in the order of the requests.
+/// For each request, in order, the fees of the calldata issued for it that its price terms do not already fix.
 pub(super) async fn of(ctx: &Ctx, requests: &[Request]) -> FlowResult<Vec<Vec<HandedOut>>> {
     let wanted: Vec<&Request> = requests.iter().collect();
     let mut kept = store::handed_out::of_requests(ctx.db.reader(), &wanted).await?;
@@ -20,9 +21,10 @@ pub(super) async fn of(ctx: &Ctx, requests: &[Request]) -> FlowResult<Vec<Vec<Ha
     Ok(requests.iter().map(of_request).collect())
 }
 
-/// What requests cost in units of their payment currency, by the rates of now along the path that is fixed for each.
+/// Cost of requests in units of their payment currency, at the current rates along their fixed paths.
 ///
-/// One without such a path, or whose rates cannot be read, is missing. The rates of a path are read once.
+/// A request without a fixed path, or with an unreadable rate, is missing in the result. The rates of a path are read
+/// once.
 pub(super) async fn worth(
     ctx: &Ctx,
     network: Network,
@@ -44,7 +46,7 @@ pub(super) async fn worth(
             None => {
                 let units = feeds.convert(&rates.path, sample).await;
                 if let Err(error) = &units {
-                    tracing::warn!(%network, %error, "nothing tells what a payment that is set aside is worth");
+                    tracing::warn!(%network, %error, "the value of a quarantined payment could not be determined");
                 }
                 *samples
                     .entry(&rates.path)

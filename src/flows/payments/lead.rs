@@ -1,15 +1,16 @@
-//! Leads a network: one instance at a time follows it, and each of its commits counts only while its term lasts.
+//! Leadership of a network: one instance at a time follows it. The commits of the leader are valid only during its
+//! term.
 //!
-//! A lease lets others take over from a leader that is gone or out of reach. It is the term that keeps them apart: a
-//! commit checks it as its last statement, together with what else has to hold, and nothing changes either until the
-//! commit is done. Source: ADR-0015.
+//! A lease lets another instance take over from a leader that is gone or unreachable. Every leadership has a term with
+//! a higher number than the previous one. The last statement before a commit checks that its term is current and its
+//! other conditions hold. It locks the checked rows, so that the result is still valid at the commit. Source: ADR-0015.
 
 use super::moved_meanwhile;
 use crate::{
     ctx::Ctx,
     domain::{network::Network, refusal::Refusal},
     flows::{FlowError, FlowResult},
-    store::{self, Tx, leaders::Term},
+    store::{self, Tx, leaders::LeaderTerm},
 };
 use chrono::TimeDelta;
 use tokio_util::sync::CancellationToken;
@@ -17,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 /// A term of this instance.
 #[derive(Debug, Clone)]
 pub struct Leadership {
-    term: Term,
+    term: LeaderTerm,
     ended: CancellationToken,
 }
 
 impl Leadership {
-    /// Its number, greater than those before.
+    /// Number of the term, greater than all previous numbers.
     pub fn number(&self) -> u64 {
         self.term.number
     }
@@ -32,26 +33,27 @@ impl Leadership {
         &self.ended
     }
 
-    /// Commits, unless somebody else leads; then nothing changes.
+    /// Commits, unless another instance leads; then nothing changes.
     pub(in crate::flows) async fn commit(&self, tx: Tx) -> FlowResult<()> {
         self.check(&tx).await?;
         Ok(tx.commit().await?)
     }
 
-    /// Ends the work of this instance when somebody else leads.
+    /// Ends the work of this instance when another one leads.
     async fn check(&self, tx: &Tx) -> FlowResult<()> {
         if store::leaders::is_current(tx, &self.term).await? {
             return Ok(());
         }
         self.ended.cancel();
-        let Term { network, number } = self.term;
-        let sentence = format!("another instance leads {network} since term {number} ended");
+        let LeaderTerm { network, number } = self.term;
+        let sentence =
+            format!("the term {number} of this instance as leader of {network} has ended; another instance leads");
         Err(FlowError::NotYet(anyhow::anyhow!(sentence)))
     }
 }
 
-/// Begins to lead a network, for as long as `lease` unless it is renewed; `None` while somebody else does. The term ends
-/// with `stop` at the latest.
+/// Starts to lead a network for the time of `lease`, which can be renewed; `None` while another instance leads. The
+/// term ends at the latest when `stop` is cancelled.
 pub async fn begin(
     ctx: &Ctx,
     network: Network,
@@ -59,7 +61,7 @@ pub async fn begin(
     lease: TimeDelta,
     stop: &CancellationToken,
 ) -> FlowResult<Option<Leadership>> {
-    // Who only waits takes no lock.
+    // The first check reads without a lock, so that an instance that waits to lead blocks nothing.
     if !store::leaders::is_open(ctx.db.reader(), network, holder).await? {
         return Ok(None);
     }
@@ -72,7 +74,7 @@ pub async fn begin(
     }))
 }
 
-/// Renews the lease; `false` when somebody else leads, which ends the term.
+/// Renews the lease; `false` when another instance leads, which ends the term.
 pub async fn renew(ctx: &Ctx, leadership: &Leadership, lease: TimeDelta) -> FlowResult<bool> {
     let tx = ctx.db.begin("renew_lease").await?;
     let is_renewed = store::leaders::renew(&tx, &leadership.term, lease).await?;
@@ -83,25 +85,27 @@ pub async fn renew(ctx: &Ctx, leadership: &Leadership, lease: TimeDelta) -> Flow
     Ok(is_renewed)
 }
 
-/// Ends the term and lets another instance lead at once.
+/// Ends the term and lets another instance lead immediately.
 pub async fn resign(ctx: &Ctx, leadership: &Leadership) -> FlowResult<()> {
     leadership.ended.cancel();
     Ok(store::leaders::resign(ctx.db.writer(), &leadership.term).await?)
 }
 
-/// On whose behalf a commit about a chain is made, and what has to hold for it.
+/// Who writes a commit about a chain, and which conditions the commit checks.
 #[derive(Debug, Clone)]
 pub(super) enum Mandate {
-    /// The leader moves the cursor, which is compared with the stored one: its term is the current one.
+    /// The leader moves the cursor, which is compared with the stored cursor. Condition: the term of the leader is
+    /// current.
     Following(Leadership),
-    /// The leader fills in beside: the chain is not halted either.
+    /// The leader reads a range of older blocks. Conditions: its term is current, and the chain is not halted.
     Filling(Leadership),
-    /// The operator mends blocks up to this one, beside whoever leads: they are still settled.
+    /// The operator fixes blocks up to this number, in parallel with the leader. Condition: the blocks are still
+    /// settled.
     Mending(Network, u64),
 }
 
 impl Mandate {
-    /// Commits, unless what has to hold does not; then nothing changes.
+    /// Commits if the conditions hold; otherwise changes nothing.
     pub(super) async fn commit(&self, tx: Tx) -> FlowResult<()> {
         match self {
             Self::Following(leadership) => leadership.check(&tx).await?,

@@ -1,4 +1,4 @@
-//! Lines and counts about payments, once what they tell is committed.
+//! Log lines and metrics about payments, written after the commit.
 
 use crate::domain::{
     ids::RequestId,
@@ -8,22 +8,22 @@ use crate::domain::{
 };
 use alloy::primitives::B256;
 
-/// What a commit credited and set aside.
+/// Payments that a commit credited or quarantined.
 #[derive(Debug, Default)]
-pub(super) struct Confirmed {
+pub(super) struct CommittedPayments {
     /// Transaction and request of each payment that counts from now on.
     pub(super) payments: Vec<(B256, RequestId)>,
-    /// New ones that fall short of a fee.
+    /// Number of new payments with a fee shortfall.
     pub(super) shortfalls: u64,
-    /// What was not credited.
+    /// Payments that were not credited.
     pub(super) odd: Vec<Oddity>,
 }
 
-impl Confirmed {
-    /// Tells it.
+impl CommittedPayments {
+    /// Logs these payments and increments their metrics.
     pub(super) fn tell(&self, network: Network) {
         for odd in &self.odd {
-            tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "set aside");
+            tracing::warn!(%network, block = odd.block_number, tx_hash = ?odd.tx_hash, reason = odd.reason.wire(), odd.detail, "payment quarantined");
         }
         for (tx_hash, request) in &self.payments {
             tracing::info!(%network, %tx_hash, %request, "payment confirmed");
@@ -34,23 +34,23 @@ impl Confirmed {
     }
 }
 
-/// A payment whose credit a commit took back.
+/// A payment whose credit a commit reversed.
 #[derive(Debug)]
-pub(super) struct Reversed {
+pub(super) struct ReversedPayment {
     /// Its network.
     pub(super) network: Network,
     /// Its transaction.
     pub(super) tx_hash: B256,
     /// Its request.
     pub(super) request: RequestId,
-    /// Why.
+    /// Reason.
     pub(super) reason: ReversalReason,
 }
 
-/// Tells which payments a commit reversed.
-pub(super) fn reversed(payments: &[Reversed]) {
+/// Logs the payments that a commit reversed.
+pub(super) fn reversed(payments: &[ReversedPayment]) {
     for payment in payments {
-        let Reversed {
+        let ReversedPayment {
             network,
             tx_hash,
             request,
@@ -61,7 +61,7 @@ pub(super) fn reversed(payments: &[Reversed]) {
     }
 }
 
-/// Tells that payments of known requests were seen in blocks that are not final yet.
+/// Logs payments of known requests in blocks that are not final yet.
 pub(super) fn seen(network: Network, observed: &[Observation]) {
     for payment in observed {
         tracing::info!(%network, tx_hash = %payment.tx_hash, block = payment.block_number, "payment seen");

@@ -1,4 +1,4 @@
-//! What payments make of the secure payments whose requests they pay, in the commit that credits them.
+//! Updates the secure payments of paid requests, in the commit that credits the payments.
 
 use crate::{
     domain::{
@@ -12,8 +12,8 @@ use crate::{
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
-/// Moves on the secure payments of requests whose accounts were written before in the same transaction, as far as one of
-/// them became paid or due again. Source: rules S.2.
+/// Updates the secure payments of requests that became paid or due again. The ledgers of the requests were written
+/// earlier in the same transaction. Source: rules S.2.
 pub(super) async fn follow(tx: &Tx, changes: &[(&Request, &Ledger)], now: DateTime<Utc>) -> FlowResult<()> {
     let turned = changes
         .iter()
@@ -24,7 +24,11 @@ pub(super) async fn follow(tx: &Tx, changes: &[(&Request, &Ledger)], now: DateTi
     }
     let (payments, unreadable) = store::secure_payments::lock_of_requests(tx, &turned).await?;
     for link in unreadable {
-        tracing::error!(row = link.id, error = %link.error, "a secure payment cannot be read and keeps its status, although its requests were paid");
+        tracing::error!(
+            row = link.id, error = %link.error,
+            "the row of a secure payment cannot be read; the secure payment keeps its status, although its requests \
+             were paid"
+        );
     }
     if payments.is_empty() {
         return Ok(());
@@ -40,14 +44,15 @@ pub(super) async fn follow(tx: &Tx, changes: &[(&Request, &Ledger)], now: DateTi
     Ok(())
 }
 
-/// The tokens that twins of payment events name; none where no twins are told.
+/// The link tokens that the duplicate events of a payment contain; none when no duplicates are sent.
 pub(super) async fn tokens(
     tx: &Tx,
     requests: &[&Request],
     are_twins_told: bool,
 ) -> FlowResult<HashMap<RequestRowId, SecurePaymentToken>> {
-    match are_twins_told {
-        true => Ok(store::secure_payments::tokens_of(tx, requests).await?),
-        false => Ok(HashMap::new()),
+    if are_twins_told {
+        Ok(store::secure_payments::tokens_of(tx, requests).await?)
+    } else {
+        Ok(HashMap::new())
     }
 }

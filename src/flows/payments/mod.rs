@@ -1,4 +1,4 @@
-//! Payments: searching them, and bringing them in from the chains.
+//! Payments: search, and detection on the chains.
 
 mod ahead;
 pub mod backlog;
@@ -22,11 +22,24 @@ mod rewind;
 pub mod search;
 pub mod watch;
 
-use crate::{domain::network::Network, flows::FlowError};
+use crate::{
+    domain::{network::Network, refusal::Refusal},
+    flows::FlowError,
+};
 
 pub use crate::store::payments::RequestSummary;
 
-/// Somebody else moved, halted or resumed a chain while it was looked at: the next look sees how it is now.
+/// Another process moved, halted or resumed a chain during a step: the next step reads its new state.
 fn moved_meanwhile(network: Network) -> FlowError {
-    FlowError::NotYet(anyhow::anyhow!("{network} was moved or halted while it was looked at"))
+    FlowError::NotYet(anyhow::anyhow!(
+        "another process moved the cursor of {network}, or halted or resumed {network}, during this step"
+    ))
+}
+
+/// A command about a network whose position is not stored yet.
+fn never_followed(network: Network) -> Refusal {
+    Refusal::not_found(format!(
+        "no instance has followed {network} yet: set chains.{network}.rpc_urls, start `prs serve`, and check \
+         /health/ready"
+    ))
 }

@@ -1,20 +1,20 @@
-//! What keeps payments from being credited until somebody acts, as the database knows it.
+//! Obstacles to crediting payments that need the operator, from the database.
 
 use crate::{ctx::Ctx, domain::network::Network, flows::FlowResult, store};
 use std::collections::BTreeMap;
 
-/// What waits for the operator.
+/// Obstacles that wait for the operator.
 #[derive(Debug, Clone, Default)]
-pub struct Obstacles {
+pub struct OpenObstacles {
     /// Networks that are halted, and why.
     pub halted: BTreeMap<Network, String>,
-    /// How much was set aside and not decided, by network; a network without any is missing.
+    /// Number of undecided quarantined payments by network; networks without any are missing.
     pub quarantined: BTreeMap<Network, u64>,
 }
 
-/// Looks for what waits for the operator.
-pub async fn run(ctx: &Ctx) -> FlowResult<Obstacles> {
-    Ok(Obstacles {
+/// Finds the obstacles.
+pub async fn run(ctx: &Ctx) -> FlowResult<OpenObstacles> {
+    Ok(OpenObstacles {
         halted: store::cursors::halted(ctx.db.reader()).await?,
         quarantined: store::quarantine::count_open(ctx.db.reader()).await?,
     })

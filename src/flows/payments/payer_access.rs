@@ -1,4 +1,5 @@
-//! Who paid beside who might have: calldata that one wallet was let in to can be sent by another one.
+//! Checks after a payment whether its payer was allowed to pay. This is needed because calldata that was issued to one
+//! wallet can be sent by another wallet.
 
 use crate::{
     ctx::Ctx,
@@ -15,7 +16,8 @@ use crate::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// Compares who paid with list and screening of the link that the request belongs to, of several the newest.
+/// Compares payers with the payer list and the screening results of the link of their request. If a request has several
+/// links, the newest link counts.
 pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>) -> FlowResult<()> {
     if payments.is_empty() {
         return Ok(());
@@ -25,7 +27,10 @@ pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>
     paid_for.dedup_by_key(|request| &request.row);
     let (links, unreadable) = store::secure_payments::newest_of_requests(ctx.db.reader(), &paid_for).await?;
     for link in &unreadable {
-        tracing::error!(row = link.id, error = %link.error, "a secure payment cannot be read, so whether its payers were admitted is unknown");
+        tracing::error!(
+            row = link.id, error = %link.error,
+            "the row of a secure payment cannot be read, so it is unknown whether its payers were allowed to pay"
+        );
     }
     let unreadable: HashSet<&RequestRowId> = unreadable.iter().flat_map(|link| &link.requests).collect();
     let mut known: HashMap<(&str, Option<Address>), Option<PayerAccess>> = HashMap::new();
@@ -41,9 +46,12 @@ pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>
         let access = match known.get(&(link.id.as_str(), payer)) {
             Some(access) => *access,
             None => match of_link(ctx, link, payer).await {
-                // One odd row stops no credit.
+                // One row that cannot be read must not stop the crediting of other payments.
                 Err(FlowError::Faulted(error)) => {
-                    tracing::error!(link = link.id.as_str(), %error, "whether a payer was admitted cannot be read and is unknown");
+                    tracing::error!(
+                        link = link.id.as_str(), %error,
+                        "the service could not check whether a payer was allowed to pay"
+                    );
                     Some(PayerAccess::Unknown)
                 }
                 access => access?,
@@ -55,7 +63,7 @@ pub(super) async fn judge(ctx: &Ctx, mut payments: Vec<(&Request, &mut Settled)>
     Ok(())
 }
 
-/// Compares who paid with list and screening of a link; `None` where it has neither.
+/// Compares the payer with the payer list and the screening results of a link; `None` when the link has neither.
 pub(in crate::flows) async fn of_link(
     ctx: &Ctx,
     link: &SecurePayment,

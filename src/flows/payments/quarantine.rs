@@ -1,12 +1,13 @@
-//! What was set aside: the operator looks at it and decides.
+//! Quarantined payments, which the operator inspects and decides.
 
 use crate::{
     ctx::Ctx,
     domain::{
         amount::Amount,
+        block_range::BlockRange,
         ids::{QuarantineId, RequestRowId},
         network::Network,
-        oddity::{OddReason, QuarantineState, Verdict},
+        oddity::{OddReason, OperatorDecision, QuarantineState},
         refusal::Refusal,
         request::Request,
     },
@@ -17,48 +18,50 @@ use alloy::primitives::{B256, U256};
 use chrono::TimeDelta;
 use std::collections::{BTreeSet, HashMap};
 
-pub use crate::store::quarantine::Quarantined;
+pub use crate::store::quarantine::QuarantineEntry;
 
-/// Most rows of a list.
+/// Maximum rows of a list.
 const LIST_MAX: u64 = 1_000;
 
-/// Days for which something is kept after it was settled.
+/// Days for which a row is stored after it was settled.
 const KEPT_DAYS: i64 = 90;
 
 /// Rows of one transaction.
 const BATCH_ROWS: u64 = 500;
 
-/// What the operator looks for; everything that is given must hold.
+/// Filters of the operator, which combine with AND.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct QuarantineQuery {
     /// Network.
     pub network: Option<Network>,
-    /// Public id of the request that it concerns.
+    /// Public id of the request that the payment concerns.
     pub request_id: Option<String>,
     /// Transaction.
     pub tx_hash: Option<B256>,
-    /// Why it was set aside.
+    /// Reason of the quarantine.
     pub reason: Option<OddReason>,
-    /// Least amount that arrived, in the payment currency of the request, which has to be given with it.
+    /// Minimum amount, in the payment currency of the request. A filter with an amount also needs a request.
     pub min_amount: Option<Amount>,
 }
 
-impl Wanted {
-    /// Whether nothing is given.
+impl QuarantineQuery {
+    /// Whether there is no filter.
     fn is_anything(&self) -> bool {
         self.network.is_none() && self.request_id.is_none() && self.tx_hash.is_none() && self.reason.is_none()
     }
 }
 
-/// What was set aside, newest first, at most 1000, and older than `after`: what waits for somebody, or everything.
+/// Quarantined payments that are older than `after`, newest first, at most 1000: either only undecided payments, or
+/// all.
 ///
-/// Errors: there is no such request; the amount is given without one, or is none of its currency.
+/// Errors: an unknown request; an amount without a request; an amount that is not valid in the payment currency of the
+/// request.
 pub async fn list(
     ctx: &Ctx,
-    wanted: &Wanted,
+    wanted: &QuarantineQuery,
     includes_decided: bool,
     after: Option<&QuarantineId>,
-) -> FlowResult<Vec<Quarantined>> {
+) -> FlowResult<Vec<QuarantineEntry>> {
     let mut filter = filter(ctx, wanted).await?;
     if !includes_decided {
         filter.states = QuarantineState::ALL
@@ -69,7 +72,7 @@ pub async fn list(
     Ok(store::quarantine::list(ctx.db.reader(), &filter, after, LIST_MAX).await?)
 }
 
-async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
+async fn filter(ctx: &Ctx, wanted: &QuarantineQuery) -> FlowResult<QuarantineFilter> {
     let request = match &wanted.request_id {
         Some(id) => {
             let found = store::requests::of_any_platform(ctx.db.reader(), id).await?;
@@ -79,7 +82,12 @@ async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
     };
     let min_units = match (&wanted.min_amount, &request) {
         (Some(amount), Some(request)) => Some(units(ctx, amount, request)?),
-        (Some(_), None) => return Err(Refusal::invalid("an amount needs the request whose currency it is in").into()),
+        (Some(_), None) => {
+            return Err(Refusal::invalid(
+                "a minimum amount requires a request, because the amount is in the currency of the request",
+            )
+            .into());
+        }
         (None, _) => None,
     };
     Ok(QuarantineFilter {
@@ -95,13 +103,13 @@ async fn filter(ctx: &Ctx, wanted: &Wanted) -> FlowResult<QuarantineFilter> {
 
 fn units(ctx: &Ctx, amount: &Amount, request: &Request) -> Result<U256, Refusal> {
     let payment = ctx.catalogue.find(&request.terms.payment_currency);
-    let payment = payment.ok_or_else(|| Refusal::conflict("the payment currency left the catalogue"))?;
+    let payment = payment.ok_or_else(|| Refusal::conflict("the payment currency is no longer in the catalogue"))?;
     let units = amount.to_units(payment.decimals);
     units.map_err(|why| Refusal::invalid(format!("the amount {why}")))
 }
 
-/// The requests that these concern, by their rows.
-pub async fn concerned(ctx: &Ctx, quarantined: &[Quarantined]) -> FlowResult<HashMap<RequestRowId, Request>> {
+/// The requests of quarantined payments, by row.
+pub async fn concerned(ctx: &Ctx, quarantined: &[QuarantineEntry]) -> FlowResult<HashMap<RequestRowId, Request>> {
     let concerned = quarantined.iter().filter_map(|one| one.oddity.concerned.as_ref());
     let rows: BTreeSet<_> = concerned
         .map(|concerned| (&concerned.platform, &concerned.request))
@@ -109,35 +117,39 @@ pub async fn concerned(ctx: &Ctx, quarantined: &[Quarantined]) -> FlowResult<Has
     Ok(store::requests::of_rows(ctx.db.reader(), rows).await?)
 }
 
-/// Leaves alone everything that is looked for and that nobody has decided, in one transaction; returns how many.
+/// Rejects all matching undecided payments in one transaction; returns their number.
 ///
-/// Errors: as [`list`]; nothing is looked for.
-pub async fn reject_all(ctx: &Ctx, wanted: &Wanted, note: Option<&str>) -> FlowResult<u64> {
+/// Errors: those of [`list`]; no filter.
+pub async fn reject_all(ctx: &Ctx, wanted: &QuarantineQuery, note: Option<&str>) -> FlowResult<u64> {
     if wanted.is_anything() {
         return Err(
-            Refusal::invalid("say what to reject: an id, a network, a request, a transaction or a reason").into(),
+            Refusal::invalid("specify what to reject: an id, a network, a request, a transaction or a reason").into(),
         );
     }
     let filter = filter(ctx, wanted).await?;
     let tx = ctx.db.begin("reject_quarantined").await?;
     let rejected = store::quarantine::reject_all(&tx, &filter, note, ctx.clock.now()).await?;
     tx.commit().await?;
-    tracing::info!(rejected, "left alone what was set aside");
+    tracing::info!(rejected, "rejected quarantined payments");
     Ok(rejected)
 }
 
-/// One thing that was set aside. Errors: there is none with this id.
-pub async fn show(ctx: &Ctx, id: &QuarantineId) -> FlowResult<Quarantined> {
+/// One quarantined payment. Errors: unknown id.
+pub async fn show(ctx: &Ctx, id: &QuarantineId) -> FlowResult<QuarantineEntry> {
     let found = store::quarantine::get(ctx.db.reader(), id).await?;
     Ok(found.ok_or_else(|| unknown(id))?)
 }
 
-/// Decides about something that was set aside. A retry and an acceptance have its block read again beside new ones;
-/// the worker that follows the network does it with its next look. Returns the row after it; a decision that is
-/// repeated leaves time and note of the first one.
+/// Decides about a quarantined payment. After a retry or an acceptance, the worker that follows the network reads its
+/// block again in its next step. Returns the changed row; a repeated decision keeps the time and note of the first one.
 ///
-/// Errors: there is none with this id; its state or reason does not allow the verdict.
-pub async fn decide(ctx: &Ctx, id: &QuarantineId, verdict: Verdict, note: Option<&str>) -> FlowResult<Quarantined> {
+/// Errors: unknown id; the state or reason of the payment does not allow the verdict.
+pub async fn decide(
+    ctx: &Ctx,
+    id: &QuarantineId,
+    verdict: OperatorDecision,
+    note: Option<&str>,
+) -> FlowResult<QuarantineEntry> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("decide_quarantined").await?;
     let quarantined = store::quarantine::get(&tx, id).await?.ok_or_else(|| unknown(id))?;
@@ -149,22 +161,28 @@ pub async fn decide(ctx: &Ctx, id: &QuarantineId, verdict: Verdict, note: Option
         return Ok(quarantined);
     }
     if !store::quarantine::set_state(&tx, &quarantined, after, note, now).await? {
-        return Err(Refusal::conflict(format!("{id} changed at this moment; look at it again")).into());
+        return Err(Refusal::conflict(format!(
+            "another process has changed {id} in the meantime; show it again before you decide"
+        ))
+        .into());
     }
-    if verdict != Verdict::Reject {
-        let block = (odd.block_number, odd.block_number);
+    if verdict != OperatorDecision::Reject {
+        let block = BlockRange::single(odd.block_number);
         store::backlogs::push(&tx, odd.network, block, BacklogReason::Quarantine, now).await?;
     }
     tx.commit().await?;
-    tracing::info!(%id, network = %odd.network, verdict = verdict.wire(), "decided about what was set aside");
+    tracing::info!(
+        %id, network = %odd.network, verdict = verdict.wire(),
+        "the decision of the operator about a quarantined payment was recorded"
+    );
     show(ctx, id).await
 }
 
 fn unknown(id: &QuarantineId) -> Refusal {
-    Refusal::not_found(format!("nothing with the id {id} was set aside"))
+    Refusal::not_found(format!("no quarantined payment has the id {id}"))
 }
 
-/// Forgets one batch of what was settled long ago; tells whether there may be more.
+/// Deletes one batch of rows that were settled long ago; returns whether there may be more.
 pub async fn sweep(ctx: &Ctx) -> FlowResult<bool> {
     let cutoff = ctx.clock.now() - TimeDelta::days(KEPT_DAYS);
     let tx = ctx.db.begin("sweep_quarantine").await?;

@@ -1,16 +1,16 @@
-//! What payments of quoted requests are worth: as the quote that they pay, or by the rate of their block's time.
+//! The worth of payments of quoted requests: by the quote that they pay, or at the rate at the time of their block.
 
 use crate::{
     ctx::Ctx,
     domain::{
         ids::RequestRowId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity},
-        off_ramp::Deposit,
+        oddity::{ConcernedRequest, OddReason, Oddity},
+        off_ramp::DepositAddress,
         payment::Settled,
         payment_record::PaymentRecord,
-        quote::{Quote, Worth, quoted, rated},
-        rates::Flaw,
+        quote::{PaymentValue, Quote, quoted, rated},
+        rates::RateFlaw,
         request::Request,
     },
     flows::{FlowResult, rates},
@@ -21,28 +21,28 @@ use chrono::SecondsFormat;
 use std::collections::{BTreeSet, HashMap};
 
 /// A payment of a quoted request.
-pub(super) struct Unrated<'a> {
+pub(super) struct UnratedPayment<'a> {
     /// Its request.
     pub(super) request: &'a Request,
-    /// The payment, which is credited with nothing yet.
+    /// The payment, which has no credit yet.
     pub(super) settled: &'a mut Settled,
     /// Why it is not credited.
     pub(super) departure: &'a mut Option<Oddity>,
 }
 
-/// Says of each payment of a quoted request what it is worth. One without a rate for its time departs, so that it waits.
+/// Determines the worth of each payment of a quoted request. A payment without a rate for its time is quarantined.
 ///
-/// What a recorded payment was worth stays, also when nobody knows the rate of its time any more.
+/// A recorded payment keeps its worth, even when the rate at its time is no longer stored.
 pub(super) async fn rate(
     ctx: &Ctx,
     network: Network,
-    deposits: &HashMap<RequestRowId, Vec<Deposit>>,
-    mut unrated: Vec<Unrated<'_>>,
+    deposits: &HashMap<RequestRowId, Vec<DepositAddress>>,
+    mut unrated: Vec<UnratedPayment<'_>>,
 ) -> FlowResult<()> {
     if unrated.is_empty() {
         return Ok(());
     }
-    let known = Known::of(ctx, network, &unrated).await?;
+    let known = StoredPayments::of(ctx, network, &unrated).await?;
     for payment in &mut unrated {
         let deposits = deposits.get(&payment.request.row).map_or(&[][..], Vec::as_slice);
         match worth(ctx, payment.request, payment.settled, deposits, &known).await? {
@@ -53,14 +53,14 @@ pub(super) async fn rate(
     Ok(())
 }
 
-/// What is stored about payments and their requests.
-struct Known {
+/// Stored data about payments and their requests.
+struct StoredPayments {
     quotes: HashMap<RequestRowId, Vec<Quote>>,
     recorded: HashMap<(B256, u32), PaymentRecord>,
 }
 
-impl Known {
-    async fn of(ctx: &Ctx, network: Network, unrated: &[Unrated<'_>]) -> FlowResult<Self> {
+impl StoredPayments {
+    async fn of(ctx: &Ctx, network: Network, unrated: &[UnratedPayment<'_>]) -> FlowResult<Self> {
         let paid: HashMap<&RequestRowId, &Request> = unrated
             .iter()
             .map(|payment| (&payment.request.row, payment.request))
@@ -76,13 +76,13 @@ impl Known {
         })
     }
 
-    /// What the payment was worth when it was recorded, if that is the same money.
-    fn recorded(&self, request: &Request, settled: &Settled) -> Option<Worth> {
+    /// The recorded worth of the payment, if its amount is the same.
+    fn recorded(&self, request: &Request, settled: &Settled) -> Option<PaymentValue> {
         let observed = &settled.observed;
         let record = self.recorded.get(&(observed.tx_hash, observed.position))?;
         let is_same = record.request == request.row && record.units == settled.proven.received_units;
         let applied = record.applied.filter(|_| is_same)?;
-        Some(Worth {
+        Some(PaymentValue {
             credited: record.credited,
             applied,
             is_quoted: record.is_quoted,
@@ -94,17 +94,18 @@ async fn worth(
     ctx: &Ctx,
     request: &Request,
     settled: &Settled,
-    deposits: &[Deposit],
-    known: &Known,
-) -> FlowResult<Result<Worth, Flaw>> {
+    deposits: &[DepositAddress],
+    known: &StoredPayments,
+) -> FlowResult<Result<PaymentValue, RateFlaw>> {
     let units = settled.proven.received_units;
     if let Some(worth) = known.recorded(request, settled) {
         return Ok(Ok(worth));
     }
     if request.terms.payee.is_none() {
-        // The address was handed out with a quote, and nothing else says what is worth what there.
-        let worth = Deposit::worth(units, settled.observed.payee, settled.at, deposits);
-        return Ok(worth.ok_or(Flaw::Absent));
+        // A deposit address was issued with a quote of the off-ramp partner. Only this quote determines the worth of
+        // payments to the address.
+        let worth = DepositAddress::worth(units, settled.observed.payee, settled.at, deposits);
+        return Ok(worth.ok_or(RateFlaw::Absent));
     }
     let quotes = known.quotes.get(&request.row).map_or(&[][..], Vec::as_slice);
     if let Some(worth) = quoted(units, settled.at, quotes) {
@@ -112,14 +113,15 @@ async fn worth(
     }
     let payment = ctx.catalogue.find(&request.terms.payment_currency);
     let Some((payment, pair)) = payment.and_then(|payment| Some((payment, request.terms.quoted_pair(payment)?))) else {
-        return Ok(Err(Flaw::Absent));
+        return Ok(Err(RateFlaw::Absent));
     };
     let applied = rates::at(ctx, &pair, settled.at).await?;
     Ok(applied.map(|applied| rated(units, payment.decimals, applied)))
 }
 
-/// The fee was compared in units of the token; what is missing of it is a part of what they are worth.
-fn apply(settled: &mut Settled, worth: Worth) {
+/// Writes the worth to a payment. The fee was compared in units of the token, so its shortfall is converted to
+/// settlement units.
+fn apply(settled: &mut Settled, worth: PaymentValue) {
     let units = settled.proven.received_units;
     let in_settlement = |missing: U256| {
         let share = (U512::from(worth.credited) * U512::from(missing)).checked_div(U512::from(units))?;
@@ -131,7 +133,7 @@ fn apply(settled: &mut Settled, worth: Worth) {
     settled.is_quoted = worth.is_quoted;
 }
 
-fn oddity(settled: &Settled, request: &Request, flaw: Flaw) -> Oddity {
+fn oddity(settled: &Settled, request: &Request, flaw: RateFlaw) -> Oddity {
     let observed = &settled.observed;
     let time = settled.at.to_rfc3339_opts(SecondsFormat::Secs, true);
     Oddity {
@@ -141,13 +143,13 @@ fn oddity(settled: &Settled, request: &Request, flaw: Flaw) -> Oddity {
         position: Some(observed.position),
         reason: OddReason::RateMissing,
         detail: format!(
-            "a payment of request {} in {} for {} pays no quote, and nobody knows the rate of {time}: {}; name it: prs admin \
+            "a payment of request {} in {} for {} matches no quote, and the rate of {time} is unknown: {}; set it: prs admin \
              rates accept SYMBOL/CURRENCY --rate RATE --at {time}",
             request.id,
             request.terms.payment_currency,
             request.terms.invoice_currency,
             flaw.sentence()
         ),
-        concerned: Some(Concerned::of(request)),
+        concerned: Some(ConcernedRequest::of(request)),
     }
 }

@@ -1,32 +1,34 @@
-//! Compares what is recorded with the chain, block by block, and mends it when asked: what is missing is credited, what
-//! the chain does not hold is reversed, what differs is reversed and credited as the chain shows it. Where only the place
-//! or the time differs no money moved, so that nothing is told. A request whose account is not that of its payments is
-//! counted again.
+//! Compares recorded payments with the chain, block by block, and fixes differences on request. A missing payment is
+//! credited. A payment that is not on the chain is reversed. A payment that differs is reversed and credited again. If
+//! only its position or time differs, no money moved, so no event is sent. A request whose ledger does not match its
+//! payments is recounted.
 //!
-//! What belongs to one request is mended in one commit, so that no true payment stays reversed. Where that cannot be, each
-//! difference is mended by itself, and one that cannot be is named while the rest goes on.
+//! All differences of one request are fixed in one commit, so that no valid payment stays reversed. If this commit
+//! fails, each difference is fixed separately. A difference that cannot be fixed is reported, and the others are still
+//! fixed.
 
 use super::{
-    ahead::{Ahead, Known, Part},
+    ahead::{BlocksAhead, RequiredBlocks, SettledBlocks},
     confirm,
-    gather::{self, Gathered},
+    gather::{self, GatheredPayments},
     lead::Mandate,
-    lines, reverse,
+    lines, never_followed, reverse,
 };
 use crate::{
     ctx::Ctx,
     domain::{
+        block_range::BlockRange,
         ids::QuarantineId,
         payment::ReversalReason,
         payment_match::PaymentMatch,
         payment_record::PaymentRecord,
-        reconciliation::{ComparedBlocks, ComparisonResult, Difference, DifferenceKind, FoundDifference},
+        reconciliation::{ComparedBlocks, ComparisonResult, DifferenceKind, FoundDifference, RecordDifference},
         refusal::Refusal,
         request::Request,
     },
     flows::{FlowError, FlowResult},
     ports::chain::Chain,
-    store::{self, Scope, payments::Unreadable, requests::UnreadableRequest},
+    store::{self, Scope, payments::UnreadablePayment, requests::UnreadableRequest},
 };
 use alloy::primitives::B256;
 use std::{
@@ -34,55 +36,57 @@ use std::{
     ops::Deref,
 };
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Payments that are the same on both sides.
+pub struct ReconciliationReport {
+    /// Number of equal payments.
     pub same: usize,
-    /// Differences.
+    /// Number of differences.
     pub differences: usize,
-    /// Those of them that were to be mended and could not be, and what could not be compared.
+    /// Number of differences that could not be fixed, and of payments, requests and blocks that could not be compared.
     pub failures: usize,
 }
 
-/// How often a request that changed meanwhile is tried to be mended again.
+/// Maximum attempts to fix a request that changes concurrently.
 const COMMITS_MAX: usize = 3;
 
-/// Who hears of each difference: when it was found, or when it was mended. What comes after it may still fail.
-pub type Tell<'a> = &'a mut (dyn FnMut(&Difference) + Send);
+/// Callback for each difference, called when the difference was found or fixed. Later steps may still fail.
+pub type DifferenceListener<'a> = &'a mut (dyn FnMut(&RecordDifference) + Send);
 
-/// Compares blocks `from` to `to`, both included, which must be final; mends what differs when `fix` says so.
+/// Compares the final blocks of a range; fixes differences if `fix` is set.
 ///
-/// Errors: a network that was never followed, a range that is not final yet; nodes or a database that do not answer, after
-/// what was told of before. A block that no node proves now is reported and skipped.
+/// Errors: a network that was never followed; a range that is not final yet; nodes or a database that do not respond,
+/// after some differences were reported. A block that no node currently proves is reported and skipped.
 pub async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
-    (from, to): (u64, u64),
+    range: BlockRange,
     fix: bool,
-    tell: Tell<'_>,
-) -> FlowResult<Report> {
+    tell: DifferenceListener<'_>,
+) -> FlowResult<ReconciliationReport> {
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
-    let cursor = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
+    let cursor = cursor.ok_or_else(|| never_followed(network))?;
     let settled = cursor.finalized.number;
-    if from > to || to > settled {
-        let sentence = format!("--from and --to must name final blocks, up to {settled}, the lower one first");
+    if range.from > range.to || range.to > settled {
+        let sentence = format!(
+            "--from and --to must be settled blocks, at most {settled}, and --from must not be greater than --to"
+        );
         return Err(Refusal::conflict(sentence).into());
     }
-    let mandate = Mandate::Mending(network, to);
+    let mandate = Mandate::Mending(network, range.to);
     let mend = fix.then_some((ReversalReason::NotOnChain, &mandate));
-    let mut report = Report::default();
+    let mut report = ReconciliationReport::default();
     let mut named = BTreeSet::new();
-    let mut ahead = Ahead::new(ctx, chain, (from, to), true, Known::Nothing);
+    let mut ahead = BlocksAhead::new(ctx, chain, range, true, RequiredBlocks::Nothing);
     while let Some(part) = ahead.next().await? {
-        let mut tell = |found: &Difference| {
+        let mut tell = |found: &RecordDifference| {
             named.insert(found.request_id.clone());
             tell(found);
         };
         compare(ctx, chain, &part, mend, &mut report, &mut tell).await?;
     }
-    // Nothing in any block leads to a request that has an account and no payment.
+    // A request whose ledger is credited but that has no payments is searched here, because no block leads to it.
     let (requests, unreadable) = store::requests::accounts_of_nothing(ctx.db.reader(), network).await?;
     for found in unreadable.iter().map(request_not_read) {
         if !named.contains(&found.request_id) {
@@ -101,53 +105,59 @@ pub async fn run(
     Ok(report)
 }
 
-/// Compares the first part of blocks that were settled again after others had been final there, and mends what differs;
-/// returns the last height that was compared.
+/// After a reorganisation of final blocks, the blocks are settled again. Compares the first part of them with the
+/// recorded payments, and fixes differences. Returns the last compared height.
 pub(super) async fn after_rewind(
     ctx: &Ctx,
     chain: &dyn Chain,
     mandate: &Mandate,
-    (from, to): (u64, u64),
+    range: BlockRange,
 ) -> FlowResult<u64> {
     let network = chain.network();
-    let mut tell = |found: &Difference| tracing::warn!(%network, kind = found.kind.wire(), place = ?found.place, request = found.request_id, found.detail, "mended after a reorganisation");
+    let mut tell = |found: &RecordDifference| tracing::warn!(%network, kind = found.kind.wire(), place = ?found.place, request = found.request_id, found.detail, "fixed after a reorganisation");
     let mend = Some((ReversalReason::Reorganised, mandate));
-    let Some(part) = Ahead::new(ctx, chain, (from, to), true, Known::Nothing).next().await? else {
-        return Ok(to);
+    let Some(part) = BlocksAhead::new(ctx, chain, range, true, RequiredBlocks::Nothing)
+        .next()
+        .await?
+    else {
+        return Ok(range.to);
     };
-    let mut report = Report::default();
+    let mut report = ReconciliationReport::default();
     let unproven = compare(ctx, chain, &part, mend, &mut report, &mut tell).await?;
     if let Some(number) = unproven.first() {
         return Err(FlowError::NotYet(anyhow::anyhow!(
-            "no node proves block {number} of {network} at the moment; try again"
+            "no node currently proves block {number} of {network}; retry later"
         )));
     }
     if report.failures > 0 {
-        tracing::error!(%network, part.from, part.read_to, report.failures, "payments differ from the chain and could not be mended; compare them with prs reconcile");
+        tracing::error!(
+            %network, part.from, part.read_to, report.failures,
+            "payments differ from the chain and could not be fixed; compare them with prs reconcile"
+        );
     }
     Ok(part.read_to)
 }
 
-impl Report {
-    fn count(&mut self, found: &Difference) {
+impl ReconciliationReport {
+    fn count(&mut self, found: &RecordDifference) {
         self.differences += 1;
         self.failures += usize::from(found.unmended.is_some() || found.kind == DifferenceKind::Uncompared);
     }
 }
 
-/// Compares the blocks of one part, and mends what differs when there is a reason for which to reverse. Returns the blocks
-/// that no node proves now.
+/// Compares the blocks of one part, and fixes differences if a reversal reason is given. Returns the blocks that no
+/// node currently proves.
 async fn compare(
     ctx: &Ctx,
     chain: &dyn Chain,
-    part: &Part,
+    part: &SettledBlocks,
     mend: Option<(ReversalReason, &Mandate)>,
-    report: &mut Report,
-    tell: Tell<'_>,
+    report: &mut ReconciliationReport,
+    tell: DifferenceListener<'_>,
 ) -> FlowResult<Vec<u64>> {
     let network = chain.network();
-    let (from, read_to) = (part.from, part.read_to);
-    let (mut recorded, mut unreadable) = store::payments::in_blocks(ctx.db.reader(), network, from, read_to).await?;
+    let range = part.range();
+    let (mut recorded, mut unreadable) = store::payments::in_blocks(ctx.db.reader(), network, range).await?;
     let blocks: BTreeSet<u64> = recorded.iter().map(|payment| payment.block_number).collect();
     let gathered = gather::gather_with(ctx, chain, part, blocks).await?;
     let unproven: BTreeSet<u64> = gathered.unproven.iter().copied().collect();
@@ -160,10 +170,10 @@ async fn compare(
         store::payments::readable_of_transactions(ctx.db.reader(), network, &tx_hashes).await?;
     unreadable.extend(further);
     let unreadable_requests = gathered.unreadable.iter().map(|request| request.id.as_str()).collect();
-    let unread: BTreeMap<&str, &Unreadable> = unreadable.iter().map(|row| (row.id.as_str(), row)).collect();
+    let unread: BTreeMap<&str, &UnreadablePayment> = unreadable.iter().map(|row| (row.id.as_str(), row)).collect();
     let contracts = ctx.catalogue.contracts(network).iter();
     let blocks = ComparedBlocks {
-        range: (from, read_to),
+        range,
         recorded: &recorded,
         of_transactions: &of_transactions,
         matches: &gathered.matches,
@@ -180,26 +190,27 @@ async fn compare(
         paid_requests,
     } = blocks.compare();
     report.same += same;
-    let mending = Mending {
+    let mending = FixingContext {
         ctx,
         chain,
         gathered: &gathered,
     };
     let mut set_aside = Ok(());
-    if let Some(mend) = mend
+    if let Some((reason, mandate)) = mend
         && !found.is_empty()
     {
-        mending.all(&mut found, mend).await;
-        set_aside = mending.set_aside((from, read_to), &accepted, mend.1).await;
+        mending.all(&mut found, reason, mandate).await;
+        set_aside = mending.set_aside(range, &accepted, mandate).await;
     }
-    let mut told: Vec<Difference> = Vec::new();
+    let mut told: Vec<RecordDifference> = Vec::new();
     told.extend(unread.into_values().map(not_read));
     told.extend(unproven.iter().map(|number| not_proven(*number)));
     told.extend(uncompared);
     told.extend(gathered.unreadable.iter().map(request_not_read));
     for row in paid_requests {
         let request = &gathered.requests[row];
-        // A payment that is taken back or credited has its request counted again; one that is put elsewhere has not.
+        // A request is recounted when a payment is reversed or credited, but not when only the position of a payment
+        // changes.
         let is_counted = |found: &FoundDifference<'_>| {
             let is_own = found.difference.request_id == request.id.as_str();
             is_own && (found.wrong.is_some() || found.difference.kind != DifferenceKind::Different)
@@ -214,14 +225,14 @@ async fn compare(
         report.count(difference);
         tell(difference);
     }
-    // The error comes after the loop, so that the caller hears of each difference that was mended.
+    // An error is returned after the loop, so that the caller gets each fixed difference first.
     set_aside?;
     Ok(unproven.into_iter().collect())
 }
 
-/// A recorded payment that this program cannot read.
-fn not_read(row: &Unreadable) -> Difference {
-    Difference {
+/// The difference for an unreadable recorded payment.
+fn not_read(row: &UnreadablePayment) -> RecordDifference {
+    RecordDifference {
         kind: DifferenceKind::Uncompared,
         place: None,
         request_id: row.request_id.clone(),
@@ -230,9 +241,9 @@ fn not_read(row: &Unreadable) -> Difference {
     }
 }
 
-/// A request whose payments cannot be compared, because this program cannot read it.
-fn request_not_read(request: &UnreadableRequest) -> Difference {
-    Difference {
+/// The difference for an unreadable request, whose payments cannot be compared.
+fn request_not_read(request: &UnreadableRequest) -> RecordDifference {
+    RecordDifference {
         kind: DifferenceKind::Uncompared,
         place: None,
         request_id: request.id.clone(),
@@ -241,48 +252,52 @@ fn request_not_read(request: &UnreadableRequest) -> Difference {
     }
 }
 
-/// A block whose content no node proves now.
-fn not_proven(number: u64) -> Difference {
-    Difference {
+/// The difference for a block that no node currently proves.
+fn not_proven(number: u64) -> RecordDifference {
+    RecordDifference {
         kind: DifferenceKind::Uncompared,
         place: None,
         request_id: String::new(),
-        detail: format!("no node proves block {number} at the moment; compare it again"),
+        detail: format!("no node currently proves block {number}; compare it again"),
         unmended: None,
     }
 }
 
-/// What differences are mended with.
-struct Mending<'a> {
+/// Context for fixing differences.
+struct FixingContext<'a> {
     ctx: &'a Ctx,
     chain: &'a dyn Chain,
-    gathered: &'a Gathered,
+    gathered: &'a GatheredPayments,
 }
 
-impl Mending<'_> {
-    /// Mends differences, those that belong together in one commit, and notes why one could not be mended.
-    async fn all(&self, found: &mut [FoundDifference<'_>], (reason, mandate): (ReversalReason, &Mandate)) {
+impl FixingContext<'_> {
+    /// Fixes differences, and records why a difference could not be fixed. Differences that concern the same requests
+    /// are fixed in one commit.
+    async fn all(&self, found: &mut [FoundDifference<'_>], reason: ReversalReason, mandate: &Mandate) {
         for mut found in self.grouped(found) {
             let together: Vec<&FoundDifference<'_>> = found.iter().map(|one| &**one).collect();
             let Err(error) = self.together(&together, reason, mandate).await else {
                 continue;
             };
             if found.len() == 1 || self.requests_of(&found).len() > 1 {
-                // Half of a mend would credit one request with the payment of another one.
+                // The differences concern several requests. Fixing only some of them could credit one request with the
+                // payment of another request.
                 for one in found {
                     one.difference.unmended = Some(format!("{error:#}"));
                 }
                 continue;
             }
-            // What is on the chain is credited first: what takes its place in the rows is not taken back without it.
+            // Payments on the chain are credited first. If that fails, the wrong records of the request are not
+            // reversed, so that its ledger does not lose the amount.
             found.sort_by_key(|one| one.proven.is_none());
             let mut is_missing = false;
             for one in found {
-                let mended = match is_missing && one.proven.is_none() {
-                    true => Err(FlowError::NotYet(anyhow::anyhow!(
-                        "another payment of the request could not be mended"
-                    ))),
-                    false => self.together(&[&*one], reason, mandate).await,
+                let mended = if is_missing && one.proven.is_none() {
+                    Err(FlowError::NotYet(anyhow::anyhow!(
+                        "another payment of the request could not be fixed"
+                    )))
+                } else {
+                    self.together(&[&*one], reason, mandate).await
                 };
                 if let Err(error) = mended {
                     is_missing |= one.proven.is_some();
@@ -292,7 +307,8 @@ impl Mending<'_> {
         }
     }
 
-    /// Differences in groups without a request in common: a row may record the payment of another request than its own.
+    /// Groups differences that concern the same requests. A difference may concern two requests, because a row may
+    /// record the payment of another request.
     fn grouped<'f, 'a>(&self, found: &'f mut [FoundDifference<'a>]) -> Vec<Vec<&'f mut FoundDifference<'a>>> {
         let mut groups: Vec<Vec<&mut FoundDifference<'_>>> = Vec::new();
         let mut group_of: HashMap<String, usize> = HashMap::new();
@@ -317,7 +333,8 @@ impl Mending<'_> {
         groups
     }
 
-    /// The requests that differences are about: those whose payments they are by the rows, and by the chain.
+    /// The requests that differences concern: the request in the record, and the request that the payment on the chain
+    /// pays.
     fn requests_of<'f, 'a: 'f>(&self, found: &[impl Deref<Target = FoundDifference<'a>>]) -> BTreeSet<String> {
         let by_chain = found.iter().filter_map(|one| one.proven);
         let by_chain = by_chain.map(|proven| self.gathered.requests[proven.request_row].id.to_string());
@@ -325,7 +342,7 @@ impl Mending<'_> {
         by_chain.chain(by_rows).collect()
     }
 
-    /// Takes back what is wrong and credits what the chain shows, in one commit.
+    /// Reverses wrong records and credits the payments on the chain, in one commit.
     async fn together(
         &self,
         found: &[&FoundDifference<'_>],
@@ -349,14 +366,14 @@ impl Mending<'_> {
             return Ok(());
         }
         Err(FlowError::NotYet(anyhow::anyhow!(
-            "the request kept changing while its payments were mended; try again"
+            "the request kept changing while its payments were fixed; try again"
         )))
     }
 
-    /// Sets aside for the operator what is odd in blocks that were read again, as when they are settled.
+    /// Quarantines unexpected payments in blocks that were read again, like those in newly settled blocks.
     async fn set_aside(
         &self,
-        blocks: (u64, u64),
+        blocks: BlockRange,
         accepted: &HashSet<(B256, u32)>,
         mandate: &Mandate,
     ) -> FlowResult<()> {
@@ -377,26 +394,26 @@ impl Mending<'_> {
     }
 }
 
-/// The same as [`recount`], where a request that cannot be compared or mended is named.
-async fn recounted(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Option<Difference> {
+/// Like [`recount`], but reports a request that cannot be compared or fixed.
+async fn recounted(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Option<RecordDifference> {
     recount(ctx, request, mandate).await.unwrap_or_else(|error| {
-        Some(Difference {
+        Some(RecordDifference {
             kind: DifferenceKind::Uncompared,
             place: None,
             request_id: request.id.to_string(),
-            detail: format!("its account cannot be compared or counted again: {error:#}"),
+            detail: format!("the ledger of the request cannot be compared or recounted: {error:#}"),
             unmended: None,
         })
     })
 }
 
-/// Compares the account of a request with its recorded payments, and counts it again when there is a mandate to.
-async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> FlowResult<Option<Difference>> {
+/// Compares the ledger of a request with its recorded payments, and recounts it if there is a mandate.
+async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> FlowResult<Option<RecordDifference>> {
     let recorded = store::payments::list_of_request(ctx.db.reader(), request).await?;
     if request.ledger.recounted(&PaymentRecord::credits(&recorded)) == request.ledger {
         return Ok(None);
     }
-    // Read again in one transaction: a payment may have been credited meanwhile.
+    // Read again in one transaction, because a payment may have been credited in the meantime.
     let tx = ctx.db.begin("recount_request").await?;
     let scope = Scope {
         platform: request.origin.platform.clone(),
@@ -411,7 +428,8 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
         return Ok(None);
     }
     let detail = format!(
-        "is {} with {} units of {} payments, and its payments make it {} with {} of {}",
+        "the ledger of the request states {} with {} units from {} payments, but its recorded payments give {} with \
+         {} units from {} payments",
         request.ledger.status.wire(),
         request.ledger.credited,
         request.ledger.payment_count,
@@ -423,7 +441,7 @@ async fn recount(ctx: &Ctx, request: &Request, mandate: Option<&Mandate>) -> Flo
         reverse::recount(ctx, &tx, &scope.platform, request.id.as_str(), ctx.clock.now()).await?;
         mandate.commit(tx).await?;
     }
-    Ok(Some(Difference {
+    Ok(Some(RecordDifference {
         kind: DifferenceKind::Miscounted,
         place: None,
         request_id: request.id.to_string(),

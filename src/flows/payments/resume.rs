@@ -1,5 +1,6 @@
-//! Lets a halted chain go on, after somebody has looked at it.
+//! Resumes a halted chain after the operator has checked it.
 
+use super::never_followed;
 use crate::{
     ctx::Ctx,
     domain::{network::Network, refusal::Refusal},
@@ -7,14 +8,14 @@ use crate::{
     store::{self, cursors::Cursor},
 };
 
-/// Clears the reason and forgets the notes near the head; the worker goes on with its next look at the chain, and may go
-/// back below what was final. Returns why it was halted.
+/// Clears the halt reason and deletes the observations near the head. The worker continues with its next step and may
+/// then rewind final blocks. Returns why the chain was halted.
 ///
 /// Errors: a chain that was never followed, or that is not halted.
 pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
     let tx = ctx.db.begin("resume_chain").await?;
     let cursor = store::cursors::load(&tx, network).await?;
-    let halted = cursor.ok_or_else(|| Refusal::not_found(format!("{network} has never been followed")))?;
+    let halted = cursor.ok_or_else(|| never_followed(network))?;
     let Some(reason) = halted.halted_reason.clone() else {
         return Err(Refusal::conflict(format!("{network} is not halted")).into());
     };
@@ -28,9 +29,12 @@ pub async fn run(ctx: &Ctx, network: Network) -> FlowResult<String> {
     store::observations::delete_above(&tx, network, cursor.finalized.number).await?;
     store::cursors::delete_blocks_above(&tx, network, cursor.finalized.number).await?;
     if !store::cursors::replace(&tx, &halted, &cursor).await? {
-        return Err(Refusal::conflict(format!("{network} changed at this moment; look at it again")).into());
+        return Err(Refusal::conflict(format!(
+            "another process has changed the state of {network} in the meantime; check it before you resume it"
+        ))
+        .into());
     }
     tx.commit().await?;
-    tracing::warn!(%network, reason, "a halted chain goes on");
+    tracing::warn!(%network, reason, "a halted chain was resumed");
     Ok(reason)
 }

@@ -1,19 +1,19 @@
-//! Takes back the credit of payments that left the chain: marks them, counts their requests again, and tells those who
-//! were told of them.
+//! Reverses payments that left the chain. Marks the payments, recounts their requests, and sends reversal events to the
+//! receivers of their payment events.
 
 use crate::{
     ctx::Ctx,
     domain::{
         event::{Event, PaymentReceived, PaymentReversed},
         ids::PlatformId,
-        ledger::{Ending, Ledger},
+        ledger::{Ledger, PaymentEnding},
         payment::ReversalReason,
         payment_record::PaymentRecord,
         request::Request,
     },
     flows::{
         FlowError, FlowResult, off_ramp,
-        payments::{lines::Reversed, links},
+        payments::{lines::ReversedPayment, links},
         publish_all,
     },
     store::{self, Scope, Tx},
@@ -21,17 +21,18 @@ use crate::{
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
 
-/// Reverses payments in the given transaction, the newest first; those that are reversed already stay as they are. When
-/// the chain proves one again, it is credited again. Returns those that it reversed, to be told once that is committed.
+/// Reverses payments in the given transaction, newest first. Payments that are already reversed stay unchanged. A
+/// payment that the chain proves again later is credited again. Returns the reversed payments, which the caller logs
+/// after the commit.
 ///
-/// All events of it are written together, so that their ids stand in their order. Source: decisions D37.
+/// All events are written together, so that their ids are in order. Source: decisions D37.
 pub(super) async fn run(
     ctx: &Ctx,
     tx: &Tx,
     payments: &[&PaymentRecord],
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> FlowResult<Vec<Reversed>> {
+) -> FlowResult<Vec<ReversedPayment>> {
     let mut newest_first = payments.to_vec();
     newest_first.sort_by_key(|payment| Reverse((payment.block_number, payment.log_index)));
     let (mut events, mut reversed) = (Vec::new(), Vec::new());
@@ -45,21 +46,21 @@ pub(super) async fn run(
     Ok(reversed)
 }
 
-/// Reverses one payment, unless it is reversed already; returns the events of it.
+/// Reverses one payment, unless it is already reversed; returns its events.
 async fn one(
     ctx: &Ctx,
     tx: &Tx,
     payment: &PaymentRecord,
     reason: ReversalReason,
     now: DateTime<Utc>,
-) -> FlowResult<Option<(Reversed, Vec<Event>)>> {
+) -> FlowResult<Option<(ReversedPayment, Vec<Event>)>> {
     let Some(payment) = store::payments::reverse(tx, &payment.platform, &payment.id, reason, now).await? else {
         return Ok(None);
     };
     let Some((request, remaining)) = counted(tx, &payment.platform, &payment.request_id).await? else {
         return Ok(None);
     };
-    let line = Reversed {
+    let line = ReversedPayment {
         network: payment.network,
         tx_hash: payment.tx_hash,
         request: request.id.clone(),
@@ -71,7 +72,7 @@ async fn one(
         ctx.webhooks.reversals,
     );
     advance(ctx, tx, &request, &reversed.ledger, now).await?;
-    if request.ledger.ending == Ending::BankOrdered {
+    if request.ledger.ending == PaymentEnding::BankOrdered {
         off_ramp::follow::set_aside(ctx, tx, &request, &payment, now).await?;
     }
     if !reversed.is_told {
@@ -106,7 +107,7 @@ async fn one(
     Ok(Some((line, events)))
 }
 
-/// Counts a request again from the payments that are recorded and not reversed, without a word to anybody.
+/// Recounts a request from its recorded, unreversed payments, without events.
 pub(super) async fn recount(
     ctx: &Ctx,
     tx: &Tx,
@@ -121,7 +122,7 @@ pub(super) async fn recount(
     advance(ctx, tx, &request, &ledger, now).await
 }
 
-/// A request and its payments that count, the oldest first.
+/// A request and its payments that count, oldest first.
 async fn counted(
     tx: &Tx,
     platform: &PlatformId,
@@ -141,7 +142,7 @@ async fn counted(
 async fn advance(ctx: &Ctx, tx: &Tx, request: &Request, ledger: &Ledger, now: DateTime<Utc>) -> FlowResult<()> {
     if !store::requests::advance(tx, request, ledger, now).await? {
         return Err(FlowError::NotYet(anyhow::anyhow!(
-            "request {} changed while its payments were counted again",
+            "request {} changed while its payments were recounted",
             request.id
         )));
     }

@@ -1,39 +1,44 @@
-//! Goes back below what was final, when enough nodes agree that it is no longer part of the chain.
+//! Rewinds the position of a chain when enough nodes agree that final blocks are no longer part of the chain.
 //!
-//! Where the settings lower the confirmations, that is a risk that was taken: up to [`BLOCKS_MAX`] blocks are undone. What
-//! is beyond it waits for the operator. The blocks are settled again as the chain has them now, which puts payments where
-//! they are; then they are compared with what is recorded ([`super::backlog`]), and what the chain no longer holds is
-//! reversed. Nothing is reversed before that on the word of a node that does not know a transaction.
+//! If the operator has set a number of confirmations, final blocks may be reorganised. Up to [`BLOCKS_MAX`] blocks are
+//! then undone automatically; deeper reorganisations wait for the operator.
+//!
+//! The service first settles the current blocks of the chain again, which moves payments to their new positions. Then
+//! it compares these blocks with the records ([`super::backlog`]), and reverses payments that are no longer on the
+//! chain. Before this comparison no payment is reversed, even if a node does not know its transaction.
 
 use super::lead::Mandate;
 use crate::{
     ctx::Ctx,
-    domain::payment::{BlockRef, Finality},
+    domain::{
+        block_range::BlockRange,
+        payment::{BlockRef, Finality},
+    },
     flows::FlowResult,
     ports::chain::Chain,
     store::{
         self,
         backlogs::BacklogReason,
-        cursors::{Cursor, Mark},
+        cursors::{Cursor, ReachedBlock},
     },
 };
 
-/// Blocks that are undone without asking.
+/// Maximum number of blocks that are undone automatically.
 pub(super) const BLOCKS_MAX: u64 = 64;
 
-/// Blocks with payments that are looked up at once on the way down.
+/// While walking back, the number of blocks with recorded payments that one query reads.
 const BLOCKS_PER_LOOK: u64 = 100;
 
-/// Where a chain and what was final part.
-struct Fork {
-    /// The newest block that is known to be on both sides; `None` when nothing is recorded that the chain still holds.
+/// The fork between a chain and the settled blocks.
+struct ChainFork {
+    /// The newest stored block that is still on the chain; `None` when no stored block is.
     common: Option<BlockRef>,
-    /// The lowest block that is known to have left the chain.
+    /// The lowest block that is known to be no longer on the chain.
     lowest_gone: u64,
 }
 
-/// Walks back to the newest known block on which enough nodes agree. Returns why the chain has to stop when that may not
-/// be done without the operator.
+/// Walks back to the newest stored block on which enough nodes agree. Returns the halt reason when only the operator
+/// may rewind the chain.
 pub(super) async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -52,18 +57,21 @@ pub(super) async fn run(
     }
     let common = match fork.common {
         Some(common) => common,
-        // No payment is recorded below, so there is nothing to take back there.
+        // Below the lowest removed block no payment is recorded, so its parent is a safe block to continue from.
         None => chain.agreed(fork.lowest_gone.saturating_sub(1)).await?,
     };
     let stored = cursor.clone();
-    cursor.finalized = Mark {
+    cursor.finalized = ReachedBlock {
         number: common.number,
         hash: common.hash,
     };
     cursor.seen = cursor.finalized;
     cursor.may_rewind = false;
     let tx = ctx.db.begin("rewind_chain").await?;
-    let undone = (common.number + 1, was_final);
+    let undone = BlockRange {
+        from: common.number + 1,
+        to: was_final,
+    };
     store::backlogs::push(&tx, network, undone, BacklogReason::Rewound, ctx.clock.now()).await?;
     store::observations::delete_above(&tx, network, common.number).await?;
     store::cursors::delete_blocks_above(&tx, network, common.number).await?;
@@ -73,18 +81,22 @@ pub(super) async fn run(
     }
     mandate.commit(tx).await?;
     if fork.common.is_none() {
-        tracing::warn!(%network, below = common.number, "no block is known that is still part of the chain; `prs reconcile` compares those below this one");
+        tracing::warn!(
+            %network, below = common.number,
+            "all stored blocks have left the chain; compare the blocks with numbers lower than `below` with `prs \
+             reconcile`"
+        );
     }
-    tracing::warn!(%network, from = was_final, to = common.number, "blocks that were final left the chain");
+    tracing::warn!(%network, from = was_final, to = common.number, "final blocks left the chain");
     metrics::counter!("prs_chain_reorganisations_total", "network" => network.id()).increment(1);
     Ok(None)
 }
 
-/// Compares hashes from the top: those that were kept on the way, and those of the blocks of recorded payments, which are
-/// kept for good.
-async fn find_fork(ctx: &Ctx, chain: &dyn Chain, was_final: u64) -> FlowResult<Fork> {
+/// Finds the fork by comparing hashes, from the newest block down: the stored hashes of settled blocks, and those of
+/// the blocks of recorded payments, which are stored permanently.
+async fn find_fork(ctx: &Ctx, chain: &dyn Chain, was_final: u64) -> FlowResult<ChainFork> {
     let network = chain.network();
-    let mut fork = Fork {
+    let mut fork = ChainFork {
         common: None,
         lowest_gone: was_final,
     };
@@ -100,7 +112,8 @@ async fn find_fork(ctx: &Ctx, chain: &dyn Chain, was_final: u64) -> FlowResult<F
     let lowest = fork.common.map_or(0, |common| common.number + 1);
     let mut next = Some(was_final);
     while let Some(to) = next.filter(|to| *to >= lowest) {
-        let blocks = store::payments::blocks(ctx.db.reader(), network, (lowest, to), BLOCKS_PER_LOOK).await?;
+        let range = BlockRange { from: lowest, to };
+        let blocks = store::payments::blocks(ctx.db.reader(), network, range, BLOCKS_PER_LOOK).await?;
         for (number, hash) in &blocks {
             let agreed = chain.agreed(*number).await?;
             if agreed.hash == *hash {

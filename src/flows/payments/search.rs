@@ -11,18 +11,18 @@ use crate::{
     flows::FlowResult,
     store::{
         self, Scope,
-        payments::{PaymentFilter, Window},
+        payments::{PageWindow, PaymentFilter},
     },
 };
 
-pub use crate::store::payments::{Begin, FoundPayment};
+pub use crate::store::payments::{FoundPayment, PageStart};
 
-/// Where a page begins, as the caller says it.
+/// Start of a page, as the caller requests it.
 #[derive(Debug, Clone)]
 pub enum Start {
-    /// Behind so many matches.
+    /// After a number of matches.
     Row(u64),
-    /// At the cursor that another page ended with.
+    /// After the last payment of a previous page, by its cursor.
     Cursor(String),
 }
 
@@ -31,34 +31,36 @@ pub enum Start {
 pub struct PaymentPage {
     /// Payments with their requests.
     pub payments: Vec<FoundPayment>,
-    /// Matches; exact up to 10,000, and above where a count is kept.
+    /// Number of matches; exact up to 10,000, and above that if a count is stored.
     pub total: u64,
-    /// Whether there are more after this page.
+    /// Whether there are more payments after this page.
     pub has_more: bool,
-    /// Cursor of the page that follows, if there is one.
+    /// Cursor of the next page, if any.
     pub next: Option<String>,
 }
 
-/// Searches the payments of the caller's requests. A public client ID is told nothing about persons, finds a wallet as payee
-/// alone, and is shown no payment of a link that hides something.
+/// Searches the payments of the requests of a caller. A public client ID gets no personal data and no payments of links
+/// that hide details, and can search for a wallet only as the payee.
 ///
-/// Errors: what was noted before, no search parameter, dates in the wrong order, an unknown currency, a cursor of another
-/// search (400).
-/// Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
+/// Errors (400): invalid parameters, no search parameter, dates in the wrong order, an unknown currency, or a cursor of
+/// another search. Source: interface §4.1; decisions D13; decisions D14; decisions D15; decisions D23; decisions D32.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     search: &PaymentSearch,
-    (start, limit): (Start, u64),
+    start: Start,
+    limit: u64,
     mut checks: Checks,
 ) -> FlowResult<PaymentPage> {
     let (filter, scope) = (filter(ctx, caller, search, &mut checks), Scope::from(caller));
     let begin = match start {
-        Start::Row(offset) => Some(Begin::Row(offset)),
-        Start::Cursor(text) => checks.join(cursor::read(ctx, &scope, &filter, &text)).map(Begin::After),
+        Start::Row(offset) => Some(PageStart::Row(offset)),
+        Start::Cursor(text) => checks
+            .join(cursor::read(ctx, &scope, &filter, &text))
+            .map(PageStart::After),
     };
     let begin = checks.finish_with(begin)?;
-    let window = Window { begin, limit };
+    let window = PageWindow { begin, limit };
     let found = store::payments::search(ctx.db.reader(), &scope, &filter, &window).await?;
     let mut payments = found.rows;
     let last = payments
@@ -82,7 +84,7 @@ pub async fn run(
     })
 }
 
-/// What a search means for the rows; notes what is missing, contradicts itself or is unknown.
+/// Converts a search to a filter of rows; records missing, contradictory and unknown values.
 pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch, checks: &mut Checks) -> PaymentFilter {
     search.check(checks);
     let invoice_currencies = currencies(ctx, "invoiceCurrency", search.invoice_currency.as_deref(), checks);
@@ -90,7 +92,7 @@ pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch,
     PaymentFilter {
         tx_hash: search.tx_hash,
         wallet: search.wallet,
-        // Found by its payer, a payment would tell who paid it.
+        // Searching by payer would reveal who made a payment.
         is_wallet_payee: caller.is_public(),
         reference: search.reference,
         request_id: search.request_id.as_ref().map(ToString::to_string),
@@ -104,7 +106,7 @@ pub(super) fn filter(ctx: &Ctx, caller: &PlatformCaller, search: &PaymentSearch,
     }
 }
 
-/// Ids of the currencies that a text means.
+/// Ids of the currencies that match a text.
 fn currencies(ctx: &Ctx, field: &str, text: Option<&str>, checks: &mut Checks) -> Option<Vec<String>> {
     let found = ctx.catalogue.ids_or_symbols(text?);
     if found.is_empty() {

@@ -1,100 +1,102 @@
-//! Follows a chain: settles what has become final, notes what is on its way, and undoes what a reorganisation drops.
+//! Follows a chain: settles final blocks, records pending payments, and undoes reorganised blocks.
 //!
-//! **Parties.** A chain grows at its head, may replace its newest blocks, and calls blocks final that it never
-//! replaces. The nodes that tell about it may be behind, fail, leave something out or lie; a final block counts when as
-//! many distinct nodes agree on its header as the settings say, and its content counts as far as that header proves it.
-//! One worker follows a chain at a time, the leader of its term: what another one or a former leader commits changes
-//! nothing ([`super::lead`]). [`super::confirm`] makes payments of what is final, [`super::backlog`] fills in ranges beside and
-//! is waited for by nothing here, [`super::rewind`] undoes what was final, [`super::resume`] is
-//! the operator.
+//! **Parties.** A chain grows at its head, may replace its newest blocks, and never replaces final blocks. Its nodes
+//! may be behind, fail, omit data or return false data. A final block counts when the configured number of distinct
+//! nodes agree on its header. Its content counts as far as the header proves it.
 //!
-//! **A step** looks at the head and at what is final, settles the final blocks that are new, and notes payments near the
-//! head while one is awaited. The cursor is the memory between steps: the newest
-//! block that was noted, the newest one that is settled, how blocks count as final, and why the chain was stopped, if it
-//! was.
+//! One worker follows a chain at a time, the leader of its term. Commits of another worker or a former leader have no
+//! effect ([`super::lead`]). [`super::confirm`] confirms payments in final blocks. [`super::backlog`] reads ranges of
+//! older blocks in parallel, without delaying this module. [`super::rewind`] undoes final blocks, and [`super::resume`]
+//! is for the operator.
 //!
-//! **What always holds.**
-//! - Nothing is told and nothing is credited before it is final and proven. Up to there an observation is a note that
-//!   may be deleted.
-//! - Nothing is decided on absence. A node that is missing delays; what cannot be proven is tried again by itself while
-//!   everything else goes on; what a node told and the block denies is set aside.
-//! - The cursor moves in the transaction that stores what it passed: the notes of the blocks that were read, or the
-//!   credits, events and deliveries of those that were settled. A crash repeats a range and repeats nothing else.
-//! - A payment is credited once: it is known by its network, its transaction and its position among all events of the
-//!   transaction, and that is a unique index.
-//! - A chain stops only when enough nodes agree on headers that contradict what was final. It goes on when the operator
-//!   says so.
+//! **A step** queries the head and the newest final block, settles the new final blocks, and records payments near the
+//! head while a payment is expected. The cursor is the state between two steps. It contains the newest recorded block,
+//! the newest settled block, the finality rule, and the halt reason of a halted chain.
 //!
-//! **What is not needed for correctness.** The notes near the head: without them payments would only be seen later. The
-//! window of block hashes: it makes walking back short. The sizes of steps and commits, the pace of the steps, and the
-//! positions that the health page shows.
+//! **Invariants.**
+//! - Payments are reported and credited only when they are final and proven. Until then the service stores an
+//!   observation, which it may delete.
+//! - A missing response proves nothing. A node that does not respond causes a delay. A block that cannot be proven is
+//!   retried separately, and the others proceed. An event that a node reported and the block does not contain is
+//!   quarantined.
+//! - The cursor moves in the transaction that stores the data of the passed blocks: observations of read blocks, or
+//!   credits, events and deliveries of settled blocks. After a crash the service only repeats a range.
+//! - A payment is credited once: a unique index covers its network, its transaction and its position among all events
+//!   of the transaction.
+//! - A chain halts only when enough nodes agree on headers that contradict final blocks. Only the operator resumes it.
+//!
+//! **Not needed for correctness.** The observations near the head only show a payment earlier. The stored block hashes
+//! only shorten walking back. The sizes of steps and commits, the pace of the steps, and the positions on the health
+//! page do not matter either.
 
 use super::{
-    confirm::{self, CATCHING_UP, Progress},
+    confirm::{self, CATCHING_UP, ChainProgress},
     lead::{Leadership, Mandate},
     lines, rewind,
 };
 use crate::{
     ctx::Ctx,
     domain::{
+        block_range::BlockRange,
         network::Network,
         payment::{BlockRef, Observation},
         request::Request,
     },
     flows::FlowResult,
-    ports::chain::{Chain, NewBlock, Tip},
+    ports::chain::{Chain, ChainTip, NewBlock},
     store::{
         self, Tx,
         backlogs::BacklogReason,
-        cursors::{Cursor, Mark},
+        cursors::{Cursor, ReachedBlock},
     },
 };
 use alloy::primitives::B256;
 use chrono::TimeDelta;
 use std::{collections::HashSet, time::Instant};
 
-/// Blocks near the head that are read and committed together.
+/// Maximum number of blocks near the head that are read and committed together.
 const HEAD_BLOCKS_PER_STEP: u64 = 64;
 
-/// Days after which a request that nobody paid is no longer waited for: its payment would still be found, and later.
+/// Days after which an unpaid request no longer counts as expecting a payment. A later payment is still found, but not
+/// as early.
 const AWAITED_DAYS: i64 = 7;
 
-/// Where a chain stands after a step.
+/// Position on a chain after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct WatchPosition {
     /// Newest block of the chain.
     pub head: BlockRef,
     /// Newest final block of the chain.
     pub finalized: u64,
-    /// Newest block whose payments are noted.
+    /// Newest block whose payments are recorded as seen.
     pub seen: u64,
     /// Newest block whose payments are settled.
     pub confirmed: u64,
-    /// Whether a payment is awaited.
+    /// Whether a payment is expected.
     pub is_awaited: bool,
-    /// Whether enough nodes move with the chain and know the newest settled block.
+    /// Whether enough nodes keep up with the chain and know the newest settled block.
     pub is_current: bool,
-    /// Whether the step changed anything, so that another one may be worth it at once.
+    /// Whether the step changed anything, so that another one may be useful immediately.
     pub moved: bool,
 }
 
-/// How a step ends.
+/// Result of a step.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum WatchResult {
     /// The chain was followed.
-    At(Position),
-    /// The chain is stopped until the operator has looked at it.
+    At(WatchPosition),
+    /// The chain is halted until the operator resumes it.
     Halted(String),
 }
 
-/// Does one step on a chain, as its leader.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowResult<Step> {
+/// Runs one step on a chain, as its leader.
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowResult<WatchResult> {
     let begun = Instant::now();
     let mandate = &Mandate::Following(leadership.clone());
     let network = chain.network();
     let cursor = store::cursors::load(ctx.db.reader(), network).await?;
     if let Some(reason) = cursor.as_ref().and_then(|cursor| cursor.halted_reason.clone()) {
-        return Ok(Step::Halted(reason));
+        return Ok(WatchResult::Halted(reason));
     }
     if cursor.as_ref().is_some_and(|cursor| cursor.may_rewind) {
         chain.forget_final();
@@ -105,7 +107,10 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
         None => begin(ctx, chain, mandate, &tip).await?,
     };
     if cursor.finality != Some(tip.finality) {
-        tracing::info!(%network, finality = tip.finality.wire(), "blocks count as final by this");
+        tracing::info!(
+            %network, finality = tip.finality.wire(),
+            "the network uses this finality rule from now on"
+        );
         cursor.finality = Some(tip.finality);
     }
     let before = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
@@ -116,25 +121,28 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
         {
             return halt(ctx, mandate, cursor, reason).await;
         }
-        let range = (cursor.finalized.number + 1, tip.finalized.number);
-        let progress = Progress::Cursor(cursor.clone(), tip.finalized);
+        let range = BlockRange {
+            from: cursor.finalized.number + 1,
+            to: tip.finalized.number,
+        };
+        let progress = ChainProgress::Cursor(cursor.clone(), tip.finalized);
         let until = Some(begun + CATCHING_UP);
         confirm::run(ctx, chain, mandate, range, is_awaited, progress, until).await?;
         cursor = store::cursors::load(ctx.db.reader(), network).await?.unwrap_or(cursor);
         if let Some(reason) = cursor.halted_reason {
-            return Ok(Step::Halted(reason));
+            return Ok(WatchResult::Halted(reason));
         }
     }
     if is_awaited {
         let mut noted = cursor.clone();
         match note_new(ctx, chain, mandate, &mut noted, &tip.head).await {
             Ok(()) => cursor = noted,
-            // Everything but the notes goes on without the head.
-            Err(error) => tracing::warn!(%network, %error, "payments near the head cannot be noted"),
+            // Only the observations near the head need these blocks, so the step still succeeds.
+            Err(error) => tracing::warn!(%network, %error, "payments near the head could not be recorded"),
         }
     }
     let after = (cursor.seen.number, cursor.seen.hash, cursor.finalized.number);
-    Ok(Step::At(Position {
+    Ok(WatchResult::At(WatchPosition {
         head: tip.head,
         finalized: tip.finalized.number,
         seen: cursor.seen.number,
@@ -145,7 +153,7 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
     }))
 }
 
-/// Says that the setting of an older start has no effect on a chain that is followed already.
+/// Logs that the setting `start_block` has no effect on a chain that is already followed.
 pub async fn tell_of_start(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     let network = chain.network();
     let Some(start) = chain.start_block() else {
@@ -154,24 +162,25 @@ pub async fn tell_of_start(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<()> {
     if store::cursors::load(ctx.db.reader(), network).await?.is_some() {
         tracing::info!(
             %network, start,
-            "chains.{network}.start_block counts for the first start alone; to read older blocks: prs admin chain rescan \
+            "chains.{network}.start_block applies to the first start only; to read older blocks: prs admin chain rescan \
              {network} --from {start}"
         );
     }
     Ok(())
 }
 
-/// Whether a payment is awaited on a network, so that it is worth looking near its head.
+/// Whether a payment is expected on a network. The blocks near the head are read only in this case.
 pub async fn is_awaited(ctx: &Ctx, network: Network) -> FlowResult<bool> {
     let since = ctx.clock.now() - TimeDelta::days(AWAITED_DAYS);
     Ok(store::requests::is_awaited(ctx.db.reader(), network, since).await?)
 }
 
-/// The first start is at the final block; an older start is filled in beside. Source: decisions D40.
-async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &Tip) -> FlowResult<Cursor> {
+/// Stores the first cursor of a network, at the newest final block. The blocks of an older start are read separately.
+/// Source: decisions D40.
+async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &ChainTip) -> FlowResult<Cursor> {
     let network = chain.network();
     let now = ctx.clock.now();
-    let mark = Mark {
+    let mark = ReachedBlock {
         number: tip.finalized.number,
         hash: tip.finalized.hash,
     };
@@ -188,16 +197,21 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &Tip) -> Fl
     match chain.start_block() {
         Some(start) if start > mark.number => tracing::warn!(
             %network, start, begun_at = mark.number,
-            "chains.{network}.start_block is ahead of the newest final block: the first start is at that one"
+            "chains.{network}.start_block is ahead of the newest final block, so the service starts at the newest \
+             final block"
         ),
         Some(start) => {
-            store::backlogs::push(&tx, network, (start, mark.number), BacklogReason::Start, now).await?;
+            let range = BlockRange {
+                from: start,
+                to: mark.number,
+            };
+            store::backlogs::push(&tx, network, range, BacklogReason::Start, now).await?;
         }
         None => {}
     }
     store::cursors::push_blocks(&tx, network, &[tip.finalized]).await?;
     if !store::cursors::begin(&tx, &cursor).await? {
-        // Somebody else began it at this moment.
+        // Another instance has just started it.
         let begun = store::cursors::load(&tx, network).await?;
         return begun.ok_or_else(|| super::moved_meanwhile(network));
     }
@@ -205,7 +219,7 @@ async fn begin(ctx: &Ctx, chain: &dyn Chain, mandate: &Mandate, tip: &Tip) -> Fl
     Ok(cursor)
 }
 
-/// Notes payments of known requests in blocks that are not final yet.
+/// Records payments of known requests in blocks that are not final yet.
 async fn note_new(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -223,10 +237,11 @@ async fn note_new(
         return Ok(());
     }
     if head.number < cursor.seen.number {
-        return match has_left(ctx, chain, cursor, head).await? {
-            true => undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await,
-            // This node is behind.
-            false => Ok(()),
+        return if has_left(ctx, chain, cursor, head).await? {
+            undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await
+        } else {
+            // The recorded blocks are still on the chain, and the node that reported this head is behind.
+            Ok(())
         };
     }
     let blocks = if from > to {
@@ -238,7 +253,8 @@ async fn note_new(
         return undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await;
     }
     let Some(last) = blocks.last().map(|new| new.block) else {
-        // The head was replaced without growing, or this node is behind.
+        // The chain did not grow: its head was replaced by a block of the same height, or the node that reported the
+        // head is behind.
         return if head.number == cursor.seen.number {
             undo_reorganised(ctx, chain, mandate, stored, cursor, head.number).await
         } else {
@@ -247,7 +263,7 @@ async fn note_new(
     };
     let observed = note_payments(ctx, chain, &blocks).await?;
     let blocks: Vec<BlockRef> = blocks.into_iter().map(|new| new.block).collect();
-    let seen = Mark {
+    let seen = ReachedBlock {
         number: last.number,
         hash: last.hash,
     };
@@ -292,8 +308,9 @@ async fn note_payments(ctx: &Ctx, chain: &dyn Chain, blocks: &[NewBlock]) -> Flo
     Ok(noted)
 }
 
-/// Whether blocks that were noted above the head are no longer part of the chain: the block of that height is another one,
-/// or they are more than a node is behind by and none knows the newest.
+/// Whether recorded blocks above the head are no longer part of the chain. This is so if the block at the height of the
+/// head differs. It is also so if the recorded blocks are further ahead than a node can be behind, and no node knows
+/// the newest of them.
 async fn has_left(ctx: &Ctx, chain: &dyn Chain, cursor: &Cursor, head: &BlockRef) -> FlowResult<bool> {
     let window = store::cursors::window(ctx.db.reader(), cursor.network).await?;
     let noted = window.iter().find(|block| block.number == head.number);
@@ -307,8 +324,8 @@ async fn has_left(ctx: &Ctx, chain: &dyn Chain, cursor: &Cursor, head: &BlockRef
     Ok(newest.is_none_or(|newest| newest.hash != cursor.seen.hash))
 }
 
-/// Walks back to the newest noted block, at most as high as the head, that the chain still has, and forgets the notes of
-/// what came after it.
+/// Walks back to the newest recorded block up to the head that is still on the chain, and deletes the observations
+/// after this block.
 async fn undo_reorganised(
     ctx: &Ctx,
     chain: &dyn Chain,
@@ -329,7 +346,7 @@ async fn undo_reorganised(
             .await?
             .is_some_and(|found| found.hash == block.hash)
         {
-            common = Mark {
+            common = ReachedBlock {
                 number: block.number,
                 hash: block.hash,
             };
@@ -350,17 +367,19 @@ async fn undo_reorganised(
     Ok(())
 }
 
-/// Moves what is noted, unless the chain was moved or halted since it was looked at.
-async fn move_seen(tx: &Tx, stored: &Cursor, cursor: &mut Cursor, seen: Mark) -> FlowResult<()> {
+/// Moves the position of recorded blocks, unless the chain was moved or halted in the meantime.
+async fn move_seen(tx: &Tx, stored: &Cursor, cursor: &mut Cursor, seen: ReachedBlock) -> FlowResult<()> {
     cursor.seen = seen;
-    match store::cursors::replace(tx, stored, cursor).await? {
-        true => Ok(()),
-        false => Err(super::moved_meanwhile(cursor.network)),
+    if store::cursors::replace(tx, stored, cursor).await? {
+        Ok(())
+    } else {
+        Err(super::moved_meanwhile(cursor.network))
     }
 }
 
-/// Stops a chain: enough nodes agree on headers that contradict what was final, and guessing would cost money.
-async fn halt(ctx: &Ctx, mandate: &Mandate, cursor: Cursor, reason: String) -> FlowResult<Step> {
+/// Halts a chain when enough nodes agree on headers that contradict final blocks. A wrong guess of the service could
+/// lose money.
+async fn halt(ctx: &Ctx, mandate: &Mandate, cursor: Cursor, reason: String) -> FlowResult<WatchResult> {
     let network = cursor.network;
     let tx = ctx.db.begin("halt_chain").await?;
     let halted = Cursor {
@@ -372,7 +391,10 @@ async fn halt(ctx: &Ctx, mandate: &Mandate, cursor: Cursor, reason: String) -> F
         return Err(super::moved_meanwhile(network));
     }
     mandate.commit(tx).await?;
-    tracing::error!(%network, reason, "chain halted: its payments are not confirmed until the operator has looked at it");
+    tracing::error!(
+        %network, reason,
+        "the chain is halted: its payments are not confirmed until the operator resumes it"
+    );
     metrics::counter!("prs_chain_halts_total", "network" => network.id()).increment(1);
-    Ok(Step::Halted(reason))
+    Ok(WatchResult::Halted(reason))
 }

@@ -1,4 +1,4 @@
-//! Hands out one transaction that pays many requests, new ones or those that are there.
+//! Issues one transaction that pays several new or existing requests.
 
 use crate::{
     ctx::Ctx,
@@ -16,7 +16,7 @@ use crate::{
         refusal::{Checks, FieldError, Refusal},
         request::{
             Request,
-            payable::Unpayable,
+            payable::UnpayableRequest,
             plan::{NewRequest, check_two_wallets, plan},
         },
     },
@@ -24,44 +24,44 @@ use crate::{
         FlowError, FlowResult,
         admission::{HeldPermit, holder_of, require},
         beside_others,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::{
-            Handout, HandoutError, Packing, PayingWallet, PaymentDue, charges, charges_of_new, hand_out,
+            Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking, charges, charges_of_new, hand_out,
             keep::{KeepError, keep, keep_of_new},
             lookup::Lookup,
         },
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            room::{self, Room},
+            room::{self, RequestRoom},
         },
     },
     store::{self, Scope},
 };
 use std::sync::Arc;
 
-/// What a caller asks for; every value holds for itself.
+/// Input of a caller; every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct NewBatch {
-    /// What is paid.
-    pub payments: Payments,
+    /// The payments.
+    pub payments: BatchPayments,
     /// Who pays.
     pub payer: Option<Address>,
     /// Fee and its receiver.
     pub fee: Option<(Percent, Address)>,
 }
 
-/// What is paid together.
+/// Payments of one batch.
 #[derive(Debug, Clone)]
-pub enum Payments {
-    /// Requests that are made for it.
+pub enum BatchPayments {
+    /// New requests for the batch.
     New(Vec<NewRequest>),
-    /// Requests that are there, by their public ids.
+    /// Existing requests, by their public ids.
     Known(Vec<String>),
 }
 
-impl Payments {
-    /// The member of the body that lists them.
+impl BatchPayments {
+    /// The body member that lists the payments.
     fn field(&self) -> &'static str {
         match self {
             Self::New(_) => "requests",
@@ -69,7 +69,7 @@ impl Payments {
         }
     }
 
-    /// What is wrong with one of them, by the names of the body: a request that is there has no members in it.
+    /// The refusal of one payment, with the field names of the body. An existing request has no members in the body.
     fn refused(&self, index: usize, mut refusal: Refusal) -> Refusal {
         let entry = format!("{}[{index}]", self.field());
         match self {
@@ -83,13 +83,14 @@ impl Payments {
         }
     }
 
-    /// Why nothing is handed out for them, by the names of the body.
+    /// The error when no calldata can be issued for the payments, with the field names of the body.
     fn not_handed_out(&self, error: HandoutError) -> FlowError {
         match error {
             HandoutError::Payment(index, FlowError::Refused(refusal)) => self.refused(index, refusal).into(),
             HandoutError::TooLarge(0) => self.refused(0, BundleError::TooLarge.into()).into(),
             HandoutError::TooLarge(index) => {
-                let sentence = "is too large together with the payments before it: pay it in another transaction";
+                let sentence =
+                    "does not fit into one transaction with the previous payments: pay it in another transaction";
                 self.refused(index, Refusal::field("amount", sentence)).into()
             }
             HandoutError::TooMuchGas { counts, gas } => too_much_gas(self.field(), counts, gas).into(),
@@ -97,7 +98,7 @@ impl Payments {
         }
     }
 
-    /// How many they are.
+    /// Number of payments.
     pub fn count(&self) -> usize {
         match self {
             Self::New(requests) => requests.len(),
@@ -106,27 +107,33 @@ impl Payments {
     }
 }
 
-/// Hands out one transaction that pays many requests.
+/// Issues one transaction that pays several requests.
 ///
-/// Of a request that is there only what is left is paid. Nothing is stored unless the calldata is answered. Errors: every
-/// wrong field at once, also what the client ID of the caller may not ask for, and more payments than fit into one
-/// transaction (400); an unknown request (404); as many as a cap allows await payment (429); no node that answers (502).
+/// An existing request is paid with its remaining amount. Nothing is stored unless the calldata is returned.
+///
+/// Errors:
+/// - 400: all invalid fields, including those beyond the limits of the client ID; more payments than fit into one
+///   transaction.
+/// - 404: an unknown request.
+/// - 429: the cap of open requests is reached.
+/// - 502: no node responds.
+///
 /// Source: interface §4.2; rules P.3.6; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: NewBatch,
-    call: Repeatable<Handout>,
-) -> FlowResult<Answer<Handout>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
-        let making = Making {
+    call: RepeatableCall<Handout>,
+) -> FlowResult<KeyedResult<Handout>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
+        let making = BatchDraft {
             _permit: Arc::new(permit(ctx, caller).await?),
             ctx: ctx.clone(),
             caller: caller.clone(),
             client: client_of(ctx, caller).await?,
             room: match &input.payments {
-                Payments::New(new) => Some(Arc::new(room::find(ctx, caller, new.len()).await?)),
-                Payments::Known(_) => None,
+                BatchPayments::New(new) => Some(Arc::new(room::find(ctx, caller, new.len()).await?)),
+                BatchPayments::Known(_) => None,
             },
             input: Arc::new(input),
         };
@@ -143,28 +150,28 @@ pub async fn run(
     .await
 }
 
-/// Waits until the caller's batches before this one are made: they would wait for each other's rows in the database, and
-/// each with a connection that others need. Errors: that takes too long (429).
+/// Waits for earlier batches of the caller. Batches that run at the same time would wait for each other's row locks,
+/// and each would occupy a database connection that other calls need. Errors: the wait takes too long (429).
 async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> Result<HeldPermit, Refusal> {
-    let sentence = "Other batches are being made at this moment, and one platform makes one at a time; try again";
+    let sentence = "Too many batches are being created, and a platform can create only one at a time; retry shortly";
     require(&ctx.batches, &holder_of(caller), ctx.waits.earlier_batch, sentence).await
 }
 
-/// A batch that is being made.
+/// A batch in progress.
 #[derive(Clone)]
-struct Making {
-    /// Kept as long as anything works on it, also when its caller is gone.
+struct BatchDraft {
+    /// The permit of the batch. It is held while any task works on the batch, even after the caller disconnected.
     _permit: Arc<HeldPermit>,
     ctx: Ctx,
     caller: PlatformCaller,
     client: Option<ClientId>,
-    /// For requests that are made; those that are there have theirs.
-    room: Option<Arc<Room>>,
+    /// The capacity for new requests; `None` for existing requests, which were counted when they were created.
+    room: Option<Arc<RequestRoom>>,
     input: Arc<NewBatch>,
 }
 
-impl Making {
-    /// Gathers and decides.
+impl BatchDraft {
+    /// Plans the payments; for many payments on a separate thread.
     async fn decided(&self) -> FlowResult<Handout> {
         let making = self.clone();
         beside_others(self.input.payments.count(), async move { making.decide().await }).await
@@ -174,15 +181,15 @@ impl Making {
         let Self { ctx, caller, input, .. } = self;
         let client = self.client.as_ref();
         let due = match &input.payments {
-            Payments::New(new) => made(ctx, caller, new, input, client).await?,
-            Payments::Known(ids) => found(ctx, caller, ids, input, client).await?,
+            BatchPayments::New(new) => plan_new(ctx, caller, new, input, client).await?,
+            BatchPayments::Known(ids) => found(ctx, caller, ids, input, client).await?,
         };
         let Some(network) = due.first().map(|due| due.request.terms.network) else {
             return Err(Refusal::field(input.payments.field(), "must have at least 1 item").into());
         };
         let lookup = Lookup::of_caller(ctx, caller, network).with_rate_memory();
         let wallet = PayingWallet::allowing_everything(input.payer);
-        let packing = Packing::Together {
+        let packing = PaymentPacking::Together {
             gas_max: Some(ctx.payments.batch_gas),
         };
         let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
@@ -190,8 +197,8 @@ impl Making {
     }
 }
 
-/// Decides what the new requests are.
-async fn made(
+/// Plans the new requests.
+async fn plan_new(
     ctx: &Ctx,
     caller: &PlatformCaller,
     new: &[NewRequest],
@@ -208,7 +215,7 @@ async fn made(
     let mut requests = Vec::with_capacity(new.len());
     for (index, request) in new.iter().enumerate() {
         let entry = format!("requests[{index}]");
-        let (field, right) = (format!("{entry}.payee"), "another wallet than payer");
+        let (field, right) = (format!("{entry}.payee"), "different from payer");
         check_two_wallets(field, input.payer, request.payee, right, &mut checks);
         let request = NewRequest {
             payer,
@@ -228,7 +235,7 @@ async fn made(
     due.collect()
 }
 
-/// Finds the requests that are there.
+/// Finds the existing requests.
 async fn found(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -265,8 +272,8 @@ async fn found(
     let (payer, fee) = named.unwrap_or_default();
     for (index, request) in requests.iter().enumerate() {
         let entry = format!("requestIds[{index}]");
-        checks.take(&entry, request.payable_by_id().map_err(Unpayable::in_list));
-        let right = "a request of another payee than payer";
+        checks.take(&entry, request.payable_by_id().map_err(UnpayableRequest::in_list));
+        let right = "a request whose payee differs from payer";
         check_two_wallets(entry, payer, request.terms.payee, right, &mut checks);
     }
     checks.finish()?;
@@ -281,7 +288,7 @@ const NOT_FOUND: &str = "Request not found";
 
 type Named = (Option<Address>, Option<(Percent, Address)>);
 
-/// Payer and fee of the call, as they can be on a network.
+/// Payer and fee of the call, checked for a network.
 fn named(ctx: &Ctx, input: &NewBatch, network: Network, checks: &mut Checks) -> Named {
     let payer = input
         .payer
@@ -289,18 +296,22 @@ fn named(ctx: &Ctx, input: &NewBatch, network: Network, checks: &mut Checks) -> 
     (payer, of_call(input.fee, network, &ctx.catalogue, checks))
 }
 
-/// Writes the requests, what is handed out for them and the answer, all or nothing.
-async fn commit(making: &Making, handout: &Handout, keeper: &Keeper<'_, Handout>) -> Result<(), InsertError> {
-    let Making { ctx, caller, input, .. } = making;
+/// Writes the requests, their issued calldata and the response atomically.
+async fn commit(
+    making: &BatchDraft,
+    handout: &Handout,
+    keeper: &ResponseKeeper<'_, Handout>,
+) -> Result<(), InsertError> {
+    let BatchDraft { ctx, caller, input, .. } = making;
     let now = ctx.clock.now();
     let tx = ctx.db.begin("create_batch").await?;
     match input.payments {
-        Payments::New(_) => {
+        BatchPayments::New(_) => {
             let requests: Vec<&Request> = handout.payments.iter().map(|payment| &payment.request).collect();
             store::requests::insert_all(&tx, &requests).await?;
             keep_of_new(&tx, caller, &handout.payments, now).await?;
         }
-        Payments::Known(_) => {
+        BatchPayments::Known(_) => {
             let kept = keep(&tx, caller, &handout.payments, now).await;
             kept.map_err(|error| InsertError::Failed(unkept(error, &input.payments)))?;
         }
@@ -311,12 +322,12 @@ async fn commit(making: &Making, handout: &Handout, keeper: &Keeper<'_, Handout>
     keeper.commit(tx, handout).await.map_err(InsertError::Failed)
 }
 
-/// Why nothing was kept, by the entry that stands in the way.
-fn unkept(error: KeepError, payments: &Payments) -> FlowError {
+/// The error of a failed commit, with the batch entry that caused it.
+fn unkept(error: KeepError, payments: &BatchPayments) -> FlowError {
     match error {
         KeepError::Refused(index, refusal) => {
             let entry = format!("{}[{index}]", payments.field());
-            Refusal::field(entry, format!("cannot be paid like this: {}", refusal.message)).into()
+            Refusal::field(entry, format!("cannot be paid: {}", refusal.message)).into()
         }
         failed => failed.into(),
     }

@@ -1,4 +1,4 @@
-//! Makes a request and hands out the calldata that pays it, in one call.
+//! Creates a request and issues the calldata that pays it, in one call.
 
 use crate::{
     ctx::Ctx,
@@ -15,23 +15,23 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::{Handout, PaymentDue, charges_of_new, hand_out_alone, keep::keep_of_new, lookup::Lookup},
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            room::{self, Room},
+            room::{self, RequestRoom},
         },
     },
     store,
 };
 
-/// What a caller asks for; every value holds for itself.
+/// Input of a caller; every value is valid on its own.
 #[derive(Debug, Clone)]
-pub struct NewPayout {
-    /// Whom to pay what, without a payer.
+pub struct PayoutRequest {
+    /// The request, without a payer.
     pub request: NewRequest,
-    /// Who pays, and the field that names it.
+    /// The payer, and the name of the body field that contains the payer.
     pub payer: Option<(&'static str, Address)>,
     /// Fee and its receiver.
     pub fee: Option<(Percent, Address)>,
@@ -46,18 +46,19 @@ pub struct Payout {
     pub handout: Handout,
 }
 
-/// Makes a request and hands out its calldata.
+/// Creates a request and issues its calldata.
 ///
-/// Without a payer a direct payment asks no node. Nothing is stored unless the calldata is answered. Errors: every wrong
-/// field at once, also what the client ID of the caller may not ask for (400); as many as a cap allows await payment (429);
-/// no node that answers while one is needed (502). Source: interface §4.2; decisions D38; decisions D49.
+/// Without a payer, no node is queried for a direct payment. Nothing is stored unless the calldata is returned.
+///
+/// Errors: all invalid fields, including those beyond the limits of the client ID (400); the cap of open requests is
+/// reached (429); no node responds to a needed query (502). Source: interface §4.2; decisions D38; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    input: NewPayout,
-    call: Repeatable<Payout>,
-) -> FlowResult<Answer<Payout>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    input: PayoutRequest,
+    call: RepeatableCall<Payout>,
+) -> FlowResult<KeyedResult<Payout>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
@@ -82,7 +83,7 @@ pub async fn run(
 
 fn decide(
     ctx: &Ctx,
-    input: &NewPayout,
+    input: &PayoutRequest,
     of_client: &OfClient,
     origin: &Origin,
     fresh: &FreshRequest<'_>,
@@ -91,7 +92,7 @@ fn decide(
     let mut checks = Checks::new();
     let payer = input.payer.and_then(|(field, wallet)| {
         let payee = input.request.payee;
-        check_two_wallets(field, Some(wallet), payee, "another wallet than payee", &mut checks);
+        check_two_wallets(field, Some(wallet), payee, "different from payee", &mut checks);
         checks.take(field, wallet.usable_on(network))
     });
     let fee = of_call(input.fee, network, &ctx.catalogue, &mut checks);
@@ -106,13 +107,13 @@ fn decide(
     Ok((request, charges))
 }
 
-/// Writes the request, what is handed out for it and the answer, all or nothing.
+/// Writes the request, its issued calldata and the response atomically.
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     payout: &Payout,
-    room: &Room,
-    keeper: &Keeper<'_, Payout>,
+    room: &RequestRoom,
+    keeper: &ResponseKeeper<'_, Payout>,
 ) -> Result<(), InsertError> {
     let Payout { request, handout } = payout;
     let _permit = room.permit(ctx, caller).await.map_err(InsertError::Failed)?;

@@ -1,4 +1,4 @@
-//! Payouts: somebody is paid without a request that was created before.
+//! Payouts: a caller pays a recipient without an existing request.
 
 pub mod batch;
 pub mod create;

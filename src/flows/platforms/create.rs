@@ -1,4 +1,4 @@
-//! Creates a tenant.
+//! Creates a platform.
 
 use crate::{
     ctx::Ctx,
@@ -7,7 +7,7 @@ use crate::{
     store,
 };
 
-/// Creates a platform. Errors: those of [`require_name`].
+/// Creates a platform. Errors: as for [`require_name`].
 pub async fn run(ctx: &Ctx, name: &str) -> FlowResult<PlatformId> {
     require_name(name)?;
     let id = PlatformId(ctx.ids.ulid());

@@ -1,4 +1,4 @@
-//! Sets how often a platform, or one of its client IDs, may call.
+//! Sets the rate limit tier of a platform, or of one of its client IDs.
 
 use crate::{
     ctx::Ctx,
@@ -7,7 +7,7 @@ use crate::{
     store,
 };
 
-/// Sets the tier. Errors: an unknown platform, a client ID that is not its own.
+/// Sets the tier. Errors: an unknown platform, or a client ID of another platform.
 pub async fn set(ctx: &Ctx, platform: &PlatformId, client_id: Option<&str>, tier: Tier) -> FlowResult<()> {
     let conn = ctx.db.reader();
     if !store::platforms::exists(conn, platform).await? {

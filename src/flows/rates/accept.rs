@@ -1,11 +1,11 @@
-//! The operator's word about a rate.
+//! Rates that the operator accepts.
 
 use crate::{
     ctx::Ctx,
     domain::{
         pair::Pair,
         rate::Rate,
-        rates::{Finding, Price, RateProvider, Reading},
+        rates::{FeedPrice, RateProvider, ReadingResult, StoredReading},
         refusal::Refusal,
     },
     flows::{FlowResult, rates::waiting},
@@ -13,39 +13,41 @@ use crate::{
 };
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 
-/// Readings that are looked at for those that were held back: more than a day of them.
+/// Maximum number of readings that are searched for held-back readings. It is more than one day of readings.
 pub(super) const RUN_MAX: u64 = 2_000;
 
-/// What the operator says.
+/// Decision of the operator.
 #[derive(Debug, Clone, Copy)]
-pub enum Word {
-    /// The newest rate that was held back is right, and those in a row before it that tell about the same.
+pub enum RateDecision {
+    /// Accepts the newest reading that was held back, and the readings directly before it with about the same rate.
     Held,
-    /// This was the rate at a time.
+    /// Sets this rate for this time.
     Rate(Rate, DateTime<Utc>),
 }
 
-/// What was accepted.
+/// An accepted rate.
 #[derive(Debug, Clone)]
 pub struct AcceptedRate {
-    /// The newest reading of it.
-    pub reading: Reading,
-    /// How many readings are rates by it.
+    /// Its newest reading.
+    pub reading: StoredReading,
+    /// Number of readings that became rates.
     pub readings: u64,
 }
 
-/// Has a rate believed, and payments that wait for one looked at again.
+/// Accepts a rate and reprocesses payments that wait for one.
 ///
-/// Errors: no feed tells a rate of the pair, nothing of it was held back, or the named time is still to come: such a
-/// rate would be the last accepted one for every reading until then.
-pub async fn run(ctx: &Ctx, pair: &Pair, word: Word) -> FlowResult<AcceptedRate> {
+/// Errors: no quote uses the pair; no reading of the pair is held back; or the time is in the future. A rate in the
+/// future would be compared with every reading until then.
+pub async fn run(ctx: &Ctx, pair: &Pair, word: RateDecision) -> FlowResult<AcceptedRate> {
     if !ctx.catalogue.quoted_pairs().contains(pair) {
-        return Err(
-            Refusal::not_found(format!("{pair} is no pair of a quote; prs admin rates list shows them")).into(),
-        );
+        return Err(Refusal::not_found(format!(
+            "no quote uses {pair}: `prs admin rates list` shows the pairs of the enabled networks; it is empty without \
+             `chains.<network>.rpc_urls`"
+        ))
+        .into());
     }
     let now = ctx.clock.now();
-    if let Word::Rate(_, time) = word
+    if let RateDecision::Rate(_, time) = word
         && time > now
     {
         let now = now.to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -54,18 +56,18 @@ pub async fn run(ctx: &Ctx, pair: &Pair, word: Word) -> FlowResult<AcceptedRate>
     let last = store::rates::last_accepted(ctx.db.reader(), pair).await?;
     let tx = ctx.db.begin("accept_rate").await?;
     let accepted = match word {
-        Word::Rate(rate, time) => {
+        RateDecision::Rate(rate, time) => {
             let time = time.trunc_subsecs(3);
-            let reading = Reading {
+            let reading = StoredReading {
                 pair: pair.clone(),
                 read_at: time,
                 provider: RateProvider::Unknown,
-                finding: Finding::Accepted(Price { rate, as_of: time }),
+                finding: ReadingResult::Accepted(FeedPrice { rate, as_of: time }),
             };
             store::rates::replace(&tx, ctx.ids.ulid(), &reading).await?;
             AcceptedRate { reading, readings: 1 }
         }
-        Word::Held => {
+        RateDecision::Held => {
             let since = store::rates::after(&tx, pair, last.map(|last| last.read_at), RUN_MAX).await?;
             let mut since = since.as_slice();
             while let Some((newest, older)) = since.split_first()
@@ -75,12 +77,14 @@ pub async fn run(ctx: &Ctx, pair: &Pair, word: Word) -> FlowResult<AcceptedRate>
             }
             let newest = since.first().and_then(|newest| Some((newest, newest.held()?)));
             let Some((newest, rate)) = newest else {
-                return Err(Refusal::conflict(format!("no rate of {pair} was held back; name one with --rate")).into());
+                return Err(Refusal::conflict(format!(
+                    "no new rate of {pair} waits to be accepted; set a rate with --rate"
+                ))
+                .into());
             };
             let oldest = ctx.rates.guards.run(rate, since).last().unwrap_or(newest);
-            let span = (oldest.read_at, newest.read_at);
             AcceptedRate {
-                readings: store::rates::accept_held(&tx, pair, span).await?,
+                readings: store::rates::accept_held(&tx, pair, oldest.read_at, newest.read_at).await?,
                 reading: newest.clone(),
             }
         }

@@ -1,29 +1,29 @@
-//! Lists the rates as the operator sees them.
+//! Lists the rates for the operator.
 
 use crate::{
     ctx::Ctx,
     domain::{
         pair::Pair,
-        rates::{AppliedRate, Flaw, Reading},
+        rates::{AppliedRate, RateFlaw, StoredReading},
     },
     flows::{FlowResult, rates::at},
     store,
 };
 
-/// A pair and what is known of it.
+/// A pair with its rate and readings.
 #[derive(Debug, Clone)]
 pub struct ListedRate {
     /// Token and fiat currency.
     pub pair: Pair,
-    /// Its rate now, or why it has none.
-    pub now: Result<AppliedRate, Flaw>,
+    /// The current rate of the pair, or why it has none.
+    pub now: Result<AppliedRate, RateFlaw>,
     /// The newest reading.
-    pub newest: Option<Reading>,
-    /// The last one that was accepted.
-    pub last_accepted: Option<Reading>,
+    pub newest: Option<StoredReading>,
+    /// The last accepted reading.
+    pub last_accepted: Option<StoredReading>,
 }
 
-/// Every pair that a quote may need.
+/// Every currency pair that a quote may need, with its rate and readings.
 pub async fn run(ctx: &Ctx) -> FlowResult<Vec<ListedRate>> {
     let (reader, time) = (ctx.db.reader(), ctx.clock.now());
     let mut listed = Vec::new();

@@ -1,4 +1,4 @@
-//! Rates of feeds beside the chains: reading them, and which one holds.
+//! Rates of off-chain feeds: reading them, and finding the valid one.
 
 pub mod accept;
 pub mod list;
@@ -10,7 +10,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         pair::Pair,
-        rates::{AppliedRate, Flaw},
+        rates::{AppliedRate, RateFlaw},
         refusal::{Refusal, RefusalKind},
     },
     flows::FlowResult,
@@ -18,20 +18,20 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// The rate of a pair that held at a time; inside, why there was none: the newest reading of that time decides.
-pub async fn at(ctx: &Ctx, pair: &Pair, time: DateTime<Utc>) -> FlowResult<Result<AppliedRate, Flaw>> {
+/// The valid rate of a pair at a time, or why there was none. The newest reading at that time decides.
+pub async fn at(ctx: &Ctx, pair: &Pair, time: DateTime<Utc>) -> FlowResult<Result<AppliedRate, RateFlaw>> {
     let newest = store::rates::newest(ctx.db.reader(), pair, time).await?;
     let holds = newest.map(|reading| reading.holds_at(time, &ctx.rates.guards));
-    Ok(holds.unwrap_or(Err(Flaw::Absent)))
+    Ok(holds.unwrap_or(Err(RateFlaw::Absent)))
 }
 
-/// The rate of a pair now. Errors: there is none that is beyond doubt (502).
+/// The current rate of a pair. Errors: no accepted rate (502).
 pub async fn current(ctx: &Ctx, pair: &Pair) -> FlowResult<AppliedRate> {
     let found = at(ctx, pair, ctx.clock.now()).await?;
     Ok(found.map_err(|flaw| {
         let Pair { symbol, invoice } = pair;
         let message = format!(
-            "There is no usable rate of {symbol} in {invoice} at the moment: {}; try again later",
+            "There is currently no usable rate of {symbol} in {invoice}: {}; retry later",
             flaw.sentence()
         );
         Refusal::new(RefusalKind::Upstream, message)

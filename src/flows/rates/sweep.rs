@@ -1,18 +1,18 @@
-//! Forgets readings and quotes that no payment needs any more.
+//! Deletes readings and quotes that no payment needs any longer.
 
 use crate::{ctx::Ctx, flows::FlowResult, store};
 use chrono::TimeDelta;
 
-/// Days for which readings are kept: a payment that is found late is told the rate of its own time.
+/// Days for which readings are stored: a payment that is found late uses the rate of its own time.
 const KEPT_DAYS: i64 = 400;
 
-/// Days for which quotes are kept after their end: a payment of one is long settled by then.
+/// Days for which quotes are stored after they expire. Their payments are settled long before.
 const QUOTES_KEPT_DAYS: i64 = 90;
 
 /// Rows of one transaction.
 const BATCH_ROWS: u64 = 2_000;
 
-/// Forgets one batch; tells whether there may be more.
+/// Deletes one batch; returns whether there may be more.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("sweep_rates").await?;

@@ -1,8 +1,9 @@
-//! Payments that were set aside because nobody knew the rate of their time.
+//! Payments that were quarantined because the rate of their time was unknown.
 
 use crate::{
     ctx::Ctx,
     domain::{
+        block_range::BlockRange,
         oddity::{OddReason, QuarantineState},
         pair::Pair,
     },
@@ -11,10 +12,10 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// Payments that are read at once.
+/// Payments per page.
 const PAGE: u64 = 1_000;
 
-/// Has the blocks of all that wait for a pair read again, in the transaction that makes its rate known.
+/// Queues the blocks of all payments that wait for a rate of the pair, in the transaction that stores the rate.
 pub(super) async fn retry(tx: &Tx, ctx: &Ctx, pair: &Pair, now: DateTime<Utc>) -> FlowResult<()> {
     let filter = QuarantineFilter {
         reason: Some(OddReason::RateMissing),
@@ -26,7 +27,7 @@ pub(super) async fn retry(tx: &Tx, ctx: &Ctx, pair: &Pair, now: DateTime<Utc>) -
     loop {
         let page = store::quarantine::list(tx, &filter, after.as_ref(), PAGE).await?;
         for waiting in &page {
-            let block = (waiting.oddity.block_number, waiting.oddity.block_number);
+            let block = BlockRange::single(waiting.oddity.block_number);
             store::quarantine::set_state(tx, waiting, QuarantineState::Retrying, None, now).await?;
             store::backlogs::push(tx, waiting.oddity.network, block, BacklogReason::Quarantine, now).await?;
         }

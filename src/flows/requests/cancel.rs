@@ -10,20 +10,25 @@ use crate::{
     store,
 };
 
-/// What is said of a request that a secure payment awaits.
+/// The message for a request that belongs to a secure payment.
 const OF_LINK: &str =
-    "This request is paid by a secure payment: withdraw that with POST /v2/secure-payments/{token}/withdraw";
+    "This request is paid by a secure payment: withdraw it with POST /v2/secure-payments/{token}/withdraw";
 
-/// Cancels a request for which nothing has arrived, and ends its repetition; again, nothing changes.
+/// Cancels a request without payments and ends its recurrence. A repeated call changes nothing.
 ///
-/// A payment that is credited at the same moment comes before or after it, never in between. Errors: unknown (404), paid
-/// in part or in full, on its way, or one of a recurring payment or of a
-/// secure payment that can be paid (400). Source: rules S.1.
+/// A concurrent credit is committed before or after the cancellation, never in between.
+///
+/// Errors:
+/// - 404: an unknown request.
+/// - 400: the request is paid in part or in full, has a payment in progress, or belongs to a recurring payment or to a
+///   payable secure payment.
+///
+/// Source: rules S.1.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
     let found = find(ctx, caller, request_id).await?;
     if let Some(schedule) = &found.terms.schedule {
         let sentence = format!(
-            "This request is paid by recurring payment {schedule}: cancel that with PATCH \
+            "This request is paid by recurring payment {schedule}: cancel it with PATCH \
              /v2/payouts/recurring/{schedule}"
         );
         return Err(Refusal::invalid(sentence).into());

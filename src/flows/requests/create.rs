@@ -13,31 +13,32 @@ use crate::{
     },
     flows::{
         Fault, FlowError, FlowResult,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::charges_of_new,
         requests::{
             of_client::{client_of, of_client},
-            room::{self, Room},
+            room::{self, RequestRoom},
         },
     },
     ports::ids::random,
     store::{self, StoreError},
 };
 
-/// How often a colliding reference is drawn again. One collision is a matter of billions of requests.
+/// Maximum number of draws of a reference after collisions. One collision is expected in billions of requests.
 pub(in crate::flows) const DRAWS_MAX: usize = 3;
 
 /// Creates a request.
 ///
-/// Errors: every wrong field at once, also what the client ID of the caller may not ask for, and a fee of the client ID that
-/// a contract would keep (400); as many as a cap allows await payment (429). Source: interface §4.3; rules P.3.3; decisions D33.
+/// Errors: all invalid fields, including those beyond the limits of the client ID, and a fee receiver of the client ID
+/// that is a contract (400); the cap of open requests is reached (429). Source: interface §4.3; rules P.3.3; decisions
+/// D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: NewRequest,
-    call: Repeatable<Request>,
-) -> FlowResult<Answer<Request>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    call: RepeatableCall<Request>,
+) -> FlowResult<KeyedResult<Request>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
         let of_client = of_client(ctx, caller, client.as_ref()).await?;
@@ -73,12 +74,14 @@ pub(in crate::flows) fn fresh(ctx: &Ctx) -> FreshRequest<'_> {
     }
 }
 
-/// Every reference that was drawn is another request's.
+/// All drawn references belong to other requests.
 pub(in crate::flows) fn collided() -> FlowError {
-    FlowError::Faulted(Fault(anyhow::anyhow!("{DRAWS_MAX} references in a row collided")))
+    FlowError::Faulted(Fault(anyhow::anyhow!(
+        "{DRAWS_MAX} new payment references in a row already belong to other requests"
+    )))
 }
 
-/// Why a request was not written.
+/// Why a new request was not written.
 pub(in crate::flows) enum InsertError {
     /// Another request of the payee has the same reference.
     Taken,
@@ -95,14 +98,14 @@ impl From<StoreError> for InsertError {
     }
 }
 
-/// Writes the request. Without a key to keep, and with nothing to count, it is one statement, which is a transaction of its
-/// own.
+/// Writes the request. If the call has no idempotency key and no count of requests is needed, one statement writes it,
+/// without an explicit transaction.
 async fn insert(
     ctx: &Ctx,
     caller: &PlatformCaller,
     request: &Request,
-    room: &Room,
-    keeper: &Keeper<'_, Request>,
+    room: &RequestRoom,
+    keeper: &ResponseKeeper<'_, Request>,
 ) -> Result<(), InsertError> {
     if !keeper.has_key() && room.is_certain() {
         return Ok(store::requests::insert(ctx.db.writer(), request).await?);
@@ -126,5 +129,6 @@ pub(in crate::flows) fn origin(caller: &PlatformCaller) -> Origin {
         client,
         client_id,
         page: caller.origin().map(str::to_owned),
+        orchestrator: caller.orchestrator().cloned(),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     ctx::Ctx,
     domain::{address::Address, caller::PlatformCaller, request::Request},
     flows::FlowResult,
-    store::{self, Scope, requests::Listed},
+    store::{self, Scope, requests::RequestFilter},
 };
 
 /// One page of requests.
@@ -12,7 +12,7 @@ use crate::{
 pub struct RequestPage {
     /// Newest first.
     pub requests: Vec<Request>,
-    /// All that match.
+    /// Number of matches.
     pub total: u64,
     /// Page size.
     pub limit: u64,
@@ -20,8 +20,8 @@ pub struct RequestPage {
     pub offset: u64,
 }
 
-/// Requests of the caller, optionally those of one payee. A public client ID is told nothing about persons, and of no
-/// request of a link that hides something.
+/// Requests of the caller, optionally only those of one payee. A public client ID gets no personal data, and no
+/// requests of links that hide details.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -30,13 +30,13 @@ pub async fn run(
     offset: u64,
 ) -> FlowResult<RequestPage> {
     let payee = payee.map(|payee| payee.canonical());
-    let listed = match caller.is_public() {
-        true => Listed::Shown,
-        false => Listed::All,
+    let listed = if caller.is_public() {
+        RequestFilter::Shown
+    } else {
+        RequestFilter::All
     };
     let (reader, scope) = (ctx.db.reader(), Scope::from(caller));
-    let (mut requests, total) =
-        store::requests::list(reader, &scope, (listed, payee.as_deref()), limit, offset).await?;
+    let (mut requests, total) = store::requests::list(reader, &scope, listed, payee.as_deref(), limit, offset).await?;
     if caller.is_public() {
         requests = requests.into_iter().map(Request::without_persons).collect();
     }

@@ -17,10 +17,11 @@ use crate::{
     store::{self, Scope, Tx},
 };
 
-/// Finds a request of the caller. Errors: unknown, or somebody else's, which looks the same (404).
+/// Finds a request of the caller. Errors: an unknown request, or a request of another platform, with the same response
+/// (404).
 ///
-/// Any credential of the owning platform sees it, but a public client ID sees none of a link that hides something. Source:
-/// rules P.3.3; decisions D23; decisions D32.
+/// Any credential of the owning platform can read it, but a public client ID cannot read requests of links that hide
+/// details. Source: rules P.3.3; decisions D23; decisions D32.
 pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Request> {
     let whole_platform = Scope {
         platform: caller.platform.clone(),
@@ -31,7 +32,7 @@ pub async fn find(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowR
     Ok(shown.ok_or_else(not_found)?)
 }
 
-/// Reads a request again and keeps others from changing it until the transaction ends.
+/// Reads a request again and locks it until the transaction ends.
 async fn find_locked(tx: &Tx, request: &Request) -> FlowResult<Request> {
     store::requests::lock(tx, request).await?;
     let whole_platform = Scope {

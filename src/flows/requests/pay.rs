@@ -19,19 +19,19 @@ use crate::{
         paying::{
             Handout, PaymentDue, charges, hand_out_alone,
             keep::{handed_out, keep},
-            legs::{Currencies, currencies},
+            legs::{RequestCurrencies, currencies},
             lookup::Lookup,
         },
     },
     store,
 };
 
-/// What a caller asks for; every value holds for itself.
+/// Input of a caller; every value is valid on its own.
 #[derive(Debug, Clone, Default)]
 pub struct PayInput {
     /// Payer.
     pub wallet: Option<Address>,
-    /// Whether it is to be paid from another chain.
+    /// Whether the caller wants to pay from another chain.
     pub is_crosschain: bool,
     /// Part of the amount, in the invoice currency.
     pub amount: Option<Amount>,
@@ -43,11 +43,16 @@ pub struct PayInput {
     pub fee: Option<(Percent, Address)>,
 }
 
-/// Plans the payment and looks the payer up.
+/// Plans the payment and looks up the payer.
 ///
-/// Without `wallet` a direct payment asks no node. What is answered is kept before, so that a payment can be compared
-/// with it. Errors: wrong fields, or a request of a secure payment, whose policy says who may pay (400); an unknown
-/// request (404); no node that answers while one is needed (502).
+/// Without `wallet`, no node is queried for a direct payment. The terms of the calldata are stored before it is
+/// returned, so that payments can be compared with them.
+///
+/// Errors:
+/// - 400: invalid fields, or a request of a secure payment, whose policy decides who may pay.
+/// - 404: an unknown request.
+/// - 502: no node responds to a needed query.
+///
 /// Source: interface §4.3; rules P.3.3; decisions D10; decisions D38.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &PayInput) -> FlowResult<Handout> {
     let request = find(ctx, caller, request_id).await?;
@@ -79,7 +84,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, input: &P
     Ok(handout)
 }
 
-/// What the input asks for of a request that a bank account gets: its payer and the account, and all that is left.
+/// Checks the input for a request that is paid to a bank account: payer and account are required, and the payment must
+/// cover the remaining amount.
 fn decide_for_bank<'a>(
     ctx: &Ctx,
     request: &Request,
@@ -94,13 +100,13 @@ fn decide_for_bank<'a>(
     if input.is_crosschain {
         checks.fail(
             "chain",
-            "must be absent: a bank account is paid from the network of the request alone",
+            "must be absent: a payment to a bank account is only possible on the network of the request",
         );
     }
     if input.amount.is_some() {
         checks.fail(
             "amount",
-            "must be absent: a bank account gets all that is left of the request, or nothing",
+            "must be absent: a payment to a bank account always pays the whole remaining amount",
         );
     }
     let client_user_id = named(&input.client_user_id, "clientUserId", &mut checks);
@@ -121,17 +127,17 @@ fn named<'a>(value: &'a Option<String>, field: &str, checks: &mut Checks) -> Opt
     if value.is_none() {
         checks.fail(
             field,
-            "is required: the request goes to a bank account, and clientUserId and paymentDetailsId name it together",
+            "is required: the request is paid to a bank account, which clientUserId and paymentDetailsId identify",
         );
     }
     value
 }
 
-/// Who pays, and what is due by what the input asks for, once it makes sense.
+/// Checks the input and returns the paying wallet and the amount due.
 fn decide(
     ctx: &Ctx,
     request: &Request,
-    currencies: &Currencies<'_>,
+    currencies: &RequestCurrencies<'_>,
     input: &PayInput,
     client: Option<&ClientId>,
 ) -> FlowResult<(Option<Address>, PaymentDue)> {

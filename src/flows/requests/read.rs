@@ -5,7 +5,7 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         currency::FIAT_CHAIN_DECIMALS,
-        off_ramp::Deposit,
+        off_ramp::DepositAddress,
         payment::Observation,
         payment_record::PaymentRecord,
         quote::rated,
@@ -13,41 +13,42 @@ use crate::{
         rates::{AppliedRate, RateProvider},
         request::{
             Request,
-            progress::{Part, Progress},
+            progress::{CreditedPayment, RequestProgress},
             terms::Exchange,
         },
     },
     flows::{FlowResult, paying::lookup::Lookup, rates, requests::find},
-    store::{self, quarantine::Quarantined},
+    store::{self, quarantine::QuarantineEntry},
 };
 use alloy::primitives::U256;
 
-/// Most payments, and most that were set aside, of one answer: anybody can make thousands of the smallest.
+/// Maximum number of payments in one response, and separately of quarantined payments. The maximum is needed because
+/// anyone can send thousands of tiny payments.
 const SHOWN_MAX: u64 = 100;
 
-/// A request and what happened to it.
+/// A request with its payments.
 #[derive(Debug, Clone)]
 pub struct RequestDetail {
     /// The request.
     pub request: Request,
-    /// The largest of its final payments, oldest first.
+    /// The largest final payments of the request, oldest first.
     pub payments: Vec<PaymentRecord>,
-    /// Payments that were set aside instead of being credited: undecided ones first, of each kind the largest first.
-    pub quarantined: Vec<Quarantined>,
-    /// How many were set aside.
+    /// Quarantined payments: undecided payments first, then decided ones, largest first in each group.
+    pub quarantined: Vec<QuarantineEntry>,
+    /// Number of quarantined payments.
     pub quarantined_total: u64,
-    /// What was paid and what is left.
-    pub progress: Progress,
-    /// The rate now, while a converted request is not paid; `None` while nobody tells one.
+    /// Paid and remaining amounts.
+    pub progress: RequestProgress,
+    /// The current rate of a converted request that is not paid; `None` while no rate is available.
     pub market_rate: Option<MarketRate>,
 }
 
-/// A rate of this moment.
+/// A current market rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarketRate {
-    /// Invoice units for one unit of the payment currency.
+    /// Invoice units per unit of the payment currency.
     pub rate: String,
-    /// Who tells it.
+    /// Its provider.
     pub provider: RateProvider,
 }
 
@@ -61,7 +62,7 @@ impl RequestDetail {
     }
 }
 
-/// Reads a request of the caller's platform. A public client ID is told nothing about persons.
+/// Reads a request of the caller's platform. A public client ID gets no personal data.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<RequestDetail> {
     let request = find(ctx, caller, request_id).await?;
     let payments = store::payments::largest_of_request(ctx.db.reader(), &request, SHOWN_MAX).await?;
@@ -79,7 +80,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         Exchange::Direct | Exchange::OnChain => None,
     };
     let for_bank = |observed: &Observation| {
-        let worth = Deposit::worth(observed.units, observed.payee, ctx.clock.now(), deposits);
+        let worth = DepositAddress::worth(observed.units, observed.payee, ctx.clock.now(), deposits);
         worth.map_or(U256::ZERO, |worth| worth.credited)
     };
     let worth = |observed: &Observation| match (exchange, &quoted) {
@@ -103,13 +104,13 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         }
         None => None,
     };
-    let first = payments.first().map(|payment| Part {
+    let first = payments.first().map(|payment| CreditedPayment {
         credited: payment.credited,
         units: payment.units,
         applied: payment.applied,
     });
     let rate = market_rate.as_ref().map(|market| market.rate.as_str());
-    let progress = Progress::of(&request, &ctx.catalogue, first, detected_units, rate);
+    let progress = RequestProgress::of(&request, &ctx.catalogue, first, detected_units, rate);
     let detail = RequestDetail {
         request,
         payments,
@@ -118,13 +119,14 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         progress,
         market_rate,
     };
-    Ok(match caller.is_public() {
-        true => detail.without_persons(),
-        false => detail,
+    Ok(if caller.is_public() {
+        detail.without_persons()
+    } else {
+        detail
     })
 }
 
-/// The rate by which a quote would be made now, and the fraction digits of the token.
+/// The rate that a quote would use now, and the decimals of the token.
 async fn quoted_rate(ctx: &Ctx, request: &Request) -> FlowResult<Option<(AppliedRate, u8)>> {
     let payment = ctx.catalogue.find(&request.terms.payment_currency);
     let Some((payment, pair)) = payment.and_then(|payment| Some((payment, request.terms.quoted_pair(payment)?))) else {
@@ -134,7 +136,7 @@ async fn quoted_rate(ctx: &Ctx, request: &Request) -> FlowResult<Option<(Applied
     Ok(now.ok().map(|applied| (applied, payment.decimals)))
 }
 
-/// Asks the price feeds; a chain that does not answer must not keep stored facts from being read.
+/// Queries the price feeds. If the chain does not respond, the stored data is still returned.
 async fn on_chain_rate(ctx: &Ctx, lookup: &Lookup, request: &Request) -> Option<MarketRate> {
     let invoice = ctx.catalogue.find(&request.terms.invoice_currency)?;
     let payment = ctx.catalogue.find(&request.terms.payment_currency)?;

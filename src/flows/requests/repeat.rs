@@ -1,4 +1,4 @@
-//! Makes the requests of the periods that have begun since.
+//! Creates the requests of periods that have begun.
 
 use crate::{
     ctx::Ctx,
@@ -20,18 +20,18 @@ use crate::{
 use anyhow::anyhow;
 use chrono::TimeDelta;
 
-/// Requests that one call repeats, each in a transaction of its own.
+/// Maximum number of requests that one call repeats, each in its own transaction.
 const BATCH_REQUESTS: u64 = 50;
 
-/// How long a request waits whose next period could not be made.
+/// Time by which a request is postponed when its next period could not be created.
 const PUT_OFF: TimeDelta = TimeDelta::minutes(10);
 
-/// Makes the request of one period for each recurring request that is due, up to a batch; tells whether any was made, so
-/// that more may be due.
+/// Creates the request of one period for each due recurring request, up to a batch. Returns whether any request was
+/// created, so that more may be due.
 ///
-/// Platforms and their public client IDs take turns. A request that missed several periods gets one with each call, the
-/// oldest first. A request that cannot be repeated is logged and put off. Where as many requests as a cap allows await
-/// payment, all that the cap holds up are put off at once. Source: interface §6.2; rules P.3.3; ADR-0016.
+/// Platforms and their public client IDs take turns. A request that missed several periods gets one per call, oldest
+/// first. A request that cannot be repeated is logged and postponed. When the cap of open requests is reached, all
+/// requests under that cap are postponed together. Source: interface §6.2; rules P.3.3; ADR-0016.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let due = store::repeats::due(ctx.db.reader(), ctx.clock.now(), BATCH_REQUESTS).await?;
     let mut made = 0_u32;
@@ -41,26 +41,29 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
             Err(error @ (FlowError::Unavailable(_) | FlowError::Full(_))) => return Err(error),
             Err(error) => {
                 let now = ctx.clock.now();
-                let times = (now, now + PUT_OFF);
+                let until = now + PUT_OFF;
                 if let FlowError::Refused(refusal) = &error {
-                    let requests = store::repeats::put_off_alike(ctx.db.writer(), owner, row, times).await?;
-                    tracing::warn!(request_row = %row, requests, %refusal, "the next periods of recurring requests are put off");
+                    let requests = store::repeats::put_off_alike(ctx.db.writer(), owner, row, now, until).await?;
+                    tracing::warn!(
+                        request_row = %row, requests, %refusal,
+                        "the requests for the next periods of recurring requests are postponed"
+                    );
                 } else {
                     tracing::error!(request_row = %row, %error, "a recurring request could not be repeated");
-                    store::repeats::put_off(ctx.db.writer(), owner, row, times).await?;
+                    store::repeats::put_off(ctx.db.writer(), owner, row, now, until).await?;
                 }
             }
         }
     }
     if made > 0 {
         ctx.due.notify_one();
-        tracing::info!(made, "repeated recurring requests");
+        tracing::info!(made, "created the requests for the next periods of recurring requests");
     }
     Ok(made > 0)
 }
 
-/// Makes the next period of a request, its event and its next time in one commit. `false` when nothing had to be made:
-/// somebody else did, or it was stopped meanwhile. Errors: as many requests as a cap allows await payment.
+/// Creates the next period of a request, its event and its next time in one commit. `false` when another instance
+/// created it, or the recurrence was stopped. Errors: the cap of open requests is reached.
 async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult<bool> {
     for _ in 0..DRAWS_MAX {
         let now = ctx.clock.now();
@@ -71,7 +74,7 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         if parent.is_by_public_client && is_revoked(&tx, &parent).await? {
             store::repeats::set_stopped(&tx, &parent, true, None).await?;
             tx.commit().await?;
-            tracing::info!(request_row = %row, "a recurring request of a revoked public client ID is stopped");
+            tracing::info!(request_row = %row, "a recurring request of a revoked public client ID was stopped");
             return Ok(false);
         }
         let recurrence = parent.terms.recurrence.as_ref();
@@ -87,7 +90,7 @@ async fn repeat(ctx: &Ctx, owner: &PlatformId, row: &RequestRowId) -> FlowResult
         store::repeats::plan(&tx, &parent, recurrence.begin_of(next).map(|at| (next, at))).await?;
         crate::fail_at("repeat_request", "planned");
         let _room = room::check_made(ctx, &tx, &request).await?;
-        publish(ctx, &tx, &told(request, parent)).await?;
+        publish(ctx, &tx, &recurring_event(request, parent)).await?;
         tx.commit().await?;
         return Ok(true);
     }
@@ -103,7 +106,8 @@ async fn is_revoked(tx: &Tx, request: &Request) -> Result<bool, StoreError> {
     Ok(client.is_none_or(|client| client.status == ClientStatus::Revoked))
 }
 
-fn told(request: Request, parent: Request) -> Event {
+/// The event about the next period of a request.
+fn recurring_event(request: Request, parent: Request) -> Event {
     Event::RequestRecurring(Box::new(RequestRecurring {
         request,
         original_request_id: parent.id.to_string(),

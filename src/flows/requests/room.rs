@@ -1,4 +1,5 @@
-//! Room for further requests: so many may await payment of each public client ID, and so many that a platform made with none.
+//! Capacity for new requests: caps on the open requests of each public client ID, and on the other open requests of a
+//! platform.
 
 use crate::{
     ctx::{Ctx, Headrooms},
@@ -16,57 +17,59 @@ use crate::{
 };
 use std::sync::{Arc, PoisonError};
 
-/// Room for the requests of one call. What was taken off the headroom for them is settled when it is dropped, so it is kept
-/// until they are committed.
+/// Capacity for the requests of one call. It reserves a part of the headroom, which is the number of requests that this
+/// instance may create before it counts the open requests again. Dropping this value ends the reservation, so drop it
+/// only after the requests are committed.
 #[derive(Debug)]
 #[must_use]
-pub struct Room {
-    counted: Counted,
-    taken: Option<Taken>,
+pub struct RequestRoom {
+    counted: CountedScope,
+    taken: Option<ReservedRequests>,
 }
 
-/// Looks whether there is room for so many further requests of a caller, before anything is asked or written for them.
-/// Where there is plenty, the headroom that a count found is used up first, and most calls count nothing. Errors: a cap
-/// would be passed (429).
-pub async fn find(ctx: &Ctx, caller: &PlatformCaller, requests: usize) -> FlowResult<Room> {
+/// Checks the capacity for a number of new requests of a caller, before anything is queried or written for them. With
+/// plenty of capacity, calls use the headroom of the last count, so most calls need no count. Errors: a cap would be
+/// exceeded (429).
+pub async fn find(ctx: &Ctx, caller: &PlatformCaller, requests: usize) -> FlowResult<RequestRoom> {
     let further = u64::try_from(requests).unwrap_or(u64::MAX);
-    let counted = Counted::of(&caller.platform, caller.client(), caller.is_public());
+    let counted = CountedScope::of(&caller.platform, caller.client(), caller.is_public());
     let mut taken = counted.take(ctx, further);
     if taken.is_none() {
         counted.admit(ctx, ctx.db.reader(), further).await?;
         taken = counted.take(ctx, further);
     }
-    Ok(Room { counted, taken })
+    Ok(RequestRoom { counted, taken })
 }
 
-/// Checks in the transaction that made a request for no caller, by the period of another one, that it is not one too many;
-/// what it returns is kept until the transaction is committed. Errors: like [`Room::check`].
-pub async fn check_made(ctx: &Ctx, tx: &Tx, request: &Request) -> FlowResult<Room> {
+/// Checks the caps in the transaction that created the next period of a recurring request, for which there is no
+/// caller. Drop the result only after the transaction is committed. Errors: like [`RequestRoom::check`].
+pub async fn check_made(ctx: &Ctx, tx: &Tx, request: &Request) -> FlowResult<RequestRoom> {
     let origin = &request.origin;
-    let counted = Counted::of(&origin.platform, origin.client.as_ref(), request.is_by_public_client);
+    let counted = CountedScope::of(&origin.platform, origin.client.as_ref(), request.is_by_public_client);
     let taken = counted.take(ctx, 1);
-    let room = Room { counted, taken };
+    let room = RequestRoom { counted, taken };
     room.check(ctx, tx).await?;
     Ok(room)
 }
 
-impl Room {
-    /// Whether nothing has to be counted.
+impl RequestRoom {
+    /// Whether the reserved headroom covers the requests, so that no count is needed.
     pub fn is_certain(&self) -> bool {
         self.taken.is_some()
     }
 
     /// A permit for a transaction that counts. Errors: like [`permit`].
     pub async fn permit(&self, ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<Option<HeldPermit>> {
-        match self.is_certain() {
-            true => Ok(None),
-            false => permit(ctx, caller).await.map(Some),
+        if self.is_certain() {
+            Ok(None)
+        } else {
+            permit(ctx, caller).await.map(Some)
         }
     }
 
-    /// Checks in the transaction that made the requests that they are not too many, where that is not certain: one call
-    /// after the other for each public client ID, and for all else of a platform. Call it when all else is written, so that
-    /// others wait for a short time only. Errors: a cap is passed (429).
+    /// Checks the caps in the transaction that created the requests, unless the headroom covers them. Calls of one
+    /// public client ID run this check one after the other, and so do the other calls of a platform. It must come after
+    /// all other writes, so that other calls wait only briefly. Errors: a cap is exceeded (429).
     pub async fn check(&self, ctx: &Ctx, tx: &Tx) -> FlowResult<()> {
         if self.is_certain() {
             return Ok(());
@@ -76,23 +79,23 @@ impl Room {
     }
 }
 
-/// Waits for a permit to make what is counted: all that wait for their turn have a connection each, which others need. Errors:
-/// it takes too long until those before have made theirs (429).
+/// Waits for a permit to create counted objects. Every waiting transaction holds a connection that other calls need, so
+/// their number is limited. Errors: waiting for earlier calls takes too long (429).
 pub async fn permit(ctx: &Ctx, caller: &PlatformCaller) -> FlowResult<HeldPermit> {
-    let sentence = "Many requests and links are being made for this platform; try again";
+    let sentence = "Too many requests and links are being created; retry shortly";
     let (permits, wait) = (&ctx.counted_requests, ctx.waits.permit);
     Ok(require(permits, &holder_of(caller), wait, sentence).await?)
 }
 
-/// Requests that were taken off a headroom.
+/// Requests taken from a headroom.
 #[derive(Debug)]
-struct Taken {
+struct ReservedRequests {
     headrooms: Arc<Headrooms>,
-    key: Key,
+    key: RoomKey,
     requests: u64,
 }
 
-impl Drop for Taken {
+impl Drop for ReservedRequests {
     fn drop(&mut self) {
         let mut headrooms = self.headrooms.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(headroom) = headrooms.get_mut(&self.key) {
@@ -101,13 +104,13 @@ impl Drop for Taken {
     }
 }
 
-type Key = (PlatformId, Option<ClientRowId>);
+type RoomKey = (PlatformId, Option<ClientRowId>);
 
-/// Whose requests are counted together: those of a public client ID, or without one all others of a platform.
+/// The requests that are counted together: those of a public client ID, or all other requests of a platform.
 #[derive(Debug)]
-struct Counted(Scope);
+struct CountedScope(Scope);
 
-impl Counted {
+impl CountedScope {
     fn of(platform: &PlatformId, client: Option<&ClientRowId>, is_public: bool) -> Self {
         Self(Scope {
             platform: platform.clone(),
@@ -115,31 +118,34 @@ impl Counted {
         })
     }
 
-    /// Refuses `further` requests that would be too many. What awaits payment beyond the cap is not counted.
+    /// Counts the open requests, at most up to the cap. Errors: with `further` more requests the cap would be exceeded
+    /// (429).
     async fn admit(&self, ctx: &Ctx, conn: &impl Sealing, further: u64) -> FlowResult<()> {
         let is_public = self.0.client.is_some();
-        let cap = match is_public {
-            true => ctx.caps.public_open_requests,
-            false => ctx.caps.open_requests,
+        let cap = if is_public {
+            ctx.caps.public_open_requests
+        } else {
+            ctx.caps.open_requests
         };
         let settled = self.headroom(ctx, |headroom| headroom.settled());
         let now = ctx.clock.now();
-        let times = (ctx.caps.open_since(now), now);
-        let counted = store::requests::count_open(conn, &self.0, times, cap + 1).await?;
+        let since = ctx.caps.open_since(now);
+        let counted = store::requests::count_open(conn, &self.0, since, now, cap + 1).await?;
         let now = ctx.clock.steady();
-        let open = self.headroom(ctx, |headroom| headroom.renew((counted, settled), cap, now));
+        let open = self.headroom(ctx, |headroom| headroom.renew(counted, settled, cap, now));
         let open = open.saturating_add(further);
-        Ok(match is_public {
-            true => ctx.caps.admit_public_open_requests(open),
-            false => ctx.caps.admit_open_requests(open),
-        }?)
+        Ok((if is_public {
+            ctx.caps.admit_public_open_requests(open)
+        } else {
+            ctx.caps.admit_open_requests(open)
+        })?)
     }
 
-    /// Takes requests off the headroom; `None` when they have to be counted.
-    fn take(&self, ctx: &Ctx, requests: u64) -> Option<Taken> {
+    /// Takes requests from the headroom; `None` when the open requests have to be counted.
+    fn take(&self, ctx: &Ctx, requests: u64) -> Option<ReservedRequests> {
         let now = ctx.clock.steady();
         let is_taken = self.headroom(ctx, |headroom| headroom.take(requests, now));
-        is_taken.then(|| Taken {
+        is_taken.then(|| ReservedRequests {
             headrooms: Arc::clone(&ctx.headrooms),
             key: self.key(),
             requests,
@@ -151,7 +157,7 @@ impl Counted {
         work(headrooms.get_or_insert_mut(self.key(), Headroom::default))
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> RoomKey {
         (self.0.platform.clone(), self.0.client.clone())
     }
 }

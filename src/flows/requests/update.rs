@@ -1,4 +1,4 @@
-//! Stops and resumes the repetition of a request.
+//! Stops and resumes the recurrence of a request.
 
 use crate::{
     ctx::Ctx,
@@ -10,13 +10,14 @@ use crate::{
     store,
 };
 
-const NOT_ITS_OWN: &str = "A public client ID changes the requests that were made with it; use an API key or a client ID without domains for others";
+const NOT_ITS_OWN: &str = "A public client ID can only change requests that it created; for other requests, use an \
+                           API key or a client ID without domains";
 
-/// Sets `isRecurrenceStopped`. A repetition that is resumed goes on with the next period that begins; those that began
-/// while it was stopped are left out.
+/// Sets `isRecurrenceStopped`. A resumed recurrence continues with the next period; periods that began while it was
+/// stopped are skipped.
 ///
-/// Errors: unknown (404), a request that the public client ID of the call did not make (403), not a recurring request, a
-/// cancelled one that is to be resumed (400). Source: rules P.3.3.
+/// Errors: an unknown request (404); a request that the public client ID of the call did not create (403); a request
+/// without recurrence, or a cancelled request whose recurrence is resumed (400). Source: rules P.3.3.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, is_stopped: bool) -> FlowResult<()> {
     let found = find(ctx, caller, request_id).await?;
     if caller.is_public() && found.origin.client.as_ref() != caller.client() {
@@ -32,14 +33,13 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str, is_stoppe
         return Ok(());
     };
     if request.ledger.is_cancelled() {
-        return Err(Refusal::field("isRecurrenceStopped", "must stay true: the request has been cancelled").into());
+        return Err(Refusal::field("isRecurrenceStopped", "must be true: the request has been cancelled").into());
     }
-    let next = match is_stopped {
-        true => None,
-        false => {
-            let made = store::repeats::next_period(&tx, &request).await?.saturating_sub(1);
-            recurrence.next_after(made, ctx.clock.now())
-        }
+    let next = if is_stopped {
+        None
+    } else {
+        let made = store::repeats::next_period(&tx, &request).await?.saturating_sub(1);
+        recurrence.next_after(made, ctx.clock.now())
     };
     store::repeats::set_stopped(&tx, &request, is_stopped, next).await?;
     tx.commit().await?;

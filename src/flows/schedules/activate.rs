@@ -1,4 +1,4 @@
-//! Takes the signature of the payer, with which a recurring payment begins.
+//! Activates a recurring payment with the signature of its payer.
 
 use super::{COMMITS_MAX, changed_meanwhile, find};
 use crate::{
@@ -13,29 +13,34 @@ use crate::{
     },
     flows::{
         Fault, FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
         requests::of_client::of_client,
     },
     store,
 };
 use anyhow::anyhow;
 
-const NOT_ITS_OWN: &str = "A public client ID begins the recurring payments that were made with it; use an API key or a \
-                           client ID without domains for others";
+const NOT_ITS_OWN: &str = "A public client ID can only activate recurring payments that it created; for other \
+                           recurring payments, use an API key or a client ID without domains";
 
 /// Activates a schedule.
 ///
-/// Errors: unknown (404); the public client ID of the call did not make it, or the client ID that did may not any more
-/// (403); it is not waiting for a signature, this is none of its payer, or it is for what that client ID may not ask for
-/// (400); as many are live as a cap allows (409). Source: rules P.3.6; rules S.4; decisions D24; decisions D33.
+/// Errors:
+/// - 404: an unknown recurring payment.
+/// - 403: the public client ID of the call did not create it, or the client ID that created it is no longer allowed to.
+/// - 400: it does not wait for a signature, the signature is not the payer's, or the payment exceeds the limits of the
+///   client ID that created it.
+/// - 409: the cap of live recurring payments is reached.
+///
+/// Source: rules P.3.6; rules S.4; decisions D24; decisions D33.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     id: &ScheduleId,
     signature: &[u8],
-    call: Repeatable<Schedule>,
-) -> FlowResult<Answer<Schedule>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    call: RepeatableCall<Schedule>,
+) -> FlowResult<KeyedResult<Schedule>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         for _ in 0..COMMITS_MAX {
             let schedule = find(ctx, caller, id).await?;
             require_own(caller, &schedule)?;
@@ -65,7 +70,8 @@ pub async fn run(
     .await
 }
 
-/// Errors: a public client ID did not make it, and whoever reads a page may be calling (403).
+/// Errors: a public client ID that did not create the recurring payment (403), because any visitor of a page can use
+/// such an ID.
 fn require_own(caller: &PlatformCaller, schedule: &Schedule) -> Result<(), Refusal> {
     if caller.is_public() && schedule.origin.client.as_ref() != caller.client() {
         return Err(Refusal::forbidden(NOT_ITS_OWN));
@@ -73,7 +79,7 @@ fn require_own(caller: &PlatformCaller, schedule: &Schedule) -> Result<(), Refus
     Ok(())
 }
 
-/// The client ID that made a schedule, which may ask for it still. Errors: it may not (403, 400).
+/// The client ID that created a recurring payment, if it may still create one. Errors: it may not (403, 400).
 async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule) -> FlowResult<Option<ClientId>> {
     let Some(row) = &schedule.origin.client else {
         return Ok(None);
@@ -81,7 +87,7 @@ async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule
     let maker = store::client_ids::find(ctx.db.reader(), &caller.platform, row).await?;
     let missing = || {
         Fault(anyhow!(
-            "the client ID that made recurring payment {} is not there",
+            "the client ID that created recurring payment {} is missing",
             schedule.id
         ))
     };
@@ -92,7 +98,7 @@ async fn permitted_maker(ctx: &Ctx, caller: &PlatformCaller, schedule: &Schedule
     Ok(Some(maker))
 }
 
-/// The sentence of the contract, and what is wrong beside it. Source: decisions D39.
+/// The message text of the API contract, with the detail of the flaw. Source: decisions D39.
 fn refused(flaw: SignatureFlaw) -> Refusal {
     let field = FieldError::new("permitSignature", flaw.to_string());
     Refusal {

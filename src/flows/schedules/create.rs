@@ -1,4 +1,4 @@
-//! Creates a recurring payment, which begins when its payer has signed it.
+//! Creates a recurring payment, which starts when its payer has signed it.
 
 use super::approved;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         ids::ScheduleId,
         ledger::Ledger,
         paying::{
-            Step,
+            PaymentTransaction,
             charge::{Charges, of_call},
         },
         payment::PaymentKind,
@@ -22,40 +22,43 @@ use crate::{
             terms::Exchange,
         },
         schedule::{
-            AskedFor, Execution, Schedule,
-            allowance::Need,
+            AskedAmount, Execution, Schedule,
+            allowance::AllowanceNeed,
             maker::require_may_make,
-            plan::{FreshSchedule, Offer, Repetition, check, plan},
+            plan::{FreshSchedule, RecurrenceInput, ScheduleOffer, check, plan},
         },
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::{
             HandedPayment, PaymentDue, charges_of_new,
             keep::keep_of_new,
             legs::{convert_recent, priced_alone},
             lookup::Lookup,
         },
-        payouts::create::NewPayout,
+        payouts::create::PayoutRequest,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
             of_client::{client_of, of_client},
-            room::{self, Room},
+            room::{self, RequestRoom},
         },
     },
     ports::ids::random,
-    store,
+    store::{
+        self,
+        live_schedules::{AllowanceParties, still_taken},
+    },
 };
 use alloy::primitives::U256;
 
-/// What a caller asks for; every value holds for itself.
+/// Input of a caller; every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct NewSchedule {
     /// Each payment.
-    pub payout: NewPayout,
-    /// When, how often, and who pays.
-    pub repetition: Repetition,
+    pub payout: PayoutRequest,
+    /// The recurrence and the payer.
+    pub repetition: RecurrenceInput,
 }
 
 /// A schedule that waits for its payer.
@@ -65,29 +68,34 @@ pub struct ScheduleMade {
     pub schedule: Schedule,
     /// Its first payment.
     pub first: HandedPayment,
-    /// What has to be allowed.
-    pub need: Need,
-    /// Transactions of the payer that allow it; none when enough is allowed.
-    pub steps: Vec<Step>,
+    /// The needed allowance.
+    pub need: AllowanceNeed,
+    /// Transactions of the payer that raise the allowance; none when it is sufficient.
+    pub steps: Vec<PaymentTransaction>,
 }
 
 /// Creates a schedule.
 ///
-/// Errors: a public client ID, where it may make none (403); as many are live as a cap allows (409); every wrong field at
-/// once, also what the client ID of the caller may not ask for, and a network on which this service executes no recurring
-/// payments (400); no node that answers (502), and then nothing is stored.
+/// Errors:
+/// - 403: a public client ID that may not create recurring payments.
+/// - 409: the cap of live recurring payments is reached.
+/// - 400: all invalid fields, including those beyond the limits of the client ID; a network without recurring payments
+///   on this service.
+/// - 502: no node responds, and then nothing is stored.
+///
 /// Source: rules P.3.6; rules P.7.5; decisions D24; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: NewSchedule,
-    call: Repeatable<ScheduleMade>,
-) -> FlowResult<Answer<ScheduleMade>> {
-    idempotency::once(ctx, caller, call, Storage::Shared, async |keeper| {
+    call: RepeatableCall<ScheduleMade>,
+) -> FlowResult<KeyedResult<ScheduleMade>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Shared, async |keeper| {
         require_may_make(caller.is_public(), ctx.schedules.may_public_make)?;
         let public_client = caller.client().filter(|_| caller.is_public());
         let live = store::live_schedules::count(ctx.db.reader(), &caller.platform, public_client).await?;
-        // Whoever signs and allows something in vain would pay gas for that.
+        // The cap is also checked here, not only at the activation. Otherwise a payer could pay gas for the approval of
+        // a schedule that cannot be activated.
         ctx.caps.admit_another_schedule(live)?;
         let origin = origin(caller);
         let client = client_of(ctx, caller).await?;
@@ -97,7 +105,9 @@ pub async fn run(
         let lookup = Lookup::of_caller(ctx, caller, network);
         let room = room::find(ctx, caller, 1).await?;
         for _ in 0..DRAWS_MAX {
-            let made = lookup.in_time(made(ctx, &lookup, &input, &of_client, &origin)).await?;
+            let made = lookup
+                .in_time(plan_schedule(ctx, &lookup, &input, &of_client, &origin))
+                .await?;
             match commit(ctx, caller, &made, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
@@ -109,8 +119,8 @@ pub async fn run(
     .await
 }
 
-/// Decides, and asks the chain what the payer allows.
-async fn made(
+/// Plans the schedule and reads the payer's allowance from the chain.
+async fn plan_schedule(
     ctx: &Ctx,
     lookup: &Lookup,
     input: &NewSchedule,
@@ -137,20 +147,21 @@ async fn made(
         .catalogue
         .default_contract(network, ContractKind::Erc20RecurringPaymentProxy);
     let contract = contract.ok_or_else(|| not_offered(&request))?;
-    let asked = AskedFor {
+    let asked = AskedAmount {
         amount: request.terms.amount.clone(),
         currency: request.terms.invoice_currency.clone(),
     };
     convert(ctx, lookup, &payout.request, &mut request).await?;
-    // The cap of a fee counts in the currency of the amount, which is that of the payment now.
+    // The price is computed again, because the amount is now in the payment currency, and the cap of a fee is in the
+    // currency of the amount.
     let token = &payout.request.payment.currency;
     let (client_fee, pricing) = (of_client.fee, fresh_request.pricing);
-    request.terms.price = price_of(&request.terms, (token, token), client_fee, pricing, &ctx.catalogue);
+    request.terms.price = price_of(&request.terms, token, token, client_fee, pricing, &ctx.catalogue);
     request.ledger.is_listening = true;
     let charges = charges_of_new(ctx, &request, call_fee)?;
     let (leg, first) = priced_alone(ctx, lookup, PaymentDue::all_of(request, charges)).await?;
     let request = &first.request;
-    let offer = Offer {
+    let offer = ScheduleOffer {
         contract,
         fees: &leg.fees(),
         has_own_fee: !first.charges.is_platform_named(),
@@ -166,11 +177,15 @@ async fn made(
         return Err(not_offered(request).into());
     }
     let permit = &schedule.permit;
-    let parties = (permit.subscriber, permit.token, permit.contract);
+    let parties = AllowanceParties {
+        payer: permit.subscriber,
+        token: permit.token,
+        contract: permit.contract,
+    };
     let standing = lookup.standing(permit.subscriber, Some(permit.token), contract).await?;
     let conn = ctx.db.reader();
-    let others = store::live_schedules::still_taken(conn, parties, &schedule.id, fresh_schedule.now);
-    let need = Need {
+    let others = still_taken(conn, parties, &schedule.id, fresh_schedule.now);
+    let need = AllowanceNeed {
         own: schedule.remaining_units(),
         others: others.await?,
         current: standing.allowance,
@@ -183,8 +198,8 @@ async fn made(
     })
 }
 
-/// Writes an amount in another currency in units of the token, as they are worth now: what the payer signs does not
-/// change with the rates.
+/// Converts an amount in another currency to units of the token at the current rate. Later rates do not change the
+/// signed amount.
 async fn convert(ctx: &Ctx, lookup: &Lookup, payment: &NewRequest, request: &mut Request) -> FlowResult<()> {
     let token = &payment.payment.currency;
     let asked = request.ledger.expected;
@@ -197,7 +212,7 @@ async fn convert(ctx: &Ctx, lookup: &Lookup, payment: &NewRequest, request: &mut
         Exchange::OnChain => {
             let ages = &ctx.payments.rate_ages;
             let rates = RateBounds::between(&ctx.catalogue, ages, &payment.invoice, token)
-                .ok_or_else(|| Refusal::invalid("There is no conversion route for these currencies any more"))?;
+                .ok_or_else(|| Refusal::invalid("There is no longer a conversion route for these currencies"))?;
             convert_recent(ctx, lookup, &rates, asked).await?
         }
     };
@@ -215,7 +230,7 @@ async fn convert(ctx: &Ctx, lookup: &Lookup, payment: &NewRequest, request: &mut
     Ok(())
 }
 
-/// What the relayer gets for each payment, in units of the token. Errors: the token has no units so small (400).
+/// Fee of the relayer for each payment, in units of the token. Errors: the token has too few decimals (400).
 fn relayer_fee(ctx: &Ctx, payment: &NewRequest) -> FlowResult<U256> {
     let token = &payment.payment.currency;
     let Some(fee) = &ctx.schedules.fee else {
@@ -224,7 +239,7 @@ fn relayer_fee(ctx: &Ctx, payment: &NewRequest) -> FlowResult<U256> {
     let units = fee.to_units(token.decimals);
     Ok(units.map_err(|_| {
         let sentence = format!(
-            "must be absent with {}: the fee of this service for each payment has more digits than this token",
+            "must be absent with {}: the service's fee per payment has more decimals than this token",
             token.symbol
         );
         Refusal::field("recurrence", sentence)
@@ -233,17 +248,17 @@ fn relayer_fee(ctx: &Ctx, payment: &NewRequest) -> FlowResult<U256> {
 
 fn not_offered(request: &Request) -> Refusal {
     let network = request.terms.network;
-    let sentence = format!("must be absent: this service executes no recurring payments on {network}");
+    let sentence = format!("must be absent: this service does not execute recurring payments on {network}");
     Refusal::field("recurrence", sentence)
 }
 
-/// Writes the schedule, the request of its first payment and the answer, all or nothing.
+/// Writes the schedule, the request of its first payment and the response atomically.
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
     made: &ScheduleMade,
-    room: &Room,
-    keeper: &Keeper<'_, ScheduleMade>,
+    room: &RequestRoom,
+    keeper: &ResponseKeeper<'_, ScheduleMade>,
 ) -> Result<(), InsertError> {
     let ScheduleMade { schedule, first, .. } = made;
     let request = &first.request;

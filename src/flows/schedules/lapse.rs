@@ -5,7 +5,8 @@ use crate::{ctx::Ctx, flows::FlowResult, store};
 /// Schedules of one transaction.
 const BATCH_SCHEDULES: u64 = 200;
 
-/// Ends one batch; tells whether there may be more. One that is signed or cancelled at this moment stays as it is.
+/// Cancels one batch; returns whether there may be more. A recurring payment that is concurrently signed or cancelled
+/// stays unchanged.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let before = ctx.clock.now() - ctx.schedules.lapse_after;
     let unsigned = store::schedules::unsigned_since(ctx.db.reader(), before, BATCH_SCHEDULES).await?;

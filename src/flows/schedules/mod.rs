@@ -15,28 +15,29 @@ use crate::{
         ids::ScheduleId,
         permit::Permit,
         refusal::Refusal,
-        schedule::{Schedule, allowance::Approved},
+        schedule::{Schedule, allowance::ApprovalTarget},
     },
     flows::{FlowError, FlowResult},
     store,
 };
 
-/// How often a change is tried again when the schedule changed under it.
+/// Maximum attempts of a change when the schedule changes concurrently.
 const COMMITS_MAX: usize = 3;
 
-/// Finds a schedule of the caller. Errors: unknown, or somebody else's, which looks the same (404).
+/// Finds a recurring payment of the caller. Errors: an unknown one, or one of another platform, with the same response
+/// (404).
 ///
-/// Any credential of the owning platform sees it. Source: rules P.3.6; decisions D23.
+/// Any credential of the owning platform can read it. Source: rules P.3.6; decisions D23.
 async fn find(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<Schedule> {
     let found = store::schedules::find(ctx.db.reader(), &caller.platform, id).await?;
     Ok(found.ok_or_else(|| Refusal::not_found("Recurring payment not found"))?)
 }
 
-/// What is approved for a permit.
-fn approved(catalogue: &Catalogue, schedule: &Schedule) -> Approved {
+/// The token approval that the signed permit of a schedule needs: token and spender.
+fn approved(catalogue: &Catalogue, schedule: &Schedule) -> ApprovalTarget {
     let Permit { token, contract, .. } = schedule.permit;
     let currency = catalogue.by_token(schedule.network, &token);
-    Approved {
+    ApprovalTarget {
         token,
         spender: contract,
         resets_allowance: currency.is_some_and(Currency::resets_allowance),
@@ -44,5 +45,8 @@ fn approved(catalogue: &Catalogue, schedule: &Schedule) -> Approved {
 }
 
 fn changed_meanwhile(schedule: &Schedule) -> FlowError {
-    FlowError::NotYet(anyhow::anyhow!("recurring payment {} changed meanwhile", schedule.id))
+    FlowError::NotYet(anyhow::anyhow!(
+        "recurring payment {} changed concurrently",
+        schedule.id
+    ))
 }

@@ -10,21 +10,21 @@ use crate::{
     store,
 };
 
-/// Most payments of a schedule that are shown: anybody may pay dust for one of its requests.
+/// Maximum number of payments of a schedule in a response: anyone can send dust payments for one of its requests.
 const SHOWN_MAX: u64 = 10_000;
 
-/// A schedule with what was executed of it.
+/// A schedule with its executed payments.
 #[derive(Debug, Clone)]
 pub struct ScheduleDetail {
     /// The schedule.
     pub schedule: Schedule,
-    /// Requests of its payments, the first one first.
+    /// Requests of the payments of the schedule, in order.
     pub requests: Vec<Request>,
     /// Its largest payments, oldest first.
     pub payments: Vec<PaymentRecord>,
 }
 
-/// Reads a schedule. Errors: unknown (404). Source: rules P.3.6.
+/// Reads a schedule. Errors: an unknown schedule (404). Source: rules P.3.6.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<ScheduleDetail> {
     let schedule = find(ctx, caller, id).await?;
     let conn = ctx.db.reader();

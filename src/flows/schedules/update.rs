@@ -1,4 +1,4 @@
-//! Ends a recurring payment, or takes a paused one up again.
+//! Cancels a recurring payment, or resumes a paused one.
 
 use super::{COMMITS_MAX, approved, changed_meanwhile, find};
 use crate::{
@@ -6,33 +6,37 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         ids::ScheduleId,
-        paying::Step,
-        schedule::{Schedule, allowance::Need},
+        paying::PaymentTransaction,
+        schedule::{Schedule, allowance::AllowanceNeed},
     },
     flows::FlowResult,
-    store,
+    store::{
+        self,
+        live_schedules::{AllowanceParties, still_taken},
+    },
 };
 use alloy::primitives::U256;
 
-/// What became of a schedule, and what its payer may do about it.
+/// A changed schedule, and the transactions that its payer should send as a result.
 #[derive(Debug, Clone)]
-pub struct Changed {
+pub struct ChangedSchedule {
     /// The schedule now.
     pub schedule: Schedule,
-    /// Payments that are not executed any more, or still are.
+    /// Number of remaining payments: after a cancellation the payments that were cancelled, after a resumption the
+    /// payments that will be executed.
     pub remaining: u8,
-    /// Units that these take from the payer.
+    /// Token units of the remaining payments.
     pub remaining_units: U256,
-    /// Transactions that take back what the payer allowed; none when there is nothing to take back, and when too few
-    /// nodes answer alike.
-    pub steps: Vec<Step>,
+    /// Transactions that reduce the payer's allowance. Empty when there is nothing to reduce, or when too few nodes
+    /// agree.
+    pub steps: Vec<PaymentTransaction>,
 }
 
-/// Ends a schedule; a payment in flight is still executed.
+/// Cancels a schedule. A payment in flight is still executed.
 ///
-/// That too few nodes answer alike does not stop it: the allowance is the payer's to lower at any time. Errors: unknown (404); ended
-/// already (400). Source: rules P.3.6; rules S.4.
-pub async fn cancel(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<Changed> {
+/// The call succeeds even if too few nodes agree, because the payer can lower the allowance at any time. Errors: an
+/// unknown schedule (404); a schedule that has already ended (400). Source: rules P.3.6; rules S.4.
+pub async fn cancel(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<ChangedSchedule> {
     for _ in 0..COMMITS_MAX {
         let schedule = find(ctx, caller, id).await?;
         let cancelled = schedule.cancelled()?;
@@ -42,7 +46,7 @@ pub async fn cancel(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> Flow
         let tx = ctx.db.begin("cancel_schedule").await?;
         if store::schedules::replace(&tx, &schedule, &cancelled).await? {
             tx.commit().await?;
-            return Ok(Changed {
+            return Ok(ChangedSchedule {
                 schedule: cancelled,
                 remaining,
                 remaining_units,
@@ -53,42 +57,50 @@ pub async fn cancel(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> Flow
     Err(changed_meanwhile(&find(ctx, caller, id).await?))
 }
 
-/// The steps that lower the allowance of the payer by what is not executed any more.
-async fn lowering(ctx: &Ctx, schedule: &Schedule, own: U256) -> FlowResult<Vec<Step>> {
+/// The steps that lower the payer's allowance by the payments that are no longer executed.
+async fn lowering(ctx: &Ctx, schedule: &Schedule, own: U256) -> FlowResult<Vec<PaymentTransaction>> {
     let permit = &schedule.permit;
-    let parties = (permit.subscriber, permit.token, permit.contract);
+    let parties = AllowanceParties {
+        payer: permit.subscriber,
+        token: permit.token,
+        contract: permit.contract,
+    };
     let (conn, now) = (ctx.db.reader(), ctx.clock.now());
-    let others = store::live_schedules::still_taken(conn, parties, &schedule.id, now);
+    let others = still_taken(conn, parties, &schedule.id, now);
     let in_flight = U256::from(u8::from(schedule.has_payment_in_flight()));
     let others = others.await?.saturating_add(permit.units_per_payment() * in_flight);
     let Some(payers) = ctx.partners.chains.standings.get(&schedule.network) else {
         return Ok(Vec::new());
     };
-    // What is kept of it is approved anew.
+    // The remaining allowance is approved again.
     let allowance = payers.allowance(permit.subscriber, permit.token, permit.contract);
     match allowance.await {
         Ok(current) => {
-            let need = Need { own, others, current };
+            let need = AllowanceNeed { own, others, current };
             Ok(need.lowering(&approved(&ctx.catalogue, schedule)))
         }
         Err(error) => {
-            tracing::warn!(schedule = %schedule.id, %error, "nobody tells what the payer of a cancelled recurring payment allows");
+            tracing::warn!(
+                schedule = %schedule.id, %error,
+                "the allowance of the payer of a cancelled recurring payment could not be read"
+            );
             Ok(Vec::new())
         }
     }
 }
 
-/// Takes a paused schedule up again; what was missed is executed at once, in its order.
+/// Resumes a paused schedule; missed payments are executed immediately, in order.
 ///
-/// Errors: unknown (404); not paused, or its permit has ended (400). Source: rules P.3.6; rules S.4.
-pub async fn unpause(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<Changed> {
+/// Errors: an unknown schedule (404); a schedule that is not paused, or whose permit has expired (400). Source: rules
+/// P.3.6; rules S.4.
+pub async fn unpause(ctx: &Ctx, caller: &PlatformCaller, id: &ScheduleId) -> FlowResult<ChangedSchedule> {
     for _ in 0..COMMITS_MAX {
         let schedule = find(ctx, caller, id).await?;
         let active = schedule.unpaused(ctx.clock.now())?;
         let tx = ctx.db.begin("unpause_schedule").await?;
         if store::schedules::replace(&tx, &schedule, &active).await? {
             tx.commit().await?;
-            return Ok(Changed {
+            return Ok(ChangedSchedule {
                 remaining: active.remaining(),
                 remaining_units: active.remaining_units(),
                 schedule: active,

@@ -1,24 +1,25 @@
-//! Who may pay a secure payment: the one place that decides about a wallet.
+//! Who may pay a secure payment: the only place that decides about a wallet.
 
 use super::{screen, tell};
 use crate::{
     ctx::Ctx,
     domain::secure_payment::{
         SecurePayment,
-        access::{AccessDecision, AccessStatus, Payer},
+        access::{AccessDecision, AccessStatus, LinkPayer},
     },
     flows::FlowResult,
     store,
 };
 
-/// Why nobody can say whether a wallet is on the list.
+/// Reason code when it is unknown whether a wallet is on the payer list.
 const OWNER_UNKNOWN: &str = "wallet_owner_unknown";
 
-/// Decides whether a payer may see and pay a secure payment; `None` where it is open to everybody.
+/// Decides whether a payer may see and pay a secure payment; `None` if any wallet may.
 ///
-/// The list is asked first; a wallet that is not on it is told about and never screened. Where wallets are to be screened
-/// and nobody can say, the answer is an error, which is not yes. Source: interface §2.10; rules P.7.7.
-pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<AccessDecision>> {
+/// The payer list is checked first. A wallet that is not on the list is reported and never screened. If screening is
+/// required and no provider returns a result, the decision is an error, which does not admit the payer. Source:
+/// interface §2.10; rules P.7.7.
+pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &LinkPayer) -> FlowResult<Option<AccessDecision>> {
     let Some(proven) = proven(ctx, payment, payer).await? else {
         return Ok(Some(AccessDecision::error(OWNER_UNKNOWN, None)));
     };
@@ -30,10 +31,11 @@ pub async fn decide(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowRe
     Ok(screen::payer(ctx, payment, payer).await?.or(listed))
 }
 
-/// The payer as a list sees him: with the account behind the wallet where the chain proves that it owns the wallet, which is
-/// kept for the payment that follows; `None` where no node says so or otherwise. Anybody can name an account of others.
-async fn proven(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<Payer>> {
-    let alone = Payer { eoa: None, ..*payer };
+/// The payer for the list lookup. If the chain proves that an account owns the wallet, the payer includes this account,
+/// and the proof is stored for the payment that follows. Without a proof the account is ignored, because a caller can
+/// name the account of another user. `None` if no node confirms or denies the ownership.
+async fn proven(ctx: &Ctx, payment: &SecurePayment, payer: &LinkPayer) -> FlowResult<Option<LinkPayer>> {
+    let alone = LinkPayer { eoa: None, ..*payer };
     let (policy, wallet) = (&payment.policy, payer.wallet);
     let named = payer
         .eoa
@@ -47,22 +49,22 @@ async fn proven(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult
     let is_proven = match wallets.has_delegated(wallet, account).await {
         Ok(is_proven) => is_proven,
         Err(error) => {
-            tracing::debug!(network = %payment.network, %error, "who owns a wallet cannot be read");
+            tracing::debug!(network = %payment.network, %error, "the owner of a wallet could not be read");
             return Ok(None);
         }
     };
     if !is_proven {
         return Ok(Some(alone));
     }
-    store::secure_payments::note_owner(ctx.db.writer(), payment, (&wallet, &account), ctx.clock.now()).await?;
-    Ok(Some(Payer {
+    store::secure_payments::note_owner(ctx.db.writer(), payment, &wallet, &account, ctx.clock.now()).await?;
+    Ok(Some(LinkPayer {
         wallet,
         eoa: Some(account),
     }))
 }
 
-/// Lets a payer through who may pay. Errors: he may not, or nobody can say (403).
-pub(super) async fn require(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<()> {
+/// Admits a payer who may pay. Errors: the payer may not pay, or it is unknown (403).
+pub(super) async fn require(ctx: &Ctx, payment: &SecurePayment, payer: &LinkPayer) -> FlowResult<()> {
     match decide(ctx, payment, payer).await? {
         Some(decision) => Ok(decision.require()?),
         None => Ok(()),

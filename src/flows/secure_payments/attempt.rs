@@ -1,32 +1,35 @@
-//! Notes that a payment page asks a wallet to pay, and that the wallet refused to. It changes no state and tells no owner.
+//! Records that a payment page prompts a wallet to pay, and that the wallet refused. It changes no state and sends no
+//! event.
 
-use super::{access, open, open::Look, opened::Opened};
+use super::{access, open, open::LinkVisit, opened::OpenedLink};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         refusal::Refusal,
-        secure_payment::{SecurePayment, access::Payer, attempt::AttemptId},
+        secure_payment::{SecurePayment, access::LinkPayer, attempt::AttemptId},
     },
     flows::FlowResult,
     store::{self, Scope, Tx},
 };
 use chrono::{DateTime, Utc};
 
-/// Notes an attempt to pay with a wallet; returns until when attempts warn that are neither it nor among `own`, earlier
-/// ones of its page.
+/// Records an attempt to pay with a wallet. Returns until when the page has to warn its visitor that another visitor
+/// may be paying: the attempts of other pages are recent. This attempt and `own`, the earlier attempts of the same
+/// page, do not count.
 ///
-/// Errors: the payment can no longer be paid (403), it is paid (409), the wallet is of another network (400), or may not
-/// pay it (403).
+/// Errors: the payment can no longer be paid (403); it is paid (409); the wallet is of another network (400), or may
+/// not pay it (403).
 pub async fn note(
     ctx: &Ctx,
-    opened: &Opened,
+    opened: &OpenedLink,
     wallet: Address,
-    (id, own): (AttemptId, &[AttemptId]),
+    id: AttemptId,
+    own: &[AttemptId],
 ) -> FlowResult<Option<DateTime<Utc>>> {
     opened.payable().map_err(Refusal::from)?;
-    let payer = Payer { wallet, eoa: None };
-    let look = Look {
+    let payer = LinkPayer { wallet, eoa: None };
+    let look = LinkVisit {
         payer: Some(payer),
         source: None,
     };
@@ -41,9 +44,9 @@ pub async fn note(
     Ok(attempts.warn_until(&[own, &[id]].concat(), now))
 }
 
-/// Withdraws an attempt: its wallet proved that it sent nothing, or its transaction is known to pay nothing.
-pub async fn withdraw(ctx: &Ctx, opened: &Opened, id: AttemptId) -> FlowResult<()> {
-    // A stranger with the token may ask again and again: what would change nothing locks nothing.
+/// Withdraws an attempt. The wallet proved that it sent nothing, or its transaction is known to pay nothing.
+pub async fn withdraw(ctx: &Ctx, opened: &OpenedLink, id: AttemptId) -> FlowResult<()> {
+    // A stranger with the token can repeat this call, so a call that would change nothing takes no lock.
     if !opened.payment.attempts.kept.iter().any(|attempt| attempt.id == id) {
         return Ok(());
     }
@@ -53,7 +56,7 @@ pub async fn withdraw(ctx: &Ctx, opened: &Opened, id: AttemptId) -> FlowResult<(
     Ok(tx.commit().await?)
 }
 
-async fn locked(ctx: &Ctx, opened: &Opened, name: &'static str) -> FlowResult<(Tx, SecurePayment)> {
+async fn locked(ctx: &Ctx, opened: &OpenedLink, name: &'static str) -> FlowResult<(Tx, SecurePayment)> {
     let payment = &opened.payment;
     let owner = Scope {
         platform: payment.origin.platform.clone(),

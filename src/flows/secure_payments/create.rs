@@ -1,6 +1,9 @@
-//! Makes a secure payment by which its creator is paid.
+//! Creates a secure payment that pays its creator.
 
-use super::made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet, told};
+use super::made::{
+    CreatedSecurePayment, LinkDraft, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet,
+    respond_with,
+};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -13,48 +16,58 @@ use crate::{
             plan::{NewRequest, OfClient, PaymentCurrency, payment_currency, plan},
         },
         secure_payment::{
-            Names, PaymentFlow,
+            MerchantNames, PaymentFlow,
             access::AccessPolicy,
-            plan::{Choosing, Destinations, FeeReceivers, NewItem, NewSecurePayment, Wanted},
+            plan::{DestinationChoice, DestinationChooser, FeeReceivers, ItemDestination, NewItem, NewSecurePayment},
         },
     },
     flows::{
         FlowResult, beside_others,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::charges_of_new,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
-            of_client::{client_of, of_client},
-            room::{self, Room},
+            of_client::{client_of, of_link_creator},
+            room::{self, RequestRoom},
         },
     },
     store,
 };
 use std::sync::Arc;
 
-/// Makes a secure payment.
+/// Message for an orchestrator with a client ID that is bound to no destination. Source: decisions D49.
+const UNBOUND_PAIR: &str = "This client ID is bound to no payee destination: its platform binds it with \
+                            payeeDestinationId of PUT /v1/client-ids/{id}";
+
+/// Creates a secure payment.
 ///
-/// Destination, fees and policy are captured: later changes of them change no link. Errors, in this order: an account without
-/// a wallet (403), as many requests as a cap allows await payment (429), no destination (400, 403), a policy that a public
-/// client ID may not ask for (403), every wrong field at once (400).
+/// Destination, fees and policy are stored with the secure payment, so later changes of them affect no link.
+///
+/// Errors, in this order:
+/// - 403: an account without a wallet.
+/// - 429: the maximum number of unpaid requests is reached.
+/// - 400 or 403: no destination.
+/// - 403: a policy that a public client ID may not request.
+/// - 400: every wrong field at once.
+///
 /// Source: interface §4.7; rules P.3.7; decisions D1; decisions D2; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     input: NewSecurePayment,
-    call: Repeatable<Made>,
-) -> FlowResult<Answer<Made>> {
-    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
+    call: RepeatableCall<CreatedSecurePayment>,
+) -> FlowResult<KeyedResult<CreatedSecurePayment>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         require_wallet(caller)?;
         let room = room::find(ctx, caller, input.items.len()).await?;
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_link_creator(ctx, caller, client.as_ref(), PaymentFlow::GetPaid).await?;
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
         let destinations = destinations(ctx, caller, &of_client, &input.items).await?;
         let destination = destinations.choose(&input.items)?;
         let policy = input.policy.resolved(destination.policy, caller)?;
         let currency = currency(ctx, &destination)?;
-        let making = Making {
+        let making = LinkCreation {
             ctx: ctx.clone(),
             caller: caller.clone(),
             input: Arc::new(input),
@@ -66,7 +79,7 @@ pub async fn run(
         };
         for _ in 0..DRAWS_MAX {
             let draft = making.decided().await?;
-            match commit(ctx, caller, (draft, &making.input.names), &room, keeper).await {
+            match commit(ctx, caller, draft, &making.input.names, &room, keeper).await {
                 Err(InsertError::Taken) => continue,
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -77,9 +90,9 @@ pub async fn run(
     .await
 }
 
-/// A secure payment that is being made.
+/// A secure payment during its creation.
 #[derive(Clone)]
-struct Making {
+struct LinkCreation {
     ctx: Ctx,
     caller: PlatformCaller,
     input: Arc<NewSecurePayment>,
@@ -90,13 +103,13 @@ struct Making {
     receivers: FeeReceivers,
 }
 
-impl Making {
-    async fn decided(&self) -> FlowResult<Draft> {
+impl LinkCreation {
+    async fn decided(&self) -> FlowResult<LinkDraft> {
         let making = self.clone();
         beside_others(self.input.items.len(), async move { making.decide() }).await
     }
 
-    fn decide(&self) -> FlowResult<Draft> {
+    fn decide(&self) -> FlowResult<LinkDraft> {
         let Self {
             ctx,
             input,
@@ -106,12 +119,13 @@ impl Making {
         let due = self.requested()?;
         let network = self.currency.network;
         let amount = |index| format!("requests[{index}].amount");
-        require_payable(ctx, network, &due, ("requests", amount))?;
-        Ok(Draft {
+        require_payable(ctx, network, &due, "requests", amount)?;
+        Ok(LinkDraft {
             flow: PaymentFlow::GetPaid,
             network,
             destination: Some(destination.key),
             creator: None,
+            orchestrator: self.caller.orchestrator().cloned(),
             policy: self.policy.clone(),
             about: input.about.clone(),
             expires_at: expires_at(ctx, input.expires_in),
@@ -119,7 +133,8 @@ impl Making {
         })
     }
 
-    /// The requests and what is charged on top of each. Errors: every wrong field of every item, or the sum of all (400).
+    /// The requests and the fees of each request. Errors: every wrong field of every item, or a wrong sum of all items
+    /// (400).
     fn requested(&self) -> FlowResult<Vec<(Request, Charges)>> {
         let Self {
             ctx,
@@ -151,14 +166,16 @@ impl Making {
             let planned = plan(&new, limits, &origin, &fresh(ctx), &ctx.catalogue);
             let request = checks.join(planned.map_err(|refusal| of_item(refusal, &entry)));
             let mut named = Checks::new();
-            let fee = item
-                .fee
-                .and_then(|named_by| named_fee(ctx, receivers, named_by.fee, currency.network, &mut named));
+            let fee = item.fee.and_then(|named_by| {
+                let (percent, receiver) = named_by.fee;
+                named_fee(ctx, receivers, percent, receiver, currency.network, &mut named)
+            });
             let is_of_item = item.fee.is_some_and(|fee| fee.is_of_item);
-            checks.join(named.finish().map_err(|refusal| match is_of_item {
-                true => refusal.within(&entry),
-                false => refusal,
-            }));
+            checks.join(
+                named
+                    .finish()
+                    .map_err(|refusal| if is_of_item { refusal.within(&entry) } else { refusal }),
+            );
             due.push((request, fee));
         }
         checks.finish()?;
@@ -176,63 +193,79 @@ impl Making {
     }
 }
 
-/// Where a caller may be paid. A client ID that is bound has its destination alone, a person the own one. Without either it
-/// is that of the platform's wallets, and an API key may name another one that is in use there; a client ID of a backend
-/// has to name one, and a public one names none: a stranger could have registered it. Source: decisions D49.
+/// The destinations that a caller may use:
+/// - A client ID with a bound destination: only this destination.
+/// - An orchestrator with a client ID without a bound destination: none (403).
+/// - A signed-in person: the destination of their wallet.
+/// - An API key: the destination of the wallets of its platform, or another active destination of the platform by its
+///   id.
+/// - A backend client ID without a bound destination: an active destination of the platform, which it must name.
+/// - A public client ID without a bound destination: the destination of the wallets of its platform. It names no
+///   destination, because a stranger could have registered it.
+///
+/// Source: decisions D49.
 async fn destinations(
     ctx: &Ctx,
     caller: &PlatformCaller,
     of_client: &OfClient,
     items: &[NewItem],
-) -> FlowResult<Destinations> {
+) -> FlowResult<DestinationChoice> {
     if let Some(bound) = &of_client.bound {
-        return Ok(Destinations {
-            choosing: Choosing::Freely,
+        return Ok(DestinationChoice {
+            choosing: DestinationChooser::Freely,
             own: Some(bound.clone()).filter(Destination::is_in_use).into_iter().collect(),
             others: Vec::new(),
         });
     }
+    if caller.orchestrator().is_some() {
+        return Err(Refusal::forbidden(UNBOUND_PAIR).into());
+    }
     let reader = ctx.db.reader();
     if let Some(wallet) = caller.wallet() {
         let own = store::destinations::active_of(reader, &caller.platform, wallet).await?;
-        return Ok(Destinations {
-            choosing: Choosing::Freely,
+        return Ok(DestinationChoice {
+            choosing: DestinationChooser::Freely,
             own: own.filter(Destination::is_in_use).into_iter().collect(),
             others: Vec::new(),
         });
     }
     let choosing = match caller.credential {
-        Credential::ClientId { is_public: true, .. } => Choosing::Never,
-        Credential::ClientId { is_public: false, .. } => Choosing::ByName,
-        Credential::ApiKey { .. } | Credential::Session { .. } => Choosing::Freely,
+        Credential::ClientId { is_public: true, .. } => DestinationChooser::Never,
+        Credential::ClientId { is_public: false, .. } => DestinationChooser::ByName,
+        Credential::ApiKey { .. } | Credential::Session { .. } => DestinationChooser::Freely,
     };
     let own = match choosing {
-        Choosing::ByName => Vec::new(),
-        Choosing::Freely | Choosing::Never => store::destinations::own_in_use(reader, &caller.platform).await?,
+        DestinationChooser::ByName => Vec::new(),
+        DestinationChooser::Freely | DestinationChooser::Never => {
+            store::destinations::own_in_use(reader, &caller.platform).await?
+        }
     };
     let named = items.iter().find_map(|item| match item.destination {
-        Wanted::Named(key) => Some(key),
-        Wanted::Any | Wanted::Unknown => None,
+        ItemDestination::Named(key) => Some(key),
+        ItemDestination::Any | ItemDestination::Unknown => None,
     });
     let others = match named {
-        Some(key) if choosing != Choosing::Never => store::destinations::find(reader, &caller.platform, &key).await?,
+        Some(key) if choosing != DestinationChooser::Never => {
+            store::destinations::find(reader, &caller.platform, &key).await?
+        }
         _ => None,
     };
-    Ok(Destinations {
+    Ok(DestinationChoice {
         choosing,
         own,
         others: others.filter(Destination::is_in_use).into_iter().collect(),
     })
 }
 
-/// The currency of a destination. Errors: it left the catalogue, or its network is not enabled any more (400).
+/// The currency of a destination. Errors: the currency is no longer in the catalogue, or its network is no longer
+/// enabled (400).
 fn currency(ctx: &Ctx, destination: &Destination) -> Result<PaymentCurrency, Refusal> {
     let key = &destination.key;
     let network = key.interop.network;
     let known = ctx.catalogue.by_token(network, &key.token);
     let gone = || {
         Refusal::invalid(format!(
-            "The token of the payment destination is not known on {network} any more"
+            "The token of the payment destination is no longer known on {network}"
         ))
     };
     let id = known.map(|currency| currency.id.clone()).ok_or_else(gone)?;
@@ -240,7 +273,8 @@ fn currency(ctx: &Ctx, destination: &Destination) -> Result<PaymentCurrency, Ref
         .map_err(|sentence| Refusal::invalid(format!("The currency of the payment destination {sentence}")))
 }
 
-/// A refusal of a request by the members of an item: who is paid in what follows from its destination.
+/// Converts the refusal of a request to one with the fields of an item, whose destination determines payee and
+/// currency.
 fn of_item(refusal: Refusal, entry: &str) -> Refusal {
     let fields = refusal.fields.into_iter().map(|error| match error.field.as_str() {
         "amount" => FieldError::new(format!("{entry}.amount"), error.message),
@@ -252,15 +286,16 @@ fn of_item(refusal: Refusal, entry: &str) -> Refusal {
     }
 }
 
-/// Writes the requests, the secure payment and the answer, all or nothing.
+/// Writes the requests, the secure payment and the response in one transaction.
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    (draft, names): (Draft, &Names),
-    room: &Room,
-    keeper: &Keeper<'_, Made>,
-) -> Result<Made, InsertError> {
-    let opened = draft.made(ctx, caller);
+    draft: LinkDraft,
+    names: &MerchantNames,
+    room: &RequestRoom,
+    keeper: &ResponseKeeper<'_, CreatedSecurePayment>,
+) -> Result<CreatedSecurePayment, InsertError> {
+    let opened = draft.complete(ctx, caller);
     let (_permit, tx) = begin(ctx, caller, room, "create_secure_payment")
         .await
         .map_err(InsertError::Failed)?;
@@ -270,7 +305,7 @@ async fn commit(
     store::secure_payments::insert(&tx, &opened.payment, names).await?;
     crate::fail_at("create_secure_payment", "inserted");
     room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
-    let made = told(ctx, opened);
+    let made = respond_with(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)
 }

@@ -1,53 +1,63 @@
-//! Combines payouts that nobody has paid yet into one secure payment.
+//! Combines unpaid payouts into one secure payment.
 
-use super::made::{Draft, Made, require_payable, require_wallet, told};
+use super::made::{CreatedSecurePayment, LinkDraft, begin_as, require_payable, require_wallet, respond_with};
 use crate::{
     ctx::Ctx,
     domain::{
         caller::PlatformCaller,
-        ids::SecurePaymentToken,
+        ids::{OrchestratorId, SecurePaymentToken},
         paying::{
             batch_contract::{admit_families, admit_networks},
             charge::Charges,
         },
         refusal::{Checks, Refusal},
-        request::{Request, payable::Unpayable},
+        request::{Request, payable::UnpayableRequest},
         secure_payment::{
-            About, Names, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access::AccessPolicy,
-            attempt::Attempts, redirect::Redirect,
+            LinkDetails, MerchantNames, PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus,
+            access::AccessPolicy, attempt::WalletAttempts, redirect::RedirectButton,
         },
     },
     flows::{
         Fault, FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
         requests::of_client::client_of,
     },
     store::{self, Scope},
 };
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// What is said of a token that names no payout of the caller that can be paid; somebody else's is like an unknown one.
-const NOT_FOUND: &str = "must be the token of a payout link of yours that can still be paid";
+/// Message for a token that is not a payable payout of the caller. The token of another platform gets the same message
+/// as an unknown token.
+const NOT_FOUND: &str = "must be the token of a payout link that you own and that can still be paid";
 
-/// Makes one secure payment of several payouts, which are withdrawn in the same commit; their requests live on in it.
+/// Message for payouts of several orchestrators.
+const SEVERAL_ORCHESTRATORS: &str =
+    "must be links of one orchestrator: combine the links of each orchestrator separately";
+
+/// Creates one secure payment from several payouts, which are withdrawn in the same commit. The new secure payment pays
+/// the requests of these payouts.
 ///
-/// Errors: one of them is somebody else's, no single payout, paid in part or in full, over, or on another network; the
-/// first of them that ends, ends all; they are together more than the client ID of the caller may ask for (400). Source: interface §4.7; rules P.3.7; rules S.2.
+/// The new link expires when the first of the payouts would have expired.
+///
+/// Errors (400): a token is of another platform, is not a single payout, is fully or partly paid, is expired, or is on
+/// another network; the payouts belong to several orchestrators, or together exceed what the client ID of the caller may
+/// request. Source: interface §4.7; rules P.3.7; rules S.2.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
     tokens: &[String],
-    redirect: Option<Redirect>,
-    call: Repeatable<Made>,
-) -> FlowResult<Answer<Made>> {
+    redirect: Option<RedirectButton>,
+    call: RepeatableCall<CreatedSecurePayment>,
+) -> FlowResult<KeyedResult<CreatedSecurePayment>> {
     let tokens: Vec<SecurePaymentToken> = tokens.iter().cloned().map(SecurePaymentToken).collect();
-    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
+    idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         require_wallet(caller)?;
         let client = client_of(ctx, caller).await?;
-        let tx = ctx.db.begin("combine_secure_payments").await?;
-        // Whoever changes requests too locks them before the links: what one of these hides is hidden of all from now on.
+        let tx = begin_as(ctx, caller, "combine_secure_payments").await?;
+        // Requests are locked here, and before the links, because this flow may change them: what one of the combined
+        // links hides becomes hidden for the requests of all. Every flow locks requests before links.
         store::secure_payments::lock_requests(&tx, &Scope::from(caller), &tokens).await?;
         let locked = store::secure_payments::lock_all(&tx, &Scope::from(caller), &tokens).await?;
         let now = ctx.clock.now();
@@ -68,9 +78,9 @@ pub async fn run(
             .first()
             .ok_or_else(|| Refusal::field("tokens", "must have at least 2 items"))?;
         let network = first.network;
-        require_payable(ctx, network, &due, ("tokens", |index| format!("tokens[{index}]")))?;
+        require_payable(ctx, network, &due, "tokens", |index| format!("tokens[{index}]"))?;
         let creator = first.creator.clone();
-        let draft = Draft {
+        let draft = LinkDraft {
             flow: PaymentFlow::Pay,
             network,
             destination: None,
@@ -79,18 +89,19 @@ pub async fn run(
                     .iter()
                     .all(|payment| payment.creator.as_ref() == Some(creator))
             }),
+            orchestrator: orchestrator(caller, &originals)?,
             policy: strictest(&originals),
-            about: About {
+            about: LinkDetails {
                 redirect: redirect.clone(),
-                ..About::default()
+                ..LinkDetails::default()
             },
             expires_at: originals.iter().map(|payment| payment.expires_at).min().unwrap_or(now),
             due,
         };
-        let mut opened = draft.made(ctx, caller);
-        // A payment of one of them that is on its way pays the new link, too.
+        let mut opened = draft.complete(ctx, caller);
+        // A payment in flight of one of the payouts also pays the new link, so its report is taken over.
         opened.payment.hinted_at = originals.iter().filter_map(|payment| payment.hinted_at).max();
-        opened.payment.attempts = Attempts {
+        opened.payment.attempts = WalletAttempts {
             kept: Vec::new(),
             warned_until: originals
                 .iter()
@@ -105,18 +116,18 @@ pub async fn run(
             store::secure_payments::set_status(&tx, &ended).await?;
             crate::fail_at("combine_secure_payments", "original_ended");
         }
-        store::secure_payments::insert(&tx, &opened.payment, &Names::default()).await?;
+        store::secure_payments::insert(&tx, &opened.payment, &MerchantNames::default()).await?;
         crate::fail_at("combine_secure_payments", "inserted");
         let rows: Vec<_> = opened.payment.items.iter().map(|item| &item.request).collect();
         store::requests::set_link_until(&tx, &caller.platform, &rows, opened.payment.expires_at).await?;
-        let made = told(ctx, opened);
+        let made = respond_with(ctx, opened);
         keeper.commit(tx, &made).await?;
         Ok(made)
     })
     .await
 }
 
-/// The payouts in the order in which they were named. Errors: every one that cannot be combined (400).
+/// The payouts in the order of the call. Errors: every payout that cannot be combined (400).
 fn chosen(
     tokens: &[SecurePaymentToken],
     locked: Vec<SecurePayment>,
@@ -135,7 +146,7 @@ fn chosen(
             continue;
         };
         if payment.flow != PaymentFlow::Pay || payment.kind() != SecurePaymentKind::Single {
-            checks.fail(entry, "must be a link with one payout: this one is something else");
+            checks.fail(entry, "must be a link with exactly one payout");
         } else if let Err(why) = payment.payable_at(now) {
             checks.fail(entry, format!("{NOT_FOUND}: {}", why.sentence()));
         }
@@ -148,7 +159,7 @@ fn chosen(
     Ok(chosen)
 }
 
-/// The requests and what is charged on top of each. Errors: something arrived for one of them already (400).
+/// The requests and the fees of each request. Errors: a payment already arrived for a request (400).
 fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> FlowResult<Vec<(Request, Charges)>> {
     let mut checks = Checks::new();
     let mut due = Vec::with_capacity(originals.len());
@@ -156,14 +167,11 @@ fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> Flow
         let entry = format!("tokens[{index}]");
         for item in &original.items {
             let request = known.remove(item.request_id.as_str());
-            let missing = || Fault(anyhow!("a request of secure payment {} is not there", original.id));
+            let missing = || Fault(anyhow!("a request of secure payment {} is missing", original.id));
             let request = request.ok_or_else(missing)?;
-            checks.take(&entry, request.payable().map_err(Unpayable::in_list));
+            checks.take(&entry, request.payable().map_err(UnpayableRequest::in_list));
             if !request.ledger.credited.is_zero() {
-                checks.fail(
-                    &entry,
-                    "must be a link for which nothing has arrived: this one is paid in part",
-                );
+                checks.fail(&entry, "must be an unpaid link: this one is partly paid");
             }
             due.push((request, item.charges.clone()));
         }
@@ -172,7 +180,21 @@ fn due(originals: &[SecurePayment], mut known: HashMap<String, Request>) -> Flow
     Ok(due)
 }
 
-/// What holds for one of them holds for all. Lists of payers are noted on payouts and hold nobody.
+/// The orchestrator of the combined payout: that of the payouts, or the caller. Errors: the payouts belong to several
+/// orchestrators, each of which takes its own fee (400).
+fn orchestrator(caller: &PlatformCaller, originals: &[SecurePayment]) -> Result<Option<OrchestratorId>, Refusal> {
+    let of_parts = originals
+        .iter()
+        .filter_map(|payment| payment.origin.orchestrator.as_ref());
+    let involved: HashSet<&OrchestratorId> = of_parts.chain(caller.orchestrator()).collect();
+    if involved.len() > 1 {
+        return Err(Refusal::field("tokens", SEVERAL_ORCHESTRATORS));
+    }
+    Ok(involved.into_iter().next().cloned())
+}
+
+/// The policy of the combined payout: the strictest value of each setting. Payer lists are stored on payouts but not
+/// enforced.
 fn strictest(originals: &[SecurePayment]) -> AccessPolicy {
     let policies = originals.iter().map(|payment| &payment.policy);
     let screening = policies.clone().find(|policy| policy.provider.is_some());

@@ -1,7 +1,10 @@
-//! Makes a secure payment by which its creator pays somebody.
+//! Creates a secure payment by which its creator pays a recipient.
 
 use super::{
-    made::{Draft, Made, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet, told},
+    made::{
+        CreatedSecurePayment, LinkDraft, begin, expires_at, fee_receivers, named_fee, require_payable, require_wallet,
+        respond_with,
+    },
     screen,
 };
 use crate::{
@@ -20,45 +23,49 @@ use crate::{
         },
         screening::{Screening, ScreeningStatus},
         secure_payment::{
-            Names, PaymentFlow, SecurePaymentStatus,
+            MerchantNames, PaymentFlow, SecurePaymentStatus,
             access::AccessPolicy,
-            plan::{FeeReceivers, NewPayout},
+            plan::{FeeReceivers, NewPayoutLink},
         },
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Keeper, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseKeeper, ResponseStorage},
         paying::charges_of_new,
         requests::{
             create::{DRAWS_MAX, InsertError, collided, fresh, origin},
-            of_client::{client_of, of_client},
-            room::{self, Room},
+            of_client::{client_of, of_link_creator},
+            room::{self, RequestRoom},
         },
     },
     store,
 };
 
-/// What is said of a recipient who does not pass. Source: rules P.3.7.
+/// Message for a recipient who fails screening. Source: rules P.3.7.
 const RECIPIENT_REJECTED: &str = "Recipient wallet failed screening";
 
-/// Makes a secure payment of one recipient. Whoever has its token pays it; the wallet of its creator is noted.
+/// Creates a secure payment of one recipient. Anyone with its token can pay it; the wallet of its creator is only
+/// recorded.
 ///
-/// Errors: a policy that a public client ID may not ask for (403); every wrong field at once, also what the client ID of the
-/// caller may not ask for (400); the recipient is to be screened and does not pass, which is kept (403), or no provider answers (502), or a public client ID had too many screened
-/// within an hour (429).
+/// Errors:
+/// - 403: a policy that a public client ID may not request; the recipient fails screening, which is stored.
+/// - 400: every wrong field at once, including what the client ID of the caller may not request.
+/// - 502: no provider returns a result.
+/// - 429: a public client ID reached its limit of screened recipients per hour.
+///
 /// Source: interface §4.7; rules P.3.7; decisions D48; decisions D49.
 pub async fn run(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    input: NewPayout,
-    call: Repeatable<Made>,
-) -> FlowResult<Answer<Made>> {
-    idempotency::once(ctx, caller, call, Storage::Secret, async |keeper| {
+    input: NewPayoutLink,
+    call: RepeatableCall<CreatedSecurePayment>,
+) -> FlowResult<KeyedResult<CreatedSecurePayment>> {
+    idempotency::once(ctx, caller, call, ResponseStorage::Secret, async |keeper| {
         require_wallet(caller)?;
         let room = room::find(ctx, caller, 1).await?;
         let network = input.currency.network;
         let client = client_of(ctx, caller).await?;
-        let of_client = of_client(ctx, caller, client.as_ref()).await?;
+        let of_client = of_link_creator(ctx, caller, client.as_ref(), PaymentFlow::Pay).await?;
         let receivers = fee_receivers(ctx, caller, &of_client).await?;
         let key = input.currency.currency.token().map(|token| DestinationKey {
             interop: InteropAddress {
@@ -71,31 +78,33 @@ pub async fn run(
             Some(key) => store::destinations::find(ctx.db.reader(), &caller.platform, key).await?,
             None => None,
         };
-        if caller.is_public() {
+        if caller.is_outsider() {
             refuse_screened(ctx, caller, &input.recipient).await?;
         }
         let policy = input.policy.resolved(known.and_then(|known| known.policy), caller)?;
         let of_client = of_client.for_payouts();
         let mut found = None;
         for _ in 0..DRAWS_MAX {
-            let due = vec![requested(ctx, caller, &input, (&of_client, &receivers))?];
-            require_payable(ctx, network, &due, ("amount", |_| "amount".to_owned()))?;
-            // Bad input costs no question, and a second draw none either.
+            let due = vec![requested(ctx, caller, &input, &of_client, &receivers)?];
+            require_payable(ctx, network, &due, "amount", |_| "amount".to_owned())?;
+            // Invalid input is refused before the recipient is screened. If the loop repeats because the reference was
+            // taken, the first screening result is used again.
             let screened = match found.take() {
                 Some(screened) => screened,
                 None => screen::recipient(ctx, caller, &policy, network, input.recipient).await?,
             };
-            let draft = Draft {
+            let draft = LinkDraft {
                 flow: PaymentFlow::Pay,
                 network,
                 destination: key,
                 creator: Some(input.creator.clone()),
+                orchestrator: caller.orchestrator().cloned(),
                 policy: policy.clone(),
                 about: input.about.clone(),
                 expires_at: expires_at(ctx, input.expires_in),
                 due,
             };
-            match commit(ctx, caller, (draft, &input.names), (screened.as_ref(), &room), keeper).await {
+            match commit(ctx, caller, draft, &input.names, screened.as_ref(), &room, keeper).await {
                 Err(InsertError::Taken) => found = Some(screened),
                 Err(InsertError::Failed(error)) => return Err(error),
                 Ok(made) => return Ok(made),
@@ -106,14 +115,15 @@ pub async fn run(
     .await
 }
 
-/// Payers of payout links are not screened, so a stranger with a public client ID makes none to a wallet whose owner has
-/// payers screened, or hides it. Errors: the recipient is such a wallet (403).
+/// Checks the recipient of a payout link that a public client ID or an orchestrator creates. Payers of payout links are
+/// not screened, and strangers can use a public client ID. So the recipient must not be a wallet whose owner requires screening of payers
+/// or hides the wallet. Errors: the recipient is such a wallet (403).
 async fn refuse_screened(ctx: &Ctx, caller: &PlatformCaller, recipient: &Address) -> FlowResult<()> {
     let known = store::destinations::active_of(ctx.db.reader(), &caller.platform, recipient).await?;
     let policy = known.filter(Destination::is_in_use).and_then(|known| known.policy);
     if policy.is_some_and(|policy| AccessPolicy::from(policy) != AccessPolicy::OPEN) {
-        let sentence = "The payee destination of this recipient screens its payers or hides something, which payout links \
-                        do not: make a link to the destination (POST /v2/secure-payments)";
+        let sentence = "The payee destination of this recipient screens its payers or hides details, which payout links \
+                        do not support: create a link to the destination (POST /v2/secure-payments)";
         return Err(Refusal::forbidden(sentence).into());
     }
     Ok(())
@@ -122,14 +132,15 @@ async fn refuse_screened(ctx: &Ctx, caller: &PlatformCaller, recipient: &Address
 fn requested(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    input: &NewPayout,
-    (of_client, receivers): (&OfClient, &FeeReceivers),
+    input: &NewPayoutLink,
+    of_client: &OfClient,
+    receivers: &FeeReceivers,
 ) -> FlowResult<(Request, Charges)> {
     let mut checks = Checks::new();
     let network = input.currency.network;
     let fee = input
         .fee
-        .and_then(|fee| named_fee(ctx, receivers, fee, network, &mut checks));
+        .and_then(|(percent, receiver)| named_fee(ctx, receivers, percent, receiver, network, &mut checks));
     let new = NewRequest {
         payee: Some(input.recipient),
         payer: None,
@@ -150,7 +161,7 @@ fn requested(
     Ok((request, charges))
 }
 
-/// A refusal of a request by the members of a payout.
+/// Converts the refusal of a request to one with the fields of a payout.
 fn of_payout(refusal: Refusal) -> Refusal {
     let mut fields: Vec<FieldError> = Vec::new();
     for error in refusal.fields {
@@ -159,7 +170,8 @@ fn of_payout(refusal: Refusal) -> Refusal {
             "amount" => "amount",
             _ => "currency",
         };
-        // Both currencies of the request are the one that is named.
+        // The body has one member `currency` for both currencies of the request, so an error of either is reported
+        // once.
         if !fields.iter().any(|known| known.field == field) {
             fields.push(FieldError::new(field, error.message));
         }
@@ -167,19 +179,21 @@ fn of_payout(refusal: Refusal) -> Refusal {
     Refusal { fields, ..refusal }
 }
 
-/// Writes the request, where its recipient is paid, the secure payment and the answer, all or nothing.
+/// Writes the request, the recipient's destination, the secure payment and the response in one transaction.
 async fn commit(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    (draft, names): (Draft, &Names),
-    (screened, room): (Option<&Screening>, &Room),
-    keeper: &Keeper<'_, Made>,
-) -> Result<Made, InsertError> {
-    let mut opened = draft.made(ctx, caller);
+    draft: LinkDraft,
+    names: &MerchantNames,
+    screened: Option<&Screening>,
+    room: &RequestRoom,
+    keeper: &ResponseKeeper<'_, CreatedSecurePayment>,
+) -> Result<CreatedSecurePayment, InsertError> {
+    let mut opened = draft.complete(ctx, caller);
     let is_rejected = screened.is_some_and(|screened| screened.status == ScreeningStatus::Rejected);
     if is_rejected {
         opened.payment.status = SecurePaymentStatus::ComplianceFailed;
-        // Nobody gets calldata for it by its id either.
+        // The requests are cancelled too, so that calls with their ids return no calldata.
         for request in &mut opened.requests {
             let cancelled = request.ledger.cancel().map_err(Refusal::invalid);
             request.ledger = cancelled.map_err(|refusal| InsertError::Failed(refusal.into()))?;
@@ -215,7 +229,7 @@ async fn commit(
         return Err(InsertError::Failed(Refusal::forbidden(RECIPIENT_REJECTED).into()));
     }
     room.check(ctx, &tx).await.map_err(InsertError::Failed)?;
-    let made = told(ctx, opened);
+    let made = respond_with(ctx, opened);
     keeper.commit(tx, &made).await.map_err(InsertError::Failed)?;
     Ok(made)
 }

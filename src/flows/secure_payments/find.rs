@@ -1,8 +1,8 @@
-//! Looks up the secure payment of a request, for the person who made it.
+//! Finds the secure payment of a request, for the person who created it.
 
 use super::{
     made::url,
-    opened::{Opened, with_requests},
+    opened::{OpenedLink, with_requests},
 };
 use crate::{
     ctx::Ctx,
@@ -11,33 +11,33 @@ use crate::{
         caller::PlatformCaller,
         refusal::Refusal,
         screening::Screening,
-        secure_payment::{Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
+        secure_payment::{MerchantNames, PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
         wire_text::wire_text,
     },
     flows::FlowResult,
     store::{self, Scope},
 };
 
-/// Results of screenings that are shown.
+/// Maximum number of screening results that are returned.
 const SCREENINGS_MAX: u64 = 1_000;
 
-/// Payments among which the payer of the completing one is looked for.
+/// Maximum number of payments that are searched for the payment that completed the request, to find its payer.
 const PAYMENTS_MAX: u64 = 100;
 
 wire_text! {
-    /// Why a secure payment could not be paid together with others. Source: rules P.3.7.
+    /// Why a secure payment cannot be combined with others into one payout. Source: rules P.3.7.
     pub enum BlockReason {
-        /// Its creator is paid.
+        /// The secure payment pays its creator, not a recipient.
         NotOutgoing = "not_outgoing",
-        /// It has several requests.
+        /// The secure payment has several requests.
         NotSinglePayment = "not_single_payment",
         /// It is paid.
         AlreadyPaid = "already_paid",
-        /// Its time is over.
+        /// It has expired.
         SecurePaymentExpired = "secure_payment_expired",
-        /// It was withdrawn, or combined with others.
+        /// The secure payment was withdrawn, or combined with others.
         SecurePaymentNotPending = "secure_payment_not_pending",
-        /// Its recipient may not be paid.
+        /// The recipient may not be paid.
         ComplianceFailed = "compliance_failed",
         /// Its request cannot be paid.
         NotPayableChild = "not_payable_child",
@@ -46,26 +46,26 @@ wire_text! {
 
 /// A secure payment as its owner sees it.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundLink {
     /// The secure payment with its requests.
-    pub opened: Opened,
-    /// What its creator calls whom.
-    pub names: Names,
-    /// Where payers find it.
+    pub opened: OpenedLink,
+    /// Its creator's identifiers of people.
+    pub names: MerchantNames,
+    /// Page for payers.
     pub url: String,
-    /// Who paid the last of its requests.
+    /// Payer of the last request of the secure payment; `None` while this request is not paid.
     pub payer: Option<Address>,
-    /// Whether the owner of its destination set that up.
+    /// Whether the owner of the destination set the destination up.
     pub is_claimed: bool,
-    /// What was found about wallets that wanted to pay it, or about its recipient; the newest results.
+    /// Newest screening results of wallets that wanted to pay the link, or of the recipient of a payout.
     pub screenings: Vec<Screening>,
-    /// Why it could not be paid together with others; `None` when it could.
+    /// Why the secure payment cannot be combined with others into one payout; `None` if it can.
     pub block: Option<BlockReason>,
 }
 
-/// Finds the newest secure payment of a request of the caller. Errors: there is none, or it is somebody else's (404).
-/// Source: interface §4.7; rules P.3.7.
-pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<Found> {
+/// Finds the newest secure payment of a request of the caller. Errors: the request has none, or belongs to another user
+/// (404). Source: interface §4.7; rules P.3.7.
+pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowResult<FoundLink> {
     let unknown = || Refusal::not_found("No secure payment found for this request ID");
     let reader = ctx.db.reader();
     let request = store::requests::find(reader, &Scope::from(caller), request_id).await?;
@@ -81,7 +81,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     };
     let (platform, id) = (&caller.platform, &opened.payment.id);
     let screenings = store::screenings::of_payment_newest(reader, platform, id, SCREENINGS_MAX).await?;
-    Ok(Found {
+    Ok(FoundLink {
         screenings,
         names: store::secure_payment_names::of(reader, &opened.payment).await?,
         url: url(ctx, &opened.payment),
@@ -92,8 +92,8 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
     })
 }
 
-/// Who completed the last of its requests, once all of them are paid.
-pub async fn payer(ctx: &Ctx, opened: &Opened) -> FlowResult<Option<Address>> {
+/// Payer of the last request of a secure payment; `None` while this request is not paid.
+pub async fn payer(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<Option<Address>> {
     let last = opened.requests.last().filter(|request| request.ledger.has_been_paid());
     let Some(last) = last else { return Ok(None) };
     let payments = store::payments::largest_of_request(ctx.db.reader(), last, PAYMENTS_MAX).await?;
@@ -103,7 +103,7 @@ pub async fn payer(ctx: &Ctx, opened: &Opened) -> FlowResult<Option<Address>> {
     Ok(completing.and_then(|payment| payment.payer))
 }
 
-fn block(opened: &Opened) -> Option<BlockReason> {
+fn block(opened: &OpenedLink) -> Option<BlockReason> {
     let payment = &opened.payment;
     if payment.flow != PaymentFlow::Pay {
         return Some(BlockReason::NotOutgoing);

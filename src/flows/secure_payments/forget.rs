@@ -1,17 +1,17 @@
-//! Forgets secure payments that nobody paid, a while after their end. Their requests stay, so that late payments are
-//! credited.
+//! Deletes expired secure payments that received nothing, some time after their expiry. Their requests stay, so that
+//! late payments are credited.
 
 use crate::{ctx::Ctx, flows::FlowResult, store};
 
-/// Secure payments of one transaction: with the most items that they can have, some 4,000 rows.
+/// Maximum number of secure payments per transaction: with the maximum number of items, about 4,000 rows.
 const BATCH: u64 = 20;
 
-/// Transactions of one call.
+/// Transactions per call.
 const BATCHES: usize = 50;
 
-/// Forgets some batches; tells whether there may be more. Each is chosen before its transaction, from where the one before
-/// it ended: those that stay, because something arrived for them, are read once and keep no other writer waiting. A clock
-/// that is ahead for a moment forgets nothing where another one is right.
+/// Deletes some batches; returns whether there may be more. Each batch is chosen before its transaction and starts
+/// after the previous batch. So links that stay because a payment arrived are read once, and block no other writer. An
+/// instance with a fast clock deletes nothing while another clock is right.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let before = ctx.clock.earliest() - ctx.secure_payments.kept;
     let mut last = None;

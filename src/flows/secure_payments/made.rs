@@ -1,13 +1,13 @@
-//! What every operation does that makes a secure payment.
+//! Common steps of all operations that create a secure payment.
 
-use super::opened::Opened;
+use super::opened::OpenedLink;
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         amount::Percent,
-        caller::{Credential, Person, PlatformCaller},
-        ids::{SecurePaymentId, SecurePaymentToken},
+        caller::{Credential, PlatformCaller, SignedInPerson},
+        ids::{OrchestratorId, SecurePaymentId, SecurePaymentToken},
         interop_address::DestinationKey,
         network::Network,
         paying::{
@@ -16,10 +16,10 @@ use crate::{
             charge::{Charges, of_call},
         },
         refusal::{Checks, Refusal},
-        request::{Request, plan::OfClient},
+        request::{Origin, Request, plan::OfClient},
         secure_payment::{
-            About, Item, PaymentFlow, SecurePayment, SecurePaymentStatus, access::AccessPolicy, attempt::Attempts,
-            fee_plan::FeePlan, plan::FeeReceivers,
+            LinkDetails, PaymentFlow, PaymentItem, SecurePayment, SecurePaymentStatus, access::AccessPolicy,
+            attempt::WalletAttempts, fee_plan::FeePlan, plan::FeeReceivers,
         },
     },
     flows::{
@@ -28,43 +28,45 @@ use crate::{
         paying::{HandoutError, check_payable},
         requests::{
             create::origin,
-            room::{self, Room},
+            room::{self, RequestRoom},
         },
     },
     store::{self, Tx},
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// What is said to an account that signs in without a wallet. Source: rules P.3.7.
-const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that is paid or pays";
+/// Message for an account that signs in without a wallet. Source: rules P.3.7.
+const NO_WALLET: &str = "Secure payments belong to wallets: sign in with the wallet that receives or sends the payment";
 
-/// A secure payment that was made.
+/// A created secure payment.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct CreatedSecurePayment {
     /// The secure payment.
     pub payment: SecurePayment,
-    /// Where payers find it.
+    /// Page for payers.
     pub url: String,
-    /// Its fees in dollars; `None` where it is not paid in one dollar token.
+    /// Fees in dollars; `None` unless the whole payment is in one dollar token.
     pub fee_plan: Option<FeePlan>,
 }
 
-/// A secure payment that is being made.
-pub(super) struct Draft {
+/// A secure payment during its creation.
+pub(super) struct LinkDraft {
     pub(super) flow: PaymentFlow,
     pub(super) network: Network,
     pub(super) destination: Option<DestinationKey>,
     pub(super) creator: Option<String>,
+    /// Orchestrator that creates it, or created its parts.
+    pub(super) orchestrator: Option<OrchestratorId>,
     pub(super) policy: AccessPolicy,
-    pub(super) about: About,
+    pub(super) about: LinkDetails,
     pub(super) expires_at: DateTime<Utc>,
     pub(super) due: Vec<(Request, Charges)>,
 }
 
-impl Draft {
-    /// What it becomes: a fresh token, and what it was made of as it is now.
-    pub(super) fn made(self, ctx: &Ctx, caller: &PlatformCaller) -> Opened {
-        let item = |(request, charges): &(Request, Charges)| Item {
+impl LinkDraft {
+    /// Completes the secure payment with a fresh token and the current state of its inputs.
+    pub(super) fn complete(self, ctx: &Ctx, caller: &PlatformCaller) -> OpenedLink {
+        let item = |(request, charges): &(Request, Charges)| PaymentItem {
             request: request.row.clone(),
             request_id: request.id.clone(),
             charges: charges.clone(),
@@ -72,7 +74,10 @@ impl Draft {
         let payment = SecurePayment {
             id: SecurePaymentId(ctx.ids.ulid()),
             token: SecurePaymentToken(ctx.ids.ulid()),
-            origin: origin(caller),
+            origin: Origin {
+                orchestrator: self.orchestrator,
+                ..origin(caller)
+            },
             flow: self.flow,
             status: SecurePaymentStatus::Pending,
             network: self.network,
@@ -81,7 +86,7 @@ impl Draft {
             policy: self.policy,
             about: self.about,
             hinted_at: None,
-            attempts: Attempts::default(),
+            attempts: WalletAttempts::default(),
             created_at: ctx.clock.now(),
             expires_at: self.expires_at,
             completed_at: None,
@@ -91,11 +96,12 @@ impl Draft {
         let requests = self.due.into_iter().map(|(mut request, charges)| {
             request.is_hidden |= is_hidden;
             request.link_until = Some(payment.expires_at);
-            // Payments are held to the fees of the link, also without calldata of the service.
+            // The fees are part of the price terms, so a payment must include them even if its calldata was not issued
+            // by the service.
             request.terms.price.charges = charges;
             request
         });
-        Opened {
+        OpenedLink {
             now: payment.created_at,
             requests: requests.collect(),
             payment,
@@ -103,21 +109,21 @@ impl Draft {
     }
 }
 
-/// Where payers find a secure payment. Source: rules P.3.7.
+/// Page for payers of a secure payment. Source: rules P.3.7.
 pub(super) fn url(ctx: &Ctx, payment: &SecurePayment) -> String {
     format!("{}/?token={}", ctx.secure_payments.pay_url, payment.token.as_str())
 }
 
-/// What is answered about one that was made.
-pub(super) fn told(ctx: &Ctx, opened: Opened) -> Made {
-    Made {
+/// The response about a created secure payment.
+pub(super) fn respond_with(ctx: &Ctx, opened: OpenedLink) -> CreatedSecurePayment {
+    CreatedSecurePayment {
         url: url(ctx, &opened.payment),
         fee_plan: opened.fee_plan(ctx),
         payment: opened.payment,
     }
 }
 
-/// Until when a secure payment can be paid that is made now.
+/// Time of expiry of a secure payment that is created now.
 pub(super) fn expires_at(ctx: &Ctx, asked: Option<TimeDelta>) -> DateTime<Utc> {
     ctx.clock.now() + asked.unwrap_or(ctx.secure_payments.lasts)
 }
@@ -126,36 +132,52 @@ pub(super) fn expires_at(ctx: &Ctx, asked: Option<TimeDelta>) -> DateTime<Utc> {
 pub(super) fn require_wallet(caller: &PlatformCaller) -> Result<(), Refusal> {
     match caller.credential {
         Credential::Session {
-            person: Person::Account(_),
+            person: SignedInPerson::Account(_),
             ..
         } => Err(Refusal::forbidden(NO_WALLET)),
         _ => Ok(()),
     }
 }
 
-/// Begins the transaction of a caller that makes one. Those of public client IDs are few at a time, and so are those that
-/// are counted. Errors: it takes too long until others have made theirs (429).
+/// Begins the transaction that creates a secure payment. Transactions of public client IDs, and transactions that count
+/// open requests, run a few at a time. Errors: the wait for other transactions takes too long (429).
 pub(super) async fn begin(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    room: &Room,
+    room: &RequestRoom,
     name: &'static str,
 ) -> FlowResult<(Option<HeldPermit>, Tx)> {
-    let permit = match caller.is_public() {
-        true => Some(room::permit(ctx, caller).await?),
-        false => room.permit(ctx, caller).await?,
+    let permit = if caller.is_public() {
+        Some(room::permit(ctx, caller).await?)
+    } else {
+        room.permit(ctx, caller).await?
     };
-    Ok((permit, ctx.db.begin(name).await?))
+    Ok((permit, begin_as(ctx, caller, name).await?))
 }
 
-/// Who may get the fees that a caller names. A link with them is the platform's to whoever pays it, and everybody may hold
-/// a public client ID.
+/// Begins the transaction that creates a secure payment. Until its end, the link between the client ID of the call and
+/// an orchestrator does not end.
+///
+/// Errors: the caller may not create links with its client ID, because this link began or ended since the call was
+/// admitted (403).
+pub(super) async fn begin_as(ctx: &Ctx, caller: &PlatformCaller, name: &'static str) -> FlowResult<Tx> {
+    let tx = ctx.db.begin(name).await?;
+    if let Some(client) = caller.client() {
+        let linked = store::orchestrator_links::hold(&tx, &caller.platform, client).await?;
+        caller.admit_link(linked.as_ref())?;
+    }
+    Ok(tx)
+}
+
+/// Receivers to which a caller may direct the fee of a link. The set is limited, because payers trust every link as a
+/// link of the platform. But a stranger with a public client ID, or an orchestrator with a linked client ID, can also
+/// create links.
 pub(super) async fn fee_receivers(
     ctx: &Ctx,
     caller: &PlatformCaller,
     of_client: &OfClient,
 ) -> FlowResult<FeeReceivers> {
-    if !caller.is_public() {
+    if !caller.is_outsider() {
         return Ok(FeeReceivers::Anybody);
     }
     let own = store::destinations::own_in_use(ctx.db.reader(), &caller.platform).await?;
@@ -164,11 +186,12 @@ pub(super) async fn fee_receivers(
     Ok(FeeReceivers::Among(wallets.chain(payees).collect()))
 }
 
-/// A fee that a call names, once it may; notes what is wrong with it.
+/// Returns the fee that a call names, if the fee is allowed. Otherwise reports what is wrong with it.
 pub(super) fn named_fee(
     ctx: &Ctx,
     receivers: &FeeReceivers,
-    (percent, receiver): (Percent, Address),
+    percent: Percent,
+    receiver: Address,
     network: Network,
     checks: &mut Checks,
 ) -> Option<(Percent, Address)> {
@@ -176,16 +199,16 @@ pub(super) fn named_fee(
     of_call(Some((percent, receiver)), network, &ctx.catalogue, checks)
 }
 
-/// Checks that requests can be paid with what is charged on top of each, several of them in one transaction, so that a link
-/// that is handed on can be paid. `list` is the member that names them, `amount` that of one of them by its place.
+/// Checks that requests can be paid with their fees, several requests in one transaction, so that an issued link is
+/// payable. `list` is the body member with the requests. `amount` returns the amount member of the request at an index.
 ///
-/// Errors: the first one that is too large together with its fees, too many, or a network without a contract for several
-/// (400).
+/// Errors (400): a request that is too large with its fees, too many requests, or a network without a batch contract.
 pub(super) fn require_payable(
     ctx: &Ctx,
     network: Network,
     due: &[(Request, Charges)],
-    (list, amount): (&str, impl Fn(usize) -> String),
+    list: &str,
+    amount: impl Fn(usize) -> String,
 ) -> FlowResult<()> {
     check_payable(ctx, network, due).map_err(|error| match error {
         HandoutError::Payment(index, FlowError::Refused(mut refusal)) => {
@@ -197,7 +220,8 @@ pub(super) fn require_payable(
         HandoutError::TooLarge(_) => Refusal::field(list, BundleError::TooLarge.to_string()).into(),
         HandoutError::TooMuchGas { counts, gas } => too_much_gas(list, counts, gas).into(),
         HandoutError::NoBatchContract(network) => {
-            let sentence = format!("must have one item: {network} has no contract that makes several payments at once");
+            let sentence =
+                format!("must have one item: {network} has no contract for several payments in one transaction");
             Refusal::field(list, sentence).into()
         }
         other => other.alone(),

@@ -1,6 +1,6 @@
-//! Secure payments: links by which whoever has the token pays.
+//! Secure payments: links that anyone with their token can pay.
 //!
-//! What is read, paid and reported by token begins with [`opened::by_token`]; who may is asked in [`access::decide`] alone.
+//! Reads, payments and reports by token start with [`opened::by_token`]; [`access::decide`] alone decides who may pay.
 
 pub mod access;
 pub mod attempt;
@@ -23,4 +23,4 @@ mod tell;
 pub mod user_event;
 pub mod withdraw;
 
-pub use made::Made;
+pub use made::CreatedSecurePayment;

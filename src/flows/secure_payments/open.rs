@@ -1,13 +1,13 @@
-//! What a payer is shown of a secure payment before paying it.
+//! Opens a secure payment for a payer before paying it.
 
-use super::{access, opened::Opened, options};
+use super::{access, opened::OpenedLink, options};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
         refusal::{Checks, FieldError, Refusal},
         secure_payment::{
-            access::{AccessDecision, AccessStatus, Payer},
+            access::{AccessDecision, AccessStatus, LinkPayer},
             fee_plan::FeePlan,
             intent::Source,
             options::PaymentOption,
@@ -16,39 +16,39 @@ use crate::{
     flows::FlowResult,
 };
 
-/// What is said of a wallet of another network where the network is hidden.
+/// Message for a wallet of another network while the link hides its network.
 const OTHER_NETWORK: &str = "must be an address of the network of this payment";
 
-/// What is said of another chain or token where both are hidden, whichever of them is another one.
-const OTHER_SOURCE: &str = "must be absent, or that of the payment: nothing else pays this";
+/// Message for another chain or token while both are hidden. It does not say which of the two differs.
+const OTHER_SOURCE: &str = "must be absent or match this payment, which accepts no other chain or token";
 
-/// Who looks, and from where he would pay; every value holds for itself.
+/// Who opens the link, and from where they would pay; every value is valid on its own.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
+pub struct LinkVisit {
     /// Who wants to pay.
-    pub payer: Option<Payer>,
-    /// From which chain and in which token.
+    pub payer: Option<LinkPayer>,
+    /// Chain and token to pay from.
     pub source: Option<Source>,
 }
 
-/// A secure payment as a payer may see it.
+/// A secure payment as a payer sees it.
 #[derive(Debug, Clone)]
-pub struct Shown {
-    /// Whether everything about money and people stays hidden: the payer is not approved yet.
+pub struct LinkView {
+    /// Whether amounts and parties stay hidden, because the payer is not approved yet.
     pub is_masked: bool,
-    /// Whether the payer may pay; `None` where everybody may, and where nobody is named.
+    /// Whether the payer may pay; `None` if any wallet may pay, or no wallet is given.
     pub access: Option<AccessDecision>,
-    /// From where the payer could pay; `None` where nobody is named, and for one who may not pay.
+    /// Chains and tokens to pay from; `None` if no wallet is given or the wallet may not pay.
     pub options: Option<Vec<PaymentOption>>,
     /// The fees in dollars.
     pub fee_plan: Option<FeePlan>,
 }
 
-/// Shows a secure payment that can be paid.
+/// Returns a payable secure payment.
 ///
-/// Errors: it cannot be paid any more (403), it is paid (409), a wallet of another network or a chain without a route
-/// (400). Source: interface §4.7; rules P.3.7.
-pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
+/// Errors: the payment can no longer be paid (403); it is paid (409); a wallet of another network or a chain without a
+/// route (400). Source: interface §4.7; rules P.3.7.
+pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<LinkView> {
     opened.payable().map_err(Refusal::from)?;
     check(ctx, opened, look)?;
     let payment = &opened.payment;
@@ -68,7 +68,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
         Some(payer) if is_let_in => Some(options::of(ctx, opened, payer.wallet).await),
         _ => None,
     };
-    Ok(Shown {
+    Ok(LinkView {
         is_masked,
         access,
         options,
@@ -76,16 +76,20 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look) -> FlowResult<Shown> {
     })
 }
 
-/// Checks who looks and from where. A chain and a token that are hidden until the payer is approved are left to
-/// [`check_hidden_source`], so that nobody finds them by trying. Errors: every wrong field (400).
-pub(super) fn check(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+/// Checks the wallet, and the chain and token to pay from. If chain and token are hidden until the payer is approved,
+/// they are checked later by [`check_hidden_source`], so that trying values does not reveal them. Errors: every wrong
+/// field (400).
+pub(super) fn check(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> Result<(), Refusal> {
     let payment = &opened.payment;
     let is_hidden = payment.policy.hides_until_approved;
     let usable = |wallet: Address| {
         let usable = wallet.usable_on(payment.network);
-        usable.map_err(|error| match is_hidden {
-            true => OTHER_NETWORK.to_owned(),
-            false => error.to_string(),
+        usable.map_err(|error| {
+            if is_hidden {
+                OTHER_NETWORK.to_owned()
+            } else {
+                error.to_string()
+            }
         })
     };
     let mut checks = Checks::new();
@@ -101,8 +105,8 @@ pub(super) fn check(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refus
     checks.finish()
 }
 
-/// Checks from where somebody pays who was let in, where that was hidden before. Errors: another chain or token (400).
-pub(super) fn check_hidden_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+/// Checks the chain and token of an approved payer, if they were hidden before. Errors: another chain or token (400).
+pub(super) fn check_hidden_source(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> Result<(), Refusal> {
     if opened.payment.policy.hides_until_approved {
         check_source(ctx, opened, look)
     } else {
@@ -110,8 +114,8 @@ pub(super) fn check_hidden_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Re
     }
 }
 
-/// Checks from where somebody pays. Errors: another chain or token (400).
-fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+/// Checks the chain and token to pay from. Errors: another chain or token (400).
+fn check_source(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> Result<(), Refusal> {
     let Some(source) = &look.source else {
         return Ok(());
     };
@@ -123,8 +127,9 @@ fn check_source(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> 
     opened.payment.check_source(source, &symbols)
 }
 
-/// The same for whoever was asked nothing, so that what is hidden stands in no refusal. Errors: another chain or token (400).
-pub(super) fn check_source_unseen(ctx: &Ctx, opened: &Opened, look: &Look) -> Result<(), Refusal> {
+/// Checks chain and token without an access check, so the message reveals nothing that is hidden. Errors: another chain
+/// or token (400).
+pub(super) fn check_source_unseen(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> Result<(), Refusal> {
     check_hidden_source(ctx, opened, look).map_err(|_| {
         let fields = ["chain", "token"].map(|field| FieldError::new(field, OTHER_SOURCE));
         Refusal::fields(fields.into())

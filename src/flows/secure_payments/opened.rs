@@ -1,4 +1,4 @@
-//! A secure payment that somebody opens with its token, and the requests that it pays.
+//! A secure payment opened by its token, with the requests that it pays.
 
 use crate::{
     ctx::Ctx,
@@ -8,10 +8,10 @@ use crate::{
         ids::SecurePaymentToken,
         paying::charge::Charges,
         refusal::Refusal,
-        request::Request,
+        request::{Origin, Request},
         secure_payment::{
-            SecurePayment, SecurePaymentStatus, Unpayable,
-            fee_plan::{FeePlan, Planned},
+            SecurePayment, SecurePaymentStatus, UnpayableLink,
+            fee_plan::{FeePlan, PlannedPayment},
         },
     },
     flows::{Fault, FlowResult},
@@ -22,20 +22,20 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 
-/// A secure payment with its requests, in their order, as it is at a moment.
+/// A secure payment with its requests, in order, at the time of the call.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct OpenedLink {
     /// The secure payment.
     pub payment: SecurePayment,
     /// Its requests.
     pub requests: Vec<Request>,
-    /// The moment.
+    /// The time.
     pub now: DateTime<Utc>,
 }
 
-/// Opens a secure payment, whatever its state: its token is all that it takes. Errors: nobody made it (404).
-/// Source: interface §2.10; rules P.3.7.
-pub async fn by_token(ctx: &Ctx, token: &str) -> FlowResult<Opened> {
+/// Opens a secure payment in any state: the token is the only credential. Errors: an unknown token (404). Source:
+/// interface §2.10; rules P.3.7.
+pub async fn by_token(ctx: &Ctx, token: &str) -> FlowResult<OpenedLink> {
     let token = SecurePaymentToken(token.to_owned());
     let found = store::secure_payments::by_token(ctx.db.reader(), &token).await?;
     let payment = found.ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
@@ -43,7 +43,7 @@ pub async fn by_token(ctx: &Ctx, token: &str) -> FlowResult<Opened> {
 }
 
 /// Reads the requests of a secure payment.
-pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResult<Opened> {
+pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResult<OpenedLink> {
     let owner = Scope {
         platform: payment.origin.platform.clone(),
         client: None,
@@ -52,43 +52,51 @@ pub(super) async fn with_requests(ctx: &Ctx, payment: SecurePayment) -> FlowResu
     let mut known = store::requests::find_all(ctx.db.reader(), &owner, &ids).await?;
     let requests = ids.iter().map(|id| known.remove(id));
     let requests: Option<Vec<Request>> = requests.collect();
-    let missing = || Fault(anyhow!("a request of secure payment {} is not there", payment.id));
+    let missing = || Fault(anyhow!("a request of secure payment {} is missing", payment.id));
     let requests = requests.ok_or_else(missing)?;
     let now = ctx.clock.now();
-    Ok(Opened { requests, now, payment })
+    Ok(OpenedLink { requests, now, payment })
 }
 
-/// The client ID that made a secure payment; `None` of one that a key or a session made.
-pub(super) async fn maker(ctx: &Ctx, payment: &SecurePayment) -> FlowResult<Option<ClientId>> {
-    let Some(row) = &payment.origin.client else {
+/// The public client ID with which a stranger may have created a secure payment; `None` if a secret credential created
+/// it.
+pub(super) async fn public_maker(ctx: &Ctx, payment: &SecurePayment) -> FlowResult<Option<ClientId>> {
+    let Origin {
+        platform,
+        client: Some(row),
+        orchestrator: None,
+        ..
+    } = &payment.origin
+    else {
         return Ok(None);
     };
-    Ok(store::client_ids::find(ctx.db.reader(), &payment.origin.platform, row).await?)
+    let client = store::client_ids::find(ctx.db.reader(), platform, row).await?;
+    Ok(client.filter(ClientId::is_public))
 }
 
-/// Whether the redirect of a secure payment leads out of the allowed domains of the public client ID that made it: a
-/// stranger who read that client ID off a page may have chosen it. Source: decisions D27.
-pub async fn has_foreign_redirect(ctx: &Ctx, opened: &Opened) -> FlowResult<bool> {
+/// Whether the redirect of a secure payment leads out of the allowed domains of the public client ID that created it.
+/// Such a redirect may be the choice of a stranger who read the client ID off a page. Source: decisions D27.
+pub async fn has_foreign_redirect(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<bool> {
     let Some(redirect) = &opened.payment.about.redirect else {
         return Ok(false);
     };
-    let maker = maker(ctx, &opened.payment).await?;
-    Ok(maker.is_some_and(|maker| maker.is_public() && !maker.lists(&redirect.url)))
+    let maker = public_maker(ctx, &opened.payment).await?;
+    Ok(maker.is_some_and(|maker| !maker.lists(&redirect.url)))
 }
 
-impl Opened {
-    /// Whether a caller is its platform itself. Whoever holds no secret of that may be anybody who has the token.
+impl OpenedLink {
+    /// Whether the caller has a secret credential of the platform. Any other caller may be anyone with the token.
     pub(super) fn is_of(&self, caller: &PlatformCaller) -> bool {
         !caller.is_public() && caller.platform == self.payment.origin.platform
     }
 
-    /// State at the moment.
+    /// State at this time.
     pub fn status(&self) -> SecurePaymentStatus {
         self.payment.status_at(self.now)
     }
 
-    /// Whether a payment of one of its requests that await money is seen on the chain and not final; nothing is looked up
-    /// of one that cannot be paid.
+    /// Whether the chain shows an unconfirmed payment of an unpaid request of the link. A link that cannot be paid
+    /// needs no lookup.
     pub async fn is_seen(&self, ctx: &Ctx) -> FlowResult<bool> {
         if self.payable().is_err() {
             return Ok(false);
@@ -103,23 +111,23 @@ impl Opened {
         }))
     }
 
-    /// The time until which a payment counts as in flight; `None` when no payment is seen and no payer reported one.
+    /// Until when a payment counts as in flight; `None` if no payment is seen and no payer reported one.
     pub fn in_flight_until(&self, is_seen: bool) -> Option<DateTime<Utc>> {
         self.payment.in_flight_until(is_seen, self.now)
     }
 
-    /// Errors: it cannot be paid any more (403), or it is paid (409).
-    pub fn payable(&self) -> Result<(), Unpayable> {
+    /// Errors: the payment can no longer be paid (403); it is paid (409).
+    pub fn payable(&self) -> Result<(), UnpayableLink> {
         self.payment.payable_at(self.now)
     }
 
-    /// Requests and what is charged on top of each.
+    /// The requests and the fees of each request.
     pub fn due(&self) -> impl Iterator<Item = (&Request, &Charges)> {
         let charges = self.payment.items.iter().map(|item| &item.charges);
         self.requests.iter().zip(charges)
     }
 
-    /// Its fees in dollars; `None` where it is not paid in one dollar token.
+    /// Fees in dollars; `None` unless the whole payment is in one dollar token.
     pub fn fee_plan(&self, ctx: &Ctx) -> Option<FeePlan> {
         let currencies = self.requests.iter().map(|request| &request.terms.payment_currency);
         let mut currencies = currencies.clone().zip(currencies.skip(1));
@@ -128,18 +136,21 @@ impl Opened {
             return None;
         }
         let currency = ctx.catalogue.find(&first.terms.payment_currency)?;
-        let payments: Vec<Planned> = self
+        let payments: Vec<PlannedPayment> = self
             .due()
-            .map(|(request, charges)| (request.ledger.expected, charges.clone()))
+            .map(|(request, charges)| (charges.gross_of(request.ledger.expected), charges.clone()))
             .collect();
         let flow = self.payment.flow;
         FeePlan::of(flow, flow.usual_bearer(), currency, &payments)
     }
 
-    /// What is left to be paid of each request that can be paid.
-    pub fn unpaid(&self) -> Vec<(&Request, &Charges, U256)> {
+    /// The amount due of each request that can be paid, and the fees that earlier payments did not pay.
+    pub fn unpaid(&self) -> Vec<(&Request, Charges, U256)> {
         let open = self.due().filter(|(request, _)| request.payable().is_ok());
-        open.map(|(request, charges)| (request, charges, request.ledger.remaining()))
-            .collect()
+        let unpaid = open.map(|(request, charges)| {
+            let charges = charges.after(request.ledger.orchestrator_fees);
+            (request, charges, request.ledger.remaining())
+        });
+        unpaid.collect()
     }
 }

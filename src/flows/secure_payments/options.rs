@@ -1,7 +1,7 @@
-//! From which chains a wallet could pay. Whoever has a token may ask for any wallet, so questions have permits of their
-//! own, and their answers are remembered for a while.
+//! Chains from which a wallet could pay. Anyone with a token can query any wallet, so these lookups have separate
+//! permits, and their results are cached for a while.
 
-use super::opened::Opened;
+use super::opened::OpenedLink;
 use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
@@ -18,21 +18,21 @@ use futures_util::future::join_all;
 use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
 use tokio::time::timeout;
 
-/// How long an answer is remembered.
+/// How long a result is cached.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// Tokens of other chains that are looked for where a payment is in a dollar token. Source: interface §4.7.
+/// Tokens that are looked up on other chains for a payment in a dollar token. Source: interface §4.7.
 const SYMBOLS: [&str; 4] = ["USDC", "USDT", "USDT0", "EURC"];
 
-/// A balance to look for, and what of it is needed.
+/// A balance to look up, and the amount needed.
 struct BalanceNeeded<'a> {
     network: Network,
     currency: &'a Currency,
     needed: U256,
 }
 
-/// What a wallet holds of what could pay, on the payment's own chain and on every other one that answers in time.
-pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<PaymentOption> {
+/// Balances with which a wallet could pay, on the payment's chain and on every other chain that responds in time.
+pub(super) async fn of(ctx: &Ctx, opened: &OpenedLink, wallet: Address) -> Vec<PaymentOption> {
     let holder = &PermitHolder {
         platform: opened.payment.origin.platform.clone(),
         is_public: true,
@@ -58,9 +58,10 @@ pub(super) async fn of(ctx: &Ctx, opened: &Opened, wallet: Address) -> Vec<Payme
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// What is left to be paid with its fees, in each of its currencies; and the same in dollar tokens elsewhere. No balance of
-/// a test network pays anything on another network, and none there is paid with money.
-fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<BalanceNeeded<'a>> {
+/// The balances to look up: the amount due with its fees, in each currency of the link, and the same amount in dollar
+/// tokens on other networks. A payment on a test network offers only test networks, and a payment on a main network
+/// only main networks.
+fn wanted<'a>(ctx: &'a Ctx, opened: &OpenedLink) -> Vec<BalanceNeeded<'a>> {
     let network = opened.payment.network;
     let mut needed: BTreeMap<&str, U256> = BTreeMap::new();
     for (request, charges, units) in opened.unpaid() {
@@ -91,7 +92,7 @@ fn wanted<'a>(ctx: &'a Ctx, opened: &Opened) -> Vec<BalanceNeeded<'a>> {
     own.into_iter().chain(elsewhere).collect()
 }
 
-/// The tokens of another network in which so many dollars could be held.
+/// The dollar tokens of another network, with the amount in each.
 fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<BalanceNeeded<'a>> {
     if network.family() != Family::Evm {
         return Vec::new();
@@ -113,7 +114,7 @@ fn elsewhere<'a>(ctx: &'a Ctx, network: Network, dollars: &Amount) -> Vec<Balanc
         .collect()
 }
 
-/// A balance, remembered or asked for; `None` when its chain does not answer in time.
+/// A balance, cached or looked up; `None` if its chain does not respond in time.
 async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, wallet: Address) -> Option<U256> {
     let (pages, network) = (&ctx.payment_pages, wanted.network);
     let key = (network, wanted.currency.token(), wallet);
@@ -130,7 +131,7 @@ async fn balance(ctx: &Ctx, holder: &PermitHolder, wanted: &BalanceNeeded<'_>, w
     let standings = ctx.partners.chains.standings.get(&network)?;
     let asked = async {
         let _permit = admit(&pages.permits, holder, ctx.waits.balance).await?;
-        // What is allowed is of no interest here, so nobody in particular is named.
+        // Only the balance is used. The query needs a spender for the allowance, so the wallet itself is passed.
         standings.standing(wallet, key.1, wallet).await.ok()
     };
     let balance = timeout(ctx.waits.balance, asked).await.ok()??.balance;

@@ -1,5 +1,5 @@
-//! Screens who paid a link without having been screened: calldata that was handed out to one wallet can be sent by another
-//! one. The money stays credited.
+//! Screens payers of a link that were not screened before. This is needed because calldata that was issued to one
+//! wallet can be sent by another wallet. The payment stays credited.
 
 use super::screen;
 use crate::{
@@ -12,20 +12,20 @@ use crate::{
 use chrono::TimeDelta;
 use std::sync::{Mutex, PoisonError};
 
-/// Payments whose payers are screened in one look.
+/// Maximum number of payments whose payers are screened in one pass.
 const TOGETHER: u64 = 50;
 
-/// For how long after a payment its payer is screened while nobody answers.
+/// Time after a payment for which the screening of its payer is repeated while no provider returns a result.
 const SCREENED_WITHIN: TimeDelta = TimeDelta::days(30);
 
-/// The payments that have had their turn: the next look begins after them, so that payers whose screening fails keep no
-/// older payment waiting.
+/// Position after the payments that were already handled. The next pass begins there, so that payers whose screening
+/// fails do not block older payments.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<Option<PaidBefore>>);
+pub struct ScreenedPayments(Mutex<Option<PaidBefore>>);
 
-/// Screens the payers of the next payments, from the newest to the oldest and then from the newest again. A payer whose
-/// screening fails has another turn.
-pub async fn run(ctx: &Ctx, turns: &Turns) -> FlowResult<()> {
+/// Screens the payers of the next payments, from the newest to the oldest and then from the newest again. If a
+/// screening fails, a later pass repeats it.
+pub async fn run(ctx: &Ctx, turns: &ScreenedPayments) -> FlowResult<()> {
     if ctx.partners.screeners.is_empty() {
         return Ok(());
     }
@@ -35,7 +35,10 @@ pub async fn run(ctx: &Ctx, turns: &Turns) -> FlowResult<()> {
     let (payments, last) = store::payments::of_unknown_access(reader, since, before.as_ref(), TOGETHER).await?;
     for payment in payments {
         if let Err(error) = one(ctx, &payment).await {
-            tracing::debug!(tx_hash = %payment.tx_hash, %error, "who paid was not screened");
+            tracing::debug!(
+                tx_hash = %payment.tx_hash, %error,
+                "the payer of a credited payment could not be screened"
+            );
         }
     }
     *turns.0.lock().unwrap_or_else(PoisonError::into_inner) = last;
@@ -60,7 +63,10 @@ async fn one(ctx: &Ctx, payment: &PaymentRecord) -> FlowResult<()> {
     let found = payer_access::of_link(ctx, &link, Some(wallet)).await?;
     if let Some(found) = found.filter(|found| *found != PayerAccess::Unknown) {
         store::payments::set_access(ctx.db.writer(), &payment.platform, &payment.id, found).await?;
-        tracing::info!(tx_hash = %payment.tx_hash, request = payment.request_id, access = found.wire(), "who paid was screened afterwards");
+        tracing::info!(
+            tx_hash = %payment.tx_hash, request = payment.request_id, access = found.wire(),
+            "the payer of a credited payment was screened after the payment"
+        );
     }
     Ok(())
 }

@@ -1,27 +1,39 @@
-//! Hands out the calldata that pays a secure payment.
+//! Returns the calldata that pays a secure payment.
 
-use super::{access, open, open::Look, opened::Opened};
+use super::{access, open, open::LinkVisit, opened::OpenedLink};
 use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
         caller::PlatformCaller,
-        paying::{Allowing, BundleError},
+        paying::{ApprovalAmount, BundleError},
         refusal::Refusal,
-        secure_payment::{SecurePaymentKind, Unpayable},
+        secure_payment::{SecurePaymentKind, UnpayableLink},
     },
     flows::{
         FlowError, FlowResult,
-        paying::{Handout, HandoutError, Packing, PayingWallet, PaymentDue, hand_out, keep, lookup::Lookup},
+        paying::{Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking, hand_out, keep, lookup::Lookup},
     },
 };
 
-/// Hands out the calldata of what is left to be paid, with allowances of exactly that: what is paid already is left out.
+/// Returns the calldata for the amount due, with allowances of exactly that amount; paid requests are left out.
 ///
-/// What is answered keeps to the price terms of the requests, with which a payment is compared. Lookups take the permits of the
-/// platform when it calls itself, else a few of those of strangers. Errors: it cannot be paid any more (403), it
-/// is paid (409), the payer may not pay it (403), who pays is not said where that counts (400), no node answers (502).
+/// The calldata follows the price terms of the requests, with which payments are compared. For a caller with a secret
+/// credential of the platform, chain lookups use the permits of the platform. For other callers, they use a few permits
+/// that all of them share.
+///
+/// Errors:
+/// - 403: the payment can no longer be paid, or the payer may not pay it.
+/// - 409: it is paid.
+/// - 400: no wallet is given where one is required.
+/// - 502: no node responds.
+///
 /// Source: interface §4.7; rules P.3.7; decisions D38.
-pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&PlatformCaller>) -> FlowResult<Handout> {
+pub async fn run(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    look: &LinkVisit,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<Handout> {
     opened.payable().map_err(Refusal::from)?;
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
@@ -29,9 +41,9 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
         Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.asks_who_pays(payment.flow) => {
             let sentence = if payment.policy.hides_until_approved {
-                "is required: nothing of this is shown before a wallet is named"
+                "is required: this payment is hidden until a wallet is given"
             } else {
-                "is required: not every wallet may pay this"
+                "is required: only some wallets may pay this secure payment"
             };
             return Err(Refusal::field("wallet", sentence).into());
         }
@@ -39,10 +51,10 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
     }
     open::check_hidden_source(ctx, opened, look)?;
     let unpaid = opened.unpaid().into_iter();
-    let due = unpaid.map(|(request, charges, _)| PaymentDue::all_of(request.clone(), charges.clone()));
+    let due = unpaid.map(|(request, charges, _)| PaymentDue::all_of(request.clone(), charges));
     let due: Vec<PaymentDue> = due.collect();
     if due.is_empty() {
-        return Err(Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into());
+        return Err(Refusal::forbidden(UnpayableLink::ComplianceFailed.sentence()).into());
     }
     let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let holder = PermitHolder {
@@ -52,11 +64,11 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
     };
     let wallet = PayingWallet {
         address: look.payer.map(|payer| payer.wallet),
-        allowing: Allowing::WhatIsNeeded,
+        allowing: ApprovalAmount::WhatIsNeeded,
     };
     let packing = match payment.kind() {
-        SecurePaymentKind::Single => Packing::Alone,
-        SecurePaymentKind::Batch => Packing::Together { gas_max: None },
+        SecurePaymentKind::Single => PaymentPacking::Alone,
+        SecurePaymentKind::Batch => PaymentPacking::Together { gas_max: None },
     };
     let lookup = Lookup::of_holder(ctx, holder, payment.network);
     let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
@@ -65,19 +77,19 @@ pub async fn run(ctx: &Ctx, opened: &Opened, look: &Look, caller: Option<&Platfo
     Ok(handout)
 }
 
-/// Why payments are not made, by the parameters of the call.
-fn refused(error: HandoutError, packing: Packing) -> FlowError {
+/// Converts a refusal of a payment to one with the parameters of the call.
+fn refused(error: HandoutError, packing: PaymentPacking) -> FlowError {
     match (error, packing) {
         (HandoutError::NoPayer, _) => Refusal::field("wallet", BundleError::NoPayer.to_string()).into(),
-        (HandoutError::TooLarge(_), Packing::Together { .. }) => {
-            Refusal::forbidden(Unpayable::ComplianceFailed.sentence()).into()
+        (HandoutError::TooLarge(_), PaymentPacking::Together { .. }) => {
+            Refusal::forbidden(UnpayableLink::ComplianceFailed.sentence()).into()
         }
         (other, _) => other.alone(),
     }
 }
 
-/// Notes that payments are awaited, unless they are already. The calldata of a link keeps to the price terms of its requests,
-/// so nothing else is kept of it.
+/// Marks the payments of requests as expected, unless they already are. The calldata of a link follows the price terms
+/// of its requests, so no other terms are stored.
 async fn await_payments(ctx: &Ctx, handout: &Handout) -> FlowResult<()> {
     let requests = handout.payments.iter().map(|payment| &payment.request);
     let silent = keep::silent(requests.collect());

@@ -1,4 +1,4 @@
-//! Shows the fees of a secure payment before there is one.
+//! Calculates the fees of a secure payment before it is created.
 
 use crate::{
     ctx::Ctx,
@@ -7,29 +7,34 @@ use crate::{
         caller::PlatformCaller,
         client_id::ClientId,
         currency::Currency,
-        paying::charge::{Base, Charges, FeeBearer},
+        paying::capture::capture,
+        paying::charge::{ChargeBase, Charges, FeeBearer},
         refusal::{Checks, Refusal},
         secure_payment::{PaymentFlow, fee_plan::FeePlan},
     },
-    flows::{FlowResult, requests::of_client::client_of},
+    flows::{
+        FlowResult,
+        requests::of_client::{client_of, orchestrator_fees},
+    },
 };
 
-/// What is asked about; every value holds for itself.
+/// The payment to preview; every value is valid on its own.
 #[derive(Debug, Clone)]
 pub struct PreviewedPayment {
     /// Amount in the currency.
     pub amount: Amount,
     /// Id or symbol of a currency.
     pub currency: String,
-    /// Which way the money goes.
+    /// Direction of the payment.
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about.
+    /// Who bears a fee if no other setting determines its bearer.
     pub default_bearer: Option<FeeBearer>,
 }
 
-/// The fees that a secure payment of the caller would have, without one that a call names. Nothing is stored.
+/// The fees that a secure payment of the caller would have, without fees named in a call. Nothing is stored.
 ///
-/// Errors: no dollar token of an enabled network, or an amount that it cannot have (400). Source: rules P.3.7; rules P.7.1.
+/// Errors: a currency that is not a dollar token of an enabled network, or an amount that is invalid in this token
+/// (400). Source: rules P.3.7; rules P.7.1.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &PreviewedPayment) -> FlowResult<FeePlan> {
     let mut checks = Checks::new();
     let currency = checks.take("currency", stablecoin(ctx, &asked.currency));
@@ -41,23 +46,26 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, asked: &PreviewedPayment) -
     let client = client_of(ctx, caller).await?;
     let network = currency.network;
     let network = network.ok_or_else(|| Refusal::field("currency", NO_STABLECOIN))?;
-    let base = Base {
+    let base = ChargeBase {
         network,
         unit: currency,
         decimals: currency.decimals,
     };
     let protocol = ctx.payments.protocol_fee.as_ref();
     let client_fee = client.as_ref().and_then(ClientId::fee);
+    let fees = orchestrator_fees(ctx, caller, asked.flow).await?;
+    let captured = capture(&fees, network, currency, units).map_err(|sentence| Refusal::field("amount", sentence))?;
     let charges = Charges::fixed(base, client_fee, protocol).checked(network, &ctx.catalogue)?;
+    let charges = charges.with_captured(captured);
     let bearer = asked.default_bearer.unwrap_or(asked.flow.usual_bearer());
     let plan = FeePlan::of(asked.flow, bearer, currency, &[(units, charges)]);
     Ok(plan.ok_or_else(|| Refusal::field("amount", "is too large for this currency"))?)
 }
 
-/// What is said of a currency whose fees cannot be told in dollars.
+/// Message for a currency whose fees cannot be given in dollars.
 const NO_STABLECOIN: &str = "must be a stablecoin of an enabled network, by its id or its symbol: USDC, USDT or DAI";
 
-/// The stablecoin of an id, or the first one of an enabled network with this symbol. Errors: there is none.
+/// The stablecoin with an id, or the first one of an enabled network with this symbol. Errors: none exists.
 fn stablecoin<'a>(ctx: &'a Ctx, text: &str) -> Result<&'a Currency, &'static str> {
     let ids = ctx.catalogue.ids_or_symbols(text);
     let mut known = ids.iter().filter_map(|id| ctx.catalogue.find(id));

@@ -1,6 +1,6 @@
-//! Keeps what a payer says to have sent: a hint that a payment is on its way. It settles nothing.
+//! Stores a transaction that a payer reports. The report is a hint that a payment is in flight, and settles nothing.
 
-use super::{access, open, open::Look, opened::Opened};
+use super::{access, open, open::LinkVisit, opened::OpenedLink};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -10,8 +10,8 @@ use crate::{
         refusal::{Refusal, RefusalKind},
         secure_payment::{
             SecurePayment,
-            access::Payer,
-            intent::{INTENTS_MAX, Intent, Source},
+            access::LinkPayer,
+            intent::{INTENTS_MAX, PaymentIntent, Source},
         },
     },
     flows::FlowResult,
@@ -19,15 +19,15 @@ use crate::{
 };
 use alloy::primitives::B256;
 
-/// How long whoever named too many transactions is told to wait, in seconds.
+/// Seconds that a caller waits after reporting too many transactions.
 const RETRY_AFTER_S: u32 = 600;
 
-/// What a payer says; every value holds for itself.
+/// A report of a payer; every value is valid on its own.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct SentTransaction {
     /// Hash of the transaction.
     pub tx_hash: B256,
-    /// From where it was sent.
+    /// Chain and token from which the payer sent the payment.
     pub source: Source,
     /// Account that pays.
     pub payer: Option<Address>,
@@ -35,26 +35,30 @@ pub struct Sent {
     pub payer_eoa: Option<Address>,
 }
 
-/// What was kept.
+/// A stored report.
 #[derive(Debug, Clone)]
-pub struct Recorded {
-    /// What the payer said.
-    pub intent: Intent,
-    /// Reference of the first request that is awaited.
+pub struct RecordedIntent {
+    /// The report.
+    pub intent: PaymentIntent,
+    /// Reference of the first request that awaits a payment.
     pub reference: PaymentReference,
-    /// Whether a payment is awaited.
+    /// Whether a payment is expected.
     pub is_listening: bool,
 }
 
-/// Keeps a transaction once for each hash.
+/// Stores a transaction once per hash.
 ///
-/// Errors: the payment cannot be paid any more (403), it is paid (409), the payer may not pay it (403), there is no route
-/// from there, or who pays is not said where everything is hidden until that is known (400), so many were named before
-/// (429). Source: interface §4.7; rules P.3.7.
-pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded> {
+/// Errors:
+/// - 403: the payment can no longer be paid, or the payer may not pay it.
+/// - 409: it is paid.
+/// - 400: there is no route from this chain, or no payer is given while the link is hidden until a wallet is approved.
+/// - 429: too many transactions were reported.
+///
+/// Source: interface §4.7; rules P.3.7.
+pub async fn run(ctx: &Ctx, opened: &OpenedLink, sent: &SentTransaction) -> FlowResult<RecordedIntent> {
     opened.payable().map_err(Refusal::from)?;
-    let look = Look {
-        payer: sent.payer.map(|wallet| Payer {
+    let look = LinkVisit {
+        payer: sent.payer.map(|wallet| LinkPayer {
             wallet,
             eoa: sent.payer_eoa,
         }),
@@ -65,15 +69,16 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
     match &look.payer {
         Some(payer) => access::require(ctx, payment, payer).await?,
         None if payment.policy.hides_until_approved => {
-            let sentence = "is required: what this pays is hidden until a wallet is approved";
+            let sentence = "is required: this payment is hidden until a wallet is approved";
             return Err(Refusal::field("payerAddress", sentence).into());
         }
         None => {}
     }
-    // Which of two refusals comes would tell the network and the token of a hidden link to whoever tries them.
+    // This message does not say whether the network or the token is wrong. Different messages would reveal both to a
+    // caller that tries values on a link that hides them.
     open::check_source_unseen(ctx, opened, &look)?;
     let now = ctx.clock.now();
-    // Who has the token may ask again and again: what would change nothing locks nothing.
+    // Anyone with the token can repeat this call, so a call that would change nothing takes no lock.
     let reader = ctx.db.reader();
     if let Some(known) = store::secure_payments::find_intent(reader, payment, &sent.tx_hash).await? {
         return recorded(opened, known);
@@ -92,7 +97,7 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
         Some(known) => known,
         None => {
             admit_another(&tx, payment).await?;
-            let intent = Intent {
+            let intent = PaymentIntent {
                 id: IntentId(ctx.ids.ulid()),
                 tx_hash: sent.tx_hash,
                 payer: sent.payer,
@@ -109,27 +114,27 @@ pub async fn run(ctx: &Ctx, opened: &Opened, sent: &Sent) -> FlowResult<Recorded
     recorded(opened, intent)
 }
 
-/// Errors: so many transactions were named before (429).
+/// Errors: too many transactions were reported (429).
 async fn admit_another(conn: &impl Sealing, payment: &SecurePayment) -> FlowResult<()> {
     if store::secure_payments::count_intents(conn, payment).await? < INTENTS_MAX {
         return Ok(());
     }
-    let sentence = format!("{INTENTS_MAX} transactions were named for this secure payment already");
+    let sentence = format!("{INTENTS_MAX} transactions were already reported for this secure payment");
     Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
 }
 
-fn recorded(opened: &Opened, intent: Intent) -> FlowResult<Recorded> {
+fn recorded(opened: &OpenedLink, intent: PaymentIntent) -> FlowResult<RecordedIntent> {
     let open = opened.requests.iter().find(|request| request.payable().is_ok());
     let request = open.or_else(|| opened.requests.first());
     let request = request.ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
-    Ok(Recorded {
+    Ok(RecordedIntent {
         intent,
         reference: request.reference,
         is_listening: request.ledger.is_listening,
     })
 }
 
-/// The same by the members of the body.
+/// Converts a refusal to one with the fields of the body.
 fn by_body(mut refusal: Refusal) -> Refusal {
     for error in &mut refusal.fields {
         match error.field.as_str() {

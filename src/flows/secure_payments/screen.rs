@@ -1,4 +1,5 @@
-//! Screens the wallets of who wants to pay a secure payment, and of whom a payout pays: once for each payment and wallet.
+//! Screens the wallets of payers of a secure payment, and of recipients of a payout. Each wallet is screened once per
+//! payment.
 
 use crate::{
     ctx::{Ctx, PermitHolder},
@@ -10,11 +11,11 @@ use crate::{
         ids::PlatformId,
         network::Network,
         refusal::{Refusal, RefusalKind},
-        screening::{self, Agenda, ScreenedWallet, Screening, ScreeningStatus},
+        screening::{self, ScreenedWallet, Screening, ScreeningStatus, WalletsToCheck},
         secure_payment::{
             PaymentFlow, SecurePayment,
-            access::{AccessDecision, AccessPolicy, Payer},
-            step::Counted,
+            access::{AccessDecision, AccessPolicy, LinkPayer},
+            step::ReportCount,
         },
     },
     flows::{
@@ -31,30 +32,32 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Why nobody is let in where wallets are to be screened and nobody screens.
+/// Reason code when screening is required and no provider is configured.
 const NO_SCREENING: &str = "screening_not_configured";
 
-/// How a question to a provider ends that nobody could be asked.
+/// Outcome label of a check whose provider is not configured.
 const NOT_CONFIGURED: &str = "not_configured";
 
-/// How a question to a provider ends.
+/// Possible outcomes of a check.
 pub const OUTCOMES: [&str; 4] = ["approved", "rejected", "error", NOT_CONFIGURED];
 
-/// Pause between two looks for the answer to a question that somebody else asked.
+/// Interval at which the result of another call's check is looked up.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
-/// Decides whether the wallets of a payer pass the screening of a secure payment; `None` where nobody is screened, as on
-/// payouts, whose recipients are.
+/// Decides whether the wallets of a payer pass the screening of a secure payment; `None` if payers are not screened.
+/// Payouts screen the recipient instead of payers.
 ///
-/// What a provider found is kept. A wallet about which every provider failed is an error, of which nothing is kept or told.
-/// Errors: more new wallets than a payment may have within an hour, or too many at this moment (429). Source: rules S.8.
-pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &Payer) -> FlowResult<Option<AccessDecision>> {
+/// Results are stored. If every provider failed for a wallet, the decision is an error, which is neither stored nor
+/// reported. Errors: more new wallets than a payment may have within an hour, or too many checks in progress (429).
+/// Source: rules S.8.
+pub(super) async fn payer(ctx: &Ctx, payment: &SecurePayment, payer: &LinkPayer) -> FlowResult<Option<AccessDecision>> {
     judge(ctx, payment, payer, screening::NEW_WALLETS_MAX).await
 }
 
-/// The same about a wallet that has paid: visitors who name wallets cannot use up its permits.
+/// Screens a wallet that has paid. The limit of wallets per hour is twice that of other checks, so visitors who name
+/// many wallets cannot use it up.
 pub(super) async fn who_paid(ctx: &Ctx, payment: &SecurePayment, wallet: Address) -> FlowResult<()> {
-    let payer = Payer { wallet, eoa: None };
+    let payer = LinkPayer { wallet, eoa: None };
     judge(ctx, payment, &payer, screening::NEW_PAYERS_MAX).await?;
     Ok(())
 }
@@ -62,7 +65,7 @@ pub(super) async fn who_paid(ctx: &Ctx, payment: &SecurePayment, wallet: Address
 async fn judge(
     ctx: &Ctx,
     payment: &SecurePayment,
-    payer: &Payer,
+    payer: &LinkPayer,
     new_max: usize,
 ) -> FlowResult<Option<AccessDecision>> {
     let Some(screeners) = chosen(ctx, &payment.policy).filter(|_| payment.flow == PaymentFlow::GetPaid) else {
@@ -73,16 +76,17 @@ async fn judge(
         return Ok(Some(AccessDecision::error(NO_SCREENING, payment.policy.provider)));
     }
     let wallets = ScreenedWallet::of_payer(payer);
-    let asking = Asking { screeners, new_max };
+    let asking = ScreeningPlan { screeners, new_max };
     let known = known(ctx, payment, &asking, &wallets).await?;
     Ok(Some(screening::decide(&wallets, &known, payment.policy.provider)))
 }
 
-/// What a provider finds about the recipient of a payout that is being made; `None` where nobody is screened.
+/// The screening result of the recipient of a payout during its creation; `None` if recipients are not screened.
 ///
-/// Whoever reads a public client ID off a page names recipients by it: they are counted, and one that did not pass within
-/// the hour is not asked about again. Errors: no provider answers, or none is configured (502), too many are screened at this
-/// moment, or were with this client ID within the hour (429). Source: rules S.8.
+/// Anyone who reads a public client ID off a page can name recipients with it. So recipients are counted, and a
+/// recipient who failed within the hour is not checked again. Errors: no provider returns a result, or no provider is
+/// configured (502); too many checks are in progress, or the client ID reached its limit within the hour (429). Source:
+/// rules S.8.
 pub(super) async fn recipient(
     ctx: &Ctx,
     caller: &PlatformCaller,
@@ -97,8 +101,8 @@ pub(super) async fn recipient(
     if screeners.is_empty() {
         count_unasked(policy);
         let sentence = format!(
-            "The wallet of the recipient cannot be screened: {provider} is not configured here; \
-             ask the operator, or choose another accessPolicy"
+            "The wallet of the recipient cannot be screened: {provider} is not configured; ask the operator, or \
+             choose another accessPolicy"
         );
         return Err(Refusal::new(RefusalKind::Upstream, sentence).into());
     }
@@ -112,7 +116,7 @@ pub(super) async fn recipient(
     let _permit = permit(ctx, &holder_of(caller)).await?;
     let found = ask(ctx, &screeners, network, &[ScreenedWallet::alone(wallet)]).await;
     let found = found.into_iter().next().ok_or_else(|| {
-        let message = "The wallet of the recipient cannot be screened at the moment; try again later";
+        let message = "The wallet of the recipient could not be screened; try again later";
         Refusal::new(RefusalKind::Upstream, message)
     })?;
     if caller.is_public() && found.status == ScreeningStatus::Rejected {
@@ -126,13 +130,13 @@ pub(super) async fn recipient(
     Ok(Some(found))
 }
 
-/// Counts that somebody was to be screened and nobody could be asked.
+/// Counts, in a metric, a screening that was required although its provider is not configured.
 fn count_unasked(policy: &AccessPolicy) {
     let provider = policy.provider.map_or("", ScreeningProvider::wire);
     metrics::counter!("prs_screening_answers_total", "provider" => provider, "outcome" => NOT_CONFIGURED).increment(1);
 }
 
-/// What was found about a recipient that did not pass within the hour.
+/// The result of a recipient who failed within the hour.
 fn known_rejected(ctx: &Ctx, asked: &str) -> Option<Screening> {
     let mut rejected = ctx
         .payment_pages
@@ -153,10 +157,10 @@ fn count_recipient(ctx: &Ctx, caller: &PlatformCaller) -> Result<(), Refusal> {
         .recipients
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let one_more = Counted::one_more(counted.get(&key).copied(), max, ctx.clock.steady()).map_err(|wait_s| {
+    let one_more = ReportCount::one_more(counted.get(&key).copied(), max, ctx.clock.steady()).map_err(|wait_s| {
         let sentence = format!(
-            "As many recipients as a public client ID may have screened within an hour, {max}, were screened for this one; \
-             try again later, or make the link with an API key"
+            "This public client ID has reached its limit of {max} screened recipients per hour; try again later, or create \
+             the link with an API key"
         );
         Refusal::new(RefusalKind::TooMany, sentence).after(wait_s)
     })?;
@@ -164,7 +168,7 @@ fn count_recipient(ctx: &Ctx, caller: &PlatformCaller) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whom to ask under a policy, in this order; `None` where nobody is screened.
+/// Providers to use under a policy, in order; `None` if it has no screening.
 fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
     let all = &ctx.partners.screeners;
     let offered: Vec<ScreeningProvider> = all.iter().map(|screener| screener.provider()).collect();
@@ -173,23 +177,23 @@ fn chosen(ctx: &Ctx, policy: &AccessPolicy) -> Option<Vec<Arc<dyn Screener>>> {
     Some(order.iter().filter_map(of).collect())
 }
 
-/// Waits for a permit to screen. Errors: too many wallets are screened (429).
+/// Waits for a permit to screen. Errors: too many wallets are being screened (429).
 async fn permit(ctx: &Ctx, holder: &PermitHolder) -> Result<HeldPermit, Refusal> {
-    let sentence = "Too many wallets are screened at this moment; try again";
+    let sentence = "Too many wallets are being screened; try again";
     require(&ctx.screenings, holder, ctx.waits.permit, sentence).await
 }
 
-/// Whom to ask, and about how many new wallets of a payment within an hour.
-struct Asking {
+/// Providers to use, and the maximum number of new wallets of a payment within an hour.
+struct ScreeningPlan {
     screeners: Vec<Arc<dyn Screener>>,
     new_max: usize,
 }
 
-/// What is known about wallets of a payment once the providers were asked about those that nobody knew.
+/// The results for wallets of a payment, after the providers checked those without a stored result.
 async fn known(
     ctx: &Ctx,
     payment: &SecurePayment,
-    asking: &Asking,
+    asking: &ScreeningPlan,
     wallets: &[ScreenedWallet],
 ) -> FlowResult<Vec<Screening>> {
     let (platform, reader) = (&payment.origin.platform, ctx.db.reader());
@@ -198,22 +202,24 @@ async fn known(
     if missing.is_empty() {
         return Ok(known);
     }
-    // Who asks too often is refused before anything is locked, and who has to wait locks nothing.
+    // A caller that checks too often is refused before any lock is taken, and a caller that waits for another call
+    // takes no lock.
     let questions = store::screenings::questions(reader, platform, &payment.id).await?;
     let planned = screening::agenda(&missing, &questions, asking.new_max, ctx.clock.now())?;
-    let awaited = match planned.asked.is_empty() {
-        true => planned.awaited,
-        false => ask_in_turn(ctx, payment, asking, &missing).await?,
+    let awaited = if planned.asked.is_empty() {
+        planned.awaited
+    } else {
+        ask_in_turn(ctx, payment, asking, &missing).await?
     };
     await_others(ctx, payment, &awaited).await?;
     Ok(store::screenings::of_wallets(reader, platform, &payment.id, wallets).await?)
 }
 
-/// Asks about wallets of a payment and keeps what is found; returns those about which somebody else is asking.
+/// Checks wallets of a payment and stores the results; returns the wallets that another call is checking.
 async fn ask_in_turn(
     ctx: &Ctx,
     payment: &SecurePayment,
-    asking: &Asking,
+    asking: &ScreeningPlan,
     missing: &[ScreenedWallet],
 ) -> FlowResult<Vec<ScreenedWallet>> {
     let holder = PermitHolder {
@@ -222,7 +228,7 @@ async fn ask_in_turn(
         link: None,
     };
     let _permit = permit(ctx, &holder).await?;
-    let Agenda { asked, awaited } = open(ctx, payment, missing, asking.new_max).await?;
+    let WalletsToCheck { asked, awaited } = open(ctx, payment, missing, asking.new_max).await?;
     if !asked.is_empty() {
         let found = ask(ctx, &asking.screeners, payment.network, &asked).await;
         close(ctx, payment, &asked, &found).await?;
@@ -230,8 +236,14 @@ async fn ask_in_turn(
     Ok(awaited)
 }
 
-/// Notes about which wallets this call asks, so that nobody else does meanwhile and all that were asked about are counted.
-async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet], new_max: usize) -> FlowResult<Agenda> {
+/// Records the wallets that this call checks. So no other call checks them at the same time, and all of them are
+/// counted.
+async fn open(
+    ctx: &Ctx,
+    payment: &SecurePayment,
+    missing: &[ScreenedWallet],
+    new_max: usize,
+) -> FlowResult<WalletsToCheck> {
     let (platform, now) = (&payment.origin.platform, ctx.clock.now());
     let tx = ctx.db.begin("ask_screening").await?;
     let owner = Scope {
@@ -248,7 +260,7 @@ async fn open(ctx: &Ctx, payment: &SecurePayment, missing: &[ScreenedWallet], ne
     Ok(agenda)
 }
 
-/// What the providers say about wallets; one about which every provider failed is missing.
+/// Results of the providers; a wallet for which every provider failed is missing.
 async fn ask(
     ctx: &Ctx,
     screeners: &[Arc<dyn Screener>],
@@ -276,7 +288,8 @@ async fn ask_about(
                 let evaluated_at = ctx.clock.now();
                 #[expect(
                     clippy::cast_precision_loss,
-                    reason = "gauges are floats; seconds since 1970 stay far below 2^52"
+                    reason = "a gauge is an f64, which is exact for whole numbers below 2^52; Unix times in seconds \
+                              are smaller"
                 )]
                 metrics::gauge!("prs_screening_last_ok_timestamp_seconds", "provider" => provider.wire())
                     .set(evaluated_at.timestamp() as f64);
@@ -290,7 +303,8 @@ async fn ask_about(
             }
             Err(error) => {
                 tracing::warn!(%network, %error, "a wallet was not screened");
-                // The next one is for failures: else whoever gets no clear word here would be judged by whom it suits.
+                // The next provider is only for failures of the first. Otherwise a payer could choose the provider with
+                // the better result.
                 if error.is_answered {
                     return None;
                 }
@@ -300,7 +314,7 @@ async fn ask_about(
     None
 }
 
-/// Keeps what was found, and that nothing was found about the others.
+/// Stores the results. For the other wallets, stores that the check ended without a result.
 async fn close(ctx: &Ctx, payment: &SecurePayment, asked: &[ScreenedWallet], found: &[Screening]) -> FlowResult<()> {
     let platform: &PlatformId = &payment.origin.platform;
     let is_found = |address: &Address| found.iter().any(|screening| screening.wallet.address == *address);
@@ -315,7 +329,7 @@ async fn close(ctx: &Ctx, payment: &SecurePayment, asked: &[ScreenedWallet], fou
     Ok(())
 }
 
-/// Waits until the questions of others about wallets have ended.
+/// Waits until other calls' checks of wallets have ended.
 async fn await_others(ctx: &Ctx, payment: &SecurePayment, awaited: &[ScreenedWallet]) -> FlowResult<()> {
     let until = Instant::now() + ctx.waits.others_screening;
     while !awaited.is_empty() && Instant::now() < until {

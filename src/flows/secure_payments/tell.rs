@@ -1,4 +1,4 @@
-//! Tells the owner of a secure payment that a wallet tried to pay it that may not.
+//! Reports to the owner of a secure payment that a wallet tried to pay it and may not.
 
 use crate::{
     ctx::Ctx,
@@ -9,7 +9,7 @@ use crate::{
         ids::OwnerId,
         secure_payment::{
             SecurePayment,
-            access::{TOLD_IN_AN_HOUR, TOLD_WINDOW, Told, occasion},
+            access::{RejectionNotice, TOLD_IN_AN_HOUR, TOLD_WINDOW, occasion},
         },
         webhook::DeliveryState,
     },
@@ -18,37 +18,38 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// Tells about a refused wallet, unless that was done within ten minutes and somebody heard it, or so many others were told
-/// about within the hour; what is not told is counted. Source: interface §6.3.
+/// Sends an event about a rejected wallet. No event is sent in two cases: an event about this wallet was sent within
+/// the last ten minutes and a receiver accepted the event; or the maximum number of other wallets was reported within
+/// the last hour. Suppressed events are counted. Source: interface §6.3.
 pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address) -> FlowResult<()> {
     let (now, reader) = (ctx.clock.now(), ctx.db.reader());
-    let within_hour = elapsed::period(TOLD_WINDOW, now);
-    let before = store::secure_payments::told(reader, payment, wallet).await?;
+    let (since, until) = elapsed::period(TOLD_WINDOW, now);
+    let before = store::secure_payments::find_report(reader, payment, wallet).await?;
     let has_failed = match before {
-        Some((occasions, at)) => nobody_heard(ctx, event(payment, *wallet, occasions, at)).await?,
+        Some((occasions, at)) => has_failed_for_all(ctx, event(payment, *wallet, occasions, at)).await?,
         None => false,
     };
     let told = |before: Option<(u64, DateTime<Utc>)>, has_failed| {
-        before.map(|(occasions, at)| Told {
+        before.map(|(occasions, at)| RejectionNotice {
             occasions,
             at,
             has_failed,
         })
     };
-    let others = store::secure_payments::count_told(reader, payment, within_hour, TOLD_IN_AN_HOUR).await?;
+    let others = store::secure_payments::count_told(reader, payment, since, until, TOLD_IN_AN_HOUR).await?;
     if occasion(told(before, has_failed), others, now).is_none() {
         untold();
         return Ok(());
     }
-    // Several calls may have come as far as this; whoever is first tells.
+    // Several calls may reach this point at the same time. Only the first one that gets the lock sends the event.
     let tx = ctx.db.begin("tell_refused_wallet").await?;
     let owner = Scope {
         platform: payment.origin.platform.clone(),
         client: None,
     };
     store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
-    let present = store::secure_payments::told(&tx, payment, wallet).await?;
-    let others = store::secure_payments::count_told(&tx, payment, within_hour, TOLD_IN_AN_HOUR).await?;
+    let present = store::secure_payments::find_report(&tx, payment, wallet).await?;
+    let others = store::secure_payments::count_told(&tx, payment, since, until, TOLD_IN_AN_HOUR).await?;
     let Some(next) = occasion(told(present, has_failed && present == before), others, now) else {
         untold();
         return Ok(());
@@ -63,13 +64,13 @@ pub(super) async fn refused(ctx: &Ctx, payment: &SecurePayment, wallet: &Address
     Ok(())
 }
 
-/// Counts a refused wallet that is not told about.
+/// Counts, in a metric, a rejected wallet for which no event is sent.
 fn untold() {
     metrics::counter!("prs_refused_wallets_untold_total").increment(1);
 }
 
-/// Whether everybody who was to be told of an event could not be reached.
-async fn nobody_heard(ctx: &Ctx, event: Option<Event>) -> FlowResult<bool> {
+/// Whether the deliveries of an event failed for all receivers.
+async fn has_failed_for_all(ctx: &Ctx, event: Option<Event>) -> FlowResult<bool> {
     let Some(event) = event else { return Ok(false) };
     let reader = ctx.db.reader();
     let Event::AccessRejected(facts) = &event else {
@@ -83,7 +84,7 @@ async fn nobody_heard(ctx: &Ctx, event: Option<Event>) -> FlowResult<bool> {
     Ok(!states.is_empty() && states.keys().all(|state| *state == DeliveryState::Failed))
 }
 
-/// The event of one occasion; of several requests it names the first.
+/// The event about an attempt. If the link has several requests, the event names the first.
 fn event(payment: &SecurePayment, wallet: Address, occasion: u64, at: DateTime<Utc>) -> Option<Event> {
     let first = payment.items.first()?;
     Some(Event::AccessRejected(Box::new(AccessRejected {

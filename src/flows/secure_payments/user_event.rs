@@ -1,6 +1,6 @@
-//! Takes what a payment page reports of its visitor, and tells it.
+//! Accepts reports of a payment page about its visitor, and sends them as events.
 
-use super::opened::{self, Opened};
+use super::opened::{self, OpenedLink};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -9,8 +9,8 @@ use crate::{
         event::{Event, ForeignJson, PayerStep},
         refusal::{Refusal, RefusalKind},
         secure_payment::{
-            SecurePaymentStatus, Unpayable,
-            step::{Counted, OF_ADDRESS_MAX, OF_PAYMENT_MAX, PayerStepKind, Report},
+            SecurePaymentStatus, UnpayableLink,
+            step::{OF_ADDRESS_MAX, OF_PAYMENT_MAX, PageReport, PayerStepKind, ReportCount},
         },
     },
     flows::{FlowResult, publish},
@@ -18,36 +18,42 @@ use crate::{
 };
 use std::{net::IpAddr, sync::PoisonError};
 
-/// Tells a step of a payer, with the event in the same commit.
+/// Stores a report about a step of a payer, with its event in the same commit.
 ///
-/// Errors: it cannot be paid any more (403); a value shows the address of a wallet (400); too many came for the secure
-/// payment, or for it from this address, or from this address for all, or for those of the public client ID that made it
-/// (429). Source: interface §6.3.
+/// Errors:
+/// - 403: the payment can no longer be paid.
+/// - 400: a value contains the address of a wallet.
+/// - 429: one of four limits is reached: reports about this secure payment, reports about this secure payment from this
+///   address, all reports from this address, or reports about all secure payments of the public client ID that created
+///   this secure payment.
+///
+/// Source: interface §6.3.
 pub async fn run(
     ctx: &Ctx,
-    opened: &Opened,
-    (caller, address): (Option<&PlatformCaller>, Option<IpAddr>),
-    report: &Report,
+    opened: &OpenedLink,
+    caller: Option<&PlatformCaller>,
+    address: Option<IpAddr>,
+    report: &PageReport,
 ) -> FlowResult<()> {
     let payment = &opened.payment;
-    // The page may report late what it did before the payment was final.
+    // Reports are accepted after the payment is complete, because a page may send a report late.
     match opened.payable() {
-        Ok(()) | Err(Unpayable::Completed) => {}
+        Ok(()) | Err(UnpayableLink::Completed) => {}
         Err(why) => return Err(Refusal::from(why).into()),
     }
     let now = ctx.clock.now();
     report.check(now)?;
-    let maker = opened::maker(ctx, payment).await?;
+    let maker = opened::public_maker(ctx, payment).await?;
     let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let counted = [
         Some(of_link_and_address(opened, address)),
         Some(of_link(opened)),
         address.filter(|_| !is_own).map(|address| of_address(ctx, address)),
-        maker.filter(ClientId::is_public).map(|maker| of_maker(ctx, &maker)),
+        maker.map(|maker| of_maker(ctx, &maker)),
     ];
     count(ctx, counted.into_iter().flatten())?;
     let members = report.properties.iter().map(|(name, value)| {
-        // A text as JSON writes it.
+        // A text in JSON notation.
         format!("{}:{}", quoted(name), quoted(value))
     });
     let properties = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
@@ -57,7 +63,7 @@ pub async fn run(
         secure_payment_token: payment.token.as_str().to_owned(),
         step: report.step,
         requests: payment.items.iter().map(|item| item.request_id.clone()).collect(),
-        orchestrator: None,
+        orchestrator: payment.origin.orchestrator.as_ref().map(ToString::to_string),
         occurred_at: report.occurred_at,
         received_at: now,
         properties: ForeignJson(properties),
@@ -73,12 +79,13 @@ pub async fn run(
     Ok(())
 }
 
-/// What reports are counted for, how many an hour has room for, and what is said to the next one.
-type Kept = (String, u32, &'static str);
+/// A limit for reports: the key of its counter, the maximum number of reports per hour, and the message for a report
+/// above the maximum.
+type ReportQuota = (String, u32, &'static str);
 
-const OF_LINK: &str = "Too many reports came for this secure payment; it can be paid all the same";
+const OF_LINK: &str = "Too many reports for this secure payment; it can still be paid";
 
-fn of_link_and_address(opened: &Opened, address: Option<IpAddr>) -> Kept {
+fn of_link_and_address(opened: &OpenedLink, address: Option<IpAddr>) -> ReportQuota {
     let address = address.map_or_else(String::new, |address| address.to_string());
     (
         format!("{} {address}", opened.payment.id.as_str()),
@@ -87,30 +94,30 @@ fn of_link_and_address(opened: &Opened, address: Option<IpAddr>) -> Kept {
     )
 }
 
-fn of_link(opened: &Opened) -> Kept {
+fn of_link(opened: &OpenedLink) -> ReportQuota {
     (opened.payment.id.as_str().to_owned(), OF_PAYMENT_MAX, OF_LINK)
 }
 
-fn of_address(ctx: &Ctx, address: IpAddr) -> Kept {
-    let sentence = "As many reports came from this address within an hour as caps.reports_of_address allows; secure \
-                    payments can be paid all the same";
+fn of_address(ctx: &Ctx, address: IpAddr) -> ReportQuota {
+    let sentence = "This address has reached its limit of reports per hour (caps.reports_of_address); secure payments \
+                    can still be paid";
     (format!("address {address}"), ctx.caps.reports_of_address, sentence)
 }
 
-fn of_maker(ctx: &Ctx, maker: &ClientId) -> Kept {
-    let sentence = "As many reports came for the secure payments of this client ID within an hour as caps.public_reports \
-                    allows; they can be paid all the same";
+fn of_maker(ctx: &Ctx, maker: &ClientId) -> ReportQuota {
+    let sentence = "The secure payments of this client ID have reached their limit of reports per hour \
+                    (caps.public_reports); they can still be paid";
     let key = format!("client {} {}", maker.platform, maker.row);
     (key, ctx.caps.public_reports, sentence)
 }
 
-/// Counts a report for all that it is counted for, or for nothing. Errors: 429.
-fn count(ctx: &Ctx, counted: impl Iterator<Item = Kept>) -> Result<(), Refusal> {
+/// Counts a report on every counter, or on none. Errors: 429.
+fn count(ctx: &Ctx, counted: impl Iterator<Item = ReportQuota>) -> Result<(), Refusal> {
     let now = ctx.clock.steady();
     let mut reports = ctx.payment_pages.reports.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = Vec::new();
     for (key, max, sentence) in counted {
-        let one_more = Counted::one_more(reports.get(&key).copied(), max, now);
+        let one_more = ReportCount::one_more(reports.get(&key).copied(), max, now);
         let one_more = one_more.map_err(|wait_s| Refusal::new(RefusalKind::TooMany, sentence).after(wait_s))?;
         next.push((key, one_more));
     }
@@ -120,7 +127,7 @@ fn count(ctx: &Ctx, counted: impl Iterator<Item = Kept>) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// A text as JSON.
+/// A text in JSON notation.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

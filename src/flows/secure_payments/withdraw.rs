@@ -8,13 +8,14 @@ use crate::{
 };
 use chrono::{DateTime, Utc};
 
-/// Until when a link can be paid that is withdrawn.
+/// Expiry of a withdrawn link.
 const NEVER: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-/// Withdraws a secure payment of the caller's platform; again, nothing changes. Its requests stay, and money that arrives
-/// all the same is credited to them.
+/// Withdraws a secure payment of the caller's platform; a repeated call changes nothing. Its requests stay, and
+/// payments that still arrive are credited to them.
 ///
-/// Errors: unknown, or somebody else's (404); it is paid, or its recipient may not be paid (409). Source: rules S.2.
+/// Errors: the link is unknown or of another platform (404); it is already paid, or paying its recipient is forbidden
+/// (409). Source: rules S.2.
 pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<SecurePayment> {
     let whole_platform = Scope {
         platform: caller.platform.clone(),

@@ -11,11 +11,11 @@ use crate::{
 };
 use std::slice;
 
-/// Lets an endpoint be told about persons, and takes it out of the hands of its public client ID. A second time changes
-/// nothing.
+/// Lets an endpoint receive personal data, and removes it from the control of its public client ID. Approving it again
+/// changes nothing.
 ///
-/// What was queued before is told whole as well, from its next try on. Errors: unknown, or another holder's, which looks
-/// the same (404); more endpoints than the cap (409). Source: decisions D32.
+/// Queued deliveries also contain personal data, from their next attempt on. Errors: an unknown endpoint, or an
+/// endpoint of another holder (404 in both cases); more endpoints than the cap (409). Source: decisions D32.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
     let holder = holder.into();
     let tx = ctx.db.begin("approve_webhook").await?;

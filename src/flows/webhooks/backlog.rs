@@ -1,21 +1,21 @@
-//! How much waits to be delivered, for the operator.
+//! Backlog of deliveries, for the operator.
 
 use crate::{ctx::Ctx, flows::FlowResult, store};
 
-/// What waits, and what was given up.
+/// Numbers of pending and failed deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Deliveries that wait for a try.
+    /// Number of deliveries that wait for an attempt.
     pub queued: u64,
-    /// Seconds for which the one that is due the longest waits.
+    /// Waiting time of the longest overdue delivery, in seconds.
     pub oldest_due_s: u64,
-    /// Failed deliveries that wait for a further round.
+    /// Number of failed deliveries that wait for another round.
     pub recovering: u64,
-    /// Failed deliveries without one, as long as the log keeps them; tests are not among them.
+    /// Number of failed deliveries in the log for which no further round is planned. Test deliveries are not counted.
     pub exhausted: u64,
 }
 
-/// Counts it.
+/// Counts the deliveries.
 pub async fn run(ctx: &Ctx) -> FlowResult<Queue> {
     let (queued, oldest_due) = store::recovery::queued(ctx.db.reader()).await?;
     let (failed, recovering) = store::recovery::failed(ctx.db.reader()).await?;

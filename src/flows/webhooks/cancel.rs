@@ -1,4 +1,4 @@
-//! Cancels, in batches, what waits for endpoints that are off or gone.
+//! Cancels, in batches, pending deliveries of inactive or deleted endpoints.
 
 use crate::{
     ctx::Ctx,
@@ -7,17 +7,17 @@ use crate::{
     store,
 };
 
-/// Deliveries of an endpoint, and rounds of others, that end in one transaction. Whoever switches an endpoint off ends as
-/// many at once; the worker ends the rest, so that no backlog is too long for the time of an answer.
+/// Maximum number of deliveries and rounds that one transaction cancels. Switching off an endpoint cancels up to this
+/// number immediately, and the worker cancels the rest. So a long backlog does not exceed the timeout of a call.
 pub(super) const BATCH: u64 = 500;
 
-/// Endpoints of which one call cancels a batch each.
+/// Number of endpoints for which one call cancels a batch.
 const ENDPOINTS: u64 = 100;
 
-/// Cancels a batch of each endpoint that is off or gone while something waits for it; tells whether there may be more.
+/// Cancels a batch for each inactive or deleted endpoint with pending deliveries; returns whether there may be more.
 ///
-/// Each endpoint has a transaction of its own: one that cannot be written keeps no other waiting. Errors: the last one.
-/// Source: interface §3; rules S.9.
+/// Each endpoint has its own transaction, so that a failing one does not delay the others. Errors: the last error of an
+/// endpoint. Source: interface §3; rules S.9.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let abandoned = store::outbox::abandoned(ctx.db.reader(), ENDPOINTS).await?;
     let mut ended = Ok(!abandoned.is_empty());
@@ -29,7 +29,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     ended
 }
 
-/// Cancels a batch, unless the endpoint was switched on meanwhile.
+/// Cancels a batch, unless the endpoint has been switched on meanwhile.
 async fn cancel(ctx: &Ctx, owner: &OwnerId, endpoint: EndpointId) -> FlowResult<()> {
     let tx = ctx.db.begin("cancel_deliveries").await?;
     let id = std::slice::from_ref(&endpoint);

@@ -8,14 +8,14 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Asker, Repeatable, Storage},
+        idempotency::{self, KeyHolder, KeyedResult, RepeatableCall, ResponseStorage},
         webhooks::{Endpoint, Holder, secret_place},
     },
     ports::ids::random,
     store::{self, StoreError},
 };
 
-/// An endpoint and its secret, which is shown this once.
+/// An endpoint and its secret, which is shown only once.
 #[derive(Debug, Clone)]
 pub struct NewEndpoint {
     /// The endpoint.
@@ -24,29 +24,29 @@ pub struct NewEndpoint {
     pub secret: Secret,
 }
 
-/// Draws the secret of an endpoint. Source: decisions D22; decisions D30.
+/// Generates the secret of an endpoint. Source: decisions D22; decisions D30.
 pub(super) fn draw_secret(ctx: &Ctx) -> Secret {
     Secret::new(hex::encode(random::<32>(ctx.ids.as_ref())))
 }
 
-/// Registers an endpoint of `holder`, for `asker`, under whose name the answer is kept. One that everybody may register
+/// Registers an endpoint of `holder` for `asker`, under whom the response is stored. An endpoint of a public client ID
 /// waits for approval.
 ///
-/// Errors: a URL that is not allowed, a prefix that the settings do not have (400); a URL that is registered already, more
+/// Errors: a URL that is not allowed, a prefix that is not in the settings (400); an already registered URL, more
 /// endpoints than the cap (409).
 /// Source: interface §4.8; interface §4.9; decisions D16; decisions D18; decisions D20; decisions D22; decisions D32;
 /// decisions D35.
 pub async fn run(
     ctx: &Ctx,
-    asker: impl Into<Asker>,
+    asker: impl Into<KeyHolder>,
     holder: Holder,
     url: &str,
     header_prefix: Option<&str>,
-    call: Repeatable<NewEndpoint>,
-) -> FlowResult<Answer<NewEndpoint>> {
+    call: RepeatableCall<NewEndpoint>,
+) -> FlowResult<KeyedResult<NewEndpoint>> {
     let asker = asker.into();
     let is_public = asker.holder.is_public;
-    idempotency::once(ctx, asker, call, Storage::Secret, async |keeper| {
+    idempotency::once(ctx, asker, call, ResponseStorage::Secret, async |keeper| {
         let url = ctx
             .webhooks
             .url_policy

@@ -1,4 +1,4 @@
-//! Deletes an endpoint for good.
+//! Deletes an endpoint permanently.
 
 use crate::{
     ctx::Ctx,
@@ -10,9 +10,10 @@ use crate::{
     store,
 };
 
-/// Deletes an endpoint and cancels what waits for it, a long backlog within seconds; the log of its deliveries stays.
+/// Deletes an endpoint and cancels its pending deliveries. A long backlog is cancelled within seconds. The delivery log
+/// of the endpoint is kept.
 ///
-/// Errors: unknown, or another holder's, which looks the same (404). Source: interface §4.8.
+/// Errors: an unknown endpoint, or an endpoint of another holder (404 in both cases). Source: interface §4.8.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<()> {
     let holder = holder.into();
     let tx = ctx.db.begin("delete_webhook").await?;

@@ -1,44 +1,48 @@
-//! Delivers what is due: claim a batch, send, record a batch. No transaction is open while something is sent.
+//! Sends due deliveries: claims a batch, sends it, and records the results in batches. No transaction is open during
+//! sending.
 
 use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{AfterTry, ClaimedDelivery, Signing, Tried, Wanted, after_try, host_of, prefixes},
+        webhook::{
+            AfterTry, ClaimRequest, ClaimedDelivery, FinishedAttempt, SignatureInput, after_try, host_of, prefixes,
+        },
     },
     flows::{
         FlowResult,
-        webhooks::{opened::OpenedSecrets, recover::Verdicts},
+        webhooks::{opened::OpenedSecrets, recover::DeliveryVerdicts},
         without_persons,
     },
     ports::outbound::OutboundPost,
     store::{
         self,
-        payer_keys::{Keyring, Opened},
+        payer_keys::{Keyring, PayerText},
     },
 };
 use chrono::{DateTime, Utc};
 
-/// Claims deliveries that are due.
+/// Claims due deliveries.
 ///
-/// A lease that ran out is claimed again with the same retry count: a crash may add requests, it never takes one of
-/// the four tries away. Source: rules A.5.
-pub async fn claim(ctx: &Ctx, wanted: &Wanted) -> FlowResult<Vec<ClaimedDelivery>> {
+/// A delivery whose lease has expired is claimed again with the same retry count. So after a crash the endpoint may get
+/// more than four POSTs, but never fewer than four attempts. Source: rules A.5.
+pub async fn claim(ctx: &Ctx, wanted: &ClaimRequest) -> FlowResult<Vec<ClaimedDelivery>> {
     let tx = ctx.db.begin("claim_deliveries").await?;
     let claimed = store::outbox::claim(&tx, wanted).await?;
     tx.commit().await?;
     Ok(claimed)
 }
 
-/// Sends one claimed delivery; `None` when this instance cannot open its secret or body, or when its payer is erased.
+/// Sends one claimed delivery; `None` if this instance cannot decrypt its secret or body, or if its payer has been
+/// erased.
 ///
-/// That is no try: the lease ends by itself, and an instance with the right master keys sends it. What told of somebody who
-/// is erased is cancelled. Source: ADR-0014; ADR-0021.
-pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) -> Option<Tried> {
+/// Such a delivery counts as no attempt. Its lease expires, and an instance with the right master keys sends it.
+/// Deliveries about an erased payer are cancelled. Source: ADR-0014; ADR-0021.
+pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) -> Option<FinishedAttempt> {
     crate::fail_at("send", "before");
     let posted = match body(ctx, &delivery).await {
-        Ok(Opened::Text(body)) => post(ctx, opened, &delivery, body),
-        Ok(Opened::Erased) => {
+        Ok(PayerText::Text(body)) => post(ctx, opened, &delivery, body),
+        Ok(PayerText::Erased) => {
             end_erased(ctx, &delivery).await;
             return None;
         }
@@ -49,14 +53,14 @@ pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) 
         Err(error) => {
             tracing::error!(
                 delivery = %delivery.id, error = format!("{error:#}"),
-                "a delivery cannot be opened; it stays queued, and its lease ends by itself"
+                "a delivery cannot be decrypted; it stays queued, and its lease will expire"
             );
             return None;
         }
     };
     crate::fail_at("send", "after");
     let after = match after_try(delivery.retry_count, &outcome) {
-        // Whoever asked for a test waits for its answer.
+        // A test delivery is not retried, because its caller waits for the result.
         AfterTry::RetryAt(_) if delivery.is_test => AfterTry::Exhausted,
         after => after,
     };
@@ -68,22 +72,22 @@ pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) 
     }
     let result = if outcome.is_success() { "delivered" } else { "failed" };
     metrics::counter!("prs_webhook_tries_total", "result" => result).increment(1);
-    Some(Tried {
+    Some(FinishedAttempt {
         delivery,
         outcome,
         after,
     })
 }
 
-/// The body of a delivery, as it was rendered.
-async fn body(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<Opened> {
+/// The rendered body of a delivery.
+async fn body(ctx: &Ctx, delivery: &ClaimedDelivery) -> anyhow::Result<PayerText> {
     let (reader, texts) = (ctx.db.reader(), [(&delivery.owner, delivery.body.as_str())]);
     let ring = Keyring::for_texts_of(reader, texts).await?;
     let place = store::event_log::body_place(delivery.owner.as_str(), delivery.event.as_str());
     Ok(ring.open(reader, delivery.body.clone(), place)?)
 }
 
-/// Takes a delivery out of the queue whose payer is erased: there is nothing left to send.
+/// Removes a delivery about an erased payer from the queue, because there is nothing left to send.
 async fn end_erased(ctx: &Ctx, delivery: &ClaimedDelivery) {
     let ended = async {
         let tx = ctx.db.begin("end_erased_delivery").await?;
@@ -92,26 +96,30 @@ async fn end_erased(ctx: &Ctx, delivery: &ClaimedDelivery) {
     };
     if let Err(error) = ended.await {
         let error = format!("{error:#}");
-        tracing::warn!(delivery = %delivery.id, error, "a delivery of an erased payer stays queued for now");
+        tracing::warn!(
+            delivery = %delivery.id, error,
+            "a delivery about an erased payer could not be cancelled; it stays queued for now"
+        );
     }
 }
 
-/// Signs a delivery with every secret that is good now, and writes its headers. An endpoint that nobody approved is told
-/// nothing about persons. Source: interface §6.1 (3, 4); decisions D32.
+/// Signs a delivery with every valid secret, and creates its headers. An unapproved endpoint receives no personal data.
+/// Source: interface §6.1 (3, 4); decisions D32.
 fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery, body: String) -> anyhow::Result<OutboundPost> {
     let now = ctx.clock.now();
     let former = delivery.former_secrets.iter().filter(|secret| secret.until > now);
     let sealed = former.map(|secret| &secret.sealed).chain([&delivery.secret_sealed]);
-    let (whose, steady) = ((&delivery.owner, &delivery.endpoint), ctx.clock.steady());
+    let (owner, endpoint, steady) = (&delivery.owner, &delivery.endpoint, ctx.clock.steady());
     let secrets = sealed
-        .map(|sealed| opened.open(ctx.sealer.as_ref(), steady, whose, sealed))
+        .map(|sealed| opened.open(ctx.sealer.as_ref(), steady, owner, endpoint, sealed))
         .collect::<Result<Vec<_>, _>>()?;
-    let body = match delivery.is_approved {
-        true => body,
-        false => without_persons(&body)?,
+    let body = if delivery.is_approved {
+        body
+    } else {
+        without_persons(&body)?
     };
     let prefixes = prefixes(&ctx.webhooks.header_prefixes, delivery.header_prefix.as_deref());
-    let signing = Signing {
+    let signing = SignatureInput {
         prefixes: &prefixes,
         is_standard: ctx.webhooks.standard_headers,
         secrets: &secrets,
@@ -134,13 +142,14 @@ fn post(ctx: &Ctx, opened: &OpenedSecrets, delivery: &ClaimedDelivery, body: Str
         url: delivery.url.clone(),
         headers,
         body,
-        // A round has four chances: what broke on a connection that was dead before it began is none of the others.
+        // Retries use a new connection, so that a pooled connection that is already dead does not use up another of the
+        // four attempts.
         is_apart: delivery.retry_count > 0,
     })
 }
 
-/// Records tries together. A try whose lease was taken over by somebody else is dropped.
-pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
+/// Records attempts in a batch. An attempt is dropped if another worker has taken over its lease.
+pub async fn record(ctx: &Ctx, tried: &[FinishedAttempt]) -> FlowResult<()> {
     if tried.is_empty() {
         return Ok(());
     }
@@ -155,7 +164,7 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
             )
         })
         .collect();
-    let verdicts = Verdicts::of(tried);
+    let verdicts = DeliveryVerdicts::of(tried);
     let tx = ctx.db.begin("record_tries").await?;
     let locked = verdicts.lock(&tx).await?;
     let recorded = store::outbox::finish_batch(&tx, &rows).await?;
@@ -164,19 +173,19 @@ pub async fn record(ctx: &Ctx, tried: &[Tried]) -> FlowResult<()> {
     for facts in disabled {
         tracing::warn!(
             endpoint = %facts.endpoint, owner = %facts.owner, host = facts.host, failing_since = %facts.failing_since,
-            "the endpoint took nothing for too long and is switched off"
+            "the endpoint failed for too long and was switched off"
         );
         ctx.due.notify_one();
     }
     Ok(())
 }
 
-/// Keeps the queue as short as what waits: the server would do so by itself, but only once a minute.
+/// Vacuums the table of queued deliveries. The database server would do this only once a minute.
 pub async fn tidy(ctx: &Ctx) -> FlowResult<()> {
     Ok(store::outbox::tidy(ctx.db.writer()).await?)
 }
 
-/// Releases what a stopping worker has claimed and not sent.
+/// Releases the claimed but unsent deliveries of a stopping worker.
 pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
     let tx = ctx.db.begin("release_deliveries").await?;
     store::outbox::release(&tx, lease_token).await?;
@@ -184,7 +193,7 @@ pub async fn release(ctx: &Ctx, lease_token: &str) -> FlowResult<()> {
     Ok(())
 }
 
-/// When the next delivery is due whose endpoint is not among the busy ones.
+/// Due time of the next delivery to an endpoint that is not busy.
 pub async fn next_due(ctx: &Ctx, busy: &[EndpointId]) -> FlowResult<Option<DateTime<Utc>>> {
     Ok(store::outbox::next_due(ctx.db.reader(), ctx.clock.now(), busy).await?)
 }

@@ -1,4 +1,4 @@
-//! Keeps the pauses between tries when the clock of the machine jumps: they are times of day in the database.
+//! Adjusts retry times when the clock of the machine jumps, because the database stores them as absolute times.
 
 use crate::{
     ctx::Ctx,
@@ -8,7 +8,7 @@ use crate::{
 };
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// No pause between tries and no lease lies further ahead than this.
+/// How far in the future the time of a retry or of the end of a lease can be.
 fn horizon() -> TimeDelta {
     let longest = RETRY_DELAYS_MS.into_iter().fold(LEASE_MS, i64::max);
     TimeDelta::milliseconds(longest + 1_000)
@@ -17,23 +17,24 @@ fn horizon() -> TimeDelta {
 /// A jump of the clock of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
-    /// What the clock would show without it.
+    /// Time that the clock would show without the jump.
     pub before: DateTime<Utc>,
-    /// How far it shows more than that.
+    /// Size of the jump.
     pub by: TimeDelta,
 }
 
-/// Moves what waits by as much as the clock jumped.
+/// Moves pending retry times by the size of the jump.
 ///
-/// It can be done again, by this process or another one, for what was written by the old clock meanwhile: what was moved
-/// once is not moved again, because a jump is longer than any pause; rounds, which may be further apart, tell by their
-/// times whether they were. An endpoint that takes nothing has its time anew. Source: rules A.5; rules D.8.
+/// This process or another process can repeat the call, for rows that were written with the old clock in the meantime.
+/// The call moves no row twice. Retry times and leases are shorter than a jump, so a moved row is outside the range of
+/// times that are moved. Recovery rounds can be longer than a jump, and moved rounds are recognised by their times. The
+/// failure period of a failing endpoint starts again. Source: rules A.5; rules D.8.
 pub async fn run(ctx: &Ctx, Jump { before, by }: Jump) -> FlowResult<()> {
     let (from, until) = if by > TimeDelta::zero() {
-        // What was due already stays due.
+        // Deliveries that were already due stay due.
         (before, before + horizon())
     } else {
-        // All that lies further ahead than anything can was written before the jump, whether it was due or not.
+        // After a jump back, a time further in the future than any retry was written before the jump.
         (ctx.clock.now() + horizon(), before + horizon())
     };
     let tx = ctx.db.begin("follow_clock").await?;
@@ -44,12 +45,13 @@ pub async fn run(ctx: &Ctx, Jump { before, by }: Jump) -> FlowResult<()> {
     store::clock_jumps::begin_failing_anew(&tx, failed_before, now).await?;
     tx.commit().await?;
     if moved > 0 {
-        tracing::info!(moved, "what waits was moved along with the clock");
+        tracing::info!(moved, "pending retry times were adjusted to the clock");
     }
     Ok(())
 }
 
-/// Ends waits that no schedule asks for: the clock was set back while no worker ran to see it.
+/// Ends waits that are longer than any schedule. Such waits mean that the clock was set back while no worker was
+/// running.
 pub async fn begin(ctx: &Ctx) -> FlowResult<()> {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("follow_clock").await?;
@@ -58,7 +60,11 @@ pub async fn begin(ctx: &Ctx) -> FlowResult<()> {
     store::clock_jumps::begin_failing_anew(&tx, None, now).await?;
     tx.commit().await?;
     if ended > 0 {
-        tracing::warn!(ended, "the clock of the machine was set back while no worker ran");
+        tracing::warn!(
+            ended,
+            "the clock of this machine was set back while no worker ran; deliveries that would wait too long are due \
+             now"
+        );
     }
     Ok(())
 }

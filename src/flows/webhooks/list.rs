@@ -9,7 +9,7 @@ use crate::{
     store,
 };
 
-/// All endpoints of a holder, oldest first, inactive ones included; a platform sees those of its client IDs too.
+/// All endpoints of a holder, oldest first, including inactive ones; a platform also gets those of its client IDs.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>) -> FlowResult<Vec<ShownEndpoint>> {
     let conn = ctx.db.reader();
     let endpoints = store::endpoints::list(conn, holder.into()).await?;

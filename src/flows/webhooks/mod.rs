@@ -23,7 +23,7 @@ use crate::{
         refusal::Refusal,
     },
     flows::FlowResult,
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
     store,
 };
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub use crate::store::{Holder, endpoints::Endpoint};
 pub struct ShownEndpoint {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Public text of the client ID that it belongs to.
+    /// Client ID that the endpoint belongs to.
     pub client_id: Option<String>,
 }
 
@@ -49,18 +49,19 @@ impl ShownEndpoint {
     }
 }
 
-/// Where the secret of an endpoint stands.
-fn secret_place<'a>(owner: &'a OwnerId, endpoint: &'a EndpointId) -> Place<'a> {
-    Place {
+/// Location of the secret of an endpoint.
+fn secret_place<'a>(owner: &'a OwnerId, endpoint: &'a EndpointId) -> EncryptionContext<'a> {
+    EncryptionContext {
         column: "webhook_endpoints.secret",
         owner: owner.as_str(),
         row: endpoint.as_str(),
     }
 }
 
-/// Whose endpoints a call is about: those of the client ID that it names or was made with, else those of the platform.
+/// The holder of the endpoints of a call: the client ID in the body, otherwise the client ID of the call, otherwise the
+/// platform.
 ///
-/// Errors: a client ID that the platform does not have, or another one than that of the call (400).
+/// Errors: an unknown client ID, or one that differs from the client ID of the call (400).
 /// Source: rules P.4.4.
 pub async fn holder(ctx: &Ctx, caller: &PlatformCaller, client_id: Option<&str>) -> FlowResult<Holder> {
     let own = Holder::from(caller);
@@ -69,7 +70,7 @@ pub async fn holder(ctx: &Ctx, caller: &PlatformCaller, client_id: Option<&str>)
         return if client_id == wanted {
             Ok(own)
         } else {
-            Err(Refusal::field("clientId", "must be absent or the client ID of the call").into())
+            Err(Refusal::field("clientId", "must be absent, or the client ID that makes the call").into())
         };
     }
     let found = store::client_ids::find_by_client_id(ctx.db.reader(), wanted).await?;

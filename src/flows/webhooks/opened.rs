@@ -1,4 +1,4 @@
-//! Secrets of endpoints that were opened a moment ago, so that a stream of deliveries to one endpoint opens its secret once.
+//! Cache of decrypted endpoint secrets, so that a stream of deliveries to one endpoint decrypts its secret once.
 
 use crate::{
     domain::ids::{EndpointId, OwnerId, Secret},
@@ -12,22 +12,23 @@ use std::{
     time::Duration,
 };
 
-/// How long an opened secret is remembered.
+/// How long a decrypted secret is cached.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
-/// Secrets that are remembered at most.
+/// Maximum number of cached secrets.
 const SECRETS_MAX: usize = 1_000;
 
-/// An opened secret, and until which reading of the steady clock it is remembered.
-struct Opened {
+/// A decrypted secret, and its expiry on the monotonic clock.
+struct CachedSecret {
     owner: OwnerId,
     endpoint: EndpointId,
     secret: Secret,
     until: Duration,
 }
 
-/// Opened secrets by their sealed texts, each for its own endpoint alone. They are wiped when they are forgotten.
-pub struct OpenedSecrets(Mutex<LruCache<String, Opened>>);
+/// Decrypted secrets by ciphertext. A secret is returned only for the endpoint that it belongs to, and its memory is
+/// wiped when it is dropped.
+pub struct OpenedSecrets(Mutex<LruCache<String, CachedSecret>>);
 
 impl Default for OpenedSecrets {
     fn default() -> Self {
@@ -37,17 +38,18 @@ impl Default for OpenedSecrets {
 }
 
 impl OpenedSecrets {
-    fn entries(&self) -> MutexGuard<'_, LruCache<String, Opened>> {
+    fn entries(&self) -> MutexGuard<'_, LruCache<String, CachedSecret>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a secret of an endpoint, unless it is remembered; `now` is a reading of the steady clock. Errors: as those of
+    /// Decrypts a secret of an endpoint, unless it is cached; `now` is a reading of the monotonic clock. Errors: as for
     /// the sealer.
     pub(super) fn open(
         &self,
         sealer: &dyn Sealer,
         now: Duration,
-        (owner, endpoint): (&OwnerId, &EndpointId),
+        owner: &OwnerId,
+        endpoint: &EndpointId,
         sealed: &str,
     ) -> anyhow::Result<Secret> {
         if let Some(known) = self.entries().get(sealed)
@@ -58,7 +60,7 @@ impl OpenedSecrets {
             return Ok(known.secret.clone());
         }
         let secret = sealer.open(sealed, secret_place(owner, endpoint))?;
-        let opened = Opened {
+        let opened = CachedSecret {
             owner: owner.clone(),
             endpoint: endpoint.clone(),
             secret: secret.clone(),
@@ -68,7 +70,7 @@ impl OpenedSecrets {
         Ok(secret)
     }
 
-    /// Forgets what was opened too long ago.
+    /// Drops expired secrets.
     pub fn forget_old(&self, now: Duration) {
         let mut entries = self.entries();
         let old = entries.iter().filter(|(_, known)| known.until <= now);
@@ -82,24 +84,24 @@ impl OpenedSecrets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::sealer::Place;
+    use crate::ports::sealer::EncryptionContext;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts what it opens.
+    /// Counts decryptions.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
     impl Sealer for Counting {
-        fn seal(&self, _: &Secret, _: Place<'_>) -> anyhow::Result<String> {
+        fn seal(&self, _: &Secret, _: EncryptionContext<'_>) -> anyhow::Result<String> {
             anyhow::bail!("nothing is sealed here")
         }
 
-        fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+        fn open(&self, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<Secret> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(Secret::new(format!("{sealed} of {}", place.row)))
         }
 
-        fn renew(&self, _: &str, _: Place<'_>) -> anyhow::Result<String> {
+        fn renew(&self, _: &str, _: EncryptionContext<'_>) -> anyhow::Result<String> {
             anyhow::bail!("nothing is renewed here")
         }
 
@@ -107,11 +109,11 @@ mod tests {
             Secret::new("")
         }
 
-        fn seal_with(&self, _: &Secret, _: &Secret, _: Place<'_>) -> anyhow::Result<String> {
+        fn seal_with(&self, _: &Secret, _: &Secret, _: EncryptionContext<'_>) -> anyhow::Result<String> {
             anyhow::bail!("nothing is sealed here")
         }
 
-        fn open_with(&self, _: &Secret, _: &str, _: Place<'_>) -> anyhow::Result<Secret> {
+        fn open_with(&self, _: &Secret, _: &str, _: EncryptionContext<'_>) -> anyhow::Result<Secret> {
             anyhow::bail!("nothing is opened here")
         }
 
@@ -125,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_opened_once_in_five_seconds_and_for_its_endpoint_alone() {
+    fn a_secret_is_decrypted_once_per_endpoint_in_five_seconds() {
         let (sealer, secrets) = (Counting::default(), OpenedSecrets::default());
         let owner = OwnerId("owner".into());
         let open = |second, endpoint: &str, sealed| {
             let endpoint = EndpointId(endpoint.to_owned());
             let now = Duration::from_secs(second);
-            let secret = secrets.open(&sealer, now, (&owner, &endpoint), sealed).unwrap();
+            let secret = secrets.open(&sealer, now, &owner, &endpoint, sealed).unwrap();
             (secret.reveal().to_owned(), sealer.0.load(Ordering::Relaxed))
         };
         assert_eq!(open(1, "one", "a"), ("a of one".to_owned(), 1));
@@ -139,10 +141,14 @@ mod tests {
         assert_eq!(
             open(5, "one", "b"),
             ("b of one".to_owned(), 2),
-            "a rotated one is another"
+            "a rotated secret is another one"
         );
         assert_eq!(open(5, "two", "a"), ("a of two".to_owned(), 3));
-        assert_eq!(open(10, "two", "a"), ("a of two".to_owned(), 4), "it was forgotten");
+        assert_eq!(
+            open(10, "two", "a"),
+            ("a of two".to_owned(), 4),
+            "the cached secret has expired"
+        );
         secrets.forget_old(Duration::from_secs(14));
         assert_eq!(secrets.entries().len(), 1);
         secrets.forget_old(Duration::from_secs(15));

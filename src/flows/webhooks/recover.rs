@@ -1,4 +1,5 @@
-//! Tries again, in rounds, what failed four times, and all of it as soon as the endpoint answers again.
+//! Retries, in further rounds, deliveries whose four attempts failed. As soon as an endpoint recovers, all its failed
+//! deliveries are retried.
 
 use crate::{
     ctx::Ctx,
@@ -6,7 +7,7 @@ use crate::{
         event::{Event, WebhookDisabled},
         ids::{DeliveryId, EndpointId},
         recovery::{is_dead, pause_max},
-        webhook::{AfterTry, Tried, host_of},
+        webhook::{AfterTry, FinishedAttempt, host_of},
     },
     flows::{
         FlowResult, publish,
@@ -17,20 +18,21 @@ use crate::{
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Deliveries whose round begins in one transaction, for each of both reasons.
+/// Maximum number of rounds that one transaction starts because they are due. The maximum for rounds of recovered
+/// endpoints, which it also starts, is the same number.
 const BATCH: u64 = 500;
 
-/// Endpoints that answer again of one transaction.
+/// Maximum number of recovered endpoints in one transaction.
 const ENDPOINTS: u64 = 20;
 
-/// Begins the rounds that are due, one batch; tells whether there may be more. Source: decisions D36.
+/// Starts one batch of due rounds; returns whether there may be more. Source: decisions D36.
 pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
     let now = ctx.clock.now();
     let reader = ctx.db.reader();
     let mut due = store::recovery::due(reader, now, BATCH).await?;
     let mut has_more = count(&due) >= BATCH;
     let ready = store::recovery::ready(reader, now, ENDPOINTS).await?;
-    // The same for each, so that the longest backlog does not take what the others wait for.
+    // Each endpoint gets the same number of rounds, so that the longest backlog does not delay the others.
     let share = (BATCH / count(&ready).max(1)).max(1);
     for endpoint in &ready {
         let of_endpoint = store::recovery::due_of_endpoint(reader, endpoint, now, share).await?;
@@ -42,7 +44,7 @@ pub async fn run(ctx: &Ctx) -> FlowResult<bool> {
         return Ok(false);
     }
     let tx = ctx.db.begin("recover_deliveries").await?;
-    // Whoever changes endpoints and deliveries takes the endpoints first.
+    // Transactions that change endpoints and deliveries lock the endpoints first.
     store::recovery::end(&tx, &settled).await?;
     store::recovery::begin(&tx, &due, now).await?;
     tx.commit().await?;
@@ -54,24 +56,25 @@ fn count<T>(rows: &[T]) -> u64 {
     u64::try_from(rows.len()).unwrap_or(u64::MAX)
 }
 
-/// What tries say about deliveries and endpoints beyond the four tries.
-pub(super) struct Verdicts<'a> {
-    /// Failed for the fourth time; samples are not among them.
-    exhausted: Vec<&'a Tried>,
-    /// Endpoints that answered, and were known to fail before.
+/// What a batch of attempts means for endpoints and for deliveries after their fourth attempt. Retries within the four
+/// attempts are handled elsewhere.
+pub(super) struct DeliveryVerdicts<'a> {
+    /// Deliveries that failed for the fourth time, without tests.
+    exhausted: Vec<&'a FinishedAttempt>,
+    /// Endpoints that responded and were failing before.
     answering: BTreeSet<&'a EndpointId>,
-    /// Endpoints that failed, and answered nothing else of the batch.
+    /// Endpoints for which a delivery failed for the fourth time, and that accepted no delivery in the batch.
     failing: BTreeSet<&'a EndpointId>,
 }
 
-impl<'a> Verdicts<'a> {
-    pub(super) fn of(tried: &'a [Tried]) -> Self {
+impl<'a> DeliveryVerdicts<'a> {
+    pub(super) fn of(tried: &'a [FinishedAttempt]) -> Self {
         let answered: HashSet<&EndpointId> = tried
             .iter()
             .filter(|tried| tried.after == AfterTry::Delivered)
             .map(|tried| &tried.delivery.endpoint)
             .collect();
-        let exhausted: Vec<&Tried> = tried
+        let exhausted: Vec<&FinishedAttempt> = tried
             .iter()
             .filter(|tried| tried.after == AfterTry::Exhausted && !tried.delivery.is_test)
             .collect();
@@ -86,18 +89,19 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    /// Keeps others from changing the endpoints of which something will be noted: whoever changes an endpoint and its
-    /// deliveries takes the endpoint first.
+    /// Locks the endpoints that will be updated: transactions that change an endpoint and its deliveries lock the
+    /// endpoint first.
     pub(super) async fn lock(&self, tx: &Tx) -> FlowResult<Vec<Endpoint>> {
         let concerned: Vec<EndpointId> = self.answering.union(&self.failing).map(|id| (*id).clone()).collect();
-        match concerned.is_empty() {
-            true => Ok(Vec::new()),
-            false => Ok(store::endpoints::lock(tx, &concerned).await?),
+        if concerned.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Ok(store::endpoints::lock(tx, &concerned).await?)
         }
     }
 
-    /// Notes when the next rounds come, which endpoints answer again and which take nothing, once the tries are
-    /// `recorded`; switches off those of the `locked` ones that took nothing for too long, and returns them.
+    /// Records the next rounds, the recovered endpoints and the failing endpoints, after the attempts are `recorded`.
+    /// Switches off each of the `locked` endpoints that has failed for too long, and returns these.
     pub(super) async fn note(
         &self,
         ctx: &Ctx,
@@ -152,8 +156,9 @@ impl<'a> Verdicts<'a> {
     }
 }
 
-/// Switches an endpoint off that took nothing since then, and tells its owner. What waits for it is cancelled afterwards,
-/// in batches: tries of everybody are recorded here.
+/// Switches off an endpoint that has failed since `failing_since`, and notifies its owner. Pending deliveries of the
+/// endpoint are cancelled afterwards in batches, because this transaction records attempts of all owners and must stay
+/// short.
 async fn disable(ctx: &Ctx, tx: &Tx, endpoint: Endpoint, failing_since: DateTime<Utc>) -> FlowResult<WebhookDisabled> {
     let texts = store::endpoints::client_texts(tx, std::slice::from_ref(&endpoint)).await?;
     let client_id = endpoint.client.as_ref().and_then(|client| texts.get(client).cloned());

@@ -1,4 +1,4 @@
-//! Gives an endpoint another secret, with a time in which the old one is still good.
+//! Rotates the secret of an endpoint, with an overlap in which the old secret is still valid.
 
 use crate::{
     ctx::Ctx,
@@ -9,7 +9,7 @@ use crate::{
     },
     flows::{
         FlowResult,
-        idempotency::{self, Answer, Repeatable, Storage},
+        idempotency::{self, KeyedResult, RepeatableCall, ResponseStorage},
         webhooks::{Holder, create, secret_place, unknown},
     },
     store,
@@ -18,49 +18,51 @@ use chrono::{DateTime, TimeDelta, Utc};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Time that a claim which read the old secrets needs at most to show itself.
+/// Maximum time between a claim's read of the secrets and its commit. After this time, every claim that read the old
+/// secrets is visible.
 const CLAIM_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pause between two looks at what is in flight.
+/// Interval between two checks of deliveries in flight.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest wait for what is in flight: no delivery is sent after the lease of its claim.
+/// Maximum wait for deliveries in flight. It is the length of a lease, because no delivery is sent after the lease of
+/// its claim has ended.
 const WAIT_MAX: Duration = Duration::from_millis(LEASE_MS.unsigned_abs());
 
-/// The new secret of an endpoint, which is shown this once.
+/// The new secret of an endpoint, which is shown only once.
 #[derive(Debug, Clone)]
-pub struct Rotated {
+pub struct RotatedSecret {
     /// The endpoint.
     pub id: EndpointId,
     /// 64 hexadecimal digits.
     pub secret: Secret,
-    /// First moment at which the secret of before is not good any more.
+    /// Time from which the old secret is invalid.
     pub former_until: DateTime<Utc>,
 }
 
 /// Replaces the secret of an endpoint.
 ///
-/// It ends when everything that was signed without the new secret has arrived or failed, so that a receiver may forget
-/// the old one at once: from then on each delivery of the overlap is signed with both.
+/// The call returns when every delivery signed without the new secret has arrived or failed. From then on, each
+/// delivery during the overlap is signed with both secrets, so a receiver may drop the old secret immediately.
 ///
-/// Errors: unknown, or another holder's, which looks the same (404); rotated by somebody else at the same moment, or too
-/// many secrets that are still good (409). Source: decisions D18; decisions D22; decisions D30.
+/// Errors: an unknown endpoint, or an endpoint of another holder (404 in both cases); another rotation at the same
+/// time, or too many valid secrets (409). Source: decisions D18; decisions D22; decisions D30.
 pub async fn run(
     ctx: &Ctx,
     holder: impl Into<Holder>,
     id: &EndpointId,
     overlap_s: u32,
-    call: Repeatable<Rotated>,
-) -> FlowResult<Answer<Rotated>> {
+    call: RepeatableCall<RotatedSecret>,
+) -> FlowResult<KeyedResult<RotatedSecret>> {
     let holder = holder.into();
-    idempotency::once(ctx, holder.clone(), call, Storage::Secret, async |keeper| {
+    idempotency::once(ctx, holder.clone(), call, ResponseStorage::Secret, async |keeper| {
         let secret = create::draw_secret(ctx);
         let secret_sealed = ctx
             .sealer
             .seal(&secret, secret_place(&holder.owner, id))
             .map_err(crate::flows::Fault)?;
         let now = ctx.clock.now();
-        let rotated = Rotated {
+        let rotated = RotatedSecret {
             id: id.clone(),
             secret,
             former_until: now + TimeDelta::seconds(i64::from(overlap_s)),
@@ -73,12 +75,15 @@ pub async fn run(
         let former = retire(&endpoint.former_secrets, replaced.clone(), now, rotated.former_until);
         let former = former.map_err(|TooManySecrets| {
         Refusal::conflict(format!(
-            "{SECRETS_MAX} secrets of this endpoint would be good at the same time; wait for the end of an overlap, or \
-             end all of them with overlapSeconds 0"
+            "{SECRETS_MAX} secrets of this endpoint would be valid at the same time; wait until an overlap ends, or \
+             end all overlaps with overlapSeconds 0"
         ))
     })?;
         if !store::endpoints::replace_secret(&tx, &holder, id, &replaced, &secret_sealed, &former).await? {
-            return Err(Refusal::conflict("The secret is being rotated by another call at this moment").into());
+            return Err(Refusal::conflict(
+                "Another call has just rotated this secret; rotate it again only if you do not have its new secret",
+            )
+            .into());
         }
         keeper.commit(tx, &rotated).await?;
         wait_for_older(ctx, &holder.owner, id).await;
@@ -87,8 +92,7 @@ pub async fn run(
     .await
 }
 
-/// Waits until nothing is in flight that was claimed with the secrets of before. Nothing depends on it but the moment
-/// of the answer.
+/// Waits until no delivery claimed with the old secrets is in flight. The rotation itself is already committed.
 async fn wait_for_older(ctx: &Ctx, owner: &OwnerId, id: &EndpointId) {
     let end = Instant::now() + WAIT_MAX;
     sleep(CLAIM_PAUSE).await;
@@ -104,7 +108,7 @@ async fn wait_for_older(ctx: &Ctx, owner: &OwnerId, id: &EndpointId) {
     };
     match timeout_at(end, wait).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, endpoint = %id, "deliveries in flight could not be looked at"),
+        Ok(Err(error)) => tracing::warn!(%error, endpoint = %id, "deliveries in flight could not be checked"),
         Err(_) => tracing::warn!(endpoint = %id, "deliveries were still in flight after a rotation"),
     }
 }

@@ -13,42 +13,43 @@ use crate::{
 use std::{collections::HashMap, sync::PoisonError, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Pauses between two looks, from the first to the longest: each is twice the one before, so that a receiver that does
-/// not answer costs some twenty looks.
+/// Minimum and maximum pause between two checks. Each pause is twice as long as the previous one, so that an
+/// unresponsive receiver costs about twenty checks.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(5);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Seconds after which a test that waits may have ended.
+/// Seconds after which a waiting test may have ended.
 const RETRY_AFTER_S: u32 = 5;
 
-/// How many endpoints took the test and how many did not.
+/// Number of endpoints that accepted the test, and number of those that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TestResult {
-    /// Taken.
+pub struct TestCounts {
+    /// Accepted.
     pub sent: u32,
-    /// Not taken.
+    /// Failed.
     pub failed: u32,
 }
 
-/// A holder that waits for its test: the only one as long as this is kept.
-struct Waiting<'a> {
+/// Marks that a holder waits for its test; there is at most one per holder.
+struct WaitingTest<'a> {
     ctx: &'a Ctx,
     holder: &'a Holder,
 }
 
-impl<'a> Waiting<'a> {
-    /// Errors: a test of the holder waits already (429).
+impl<'a> WaitingTest<'a> {
+    /// Errors: another test of the holder is in progress (429).
     fn begin(ctx: &'a Ctx, holder: &'a Holder) -> Result<Self, Refusal> {
         let mut testing = ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
         if testing.insert(whose(holder)) {
             return Ok(Self { ctx, holder });
         }
-        let message = "A test of these endpoints waits for its receivers; send the next one when it has answered";
+        let message =
+            "A test of these endpoints is still in progress; send the next test when the current one has completed";
         Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingTest<'_> {
     fn drop(&mut self) {
         let mut testing = self.ctx.testing.lock().unwrap_or_else(PoisonError::into_inner);
         testing.remove(&whose(self.holder));
@@ -59,12 +60,13 @@ fn whose(holder: &Holder) -> (OwnerId, Option<ClientRowId>) {
     (holder.owner.clone(), holder.client.clone())
 }
 
-/// Sends a sample of an event, one of `kinds`, through the queue, so that a test takes no more places than events do.
-/// Failed tries are not repeated. The test of a platform leaves the endpoints of its client IDs alone.
-/// A holder has one test at a time, so that nobody keeps many calls waiting.
+/// Sends a sample event, one of `kinds`, through the delivery queue, so that a test uses no more slots than other
+/// events. Failed attempts are not retried. A test of a platform excludes the endpoints of its client IDs. A holder has
+/// one test at a time, so that few calls wait.
 ///
-/// Errors: an unknown event type (400); a test that waits, or too much that is due already (429). Source: interface §4.8; interface §4.9; interface §6.1 (7); rules W.4.
-pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestResult> {
+/// Errors: an unknown event type (400); another test in progress, or too many due deliveries (429). Source: interface
+/// §4.8; interface §4.9; interface §6.1 (7); rules W.4.
+pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) -> FlowResult<TestCounts> {
     let kind = kinds.iter().find(|kind| **kind == event_type);
     let kind = kind.ok_or_else(|| Refusal::field("eventType", format!("must be one of {}", kinds.join(", "))))?;
     let body = sample_body(ctx, kind)?;
@@ -74,9 +76,9 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
         .filter(|endpoint| endpoint.is_active && endpoint.client == holder.client)
         .collect();
     if active.is_empty() {
-        return Ok(TestResult { sent: 0, failed: 0 });
+        return Ok(TestCounts { sent: 0, failed: 0 });
     }
-    let _waiting = Waiting::begin(ctx, &holder)?;
+    let _waiting = WaitingTest::begin(ctx, &holder)?;
     let now = ctx.clock.now();
     let event = EventId(ctx.ids.ulid());
     let tx = ctx.db.begin("send_test").await?;
@@ -113,14 +115,14 @@ pub async fn run(ctx: &Ctx, holder: Holder, kinds: &[&str], event_type: &str) ->
     ctx.due.notify_one();
     let sent = taken(ctx, &holder, &event).await?;
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Ok(TestResult {
+    Ok(TestCounts {
         sent: count(sent),
         failed: count(u64::try_from(deliveries.len()).unwrap_or(u64::MAX).saturating_sub(sent)),
     })
 }
 
-/// Waits until every endpoint had its try, and tells how many took the sample. What had none in time is cancelled, so
-/// that the answer stays true.
+/// Waits until every endpoint had its attempt, and returns how many accepted the sample. Deliveries without an attempt
+/// in time are cancelled, so that the response stays correct.
 async fn taken(ctx: &Ctx, holder: &Holder, event: &EventId) -> FlowResult<u64> {
     let look = || store::outbox::states_of_event(ctx.db.reader(), &holder.owner, event);
     let is_over = |states: &HashMap<DeliveryState, u64>| !states.contains_key(&DeliveryState::Queued);

@@ -11,17 +11,19 @@ use crate::{
 };
 use std::slice;
 
-/// Toggles an endpoint and returns its new state. Switching off cancels what waits for it, a long backlog
-/// within seconds; switched on again after that, it receives new events only.
+/// Toggles an endpoint and returns its new state. Switching off cancels its pending deliveries, and a long backlog
+/// within seconds. After it is switched on again, the endpoint receives only new events.
 ///
-/// Errors: unknown, or another holder's, which looks the same (404). Source: interface §3; interface §4.8; rules S.9.
+/// Errors: an unknown endpoint, or an endpoint of another holder (404 in both cases). Source: interface §3; interface
+/// §4.8; rules S.9.
 pub async fn run(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId) -> FlowResult<ShownEndpoint> {
     switch(ctx, holder.into(), id, |is_active| !is_active).await
 }
 
-/// Brings an endpoint into a state; one that is in it already stays as it is. Switching off cancels what waits for it.
+/// Sets the state of an endpoint; an endpoint already in this state stays unchanged. Switching off cancels its pending
+/// deliveries.
 ///
-/// Errors: as [`run`]. Source: interface §3; interface §4.9; rules S.9.
+/// Errors: as for [`run`]. Source: interface §3; interface §4.9; rules S.9.
 pub async fn to(ctx: &Ctx, holder: impl Into<Holder>, id: &EndpointId, is_active: bool) -> FlowResult<ShownEndpoint> {
     switch(ctx, holder.into(), id, |_| is_active).await
 }

@@ -1,5 +1,5 @@
-//! Brings a schedule back in step with its contract, which counts the payments of a permit and refuses all but the next
-//! one.
+//! Synchronises a schedule with its contract. The contract counts the executed payments of a permit, and executes only
+//! the payment with the next number.
 
 use super::{
     outcome::{advance, pass, take_back},
@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         ledger::RequestStatus,
-        relay::{RelayState, RelayTransaction, Tally, tally},
+        relay::{FailureTally, RelayState, RelayTransaction, tally},
         request::Request,
         schedule::Schedule,
     },
@@ -16,14 +16,16 @@ use crate::{
     store,
 };
 
-/// Why a payment waits that the contract counts in a block that is not final.
-const UNSETTLED: &str = "the contract counts a payment in a block that is not final";
+/// Reason for a delay: the contract counts a payment in a block that is not final.
+const UNSETTLED: &str = "the contract has counted the payment in a block that is not final yet";
 
-/// Why a payment waits while its service and the contract contradict each other.
-const STILL_CREDITED: &str = "the contract does not count a payment that is credited";
+/// Reason for a delay: this service has credited a payment that the contract does not count.
+const STILL_CREDITED: &str = "the service has credited a payment that the contract has not counted";
 
-/// Compares the counts after the chain refused a payment, and moves the schedule to where the contract is; `refused` is
-/// the transaction that it refused in a block. `None` when both count alike, so that something else is the reason.
+/// Compares the number of executed payments in the schedule and in the contract, after the chain refused a payment.
+/// Moves the schedule to the state of the contract if they differ. `refused` is the transaction that reverted, if the
+/// payment was refused in a block and not in a simulation. Returns `None` when both counts are equal, which means that
+/// the refusal has another reason.
 pub(super) async fn align(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -38,9 +40,9 @@ pub(super) async fn align(
     let settled = round.relay.counted_by(permit, round.settled).await?;
     let ended = refused.map(|transaction| (transaction, RelayState::Reverted));
     match tally(schedule.executed, next, settled) {
-        Tally::Even => Ok(None),
-        Tally::Unsettled => pass(round, schedule, refused, UNSETTLED).await.map(Some),
-        Tally::Behind => {
+        FailureTally::Even => Ok(None),
+        FailureTally::Unsettled => pass(round, schedule, refused, UNSETTLED).await.map(Some),
+        FailureTally::Behind => {
             let number = schedule.executed.saturating_add(1);
             let paid_by = request
                 .ledger
@@ -49,13 +51,14 @@ pub(super) async fn align(
             let paid_at = round.paid_at(request, paid_by.as_slice()).await?;
             tracing::warn!(
                 schedule = %schedule.id, number, request = %request.id, is_credited = paid_at.is_some(),
-                "somebody else executed a payment"
+                "another account executed a recurring payment"
             );
             advance(round, schedule, paid_at, ended).await?;
             Ok(Some(true))
         }
-        Tally::Ahead(count) => {
-            // A credit is taken back by itself when its block is gone.
+        FailureTally::Ahead(count) => {
+            // If the block of a credited payment is no longer on the chain, the worker that follows the chain reverses
+            // the credit.
             let number = count.saturating_add(1);
             if let Some((_, request)) = round.execution(schedule, number).await? {
                 let hashes = store::relays::hashes_of(round.ctx.db.reader(), schedule, number).await?;
@@ -63,7 +66,10 @@ pub(super) async fn align(
                     return pass(round, schedule, refused, STILL_CREDITED).await.map(Some);
                 }
             }
-            tracing::warn!(schedule = %schedule.id, count, "the chain took payments back; they are executed again");
+            tracing::warn!(
+                schedule = %schedule.id, count,
+                "recurring payments left the chain; they will be executed again"
+            );
             take_back(round, schedule, count, ended).await?;
             Ok(Some(true))
         }

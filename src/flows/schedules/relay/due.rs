@@ -1,15 +1,17 @@
-//! Begins a payment that is due: its request, a rehearsal, a signed transaction, and only then the sending.
+//! Starts a due payment: creates its request, simulates it, signs and stores the transaction, and only then sends it.
 
 use super::{
     counts,
-    outcome::{Failure, advance, expire, fail, pass},
+    outcome::{PaymentFailure, advance, expire, fail, pass},
     round::{Round, Sendings, TOO_DEAR},
 };
 use crate::{
     domain::{
-        paying::Step,
+        paying::PaymentTransaction,
         permit::Permit,
-        relay::{Bid, Circumstances, Hindrance, Price, RelayTransaction, Unsigned, gas_limit, hindrance},
+        relay::{
+            Bid, ExecutionObstacle, GasPrice, RefusalFacts, RelayTransaction, UnsignedTransaction, gas_limit, hindrance,
+        },
         request::{Request, plan::FreshRequest},
         schedule::{Execution, PERMIT_EXPIRED, Schedule},
     },
@@ -23,51 +25,56 @@ use crate::{
 };
 use anyhow::anyhow;
 
-/// How far the next payment of a schedule came before it needs a place among the transactions of the account.
-pub(super) enum Rehearsed {
-    /// It goes no further for now; tells whether anything changed.
+/// Result of preparing and simulating the next payment of a schedule, before a nonce of the account is assigned to it.
+pub(super) enum RehearsedPayment {
+    /// The payment cannot be sent in this pass. The value is whether anything changed.
     Ended(bool),
     /// The chain would execute it.
-    Ready(Box<Ready>),
+    Ready(Box<ExecutablePayment>),
 }
 
 /// A payment that the chain would execute.
-pub(super) struct Ready {
+pub(super) struct ExecutablePayment {
     execution: Execution,
     request: Request,
-    step: Step,
+    step: PaymentTransaction,
     gas_limit: u64,
 }
 
-/// Begins the next payment of a schedule, up to its rehearsal.
-pub(super) async fn rehearse(round: &Round<'_>, schedule: &Schedule) -> FlowResult<Rehearsed> {
+/// Starts the next payment of a schedule, up to its simulation.
+pub(super) async fn rehearse(round: &Round<'_>, schedule: &Schedule) -> FlowResult<RehearsedPayment> {
     let Some(number) = schedule.next_number() else {
-        return Ok(Rehearsed::Ended(false));
+        return Ok(RehearsedPayment::Ended(false));
     };
     let (execution, request) = match round.execution(schedule, number).await? {
         Some(found) => found,
         None => open(round, schedule, number).await?,
     };
-    // A transaction that was given up may have paid after all.
+    // A transaction that was abandoned earlier may have executed this payment after all.
     let hashes = store::relays::hashes_of(round.ctx.db.reader(), schedule, number).await?;
     if let Some(paid_at) = round.paid_at(&request, &hashes).await? {
         advance(round, schedule, Some(paid_at), None).await?;
-        return Ok(Rehearsed::Ended(true));
+        return Ok(RehearsedPayment::Ended(true));
     }
     if schedule.is_expired(round.now) {
         if let Some(has_moved) = counts::align(round, schedule, &request, None).await? {
-            return Ok(Rehearsed::Ended(has_moved));
+            return Ok(RehearsedPayment::Ended(has_moved));
         }
         expire(round, schedule, &execution, &request).await?;
-        return Ok(Rehearsed::Ended(true));
+        return Ok(RehearsedPayment::Ended(true));
     }
-    let unsigned = || Fault(anyhow!("recurring payment {} is due and not signed", schedule.id));
+    let unsigned = || {
+        Fault(anyhow!(
+            "recurring payment {} is due, but its payer has not signed it",
+            schedule.id
+        ))
+    };
     let signature = schedule.signature.as_ref().ok_or_else(unsigned)?;
     let step = schedule.permit.trigger_step(signature, number, request.reference);
     match round.relay.rehearse(&step).await {
         Ok(gas) => {
             crate::fail_at("relay", "rehearsed");
-            Ok(Rehearsed::Ready(Box::new(Ready {
+            Ok(RehearsedPayment::Ready(Box::new(ExecutablePayment {
                 execution,
                 request,
                 step,
@@ -75,20 +82,20 @@ pub(super) async fn rehearse(round: &Round<'_>, schedule: &Schedule) -> FlowResu
             })))
         }
         Err(ChainError::Reverted(reason)) => {
-            tracing::info!(schedule = %schedule.id, number, reason, "the chain refuses a payment");
+            tracing::info!(schedule = %schedule.id, number, reason, "the chain rejects a recurring payment");
             let has_moved = hindered(round, schedule, &execution, &request, None).await?;
-            Ok(Rehearsed::Ended(has_moved))
+            Ok(RehearsedPayment::Ended(has_moved))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Makes the request of a payment, so that its reference is stored before anything carries it.
+/// Creates the request of a payment, so that its reference is stored before a transaction uses it.
 async fn open(round: &Round<'_>, schedule: &Schedule, number: u8) -> FlowResult<(Execution, Request)> {
     let ctx = round.ctx;
     let missing = || {
         Fault(anyhow!(
-            "the first payment of recurring payment {} is not there",
+            "the first payment of recurring payment {} is missing",
             schedule.id
         ))
     };
@@ -126,30 +133,30 @@ async fn open(round: &Round<'_>, schedule: &Schedule, number: u8) -> FlowResult<
     Err(collided())
 }
 
-/// Signs and stores the transaction of a payment, then sends it; tells whether anything changed.
+/// Signs and stores the transaction of a payment, then sends it; returns whether anything changed.
 pub(super) async fn sign(
     round: &Round<'_>,
     schedule: &Schedule,
-    ready: Ready,
+    ready: ExecutablePayment,
     sendings: &Sendings,
 ) -> FlowResult<bool> {
-    let Ready {
+    let ExecutablePayment {
         execution,
         request,
         step,
         gas_limit,
     } = ready;
     let (ctx, network) = (round.ctx, schedule.network);
-    let Some(price) = Price::of(&round.account.market, round.rules.max_fee) else {
+    let Some(price) = GasPrice::of(&round.account.market, round.rules.max_fee) else {
         return Err(round.waits_for(TOO_DEAR));
     };
     if !round.reserve(price.cost(gas_limit)) {
         let account = round.relay.address();
-        let sentence = format!("the relayer {account} has too few coins for gas on {network}: send it some");
+        let sentence = format!("the relayer {account} has too few coins for gas on {network}: fund it");
         return Err(round.waits_for(&sentence));
     }
     let nonce = round.free_nonce().await?;
-    let unsigned = Unsigned {
+    let unsigned = UnsignedTransaction {
         nonce,
         step: step.clone(),
         gas_limit,
@@ -181,8 +188,8 @@ pub(super) async fn sign(
     Ok(true)
 }
 
-/// Finds out why the chain refuses a payment, and notes what follows; `refused` is the transaction that it refused in a
-/// block. Tells whether anything changed.
+/// Finds out why the chain rejects a recurring payment, and records the consequence. `refused` is the transaction that
+/// reverted, if the payment was rejected in a block and not in a simulation. Returns whether anything changed.
 pub(super) async fn hindered(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -201,24 +208,24 @@ pub(super) async fn hindered(
     } = schedule.permit;
     let network = schedule.network;
     let payers = round.ctx.partners.chains.standings.get(&network);
-    let payers = payers.ok_or_else(|| Fault(anyhow!("nobody can be asked about payers on {network}")))?;
+    let payers = payers.ok_or_else(|| Fault(anyhow!("no node is configured for payer lookups on {network}")))?;
     let state = round.contract(contract).await?;
-    let circumstances = Circumstances {
+    let circumstances = RefusalFacts {
         is_admitted: state.is_admitted,
         is_paused: state.is_paused,
         chain_time_s: state.time_s,
         standing: payers.standing(subscriber, Some(token), contract).await?,
     };
     let (code, sentence) = match hindrance(&schedule.permit, execution.number, &circumstances) {
-        Hindrance::Passing(why) => return pass(round, schedule, refused, why).await,
-        Hindrance::Expired if refused.is_none() => {
+        ExecutionObstacle::Passing(why) => return pass(round, schedule, refused, why).await,
+        ExecutionObstacle::Expired if refused.is_none() => {
             expire(round, schedule, execution, request).await?;
             return Ok(true);
         }
-        Hindrance::Expired => ("permit_expired", PERMIT_EXPIRED),
-        Hindrance::Failed(code, sentence) => (code, sentence),
+        ExecutionObstacle::Expired => ("permit_expired", PERMIT_EXPIRED),
+        ExecutionObstacle::Failed(code, sentence) => (code, sentence),
     };
-    let failure = Failure {
+    let failure = PaymentFailure {
         code,
         sentence,
         transaction: refused,

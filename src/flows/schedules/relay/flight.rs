@@ -1,5 +1,5 @@
-//! Follows a transaction that was signed: until a final block holds it, until it has to be sent again, or until another
-//! one took its place.
+//! Follows a signed transaction until a final block contains it, it has to be sent again, or another transaction used
+//! its nonce.
 
 use super::{
     due::hindered,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        relay::{RelayState, RelayTransaction, Unsigned},
+        relay::{RelayState, RelayTransaction, UnsignedTransaction},
         schedule::Schedule,
     },
     flows::{Fault, FlowResult},
@@ -19,18 +19,21 @@ use alloy::primitives::B256;
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
-/// Looks at one transaction; tells whether anything changed.
+/// Checks one transaction; returns whether anything changed.
 ///
-/// A credited payment in one of its bids proves that it paid; one of somebody else, who knows the reference, proves nothing.
-/// A receipt is the word of one node: it tells that a payment was refused, which the contract contradicts at the next
-/// rehearsal if it is not true, and where to look for the proof of one that moved nothing. A transaction is followed until
-/// it has an end of its own, whatever becomes of its payment: those behind it wait for its nonce.
+/// A transaction has one bid, which is a signed version, for each price. A credited payment in one of its bids proves
+/// that the transaction paid. A payment by another account with the same reference proves nothing.
+///
+/// A receipt is the claim of one node, so it is checked in both of its uses. If it says that the payment reverted, the
+/// payment is simulated again, which detects a false claim. If it says that the payment succeeded and nothing was
+/// credited, the block in the receipt is proven first. A transaction is followed until its own end, regardless of its
+/// payment, because later transactions wait for its nonce.
 pub(super) async fn follow(round: &Round<'_>, transaction: &RelayTransaction, sendings: &Sendings) -> FlowResult<bool> {
     let conn = round.ctx.db.reader();
     let schedule = store::schedules::find(conn, &transaction.platform, &transaction.schedule).await?;
     let missing = || {
         Fault(anyhow!(
-            "recurring payment {} of a transaction is not there",
+            "a relayer transaction belongs to recurring payment {}, which does not exist",
             transaction.schedule
         ))
     };
@@ -50,12 +53,13 @@ pub(super) async fn follow(round: &Round<'_>, transaction: &RelayTransaction, se
     }
 }
 
-/// Whether the payment of a transaction was executed by another one.
+/// Whether the schedule already counts the payment of this transaction as executed, so that another transaction
+/// executed it.
 fn is_over(schedule: &Schedule, transaction: &RelayTransaction) -> bool {
     schedule.executed >= transaction.number
 }
 
-/// A final block holds the transaction, and it paid.
+/// Handles a transaction that a final block contains and that paid.
 async fn succeed(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -75,7 +79,7 @@ async fn succeed(
     Ok(true)
 }
 
-/// Notes the end of a transaction that changes nothing about its schedule.
+/// Records the end of a transaction that does not change its schedule.
 async fn end(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -86,8 +90,8 @@ async fn end(
     Ok(true)
 }
 
-/// A payment that its block proves and that credits nothing, because the token moved nothing: the contract counts it, so
-/// the schedule does.
+/// Handles a transaction that succeeded although the token transferred nothing, so that nothing was credited. The
+/// contract counts such a payment as executed, so the schedule also counts it.
 async fn moved_nothing(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -99,11 +103,15 @@ async fn moved_nothing(
     if !proofs.any(|proof| proof.tx_hash == receipt.tx_hash && proof.succeeded) {
         return Ok(false);
     }
-    tracing::warn!(schedule = %schedule.id, tx_hash = %receipt.tx_hash, "a payment was executed and credited nothing");
+    tracing::warn!(
+        schedule = %schedule.id, tx_hash = %receipt.tx_hash,
+        "a recurring payment was executed but credited nothing"
+    );
     succeed(round, schedule, transaction, block.block.time).await
 }
 
-/// Hands a transaction that no block holds to a node again, at a higher price when it stands in the way of all others.
+/// Sends again a transaction that no block contains. If all later transactions wait for this one, it is sent at a
+/// higher price.
 async fn send_again(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -113,10 +121,14 @@ async fn send_again(
     let (ctx, now, rules) = (round.ctx, round.now, &round.rules);
     let (counted, is_former) = (round.counted(transaction).await?, round.is_former(transaction));
     let Some(newest) = transaction.bids.last() else {
-        return Err(Fault(anyhow!("transaction {} has no bid", transaction.nonce)).into());
+        return Err(Fault(anyhow!(
+            "the relayer transaction with nonce {} has no signed version",
+            transaction.nonce
+        ))
+        .into());
     };
     if counted > transaction.nonce || (is_former && now - newest.signed_at >= ORPHANED) {
-        // The node that counts may be ahead of the one that knows receipts.
+        // The count and the receipt may come from different nodes, and the node that returned no receipt may be behind.
         if now - newest.signed_at < rules.patience {
             return Ok(false);
         }
@@ -124,7 +136,10 @@ async fn send_again(
             return end(round, schedule, transaction, RelayState::Lost).await;
         }
         let nonce = transaction.nonce;
-        tracing::warn!(schedule = %schedule.id, nonce, "no block will take the transaction of a payment, which begins anew");
+        tracing::warn!(
+            schedule = %schedule.id, nonce,
+            "the transaction of a recurring payment can no longer be included in a block; the payment starts again"
+        );
         let again = Schedule {
             wake_at: schedule.has_payment_in_flight().then_some(now),
             ..schedule.clone()
@@ -140,7 +155,7 @@ async fn send_again(
         round.note(NO_HIGHER);
     }
     if let Some(price) = price {
-        let unsigned = Unsigned {
+        let unsigned = UnsignedTransaction {
             nonce: transaction.nonce,
             step: transaction.step.clone(),
             gas_limit: transaction.gas_limit,

@@ -1,21 +1,24 @@
-//! Closes a gap in front of the transactions in flight: no block takes them before every place before them is used.
+//! Closes a gap between the next nonce of the account on the chain and the nonces of the transactions in flight. No
+//! block includes these transactions until all earlier nonces are used.
 //!
-//! A gap is there when nodes counted too many transactions while one was signed, or when one before them was given up. The
-//! contract counts the payments of a permit, so one that has two places is executed once.
+//! A gap appears when nodes counted too many transactions while a transaction was signed, or when an earlier
+//! transaction was abandoned. A payment that was signed with two nonces is executed once, because the contract counts
+//! the payments of a permit.
 
 use super::{
     outcome,
     round::{Round, Sendings},
 };
 use crate::{
-    domain::relay::{Price, RelayTransaction, Unsigned},
+    domain::relay::{GasPrice, RelayTransaction, UnsignedTransaction},
     flows::{Fault, FlowResult},
     store,
 };
 
-/// Puts the first transaction in flight where the chain goes on; tells whether it was moved.
+/// Moves the first transaction in flight to the next nonce of the chain; returns whether it was moved.
 ///
-/// Nothing happens before it was stuck for a while and while nodes count differently: one of them may be behind.
+/// Nothing happens until the transaction has been stuck for a while. Nothing happens either while nodes return
+/// different counts, because one of them may be behind.
 pub(super) async fn close(round: &Round<'_>, pending: &[RelayTransaction], sendings: &Sendings) -> FlowResult<bool> {
     let (ctx, account, now) = (round.ctx, &round.account, round.now);
     let Some(first) = pending.first() else {
@@ -31,16 +34,17 @@ pub(super) async fn close(round: &Round<'_>, pending: &[RelayTransaction], sendi
         if sendings.is_due(newest.tx_hash, now) {
             tracing::warn!(
                 %network, in_line, counted,
-                "the chain misses a transaction before the first one in line; it is sent again"
+                "the chain lacks a transaction that precedes the first pending one; the service sends the missing \
+                 transaction again"
             );
             round.send(newest.tx_hash, &newest.raw, sendings).await;
         }
         return Ok(false);
     }
-    let Some(price) = Price::of(&account.market, round.rules.max_fee) else {
+    let Some(price) = GasPrice::of(&account.market, round.rules.max_fee) else {
         return Ok(false);
     };
-    let unsigned = Unsigned {
+    let unsigned = UnsignedTransaction {
         nonce: counted,
         step: first.step.clone(),
         gas_limit: first.gas_limit,
@@ -54,7 +58,8 @@ pub(super) async fn close(round: &Round<'_>, pending: &[RelayTransaction], sendi
     };
     tracing::warn!(
         %network, in_line, counted,
-        "the first transaction in line has a place that the chain does not come to; its payment is signed for the next one"
+        "the nonce of the first pending transaction is too high; the service signs its payment again with the next \
+         free nonce"
     );
     outcome::take_place(round, first, &moved).await?;
     round.send(bid.tx_hash, &bid.raw, sendings).await;

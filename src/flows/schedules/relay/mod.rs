@@ -1,9 +1,9 @@
-//! Executes the payments of a network's schedules: what is due becomes a request and a transaction, what is in flight is
-//! followed until its block is final.
+//! Executes the recurring payments of a network. A due payment becomes a request and a transaction, and the transaction
+//! is followed until its block is final.
 //!
-//! Each step ends in a commit under the term of the leader, and begins from rows alone: a request before its
-//! transaction, a signed transaction before it is sent. So it can end anywhere and go on anywhere else.
-//! Source: ADR-0017.
+//! Each step ends in a commit under the term of the leader, and starts only from stored rows. A request is stored
+//! before its transaction is signed, and a signed transaction before it is sent. So a run can stop at any point and
+//! continue on another instance. Source: ADR-0017.
 
 mod counts;
 mod due;
@@ -24,7 +24,7 @@ use crate::{
 use alloy::primitives::U256;
 use anyhow::anyhow;
 use chrono::TimeDelta;
-use due::Rehearsed;
+use due::RehearsedPayment;
 use futures_util::future::join_all;
 use round::{PASSING, Round};
 use std::{
@@ -33,41 +33,41 @@ use std::{
     time::Duration,
 };
 
-/// Schedules and transactions of one look.
+/// Maximum number of schedules and transactions of one pass.
 const BATCH: u64 = 100;
 
-/// Schedules of one owner in a look while those of others are due.
+/// Maximum number of schedules of one owner in a pass while other owners have due schedules.
 const OWNED_MAX: usize = 10;
 
-/// Schedules whose payments are rehearsed at the same time.
+/// Maximum number of payments that are simulated concurrently.
 const TOGETHER: usize = 8;
 
-/// Time after which a look begins no further payments.
+/// Time after which a pass starts no further payments.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
-/// What one look found.
+/// Result of one pass.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
+pub struct RelayProgress {
     /// Whether anything changed, so that there may be more to do.
     pub has_moved: bool,
-    /// Transactions that are in no final block.
+    /// Number of transactions that are not in a final block.
     pub pending: u32,
-    /// Whether the payment of a schedule was begun.
+    /// Whether the payment of a schedule was started.
     pub has_begun: bool,
-    /// What stands in the way of payments and is no fault of their payers, in words for the operator.
+    /// Obstacles that payers did not cause, as messages for the operator.
     pub obstacles: BTreeSet<String>,
 }
 
-/// One look at what is in flight and what is due on a network.
+/// One pass over transactions in flight and due payments on a network.
 ///
-/// Errors: the node or the database does not answer, or somebody else leads. What was committed before stays.
+/// Errors: the node or the database does not respond, or another instance leads. Earlier commits stay.
 pub async fn run(
     ctx: &Ctx,
     relay: &dyn Relay,
     chain: &dyn Chain,
     leadership: &Leadership,
     sendings: &Sendings,
-) -> FlowResult<Look> {
+) -> FlowResult<RelayProgress> {
     let (network, now, conn) = (chain.network(), ctx.clock.now(), ctx.db.reader());
     let end = ctx.clock.steady() + LOOK_MAX;
     let cursor = store::cursors::load(conn, network).await?;
@@ -76,12 +76,12 @@ pub async fn run(
     for account in store::relays::former_accounts(conn, network, relay.address()).await? {
         former.extend(store::relays::pending(conn, network, account, BATCH).await?);
     }
-    let mut look = Look {
-        // A batch is far smaller.
+    let mut look = RelayProgress {
+        // The conversion cannot fail: the numbers are at most a few batches.
         pending: u32::try_from(pending.len() + former.len()).unwrap_or(u32::MAX),
-        ..Look::default()
+        ..RelayProgress::default()
     };
-    // Nothing is paid while nobody knows what the chain says.
+    // Nothing is paid while the state of the chain is unknown.
     let Some(cursor) = cursor.filter(|cursor| cursor.halted_reason.is_none()) else {
         return Ok(look);
     };
@@ -90,7 +90,7 @@ pub async fn run(
         return Ok(look);
     }
     let rules = ctx.schedules.bids.get(&network);
-    let rules = *rules.ok_or_else(|| Fault(anyhow!("{network} has no highest price of gas")))?;
+    let rules = *rules.ok_or_else(|| Fault(anyhow!("{network} has no maximum gas price")))?;
     let account = relay.account().await?;
     let in_no_block = pending.iter().filter(|transaction| transaction.nonce >= account.nonce);
     let reserved = in_no_block
@@ -112,7 +112,7 @@ pub async fn run(
     for transaction in &former {
         let account = transaction.relayer;
         round.note(&format!(
-            "transactions of {account} are in flight, and its key is not relayer.private_key"
+            "transactions of {account} are in flight, but relayer.private_key is the key of another account"
         ));
     }
     sendings.keep(pending.iter().chain(&former));
@@ -129,7 +129,7 @@ pub async fn run(
         let together: Vec<Schedule> = left.drain(..left.len().min(TOGETHER)).collect();
         begin_all(&round, &together, sendings, &mut look).await?;
         if ctx.clock.steady() >= end {
-            // What became due meanwhile takes its turn in the next look.
+            // The time of this pass is used up. The remaining due payments are started in the next pass.
             look.has_moved |= !left.is_empty();
             break;
         }
@@ -138,7 +138,8 @@ pub async fn run(
     Ok(look)
 }
 
-/// Those of each owner that one look is for: while several owners wait, a few of each.
+/// The due schedules that one pass handles. If several owners have due schedules, each owner gets at most
+/// [`OWNED_MAX`].
 fn shared(mut due: Vec<Schedule>) -> Vec<Schedule> {
     let mut counts: HashMap<PlatformId, usize> = HashMap::new();
     let owners: HashSet<&PlatformId> = due.iter().map(|schedule| &schedule.origin.platform).collect();
@@ -153,25 +154,31 @@ fn shared(mut due: Vec<Schedule>) -> Vec<Schedule> {
     due
 }
 
-/// Begins the payments of schedules: they are rehearsed together and signed one after the other.
-async fn begin_all(round: &Round<'_>, due: &[Schedule], sendings: &Sendings, look: &mut Look) -> FlowResult<()> {
+/// Starts the payments of schedules: simulates them concurrently and signs them one after the other.
+async fn begin_all(
+    round: &Round<'_>,
+    due: &[Schedule],
+    sendings: &Sendings,
+    look: &mut RelayProgress,
+) -> FlowResult<()> {
     let rehearsals = join_all(due.iter().map(|schedule| due::rehearse(round, schedule))).await;
     let mut paying = HashSet::new();
     for (schedule, mut rehearsed) in due.iter().zip(rehearsals) {
-        // What a payer's payment before it leaves may not be enough for the next one.
-        if matches!(rehearsed, Ok(Rehearsed::Ready(_))) && !paying.insert(schedule.permit.subscriber) {
+        // A payer with two due payments may have a balance for only one of them. So the second payment is simulated
+        // again after the first one was sent.
+        if matches!(rehearsed, Ok(RehearsedPayment::Ready(_))) && !paying.insert(schedule.permit.subscriber) {
             rehearsed = due::rehearse(round, schedule).await;
         }
         let begun = match rehearsed {
-            Ok(Rehearsed::Ready(ready)) => due::sign(round, schedule, *ready, sendings).await,
-            Ok(Rehearsed::Ended(has_moved)) => Ok(has_moved),
+            Ok(RehearsedPayment::Ready(ready)) => due::sign(round, schedule, *ready, sendings).await,
+            Ok(RehearsedPayment::Ended(has_moved)) => Ok(has_moved),
             Err(error) => Err(error),
         };
-        // An instance that no longer leads leaves the payment to the one that does.
+        // An instance that no longer leads leaves the payment to the new leader.
         if let Err(error) = &begun
             && !round.leadership.ended().is_cancelled()
         {
-            tracing::debug!(schedule = %schedule.id, %error, "a payment is put off");
+            tracing::debug!(schedule = %schedule.id, %error, "a recurring payment is postponed");
             store::schedules::postpone(round.ctx.db.writer(), schedule, round.now + PASSING).await?;
         }
         let has_begun = round.go_on(&schedule.id, begun)?;
@@ -181,8 +188,8 @@ async fn begin_all(round: &Round<'_>, due: &[Schedule], sendings: &Sendings, loo
     Ok(())
 }
 
-/// For how long the payment that is due the longest waits to be executed, which cannot be before it was asked for. One that
-/// failed for its payer is left out, and one that is in flight.
+/// Waiting time of the oldest due payment, counted at the earliest from the creation of its schedule. Payments in
+/// flight, and payments that failed because of their payer, are not included.
 pub async fn oldest_due(ctx: &Ctx, network: Network) -> FlowResult<TimeDelta> {
     let oldest = store::schedules::oldest(ctx.db.reader(), network).await?;
     let due_at = oldest.and_then(|oldest| Some(oldest.due_at(oldest.next_number()?).max(oldest.created_at)));

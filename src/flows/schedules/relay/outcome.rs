@@ -1,4 +1,4 @@
-//! The commits at the end of a payment: executed, failed, given up, or past its permit.
+//! The commits at the end of a payment: it was executed, it failed, it was abandoned, or its permit expired.
 
 use super::round::{PASSING, Round};
 use crate::{
@@ -15,17 +15,16 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
 /// Why a payment failed.
-pub(super) struct Failure<'a> {
-    /// As a code.
+pub(super) struct PaymentFailure<'a> {
+    /// Error code.
     pub(super) code: &'static str,
-    /// For people.
+    /// Message.
     pub(super) sentence: &'static str,
-    /// The transaction that the chain refused in a block.
+    /// The transaction that reverted in a block.
     pub(super) transaction: Option<&'a RelayTransaction>,
 }
 
-/// Notes that a payment was executed for good, and what became of the transaction that was looked at; the next payment is
-/// due in its time.
+/// Records a final executed payment and the state of the checked transaction; schedules the next payment.
 pub(super) async fn advance(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -42,7 +41,7 @@ pub(super) async fn advance(
     .await
 }
 
-/// Notes that the chain took payments of a schedule back, so that the contract has counted only so many.
+/// Records that a reorganisation removed payments of a schedule, so that the contract counts only `count`.
 pub(super) async fn take_back(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -59,26 +58,28 @@ pub(super) async fn take_back(
     .await
 }
 
-/// Notes that a payment failed and tells it; the payer of a schedule that was cancelled owes nothing.
+/// Records a failed payment, and sends its event if the schedule is active. The payer of a cancelled schedule owes
+/// nothing, so no event is sent.
 pub(super) async fn fail(
     round: &Round<'_>,
     schedule: &Schedule,
     execution: &Execution,
     request: &Request,
-    failure: &Failure<'_>,
+    failure: &PaymentFailure<'_>,
 ) -> FlowResult<()> {
     let after = schedule.failed(failure.sentence, round.now, &round.ctx.schedules.retries);
     end(round, schedule, &after, execution, request, failure).await
 }
 
-/// Notes and tells that the permit of a schedule has ended.
+/// Records that the permit of a schedule has expired, and sends the event about the failed payment if the schedule is
+/// active.
 pub(super) async fn expire(
     round: &Round<'_>,
     schedule: &Schedule,
     execution: &Execution,
     request: &Request,
 ) -> FlowResult<()> {
-    let failure = Failure {
+    let failure = PaymentFailure {
         code: "permit_expired",
         sentence: PERMIT_EXPIRED,
         transaction: None,
@@ -92,7 +93,7 @@ async fn end(
     after: &Schedule,
     execution: &Execution,
     request: &Request,
-    failure: &Failure<'_>,
+    failure: &PaymentFailure<'_>,
 ) -> FlowResult<()> {
     let ctx = round.ctx;
     let failed = Execution {
@@ -128,7 +129,7 @@ async fn end(
     Ok(())
 }
 
-/// Notes that a transaction will not pay, without a word to anybody: the payment begins anew.
+/// Records that a transaction will not pay, without an event. The payment starts again.
 pub(super) async fn give_up(
     round: &Round<'_>,
     transaction: &RelayTransaction,
@@ -146,7 +147,8 @@ pub(super) async fn give_up(
     .await
 }
 
-/// Tries again a little later what is no fault of the payer; tells whether anything changed.
+/// Postpones a payment to a retry shortly after a failure that the payer did not cause; returns whether anything
+/// changed.
 pub(super) async fn pass(
     round: &Round<'_>,
     schedule: &Schedule,
@@ -156,7 +158,7 @@ pub(super) async fn pass(
     let Some(transaction) = refused else {
         return Err(round.waits_for(why));
     };
-    tracing::warn!(schedule = %schedule.id, why, "a payment was refused in a block and is tried again");
+    tracing::warn!(schedule = %schedule.id, why, "a recurring payment reverted in a block and will be retried");
     let again = Schedule {
         wake_at: schedule.has_payment_in_flight().then(|| round.now + PASSING),
         ..schedule.clone()
@@ -165,12 +167,12 @@ pub(super) async fn pass(
     Ok(true)
 }
 
-/// Puts a transaction in the place of one that no block will take, for the same payment.
+/// Replaces a transaction that no block will include by another transaction for the same payment.
 pub(super) async fn take_place(round: &Round<'_>, lost: &RelayTransaction, with: &RelayTransaction) -> FlowResult<()> {
     let tx = round.ctx.db.begin("move_transaction").await?;
     store::relays::insert(&tx, with, round.now).await?;
     if !store::relays::settle(&tx, lost, RelayState::Lost).await? {
-        let sentence = format!("transaction {} of the relayer changed meanwhile", lost.nonce);
+        let sentence = format!("transaction {} of the relayer changed concurrently", lost.nonce);
         return Err(FlowError::NotYet(anyhow!(sentence)));
     }
     round.leadership.commit(tx).await
@@ -200,8 +202,9 @@ async fn settle(tx: &Tx, schedule: &Schedule, transaction: Option<(&RelayTransac
 }
 
 async fn replace(tx: &Tx, from: &Schedule, to: &Schedule) -> FlowResult<()> {
-    match store::schedules::replace(tx, from, to).await? {
-        true => Ok(()),
-        false => Err(changed_meanwhile(from)),
+    if store::schedules::replace(tx, from, to).await? {
+        Ok(())
+    } else {
+        Err(changed_meanwhile(from))
     }
 }

@@ -1,4 +1,4 @@
-//! What the steps of one look at a network have in common.
+//! Shared state of the steps of one pass over a network.
 
 use crate::{
     ctx::Ctx,
@@ -12,7 +12,7 @@ use crate::{
     flows::{Fault, FlowError, FlowResult, payments::lead::Leadership},
     ports::{
         chain::Chain,
-        relay::{Account, ContractState, Relay, Sent},
+        relay::{ContractState, Relay, RelayAccount, SendResult},
     },
     store::{self, Scope},
 };
@@ -24,23 +24,24 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Pause between two times that a transaction is handed to a node, which may have forgotten it.
+/// Pause before a transaction is sent to a node again, because the node may have dropped it.
 const RESENDING: TimeDelta = TimeDelta::seconds(15);
 
-/// Pause after something stood in the way that is no fault of the payer.
+/// Pause after an obstacle that the payer did not cause.
 pub(super) const PASSING: TimeDelta = TimeDelta::seconds(30);
 
-/// Time after which a transaction whose key is gone is given up: nobody can raise its price.
+/// Time after which a transaction of a previous account is abandoned: without the key, the service cannot raise its
+/// price.
 pub(super) const ORPHANED: TimeDelta = TimeDelta::hours(1);
 
-/// Why nothing is signed while gas costs more than the settings allow.
+/// Message for the operator while gas costs more than the settings allow.
 pub(super) const TOO_DEAR: &str = "gas costs more than chains.<network>.relayer_max_fee_gwei allows";
 
-/// What is said when the price cannot be what keeps a transaction out of blocks, or may not be raised.
+/// Message for the operator when a transaction is stuck, and a higher gas price would not help or is not allowed.
 pub(super) const NO_HIGHER: &str =
-    "no block takes the first transaction in line, whose price may not be raised further";
+    "the first pending transaction is in no block, and its gas price must not be raised further";
 
-/// When this instance handed each transaction to a node.
+/// When this instance last sent each transaction to a node.
 #[derive(Debug, Default)]
 pub struct Sendings(Mutex<HashMap<B256, DateTime<Utc>>>);
 
@@ -53,7 +54,7 @@ impl Sendings {
         self.lock().insert(tx_hash, now);
     }
 
-    /// Forgets all but those that are followed.
+    /// Keeps only the times of transactions that are still followed.
     pub(super) fn keep<'a>(&self, followed: impl IntoIterator<Item = &'a RelayTransaction>) {
         let bids = followed.into_iter().flat_map(|transaction| &transaction.bids);
         let kept: HashSet<B256> = bids.map(|bid| bid.tx_hash).collect();
@@ -65,45 +66,46 @@ impl Sendings {
     }
 }
 
-/// What the steps of one look have in common.
+/// Shared state of the steps of one pass.
 pub(super) struct Round<'a> {
     pub(super) ctx: &'a Ctx,
     pub(super) relay: &'a dyn Relay,
     pub(super) chain: &'a dyn Chain,
     pub(super) leadership: &'a Leadership,
-    pub(super) account: Account,
+    pub(super) account: RelayAccount,
     /// Height up to which blocks were searched for payments.
     pub(super) settled: u64,
     pub(super) rules: BidRules,
     pub(super) now: DateTime<Utc>,
     pub(super) obstacles: Mutex<BTreeSet<String>>,
-    /// What the transactions that are in no block may cost together.
+    /// Maximum gas cost, in coins of the account, of all transactions that are not in a block yet.
     pub(super) reserved: Mutex<U256>,
-    /// What contracts of recurring payments said about themselves, each asked once.
+    /// States of recurring payment contracts, each queried once.
     pub(super) contracts: tokio::sync::Mutex<HashMap<Address, ContractState>>,
 }
 
 impl Round<'_> {
-    /// What stands in the way of one schedule keeps no other one waiting.
+    /// Logs the error of one schedule and returns `false` instead, so that the pass continues with the other schedules.
+    /// Errors that concern all schedules are returned.
     pub(super) fn go_on(&self, schedule: &ScheduleId, done: FlowResult<bool>) -> FlowResult<bool> {
         match done {
             Err(FlowError::NotYet(error)) if !self.leadership.ended().is_cancelled() => {
-                tracing::debug!(%schedule, %error, "a payment is not possible yet");
+                tracing::debug!(%schedule, %error, "a recurring payment is not possible yet");
                 Ok(false)
             }
             Err(FlowError::Refused(error)) => {
-                tracing::warn!(%schedule, %error, "a payment cannot be executed now");
+                tracing::warn!(%schedule, %error, "a recurring payment cannot be executed now");
                 Ok(false)
             }
             Err(FlowError::Faulted(error)) => {
-                tracing::error!(%schedule, %error, "a payment cannot be executed");
+                tracing::error!(%schedule, %error, "a recurring payment cannot be executed until the operator fixes this error");
                 Ok(false)
             }
             other => other,
         }
     }
 
-    /// What a contract of recurring payments says about itself.
+    /// The state of a recurring payment contract.
     pub(super) async fn contract(&self, contract: Address) -> FlowResult<ContractState> {
         let mut contracts = self.contracts.lock().await;
         if let Some(known) = contracts.get(&contract) {
@@ -114,19 +116,20 @@ impl Round<'_> {
         Ok(state)
     }
 
-    /// Notes what stands in the way of payments.
+    /// Records an obstacle to payments.
     pub(super) fn note(&self, obstacle: &str) {
         let mut obstacles = self.obstacles.lock().unwrap_or_else(PoisonError::into_inner);
         obstacles.insert(obstacle.to_owned());
     }
 
-    /// Notes it, for a payment that has to wait until it is gone.
+    /// Records an obstacle, and returns the error for the payment that the obstacle delays.
     pub(super) fn waits_for(&self, obstacle: &str) -> FlowError {
         self.note(obstacle);
         FlowError::NotYet(anyhow!("{obstacle}"))
     }
 
-    /// Sets the cost of one more transaction aside; `false` when the account cannot pay for it beside those in flight.
+    /// Reserves the cost of one more transaction. `false` when the balance of the account does not cover the new
+    /// transaction together with the transactions in flight.
     pub(super) fn reserve(&self, cost: U256) -> bool {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = reserved.saturating_add(cost);
@@ -137,47 +140,49 @@ impl Round<'_> {
         is_affordable
     }
 
-    /// Whether a transaction is of an account before, whose key is not there.
+    /// Whether a transaction is from a previous account, whose key is missing.
     pub(super) fn is_former(&self, transaction: &RelayTransaction) -> bool {
         transaction.relayer != self.relay.address()
     }
 
-    /// Transactions in blocks of the account that signed one.
+    /// Number of mined transactions of the account that signed a transaction.
     pub(super) async fn counted(&self, transaction: &RelayTransaction) -> FlowResult<u64> {
-        match self.is_former(transaction) {
-            true => Ok(self.relay.counted(transaction.relayer).await?),
-            false => Ok(self.account.nonce),
+        if self.is_former(transaction) {
+            Ok(self.relay.counted(transaction.relayer).await?)
+        } else {
+            Ok(self.account.nonce)
         }
     }
 
-    /// The place of the next transaction.
+    /// The nonce of the next transaction.
     pub(super) async fn free_nonce(&self) -> FlowResult<u64> {
         let (network, account) = (self.chain.network(), self.relay.address());
         let free = store::relays::free_nonce(self.ctx.db.reader(), network, account, self.account.nonce);
         Ok(free.await?)
     }
 
-    /// Hands a transaction to a node. Whatever that says, the transaction is looked for from now on, and handed over again.
+    /// Sends a transaction to a node. Regardless of the response, the transaction is followed from now on and sent
+    /// again.
     pub(super) async fn send(&self, tx_hash: B256, raw: &[u8], sendings: &Sendings) {
         crate::fail_at("relay", "before_send");
         let network = self.chain.network();
         match self.relay.send(raw).await {
-            Ok(Sent::Accepted) => tracing::debug!(%network, %tx_hash, "a payment was sent"),
-            Ok(Sent::Unaffordable) => {
+            Ok(SendResult::Accepted) => tracing::debug!(%network, %tx_hash, "a recurring payment was sent"),
+            Ok(SendResult::Unaffordable) => {
                 let account = self.relay.address();
-                tracing::warn!(%network, %tx_hash, %account, "the relayer has too few coins for gas: send it some");
+                tracing::warn!(%network, %tx_hash, %account, "the relayer has too few coins for gas: fund its account");
             }
-            Ok(said @ (Sent::NonceUsed | Sent::Underpriced)) => {
-                tracing::debug!(%network, %tx_hash, ?said, "a payment was not taken");
+            Ok(said @ (SendResult::NonceUsed | SendResult::Underpriced)) => {
+                tracing::debug!(%network, %tx_hash, ?said, "the node did not accept a recurring payment");
             }
-            Err(error) => tracing::warn!(%network, %tx_hash, %error, "a payment could not be sent"),
+            Err(error) => tracing::warn!(%network, %tx_hash, %error, "a recurring payment could not be sent"),
         }
         crate::fail_at("relay", "after_send");
         sendings.note(tx_hash, self.now);
     }
 
-    /// When one of several transactions paid a request; `None` while none of them did. Anybody who knows the reference can
-    /// send something, and only what the contract of the schedule moved is an execution of it.
+    /// Time at which one of the given transactions paid a request; `None` while none of them did. Other transactions do
+    /// not count, because anyone who knows the reference can send a payment.
     pub(super) async fn paid_at(&self, request: &Request, tx_hashes: &[B256]) -> FlowResult<Option<DateTime<Utc>>> {
         if request.ledger.payment_count == 0 || tx_hashes.is_empty() {
             return Ok(None);
@@ -199,7 +204,7 @@ impl Round<'_> {
         let request = store::requests::find(conn, &owner, execution.request_id.as_str()).await?;
         let missing = || {
             Fault(anyhow!(
-                "request {} of a recurring payment is not there",
+                "request {} of a recurring payment is missing",
                 execution.request_id
             ))
         };
