@@ -1,4 +1,4 @@
-//! A client of a running service: what the commands that look at it from the outside need.
+//! An HTTP client for the API of a running service, used by commands of this program.
 
 use anyhow::{Context, bail};
 use reqwest::{
@@ -10,19 +10,19 @@ use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-/// Time that opening a connection may take.
+/// Timeout for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time that a call may take which is not a stream.
+/// Timeout of a call that is not a stream.
 const CALL_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// Time that a local receiver has, as every receiver of webhooks.
+/// Timeout of a webhook to a local receiver, equal to the timeout of every webhook receiver.
 const FORWARD_TIMEOUT: Duration = Duration::from_millis(crate::domain::webhook::TRY_TIMEOUT_MS);
 
-/// Silence after which a stream counts as dead; the service says every 15 seconds that it lives.
+/// Time without data after which a stream counts as dead; the service sends a keep-alive every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 
-/// A running service and the key to it.
+/// A running service and its API key.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
@@ -42,12 +42,12 @@ pub struct Message {
 }
 
 /// An open stream.
-pub struct Messages {
+pub struct EventStream {
     response: Response,
     parser: Parser,
 }
 
-/// Puts messages together from the bytes of a stream, wherever those are cut.
+/// Assembles messages from the chunks of a stream.
 #[derive(Debug, Default)]
 struct Parser {
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The next complete message of what has arrived.
+    /// The next complete received message.
     fn next(&mut self) -> Option<Message> {
         while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.bytes.drain(..=end).collect();
@@ -87,15 +87,15 @@ impl Parser {
     }
 }
 
-impl Messages {
-    /// The next message; `None` when the service ended the stream. Errors: the connection broke or fell silent.
+impl EventStream {
+    /// The next message; `None` when the service ended the stream. Errors: the connection broke or timed out.
     pub async fn next(&mut self) -> anyhow::Result<Option<Message>> {
         loop {
             if let Some(message) = self.parser.next() {
                 return Ok(Some(message));
             }
             let chunk = tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await;
-            match chunk.context("the stream fell silent")?? {
+            match chunk.context("the stream timed out")?? {
                 Some(chunk) => self.parser.bytes.extend_from_slice(&chunk),
                 None => return Ok(None),
             }
@@ -106,7 +106,8 @@ impl Messages {
 impl ApiClient {
     /// A client for the service at `base`.
     pub fn new(base: &str, key: &str) -> anyhow::Result<Self> {
-        let mut key = HeaderValue::from_str(key).context("the API key is not a header value")?;
+        let mut key =
+            HeaderValue::from_str(key).context("the API key contains characters that an HTTP header cannot contain")?;
         key.set_sensitive(true);
         let client = super::client()?
             .redirect(redirect::Policy::none())
@@ -114,7 +115,7 @@ impl ApiClient {
             .build()?;
         Ok(Self {
             client,
-            base: Url::parse(base).with_context(|| format!("{base} is not an absolute address"))?,
+            base: Url::parse(base).with_context(|| format!("{base} is not an absolute URL"))?,
             key,
         })
     }
@@ -127,26 +128,45 @@ impl ApiClient {
         Ok(self.client.request(method, url).header("x-api-key", self.key.clone()))
     }
 
-    /// Reads. Errors: the sentence of the service, with its status.
-    pub async fn get(&self, path: &str, query: &[(&str, String)]) -> anyhow::Result<Value> {
-        let request = self.request(Method::GET, path, query)?;
-        answer(request.timeout(CALL_TIMEOUT).send().await?).await
+    /// Sends a request. Errors: the service does not respond; the message contains the address of the service and says
+    /// what to do.
+    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        request.send().await.map_err(|error| {
+            let base = self.base.as_str().trim_end_matches('/');
+            let message = if error.is_connect() {
+                format!(
+                    "no service responds at {base}: start it with `prs dev` or `prs serve`, or set its address \
+                     with --url"
+                )
+            } else {
+                format!("the service at {base} did not respond")
+            };
+            anyhow::Error::new(error.without_url()).context(message)
+        })
     }
 
-    /// Posts JSON. Errors: the sentence of the service, with its status.
+    /// Makes a GET call and returns the body. Errors: the service refuses the call; the error has the status and the
+    /// message of the service.
+    pub async fn get(&self, path: &str, query: &[(&str, String)]) -> anyhow::Result<Value> {
+        let request = self.request(Method::GET, path, query)?;
+        answer(self.send(request.timeout(CALL_TIMEOUT)).await?).await
+    }
+
+    /// Posts JSON and returns the body. Errors: the service refuses the call; the error has the status and the message
+    /// of the service.
     pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let request = self.request(Method::POST, path, &[])?.json(body);
-        answer(request.timeout(CALL_TIMEOUT).send().await?).await
+        answer(self.send(request.timeout(CALL_TIMEOUT)).await?).await
     }
 
     /// Opens a stream of server-sent events.
-    pub async fn follow(&self, path: &str, query: &[(&str, String)]) -> anyhow::Result<Messages> {
-        let response = self.request(Method::GET, path, query)?.send().await?;
+    pub async fn follow(&self, path: &str, query: &[(&str, String)]) -> anyhow::Result<EventStream> {
+        let response = self.send(self.request(Method::GET, path, query)?).await?;
         if !response.status().is_success() {
             answer(response).await?;
-            bail!("the service does not stream");
+            bail!("the service did not open a stream");
         }
-        Ok(Messages {
+        Ok(EventStream {
             response,
             parser: Parser::default(),
         })
@@ -171,7 +191,9 @@ async fn answer(response: Response) -> anyhow::Result<Value> {
     if status.is_success() {
         return Ok(body);
     }
-    let message = body["message"].as_str().unwrap_or("no answer of this service");
+    let message = body["message"]
+        .as_str()
+        .unwrap_or("the service returned an error without a message");
     let fields = body["errors"].as_array().into_iter().flatten();
     let fields: String = fields
         .map(|error| {
@@ -187,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_put_together_wherever_the_bytes_are_cut() {
+    fn messages_are_assembled_from_arbitrary_chunks() {
         let text = "id: 01\nevent: payment.confirmed\ndata: {\"a\":\"\u{fc}\"}\n\n:\n\nid: 02\r\ndata: x\r\ndata: y\r\n\r\nid: 03\n";
         for size in 1..=text.len() {
             let mut parser = Parser::default();

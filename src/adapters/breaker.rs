@@ -1,18 +1,19 @@
-//! Keeps calls away from a node or a partner that fails again and again.
+//! Circuit breaker for a node or partner that fails repeatedly.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Failures in a row that open the breaker.
+/// Consecutive failures that open the breaker.
 const FAILURES_MAX: u32 = 3;
 
-/// First pause, longer than a lookup may take; it doubles with every failed trial.
+/// First pause after the breaker opened; longer than the timeout of a lookup. The pause doubles with every failed trial
+/// call.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 
-/// Longest pause.
+/// Maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long one trial call keeps the others away, should its outcome never be told.
+/// How long one trial call blocks other calls if the outcome of the trial is never reported.
 const TRIAL: Duration = Duration::from_secs(5);
 
 /// A circuit breaker: closed, open for a pause, then half-open for one trial call.
@@ -25,12 +26,12 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    /// Whether a call would be let through.
+    /// Whether a call would be allowed.
     pub(super) fn is_available(&self, now: Instant) -> bool {
         self.open_until.is_none_or(|until| now >= until)
     }
 
-    /// Lets a call through, or not. After a pause only one call is let through until its outcome is known.
+    /// Allows or rejects a call. After a pause only one call is allowed until its outcome is known.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         let is_available = self.is_available(now);
         if is_available && self.pause.is_some() {
@@ -40,12 +41,12 @@ impl Breaker {
         is_available
     }
 
-    /// It answered.
+    /// Records a success.
     pub(super) fn succeed(&mut self) {
         *self = Self::default();
     }
 
-    /// It failed. Calls that were under way when the breaker opened tell nothing new.
+    /// Records a failure. Calls that were in flight when the breaker opened are ignored.
     pub(super) fn fail(&mut self, now: Instant) {
         if !self.is_trying && !self.is_available(now) {
             return;
@@ -56,7 +57,7 @@ impl Breaker {
         }
     }
 
-    /// Opens the breaker at once, whatever came before.
+    /// Opens the breaker immediately.
     pub(super) fn rest(&mut self, now: Instant) {
         let pause = self.pause.map_or(PAUSE_MIN, |pause| (pause * 2).min(PAUSE_MAX));
         self.pause = Some(pause);
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_failures_in_a_row_only() {
+    fn it_opens_only_after_consecutive_failures() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         for _ in 0..10 {
@@ -92,16 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_fail_together_open_it_once() {
+    fn concurrent_failures_open_it_once() {
         let now = Instant::now();
         let mut breaker = open(now);
         for _ in 0..16 {
             breaker.fail(now);
         }
-        assert!(
-            breaker.is_available(now + PAUSE_MIN),
-            "the first pause, not the longest"
-        );
+        assert!(breaker.is_available(now + PAUSE_MIN), "the pause is the shortest one");
     }
 
     #[test]
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_without_an_outcome_does_not_block_it_for_ever() {
+    fn a_trial_without_an_outcome_does_not_block_it_permanently() {
         let now = Instant::now();
         let mut breaker = open(now);
         assert!(breaker.admit(now + PAUSE_MIN));

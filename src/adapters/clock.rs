@@ -1,4 +1,4 @@
-//! The time of the machine.
+//! The clock of the machine.
 
 use crate::ports::clock::Clock;
 use chrono::{DateTime, Utc};

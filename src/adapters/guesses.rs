@@ -1,4 +1,4 @@
-//! Guesses at passwords, kept in memory: bounded, forgotten by a restart, counted by each instance for itself.
+//! Password guess counters in memory: bounded, lost at a restart, and separate for each instance.
 
 use crate::{
     domain::guesses::{GuessLimit, Guesses},
@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use moka::{future::Cache, ops::compute::Op};
 
-/// Accounts that are remembered at most; those guessed at least are forgotten first.
+/// Maximum number of accounts; those with the fewest guesses are dropped first.
 const REMEMBERED_MAX: u64 = 100_000;
 
-/// The memory.
+/// The counters.
 pub struct MemoryGuesses(Cache<String, Guesses>);
 
 impl MemoryGuesses {
-    /// Starts with nothing remembered.
+    /// Starts with empty counters.
     pub fn new() -> Self {
         Self(
             Cache::builder()

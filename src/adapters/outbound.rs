@@ -1,5 +1,10 @@
-//! Webhooks over HTTP: no redirects, no proxy, guarded addresses, one deadline for everything, a capped answer.
+//! Webhooks over HTTP. The client follows no redirects, uses no proxy and checks addresses. One timeout covers the
+//! whole exchange, and the size of a response is limited.
 
+use super::{
+    host_names::{HostNames, system_name_servers},
+    read_limit::{LimitedConnector, ReadAllowance},
+};
 use crate::{
     domain::webhook::{RESPONSE_BYTES_MAX, TRY_TIMEOUT_MS, TryOutcome, UrlPolicy},
     ports::{
@@ -8,139 +13,197 @@ use crate::{
     },
 };
 use async_trait::async_trait;
-use reqwest::{
-    Client, RequestBuilder, Response,
-    dns::{Addrs, Name, Resolve, Resolving},
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect,
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Request, Response, Uri,
+    body::Incoming,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
 };
-use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy::{
+        Client,
+        connect::{HttpConnector, dns::Name},
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use reqwest::dns::{Addrs, Resolve};
+use std::{
+    error::Error,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio::time::{Instant, timeout_at};
+use tower::Service;
 
-/// Name that receivers see.
-const USER_AGENT: &str = "payment-request-service";
+/// User agent.
+const SENDER_NAME: &str = "payment-request-service";
 
-/// Idle connections that are kept for each receiver; new ones cost five times as much per webhook.
+/// Maximum number of idle connections per receiver. A webhook over a new connection costs five times as much as over an
+/// idle one.
 const IDLE_CONNECTIONS_MAX: usize = 16;
 
-/// How long an idle connection is kept; shorter than what usual servers and balancers keep theirs.
+/// How long an idle connection is kept open. This is shorter than usual timeouts of servers and load balancers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// First bytes of an answer that are recorded with the try.
+/// How often an idle connection is probed, and after how many probes without a response it is closed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PROBES_MAX: u32 = 3;
+
+/// Maximum size of the read buffer of a connection. A response head that does not fit is an error. The buffer is
+/// smaller than the [`super::read_limit`] allowance of the connection.
+const BUFFER_BYTES_MAX: usize = 32 * 1024;
+
+/// Number of response bytes recorded with the attempt.
 const SNIPPET_BYTES_MAX: usize = 1_024;
 
-/// Said of a name that does not exist and of one that leads where nobody may be led: which of both it is would tell a
-/// stranger the names of this network.
-const NO_PUBLIC_ADDRESS: &str = "the host name leads to no public address";
+/// Error for a name that does not exist and for a name with a forbidden address. Different errors would reveal names of
+/// the internal network.
+const NO_PUBLIC_ADDRESS: &str = "the host name must resolve, and only to public addresses";
 
-/// A name that leads to an address that must not be reached.
+/// The name has no address, or a forbidden one.
 #[derive(Debug, thiserror::Error)]
-#[error("the host resolves to an address that is not public")]
+#[error("the host name has no address, or an address that is not public")]
 struct NotAdmitted;
 
-/// Resolves names and refuses a name as soon as one of its addresses is not admitted.
+/// Resolves names, and rejects a name if one of its addresses is not allowed.
 ///
-/// Connections are opened to the very addresses that were judged here, so a name that changes its mind between the
-/// check and the connection gains nothing. A name with one good and one bad address is refused as a whole.
+/// Connections are opened to exactly the addresses that were checked here, so DNS rebinding has no effect. A name with
+/// both allowed and forbidden addresses is rejected.
 /// Source: rules A.4.
+#[derive(Clone)]
 struct GuardedResolver {
     policy: UrlPolicy,
     lookup: Arc<dyn Resolve>,
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let policy = self.policy;
-        let host = name.as_str().to_owned();
-        let found = self.lookup.resolve(name);
-        Box::pin(async move {
-            let addresses: Vec<SocketAddr> = found.await?.collect();
-            if !addresses.is_empty() && addresses.iter().all(|address| policy.admits(address.ip())) {
-                Ok(Box::new(addresses.into_iter()) as Addrs)
-            } else {
-                tracing::debug!(host, "the name of a webhook leads to an address that is not public");
-                Err(NotAdmitted.into())
+impl GuardedResolver {
+    async fn resolve(self, name: Name) -> Result<Addrs, NotAdmitted> {
+        let found = async { self.lookup.resolve(name.as_str().parse()?).await };
+        let addresses: Vec<SocketAddr> = match found.await {
+            Ok(addresses) => addresses.collect(),
+            Err(error) => {
+                tracing::debug!(host = name.as_str(), error, "the host name of a webhook has no address");
+                return Err(NotAdmitted);
             }
-        })
+        };
+        if !addresses.is_empty() && addresses.iter().all(|address| self.policy.admits(address.ip())) {
+            Ok(Box::new(addresses.into_iter()))
+        } else {
+            let host = name.as_str();
+            tracing::debug!(host, "the host name of a webhook resolves to a non-public address");
+            Err(NotAdmitted)
+        }
     }
 }
 
-/// Resolves names as the machine does.
-struct SystemResolver;
+impl Service<Name> for GuardedResolver {
+    type Response = Addrs;
+    type Error = NotAdmitted;
+    type Future = Pin<Box<dyn Future<Output = Result<Addrs, NotAdmitted>> + Send>>;
 
-impl Resolve for SystemResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            Ok(Box::new(addresses.collect::<Vec<_>>().into_iter()) as Addrs)
-        })
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NotAdmitted>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        Box::pin(self.clone().resolve(name))
     }
 }
+
+type Connector = HttpsConnector<LimitedConnector<HttpConnector<GuardedResolver>>>;
 
 /// Sends webhooks over HTTP.
 pub struct HttpOutbound {
-    /// Keeps connections for the posts that follow.
-    keeping: Client,
-    /// Opens one for each post.
-    opening: Client,
+    /// Client with a connection pool.
+    keeping: Client<Connector, Full<Bytes>>,
+    /// Client that opens a new connection for each post.
+    opening: Client<Connector, Full<Bytes>>,
     policy: UrlPolicy,
     clock: Arc<dyn Clock>,
 }
 
 impl HttpOutbound {
-    /// A sender that resolves names as the machine does.
+    /// A sender that queries the name servers of the machine.
     pub fn new(policy: UrlPolicy, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        Self::with_resolver(policy, clock, Arc::new(SystemResolver))
+        Self::with_resolver(policy, clock, Arc::new(HostNames(system_name_servers)))
     }
 
-    /// A sender with another source of addresses; what it answers is guarded all the same.
+    /// A sender with another resolver; its addresses are still checked.
     pub fn with_resolver(policy: UrlPolicy, clock: Arc<dyn Clock>, lookup: Arc<dyn Resolve>) -> anyhow::Result<Self> {
-        let resolver = Arc::new(GuardedResolver { policy, lookup });
+        let mut http = HttpConnector::new_with_resolver(GuardedResolver { policy, lookup });
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(PROBE_INTERVAL));
+        http.set_keepalive_interval(Some(PROBE_INTERVAL));
+        http.set_keepalive_retries(Some(PROBES_MAX));
+        let connector = HttpsConnector::from((LimitedConnector(http), super::tls()?));
         let client = |kept: usize| {
-            super::client()?
-                .dns_resolver(resolver.clone())
-                .redirect(redirect::Policy::none())
-                .no_proxy()
-                .pool_max_idle_per_host(kept)
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE_TIMEOUT)
-                .user_agent(USER_AGENT)
-                .build()
-                .map_err(anyhow::Error::from)
+                .pool_max_idle_per_host(kept)
+                .http1_max_buf_size(BUFFER_BYTES_MAX)
+                .build(connector.clone())
         };
         Ok(Self {
-            keeping: client(IDLE_CONNECTIONS_MAX)?,
-            opening: client(0)?,
+            keeping: client(IDLE_CONNECTIONS_MAX),
+            opening: client(0),
             policy,
             clock,
         })
     }
 
-    fn request(&self, post: OutboundPost) -> Result<RequestBuilder, String> {
+    fn request(&self, post: OutboundPost) -> Result<Request<Full<Bytes>>, String> {
         let url = self
             .policy
             .check(&post.url)
             .map_err(|reason| format!("the URL {reason}"))?;
         let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(SENDER_NAME));
         for (name, value) in &post.headers {
             let name = HeaderName::try_from(name).map_err(|_| format!("the header name {name:?} is not valid"))?;
             let value = HeaderValue::try_from(value).map_err(|_| format!("the value of {name} is not valid"))?;
             headers.append(name, value);
         }
+        let mut request = Request::new(Full::from(post.body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::try_from(url.as_str()).map_err(|_| "the URL is not valid".to_owned())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Sends a request and reads its response until the deadline.
+    async fn send(&self, post: OutboundPost, deadline: Instant) -> AttemptResponse {
         let client = if post.is_apart { &self.opening } else { &self.keeping };
-        Ok(client.post(url).headers(headers).body(post.body))
+        let request = match self.request(post) {
+            Ok(request) => request,
+            Err(error) => return AttemptResponse::failed(error),
+        };
+        match timeout_at(deadline, client.request(request)).await {
+            Err(_) => AttemptResponse::failed(out_of_time()),
+            Ok(Err(error)) => AttemptResponse::failed(reason(&error, error.is_connect())),
+            Ok(Ok(response)) => read(response, deadline).await,
+        }
     }
 }
 
-/// What a try has learned so far.
+/// Partial result of an attempt.
 #[derive(Default)]
-struct Answer {
+struct AttemptResponse {
     status: Option<u16>,
     error: Option<String>,
     response: Option<String>,
 }
 
-impl Answer {
+impl AttemptResponse {
     fn failed(error: impl Into<String>) -> Self {
         Self {
             error: Some(error.into()),
@@ -150,11 +213,11 @@ impl Answer {
 }
 
 fn out_of_time() -> String {
-    format!("no complete answer within {TRY_TIMEOUT_MS} ms")
+    format!("no complete response within {TRY_TIMEOUT_MS} ms")
 }
 
-/// Says what went wrong without the URL, which may hold a token of the receiver.
-fn reason(error: &reqwest::Error) -> String {
+/// Describes an error without the URL, which may contain a token of the receiver.
+fn reason(error: &dyn Error, is_connect: bool) -> String {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if inner.is::<NotAdmitted>() {
@@ -162,27 +225,31 @@ fn reason(error: &reqwest::Error) -> String {
         }
         cause = inner.source();
     }
-    if error.is_dns() {
-        NO_PUBLIC_ADDRESS
-    } else if error.is_connect() {
+    if is_connect {
         "the connection could not be opened"
     } else {
-        "the connection broke before the answer was complete"
+        "the connection broke before the response was complete"
     }
     .to_owned()
 }
 
-/// Reads the answer up to the cap. A receiver that keeps talking has decided already: only its status counts.
-async fn read(mut response: Response, deadline: Instant) -> Answer {
+/// Reads the response up to the maximum size. Of a longer response, only the status is used.
+async fn read(response: Response<Incoming>, deadline: Instant) -> AttemptResponse {
     let status = Some(response.status().as_u16());
+    let allowance = response.extensions().get::<ReadAllowance>().cloned();
+    let mut body = response.into_body();
     let mut snippet = Vec::new();
     let mut read_bytes = 0;
     let error = loop {
-        match timeout_at(deadline, response.chunk()).await {
+        if let Some(allowance) = &allowance {
+            allowance.restore();
+        }
+        match timeout_at(deadline, body.frame()).await {
             Err(_) => break Some(out_of_time()),
-            Ok(Err(error)) => break Some(reason(&error)),
-            Ok(Ok(None)) => break None,
-            Ok(Ok(Some(chunk))) => {
+            Ok(Some(Err(error))) => break Some(reason(&error, false)),
+            Ok(None) => break None,
+            Ok(Some(Ok(frame))) => {
+                let chunk = frame.into_data().unwrap_or_default();
                 let room = SNIPPET_BYTES_MAX.saturating_sub(snippet.len());
                 snippet.extend_from_slice(&chunk[..chunk.len().min(room)]);
                 read_bytes += chunk.len();
@@ -192,10 +259,10 @@ async fn read(mut response: Response, deadline: Instant) -> Answer {
             }
         }
     };
-    Answer {
+    AttemptResponse {
         status,
         error,
-        // PostgreSQL holds no NUL in texts.
+        // PostgreSQL does not allow NUL in text.
         response: Some(String::from_utf8_lossy(&snippet).replace('\0', "\u{fffd}")),
     }
 }
@@ -205,14 +272,7 @@ impl Outbound for HttpOutbound {
     async fn post(&self, post: OutboundPost) -> TryOutcome {
         let started_at = self.clock.now();
         let deadline = Instant::now() + Duration::from_millis(TRY_TIMEOUT_MS);
-        let answer = match self.request(post) {
-            Err(error) => Answer::failed(error),
-            Ok(request) => match timeout_at(deadline, request.send()).await {
-                Err(_) => Answer::failed(out_of_time()),
-                Ok(Err(error)) => Answer::failed(reason(&error)),
-                Ok(Ok(response)) => read(response, deadline).await,
-            },
-        };
+        let answer = self.send(post, deadline).await;
         TryOutcome {
             status: answer.status,
             error: answer.error,
@@ -227,10 +287,22 @@ impl Outbound for HttpOutbound {
 mod tests {
     use super::*;
     use crate::adapters::clock::SystemClock;
-    use std::net::Ipv4Addr;
+    use hickory_resolver::{
+        config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts},
+        proto::{
+            op::Message,
+            rr::{RData, Record, RecordType},
+        },
+    };
+    use reqwest::dns::{self, Resolving};
+    use std::{
+        cell::Cell,
+        io::{Read, Write},
+        net::Ipv4Addr,
+    };
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::{TcpListener, TcpStream},
+        net::{TcpListener, TcpStream, UdpSocket},
     };
     use wiremock::{
         Mock, MockServer, ResponseTemplate,
@@ -253,7 +325,7 @@ mod tests {
         outbound.post(post_to(url)).await
     }
 
-    /// A receiver that reads the head of a request and then does what it is told.
+    /// A receiver that reads the head of a request and then acts as configured.
     async fn receiver<F: Future<Output = ()> + Send + 'static>(
         then: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) -> String {
@@ -269,11 +341,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_body_arrives_byte_for_byte_with_its_headers() {
+    async fn body_and_headers_arrive_unchanged() {
         let server = MockServer::start().await;
         Mock::given(method("POST"))
             .and(header("content-type", "application/json"))
-            .and(header("user-agent", USER_AGENT))
+            .and(header("user-agent", SENDER_NAME))
             .and(header("x-service-delivery", "01J"))
             .and(body_string("{\"event\":\"payment.confirmed\"}"))
             .respond_with(ResponseTemplate::new(200).set_body_string("taken\0"))
@@ -287,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn redirects_are_answers_and_not_followed() {
+    async fn redirects_are_not_followed() {
         let server = MockServer::start().await;
         Mock::given(method("POST"))
             .respond_with(ResponseTemplate::new(302).insert_header("location", server.uri()))
@@ -331,8 +403,99 @@ mod tests {
         assert_eq!(outcome.response.map(|text| text.len()), Some(SNIPPET_BYTES_MAX));
     }
 
+    /// A receiver that sends interim responses at full speed. Its thread ends when the sender closes the connection.
+    fn flooding_receiver() -> (String, std::thread::JoinHandle<usize>) {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let receiver = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4_096]).unwrap();
+            let flood = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(2_000);
+            let mut sent_bytes = 0;
+            while let Ok(bytes) = stream.write(&flood) {
+                sent_bytes += bytes;
+            }
+            sent_bytes
+        });
+        (url, receiver)
+    }
+
+    /// Waits for short timers in an endless loop, and records the largest delay of a timer.
+    async fn measure_timers(latest: &Cell<Duration>) {
+        loop {
+            let due = Instant::now() + Duration::from_millis(10);
+            tokio::time::sleep_until(due).await;
+            latest.set(latest.get().max(due.elapsed()));
+        }
+    }
+
     #[tokio::test]
-    async fn an_answer_that_breaks_off_is_a_failure() {
+    async fn endless_interim_responses_end_the_attempt_and_delay_no_timer() {
+        let (url, receiver) = flooding_receiver();
+        let latest = Cell::new(Duration::ZERO);
+        let started = Instant::now();
+        let outcome = tokio::select! {
+            outcome = try_once(&url) => outcome,
+            () = measure_timers(&latest) => unreachable!(),
+        };
+        let (elapsed, latest) = (started.elapsed(), latest.get());
+        assert_eq!((outcome.status, outcome.is_success()), (None, false));
+        assert!(
+            elapsed < Duration::from_millis(TRY_TIMEOUT_MS + 200),
+            "ended after {elapsed:?}"
+        );
+        assert!(latest < Duration::from_millis(200), "a timer was {latest:?} late");
+        let sent_bytes = receiver.join().unwrap();
+        assert!(sent_bytes > 0, "the receiver sent nothing");
+    }
+
+    #[tokio::test]
+    async fn a_few_interim_responses_are_skipped() {
+        let url = receiver(|mut stream| async move {
+            let interim = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n".repeat(100);
+            let _ = stream.write_all(&interim).await;
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                .await;
+        })
+        .await;
+        let outcome = try_once(&url).await;
+        assert!(outcome.is_success(), "{:?}", outcome.error);
+        assert_eq!(outcome.response.as_deref(), Some("ok"));
+    }
+
+    #[tokio::test]
+    async fn a_body_in_chunks_of_one_byte_arrives() {
+        let url = receiver(|mut stream| async move {
+            let chunks = b"1\r\nx\r\n".repeat(RESPONSE_BYTES_MAX - 1);
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+                .await;
+            let _ = stream.write_all(&chunks).await;
+            let _ = stream.write_all(b"0\r\n\r\n").await;
+        })
+        .await;
+        let outcome = try_once(&url).await;
+        assert!(outcome.is_success(), "{:?}", outcome.error);
+    }
+
+    #[tokio::test]
+    async fn a_kept_connection_carries_any_number_of_responses() {
+        let server = MockServer::start().await;
+        Mock::given(method("POST"))
+            .respond_with(ResponseTemplate::new(200).set_body_string("x".repeat(15_000)))
+            .expect(20)
+            .mount(&server)
+            .await;
+        let outbound = HttpOutbound::new(LOOSE, Arc::new(SystemClock)).unwrap();
+        for _ in 0..20 {
+            let outcome = outbound.post(post_to(&server.uri())).await;
+            assert!(outcome.is_success(), "{:?}", outcome.error);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_truncated_response_is_a_failure() {
         let url = receiver(|mut stream| async move {
             let _ = stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
@@ -344,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_port_and_a_bad_header_are_outcomes_and_name_no_url() {
+    async fn connection_and_header_errors_are_outcomes_without_the_url() {
         let outcome = try_once("http://127.0.0.1:1/secret-path").await;
         assert_eq!(outcome.status, None);
         assert!(!outcome.error.unwrap().contains("secret-path"));
@@ -354,18 +517,18 @@ mod tests {
         assert!(outbound.post(post).await.error.unwrap().contains("x-note"));
     }
 
-    /// Answers every name with the same addresses.
+    /// Resolves every name to the same addresses.
     struct Fixed(Vec<SocketAddr>);
 
     impl Resolve for Fixed {
-        fn resolve(&self, _: Name) -> Resolving {
+        fn resolve(&self, _: dns::Name) -> Resolving {
             let addresses = self.0.clone();
             Box::pin(async move { Ok(Box::new(addresses.into_iter()) as Addrs) })
         }
     }
 
     #[tokio::test]
-    async fn a_name_with_one_private_address_is_refused_before_anything_connects() {
+    async fn a_name_with_one_private_address_is_rejected_before_connecting() {
         let strict = UrlPolicy { allow_loopback: false };
         for hidden in ["127.0.0.1:0", "10.0.0.1:0", "[::ffff:169.254.169.254]:0"] {
             let addresses = ["93.184.215.14:0", hidden].map(|text| text.parse().unwrap()).to_vec();
@@ -376,17 +539,17 @@ mod tests {
         }
     }
 
-    /// Knows no name.
+    /// Resolves no name.
     struct Unknown;
 
     impl Resolve for Unknown {
-        fn resolve(&self, _: Name) -> Resolving {
+        fn resolve(&self, _: dns::Name) -> Resolving {
             Box::pin(async { Err(std::io::Error::other("failed to lookup address information").into()) })
         }
     }
 
     #[tokio::test]
-    async fn a_name_of_the_inner_network_looks_like_one_that_does_not_exist() {
+    async fn internal_names_are_indistinguishable_from_unknown_ones() {
         let strict = UrlPolicy { allow_loopback: false };
         let inner: Arc<dyn Resolve> = Arc::new(Fixed(vec!["10.0.0.1:0".parse().unwrap()]));
         let mut errors = Vec::new();
@@ -398,8 +561,99 @@ mod tests {
         assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     }
 
+    /// A sender that queries one name server on this machine.
+    fn outbound_with_name_server(socket: &UdpSocket) -> HttpOutbound {
+        let mut connection = ConnectionConfig::udp();
+        connection.port = socket.local_addr().unwrap().port();
+        let server = NameServerConfig::new(Ipv4Addr::LOCALHOST.into(), true, vec![connection]);
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let lookup = HostNames(move || Ok((config.clone(), ResolverOpts::default())));
+        HttpOutbound::with_resolver(LOOSE, Arc::new(SystemClock), Arc::new(lookup)).unwrap()
+    }
+
+    /// Returns the next query that a name server receives, and who sent it.
+    async fn query(socket: &UdpSocket) -> (Message, SocketAddr) {
+        let mut bytes = [0; 512];
+        let (length, sender) = socket.recv_from(&mut bytes).await.unwrap();
+        (Message::from_vec(&bytes[..length]).unwrap(), sender)
+    }
+
+    #[test]
+    fn an_unresponsive_name_server_holds_no_thread_beyond_the_attempt() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            let tasks_before = tasks();
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let outbound = outbound_with_name_server(&socket);
+            let started = Instant::now();
+            let mut attempt = outbound.post(post_to("https://unresponsive.example/"));
+            tokio::select! {
+                outcome = &mut attempt => panic!("ended before its lookup: {:?}", outcome.error),
+                _ = query(&socket) => {}
+            }
+            // The one thread of the pool is free while the lookup waits.
+            tokio::select! {
+                outcome = &mut attempt => panic!("no thread was free before its end: {:?}", outcome.error),
+                done = tokio::task::spawn_blocking(|| ()) => done.unwrap(),
+            }
+            let outcome = attempt.await;
+            let elapsed_ms = started.elapsed().as_millis();
+            assert!((5_000..5_200).contains(&elapsed_ms), "{elapsed_ms} ms");
+            assert_eq!(outcome.error, Some(out_of_time()));
+            let ended = async {
+                while tasks() > tasks_before {
+                    tokio::task::yield_now().await;
+                }
+            };
+            assert!(timeout_at(Instant::now() + Duration::from_secs(1), ended).await.is_ok());
+        });
+    }
+
     #[tokio::test]
-    async fn literal_private_addresses_are_refused() {
+    async fn lookups_without_a_response_leave_other_names_unaffected() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let outbound = outbound_with_name_server(&socket);
+        // There are two names; the name server responds to queries of only one of them.
+        let serve = async {
+            loop {
+                let (query, sender) = query(&socket).await;
+                let name = query.queries[0].name().clone();
+                if name.to_string().starts_with("responsive") {
+                    let mut response = Message::response(query.metadata.id, query.metadata.op_code);
+                    response.add_query(query.queries[0].clone());
+                    if query.queries[0].query_type() == RecordType::A {
+                        response.add_answer(Record::from_rdata(name, 60, RData::A(Ipv4Addr::LOCALHOST.into())));
+                    }
+                    socket.send_to(&response.to_vec().unwrap(), sender).await.unwrap();
+                }
+            }
+        };
+        let unresponsive = (0..100).map(|n| outbound.post(post_to(&format!("https://unresponsive-{n}.example/"))));
+        let url = format!("https://responsive.example:{port}/");
+        let good = async {
+            let (outcome, accepted) = tokio::join!(outbound.post(post_to(&url)), async {
+                drop(listener.accept().await.unwrap());
+            });
+            (outcome, accepted)
+        };
+        let outcome = tokio::select! {
+            (outcome, ()) = good => outcome,
+            () = serve => unreachable!(),
+            _ = futures_util::future::join_all(unresponsive) => panic!("the other name waited for these"),
+        };
+        // The listener does not speak TLS.
+        assert_eq!(outcome.error.as_deref(), Some("the connection could not be opened"));
+    }
+
+    #[tokio::test]
+    async fn literal_private_addresses_are_rejected() {
         let strict = UrlPolicy { allow_loopback: false };
         let outbound = HttpOutbound::new(strict, Arc::new(SystemClock)).unwrap();
         for url in [

@@ -1,7 +1,7 @@
-//! What is asked of partners over HTTP: no redirects, one deadline for a whole answer, a capped answer, at most a few calls
-//! at a time, and none while the partner fails.
+//! HTTP calls to partners: no redirects, one timeout for the whole response, a maximum response size, limited
+//! concurrency, and a circuit breaker.
 //!
-//! Neither an address nor a header is repeated in what is said about a failure: both may hold a key.
+//! Errors contain neither URLs nor headers, because both may contain a key.
 
 use super::breaker::Breaker;
 use anyhow::Context;
@@ -16,27 +16,27 @@ use tokio::{
 };
 use url::Url;
 
-/// Largest answer that is read.
+/// Maximum response size.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Who waited for a place no longer than this had the whole deadline for its call.
+/// Maximum wait for a slot after which a call still counts as having had the full timeout.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// Another status than one of success.
-    #[error("answers {}", .0.as_u16())]
+    /// The status is not a success.
+    #[error("returned status {}", .0.as_u16())]
     Status(StatusCode),
-    /// No connection, so that nothing was sent.
-    #[error("cannot be reached")]
+    /// No connection, so nothing was sent.
+    #[error("is unreachable")]
     Unreached,
-    /// Nothing that can be read, or nothing in time.
+    /// The response could not be read, or the call timed out.
     #[error("{0}")]
     Broken(&'static str),
 }
 
-/// A client whose calls end after `deadline`.
+/// A client whose calls time out after `deadline`.
 pub(super) fn client(deadline: Duration) -> anyhow::Result<Client> {
     let client = super::client()?
         .redirect(redirect::Policy::none())
@@ -45,48 +45,50 @@ pub(super) fn client(deadline: Duration) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// An answer of any status.
+/// A response with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct PartnerResponse {
     /// Its status.
     pub(super) status: StatusCode,
     /// Its body.
     pub(super) text: String,
 }
 
-impl Told {
-    /// The body of a success. Errors: another status.
+impl PartnerResponse {
+    /// The body of a successful response. Errors: the status is not a success.
     pub(super) fn success(self) -> Result<String, NoAnswer> {
-        match self.status.is_success() {
-            true => Ok(self.text),
-            false => Err(NoAnswer::Status(self.status)),
+        if self.status.is_success() {
+            Ok(self.text)
+        } else {
+            Err(NoAnswer::Status(self.status))
         }
     }
 }
 
-/// Makes a call and reads its answer as text. Errors: another status, no text, more than a megabyte, or too late.
+/// Makes a call and reads the response as text. Errors: the status is not a success, the response is not text or longer
+/// than a megabyte, or the call timed out.
 pub(super) async fn answer(call: RequestBuilder) -> Result<String, NoAnswer> {
-    told(call).await?.success()
+    send(call).await?.success()
 }
 
-async fn told(call: RequestBuilder) -> Result<Told, NoAnswer> {
+async fn send(call: RequestBuilder) -> Result<PartnerResponse, NoAnswer> {
     let mut response = call.send().await.map_err(|error| reason(&error))?;
     let status = response.status();
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(NoAnswer::Broken("answers with more than a megabyte"));
+            return Err(NoAnswer::Broken("returned more than a megabyte"));
         }
     }
-    let text = String::from_utf8(bytes).map_err(|_| NoAnswer::Broken("answers with something that is no text"))?;
-    Ok(Told { status, text })
+    let text = String::from_utf8(bytes).map_err(|_| NoAnswer::Broken("returned a response that is not text"))?;
+    Ok(PartnerResponse { status, text })
 }
 
-/// What a call says about the partner, whatever it says about what was asked.
+/// What a call shows about the health of the partner, separate from the result of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It works, so others go on asking it.
+pub(super) enum PartnerHealth {
+    /// It works, so calls continue.
     Works,
     /// It fails.
     Fails,
@@ -95,15 +97,15 @@ pub(super) enum Standing {
 /// Why no call was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotCalled {
-    /// Too many are in flight.
-    #[error("is asked too much at the same time")]
+    /// Too many calls are in flight.
+    #[error("has too many calls in flight")]
     Busy,
-    /// The partner failed.
-    #[error("is left alone for a while because it failed again and again")]
+    /// The circuit breaker is open.
+    #[error("is not called for a while because it failed repeatedly")]
     LeftAlone,
 }
 
-/// A partner that is called within a deadline, at most a few calls at a time, and not while it fails.
+/// A partner with a timeout, limited concurrency and a circuit breaker.
 pub(super) struct Guarded {
     deadline: Duration,
     client: Client,
@@ -112,7 +114,7 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// A partner whose calls end after `deadline`, at most `calls_max` of them in flight on this instance.
+    /// A partner whose calls time out after `deadline`, with at most `calls_max` calls in flight on this instance.
     pub(super) fn new(deadline: Duration, calls_max: usize) -> anyhow::Result<Self> {
         Ok(Self {
             deadline,
@@ -126,14 +128,15 @@ impl Guarded {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one call; `judge` tells what became of it, and what it says about the partner.
+    /// Makes one call; `judge` returns the result and the health of the partner.
     ///
-    /// It waits for a place for half of the deadline at most, and that is a part of the deadline. When it then ends too late
-    /// that says nothing about the partner, who had less time than it is given. Errors: no call was made, with the reason.
+    /// The call waits for a slot for at most half of the timeout, and this wait counts towards the timeout. If the call
+    /// waited and then times out, the timeout does not count against the partner, which had less than the full time.
+    /// Errors: no call was made, with the reason.
     pub(super) async fn call<T>(
         &self,
         call: impl FnOnce(&Client) -> RequestBuilder,
-        judge: impl FnOnce(Result<Told, NoAnswer>) -> (Standing, T),
+        judge: impl FnOnce(Result<PartnerResponse, NoAnswer>) -> (PartnerHealth, T),
     ) -> Result<T, NotCalled> {
         let asked = Instant::now();
         let waited = timeout_at(asked + self.deadline / 2, self.places.acquire()).await;
@@ -144,27 +147,27 @@ impl Guarded {
         if !self.breaker().admit(begun) {
             return Err(NotCalled::LeftAlone);
         }
-        let told = timeout_at(asked + self.deadline, told(call(&self.client))).await;
+        let told = timeout_at(asked + self.deadline, send(call(&self.client))).await;
         let was_cut_short = told.is_err() && begun - asked > AT_ONCE;
-        let told = told.unwrap_or(Err(NoAnswer::Broken("does not answer in time")));
+        let told = told.unwrap_or(Err(NoAnswer::Broken("did not respond in time")));
         let (standing, judged) = judge(told);
         match standing {
-            Standing::Works => self.breaker().succeed(),
-            Standing::Fails if was_cut_short => {}
-            Standing::Fails => self.breaker().fail(Instant::now()),
+            PartnerHealth::Works => self.breaker().succeed(),
+            PartnerHealth::Fails if was_cut_short => {}
+            PartnerHealth::Fails => self.breaker().fail(Instant::now()),
         }
         Ok(judged)
     }
 }
 
-/// A secret as the value of a header. Errors: it is none, with the name of its setting.
+/// A secret as a header value. Errors: it is not a valid value; the error names the setting.
 pub(super) fn secret(text: &str, setting: &'static str) -> anyhow::Result<HeaderValue> {
     let mut value = HeaderValue::from_str(text).context(setting)?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// A path below the address of an interface, whether or not that ends with a slash. Errors: nothing is below it.
+/// A path below a base URL, with or without a trailing slash. Errors: the URL cannot be a base.
 pub(super) fn below(base: &Url, path: &str) -> anyhow::Result<Url> {
     let mut base = base.clone();
     if !base.path().ends_with('/') {
@@ -177,8 +180,9 @@ fn reason(error: &reqwest::Error) -> NoAnswer {
     if error.is_connect() {
         return NoAnswer::Unreached;
     }
-    NoAnswer::Broken(match error.is_timeout() {
-        true => "does not answer in time",
-        false => "breaks its answer off",
+    NoAnswer::Broken(if error.is_timeout() {
+        "did not respond in time"
+    } else {
+        "did not complete its response"
     })
 }

@@ -1,4 +1,4 @@
-//! Argon2id on threads that may block, a few at a time.
+//! Argon2id on blocking threads, with limited concurrency.
 
 use crate::{
     domain::ids::Secret,
@@ -21,13 +21,14 @@ const MEMORY_KIB: u32 = 19 * 1_024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// Hashes at a time; together they take less than 80 MiB.
+/// Maximum number of concurrent hashes; together they use less than 80 MiB.
 const AT_A_TIME: usize = 4;
 
-/// Callers that may wait for their turn; further ones are turned away at once.
+/// Maximum number of waiting callers; further ones are rejected immediately.
 const WAITING_MAX: usize = 64;
 
-/// Stands in for the hash of an account that does not exist: the same work, and no password that fits is known.
+/// Hash that is checked for an account that does not exist. The check takes the same work as for an existing account,
+/// and no password matches.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -38,17 +39,17 @@ pub struct Argon2Passwords {
     waiting: Arc<AtomicUsize>,
 }
 
-/// A place in the queue; it is free again when this is dropped.
-struct Place(Arc<AtomicUsize>);
+/// A slot in the queue; dropping it frees the slot.
+struct HashingSlot(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for HashingSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Argon2Passwords {
-    /// Prepares the parameters. Errors: they are out of the bounds of the algorithm.
+    /// Prepares the parameters. Errors: the parameters are outside the bounds of the algorithm.
     pub fn new() -> anyhow::Result<Self> {
         let params = Params::new(MEMORY_KIB, PASSES, LANES, None).map_err(|error| anyhow!("argon2: {error}"))?;
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
@@ -59,13 +60,13 @@ impl Argon2Passwords {
         })
     }
 
-    /// Runs the work when its turn comes. It keeps its turn to its end, even when nobody waits for it any more.
+    /// Runs the work when a slot is free. The work keeps its slot to the end, even if the caller no longer waits.
     async fn in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Argon2<'static>) -> Result<T, password_hash::Error> + Send + 'static,
     ) -> Result<T, PasswordError> {
         let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let place = Place(self.waiting.clone());
+        let place = HashingSlot(self.waiting.clone());
         if ahead >= WAITING_MAX + AT_A_TIME {
             return Err(PasswordError::Busy);
         }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hash_fits_its_password_alone_and_nobody_has_one() {
+    async fn a_hash_matches_only_its_password_and_unknown_users_cost_the_same() {
         let passwords = Argon2Passwords::new().unwrap();
         let hash = passwords.hash(secret("correct horse"), [7; 16]).await.unwrap();
         let work = "$argon2id$v=19$m=19456,t=2,p=1$";
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_is_turned_away_and_leaves_the_queue_empty() {
+    async fn a_flood_is_rejected_and_leaves_the_queue_empty() {
         let passwords = Arc::new(Argon2Passwords::new().unwrap());
         let calls = (0..200).map(|_| passwords.is_right(secret("guess"), None));
         let answers = futures_util::future::join_all(calls).await;

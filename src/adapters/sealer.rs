@@ -1,4 +1,4 @@
-//! Encryption at rest with XChaCha20-Poly1305: each value under a key of its own, which a master key wraps.
+//! Encryption at rest with XChaCha20-Poly1305. Each value has its own data key, which a master key wraps.
 //!
 //! Source: ADR-0014.
 
@@ -6,7 +6,7 @@ use crate::{
     domain::ids::Secret,
     ports::{
         ids::{Ids, random},
-        sealer::{FORM, Place, Sealer},
+        sealer::{EncryptionContext, FORM, Sealer},
     },
 };
 use anyhow::{Context, anyhow, bail};
@@ -21,20 +21,20 @@ use std::sync::Arc;
 
 const NONCE_LENGTH: usize = 24;
 
-/// A wrapped data key: 32 bytes and their tag.
+/// Length of a wrapped data key: 32 bytes and their authentication tag.
 const WRAPPED_LENGTH: usize = 48;
 
-/// Characters of the id of a master key.
+/// Length of the id of a master key.
 const ID_LENGTH: usize = 12;
 
-/// A data key seals one value once, so that its nonce need not differ from that of other keys.
+/// The nonce for values. A data key encrypts one value once, so all data keys can share one nonce.
 const ONLY_NONCE: [u8; NONCE_LENGTH] = [0; NONCE_LENGTH];
 
-const CANNOT_OPEN: &str = "a sealed value does not open: another row or damage";
+const CANNOT_OPEN: &str = "an encrypted value cannot be decrypted: it is damaged or belongs to another row";
 
-/// A key that wraps the keys of values.
+/// A master key, which wraps the data keys of values.
 struct MasterKey {
-    /// Follows from the key, so that no two keys share one and nobody has to keep a list.
+    /// Id of the master key. It is derived from the key, so that no two keys share an id and no list of ids is needed.
     id: String,
     wrapping: XChaCha20Poly1305,
 }
@@ -53,15 +53,15 @@ impl MasterKey {
 
 /// The master keys of this instance.
 pub struct MasterKeys {
-    /// The first one seals.
+    /// The current key, which encrypts.
     current: MasterKey,
-    /// The others open.
+    /// The former master keys, which only decrypt.
     former: Vec<MasterKey>,
     ids: Arc<dyn Ids>,
 }
 
 impl MasterKeys {
-    /// Takes master keys as the settings hold them.
+    /// Takes master keys in the form of the settings.
     pub fn new(current: &Secret, former: &[Secret], ids: Arc<dyn Ids>) -> Self {
         Self {
             current: MasterKey::new(current),
@@ -70,7 +70,7 @@ impl MasterKeys {
         }
     }
 
-    /// Their ids, the current one first.
+    /// The ids of the master keys, the current one first.
     pub fn known(&self) -> Vec<&str> {
         self.all().map(|key| key.id.as_str()).collect()
     }
@@ -79,22 +79,22 @@ impl MasterKeys {
         std::iter::once(&self.current).chain(&self.former)
     }
 
-    /// Seals under the current key.
-    pub fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+    /// Encrypts with the current key.
+    pub fn seal(&self, secret: &Secret, place: EncryptionContext<'_>) -> anyhow::Result<String> {
         let data_key: [u8; 32] = random(self.ids.as_ref());
         let cipher = XChaCha20Poly1305::new(&data_key.into());
         let value = encrypt(&cipher, &ONLY_NONCE, secret.reveal().as_bytes(), &associated(place))?;
         self.write(&data_key, &value)
     }
 
-    /// Opens what one of the keys sealed.
-    pub fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+    /// Decrypts a value that any of the master keys protects.
+    pub fn open(&self, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<Secret> {
         let (data_key, value) = self.unwrap_key(sealed)?;
         open_value(&data_key, &value, place)
     }
 
-    /// Wraps the data key of a value again.
-    fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String> {
+    /// Wraps the data key of a value with the current key.
+    fn renew(&self, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<String> {
         let (data_key, value) = self.unwrap_key(sealed)?;
         open_value(&data_key, &value, place)?;
         self.write(&data_key, &value)
@@ -107,49 +107,51 @@ impl MasterKeys {
         Ok(format!("{FORM}{}:{}", self.current.id, STANDARD_NO_PAD.encode(bytes)))
     }
 
-    /// The data key of a value, and the value under it.
+    /// The data key of a value, and the encrypted value.
     fn unwrap_key(&self, sealed: &str) -> anyhow::Result<([u8; 32], Vec<u8>)> {
-        let text = sealed.strip_prefix(FORM).context("an unknown form of a sealed value")?;
-        let (id, text) = text.split_once(':').context("a damaged sealed value")?;
+        let text = sealed
+            .strip_prefix(FORM)
+            .context("an encrypted value has an unknown format")?;
+        let (id, text) = text.split_once(':').context("an encrypted value is damaged")?;
         let Some(master) = self.all().find(|key| key.id == id) else {
-            bail!("a value is sealed under the master key {id}, which is not among secrets.master_keys");
+            bail!("a value is encrypted with the master key {id}, which is not in secrets.master_keys");
         };
-        let bytes = STANDARD_NO_PAD.decode(text).context("a damaged sealed value")?;
+        let bytes = STANDARD_NO_PAD.decode(text).context("an encrypted value is damaged")?;
         let (nonce, rest) = bytes
             .split_first_chunk::<NONCE_LENGTH>()
-            .context("a damaged sealed value")?;
+            .context("an encrypted value is damaged")?;
         let (wrapped, value) = rest
             .split_first_chunk::<WRAPPED_LENGTH>()
-            .context("a damaged sealed value")?;
+            .context("an encrypted value is damaged")?;
         let data_key = decrypt(&master.wrapping, nonce, wrapped, &[])?;
         let data_key = data_key.try_into().map_err(|_| anyhow!(CANNOT_OPEN))?;
         Ok((data_key, value.to_vec()))
     }
 }
 
-/// Seals with the master keys, and finds with a key that they protect and that never changes.
+/// Encrypts with the master keys, and computes lookup hashes with a key that they protect and that never changes.
 pub struct EnvelopeSealer {
     keys: MasterKeys,
     lookup_key: Secret,
 }
 
 impl EnvelopeSealer {
-    /// Takes the keys and what the database keeps as the key of look-ups.
+    /// Takes the master keys and the lookup key of the database.
     pub fn new(keys: MasterKeys, lookup_key: Secret) -> Self {
         Self { keys, lookup_key }
     }
 }
 
 impl Sealer for EnvelopeSealer {
-    fn seal(&self, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+    fn seal(&self, secret: &Secret, place: EncryptionContext<'_>) -> anyhow::Result<String> {
         self.keys.seal(secret, place)
     }
 
-    fn open(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
+    fn open(&self, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<Secret> {
         self.keys.open(sealed, place)
     }
 
-    fn renew(&self, sealed: &str, place: Place<'_>) -> anyhow::Result<String> {
+    fn renew(&self, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<String> {
         self.keys.renew(sealed, place)
     }
 
@@ -158,20 +160,22 @@ impl Sealer for EnvelopeSealer {
         Secret::new(hex::encode(key))
     }
 
-    fn seal_with(&self, key: &Secret, secret: &Secret, place: Place<'_>) -> anyhow::Result<String> {
+    fn seal_with(&self, key: &Secret, secret: &Secret, place: EncryptionContext<'_>) -> anyhow::Result<String> {
         let nonce: [u8; NONCE_LENGTH] = random(self.keys.ids.as_ref());
         let value = encrypt(&drawn(key)?, &nonce, secret.reveal().as_bytes(), &associated(place))?;
         Ok(STANDARD_NO_PAD.encode([nonce.as_slice(), &value].concat()))
     }
 
-    fn open_with(&self, key: &Secret, sealed: &str, place: Place<'_>) -> anyhow::Result<Secret> {
-        let bytes = STANDARD_NO_PAD.decode(sealed).context("a damaged sealed value")?;
+    fn open_with(&self, key: &Secret, sealed: &str, place: EncryptionContext<'_>) -> anyhow::Result<Secret> {
+        let bytes = STANDARD_NO_PAD
+            .decode(sealed)
+            .context("an encrypted value is damaged")?;
         let (nonce, value) = bytes
             .split_first_chunk::<NONCE_LENGTH>()
-            .context("a damaged sealed value")?;
+            .context("an encrypted value is damaged")?;
         let opened = decrypt(&drawn(key)?, nonce, value, &associated(place))?;
         Ok(Secret::new(
-            String::from_utf8(opened).context("a damaged sealed value")?,
+            String::from_utf8(opened).context("an encrypted value is damaged")?,
         ))
     }
 
@@ -184,23 +188,24 @@ impl Sealer for EnvelopeSealer {
     }
 }
 
-/// Opens a value with its own key.
-fn open_value(data_key: &[u8; 32], value: &[u8], place: Place<'_>) -> anyhow::Result<Secret> {
+/// Decrypts a value with its own key.
+fn open_value(data_key: &[u8; 32], value: &[u8], place: EncryptionContext<'_>) -> anyhow::Result<Secret> {
     let cipher = XChaCha20Poly1305::new(data_key.into());
     let opened = decrypt(&cipher, &ONLY_NONCE, value, &associated(place))?;
     Ok(Secret::new(
-        String::from_utf8(opened).context("a damaged sealed value")?,
+        String::from_utf8(opened).context("an encrypted value is damaged")?,
     ))
 }
 
-/// The cipher of a key that was drawn for many values.
+/// The cipher for a data key that encrypts many values. The key is hexadecimal text. Errors: the key is damaged.
 fn drawn(key: &Secret) -> anyhow::Result<XChaCha20Poly1305> {
-    let key: [u8; 32] = hex::decode_to_array(key.reveal()).context("a damaged data key")?;
+    let key: [u8; 32] = hex::decode_to_array(key.reveal()).context("a data key is damaged")?;
     Ok(XChaCha20Poly1305::new(&key.into()))
 }
 
-/// Column and owner hold no line break, so that no two places are written alike.
-fn associated(place: Place<'_>) -> Vec<u8> {
+/// The associated data of a value. Column and owner contain no line break, so that every location has a unique
+/// encoding.
+fn associated(place: EncryptionContext<'_>) -> Vec<u8> {
     format!("{}\n{}\n{}", place.column, place.owner, place.row).into_bytes()
 }
 
@@ -222,7 +227,7 @@ fn encrypt(
         aad: associated,
     };
     let sealed = cipher.encrypt(&XNonce::from(*nonce), payload);
-    sealed.map_err(|_| anyhow!("sealing failed"))
+    sealed.map_err(|_| anyhow!("encryption failed"))
 }
 
 fn decrypt(
@@ -244,7 +249,7 @@ mod tests {
     use super::*;
     use crate::adapters::{clock::SystemClock, ids::SystemIds};
 
-    const PLACE: Place<'static> = Place {
+    const PLACE: EncryptionContext<'static> = EncryptionContext {
         column: "table.column",
         owner: "tenant",
         row: "row-1",
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_opens_with_its_key_in_its_place_only() {
+    fn a_value_decrypts_only_with_its_key_and_context() {
         let sealed = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
         assert!(sealed.starts_with(&format!("{FORM}{}:", sealer(&["a"]).current_key())));
         assert!(!sealed.contains("top"));
@@ -266,49 +271,49 @@ mod tests {
         let unknown = sealer(&["b"]).open(&sealed, PLACE).unwrap_err().to_string();
         assert!(unknown.contains(sealer(&["a"]).current_key()), "{unknown}");
         for place in [
-            Place {
+            EncryptionContext {
                 column: "table.other",
                 ..PLACE
             },
-            Place {
+            EncryptionContext {
                 owner: "another",
                 ..PLACE
             },
-            Place { row: "row-2", ..PLACE },
+            EncryptionContext { row: "row-2", ..PLACE },
         ] {
             assert!(sealer(&["a"]).open(&sealed, place).is_err(), "{place:?}");
         }
         assert!(sealer(&["a"]).open(&sealed[..sealed.len() - 2], PLACE).is_err());
         let again = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
-        assert_ne!(sealed, again, "a key of its own each time");
+        assert_ne!(sealed, again, "each value has its own key");
     }
 
     #[test]
-    fn a_drawn_key_opens_its_values_in_their_places_and_no_other_key_does() {
+    fn a_generated_key_decrypts_only_its_values_in_their_context() {
         let sealer = sealer(&["a"]);
         let (key, other) = (sealer.draw_key(), sealer.draw_key());
         let sealed = sealer.seal_with(&key, &Secret::new("top"), PLACE).unwrap();
         assert_eq!(sealer.open_with(&key, &sealed, PLACE).unwrap().reveal(), "top");
         assert!(sealer.open_with(&other, &sealed, PLACE).is_err());
-        let elsewhere = Place { row: "row-2", ..PLACE };
+        let elsewhere = EncryptionContext { row: "row-2", ..PLACE };
         assert!(sealer.open_with(&key, &sealed, elsewhere).is_err());
         let again = sealer.seal_with(&key, &Secret::new("top"), PLACE).unwrap();
-        assert_ne!(sealed, again, "a nonce of its own each time");
+        assert_ne!(sealed, again, "each value has its own nonce");
     }
 
     #[test]
-    fn a_renewed_value_opens_with_the_new_key_alone() {
+    fn a_reencrypted_value_decrypts_only_with_the_new_key() {
         let sealed = sealer(&["a"]).seal(&Secret::new("top"), PLACE).unwrap();
         let renewed = sealer(&["b", "a"]).renew(&sealed, PLACE).unwrap();
         assert_eq!(sealer(&["b"]).open(&renewed, PLACE).unwrap().reveal(), "top");
         assert!(sealer(&["a"]).open(&renewed, PLACE).is_err());
         assert!(sealer(&["b"]).renew(&sealed, PLACE).is_err());
-        let elsewhere = Place { row: "row-2", ..PLACE };
+        let elsewhere = EncryptionContext { row: "row-2", ..PLACE };
         assert!(sealer(&["b", "a"]).renew(&sealed, elsewhere).is_err());
     }
 
     #[test]
-    fn look_ups_are_the_same_under_every_master_key() {
+    fn lookup_hashes_do_not_depend_on_the_master_key() {
         let one = sealer(&["a"]).lookup("ada@example.com");
         assert_eq!(one, sealer(&["b"]).lookup("ada@example.com"));
         assert_ne!(one, sealer(&["a"]).lookup("bob@example.com"));

@@ -1,11 +1,12 @@
-//! Chains: what every one of them can do, and what only some can.
+//! Capabilities of chains: common ones and optional ones.
 //!
-//! A network that lacks a part is missing in the map of that part, so no adapter has a method that can only fail.
+//! Each optional capability has a map by network. A network without the capability is missing in its map, so no adapter
+//! has a method that always fails.
 
 use crate::domain::{
     address::Address,
     network::Network,
-    paying::Standing,
+    paying::PayerBalance,
     payment::{BlockRef, Finality, Hint, SettledBlock},
     session::WalletAnswer,
 };
@@ -16,196 +17,206 @@ use std::{
     sync::Arc,
 };
 
-/// Why the chain could not be asked.
+/// Errors of chain lookups.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ChainError {
-    /// No node answered in time.
-    #[error("no node of {network} answered: {reason}")]
+    /// Too few nodes returned a usable response in time.
+    #[error("the nodes of {network} are unavailable: {reason}")]
     Unavailable {
         /// Network.
         network: Network,
-        /// Last failure, without addresses of nodes.
+        /// Last failure, without node URLs.
         reason: String,
     },
-    /// Enough nodes agree on the header of a block, and none delivers its content.
-    #[error("no node of {network} delivered the content of a block: {reason}")]
+    /// Enough nodes agree on a block header, but none of them returns the content of the block.
+    #[error("no node of {network} returned the content of a block: {reason}")]
     Withheld {
         /// Network.
         network: Network,
-        /// Last failures, without addresses of nodes.
+        /// Last failures, without node URLs.
         reason: String,
     },
-    /// Too many such questions are in flight.
-    #[error("too many questions are put to {network} at the same time")]
+    /// Too many lookups of this kind are in progress.
+    #[error("too many lookups on {network} are in progress")]
     Busy {
         /// Network.
         network: Network,
     },
-    /// The service asks no node of it about this.
+    /// The service has no node for this network or capability.
     #[error("{network} is not enabled")]
     NotEnabled {
         /// Network.
         network: Network,
     },
-    /// Nodes answered, but with something that cannot be true.
-    #[error("a node of {network} answered with something that cannot be true: {reason}")]
+    /// A node returned invalid data.
+    #[error("a node of {network} returned invalid data: {reason}")]
     Malformed {
         /// Network.
         network: Network,
-        /// What was wrong.
+        /// What was invalid.
         reason: String,
     },
-    /// The contract call was refused by the chain.
-    #[error("the chain refused the call: {0}")]
+    /// The contract call reverted.
+    #[error("the chain rejected the call: {0}")]
     Reverted(String),
     /// Nodes contradict each other, and too few of them agree.
     #[error("nodes of {network} disagree: {reason}")]
     Disagreement {
         /// Network.
         network: Network,
-        /// About what.
+        /// Subject of the disagreement.
         reason: String,
     },
 }
 
-/// Where a chain stands.
+/// State of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tip {
-    /// Newest block, of the node that is furthest where several were asked.
+pub struct ChainTip {
+    /// Newest block. If several nodes were queried, it is the block of the most advanced node.
     pub head: BlockRef,
-    /// Newest block that enough distinct nodes call final.
+    /// Newest block that a sufficient number of distinct nodes report as final.
     pub finalized: BlockRef,
-    /// How it was found.
+    /// Finality rule used.
     pub finality: Finality,
-    /// Whether the heads of as many distinct nodes as have to agree move with the chain.
+    /// Whether the heads of a sufficient number of distinct nodes advance with the chain.
     pub is_current: bool,
 }
 
-/// Events of a range of final blocks, as the nodes tell them.
+/// Logs of a range of final blocks, as returned by the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// Where to look, with the positions in the settings of the nodes that said so.
+pub struct ReportedEvents {
+    /// Blocks to read, with the nodes that reported them. A node is given by its index in the settings.
     pub hints: Vec<(Hint, Vec<usize>)>,
-    /// Blocks whose events a node does not list because they are too many: whatever is in them is not among `hints`.
+    /// Blocks whose logs a node does not return because there are too many of them. `hints` does not contain their
+    /// logs.
     pub unlisted: BTreeSet<u64>,
-    /// Last height that was read in full by every node that was asked.
+    /// Last height that every queried node returned in full.
     pub read_to: u64,
-    /// The block there, when as many nodes as have to agree showed it beside the events.
+    /// The block at `read_to`, if a sufficient number of nodes returned it with the logs.
     pub reached: Option<BlockRef>,
 }
 
-/// A new block near the head, as one node tells it.
+/// A new block near the head, from one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBlock {
     /// The block.
     pub block: BlockRef,
-    /// Events of watched contracts in it.
+    /// Events of watched contracts in the block.
     pub hints: Vec<Hint>,
 }
 
-/// Reads a chain. What is credited comes from [`Chain::settled`] alone; everything else tells where to look.
+/// Reads a chain. Credited payments come only from [`Chain::settled`]; all other methods only show where to look.
+/// "Enough nodes" means the agreement that the settings require.
 ///
 /// Source: ADR-0012.
 #[async_trait]
 pub trait Chain: Send + Sync + 'static {
     /// Network.
     fn network(&self) -> Network;
-    /// First block that matters, when the settings name one older than the first start.
+    /// First block to read, if the settings contain one that is older than the first start of the service.
     fn start_block(&self) -> Option<u64>;
-    /// Where the chain stands. `known` is how blocks counted as final before: a network that ever served the tag
-    /// never falls back to a depth.
-    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError>;
-    /// Forgets the newest block that was called final, which else never falls: the operator found out that nodes lied.
+    /// State of the chain. `known` is the previous finality rule. A network that ever served the finality tag never
+    /// falls back to a depth.
+    async fn tip(&self, known: Option<Finality>) -> Result<ChainTip, ChainError>;
+    /// Drops the newest known final block, which otherwise never decreases. The operator does this after nodes returned
+    /// false data.
     fn forget_final(&self);
-    /// Block at a height by the word of one node; `None` when its chain is shorter.
+    /// Block at a height from one node; `None` if its chain is shorter.
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError>;
-    /// Final block at a height on which enough distinct nodes agree.
+    /// Final block at a height, on which enough distinct nodes agree.
     async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError>;
-    /// Blocks near the head by the word of one node; fewer than asked for when its chain is shorter.
+    /// Blocks near the head from one node; fewer than requested if its chain is shorter.
     async fn new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError>;
-    /// Events of final blocks from `from` on, at most to `to`, asked of as many distinct nodes as have to agree.
+    /// Logs of final blocks from `from` on, at most to `to`, from enough distinct nodes.
     ///
-    /// `proves_absence`: a single node has to prove by the headers of the range that it left nothing out.
-    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError>;
-    /// A final block, agreed and proven. With an agreed header, `Withheld` when no node delivers its content, and
-    /// `Malformed` when none proves it, or none delivers it for the second time in a row.
+    /// If `proves_absence` is set and only one node has to respond, the headers of the range must prove that this node
+    /// omitted no log.
+    async fn list_events(&self, from: u64, to: u64, proves_absence: bool) -> Result<ReportedEvents, ChainError>;
+    /// A final block on which nodes agree, with a proof of its content. If the header is agreed and the content is not
+    /// proven, the error affects only this block. It is `Withheld` if no node returns the content, and `Malformed` if
+    /// no node returns it for the second time in a row, or if no returned content proves the block.
     async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError>;
-    /// What [`Chain::settled`] returns for each of several heights, in their order.
+    /// [`Chain::settled`] for several heights, in their order.
     async fn settled_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)>;
-    /// A block near the head, proven against its own header by one node.
+    /// A block near the head from one node, proven against its header.
     async fn noted(&self, block: &BlockRef) -> Result<SettledBlock, ChainError>;
 }
 
-/// Units of a currency that are worth as much as units of another one.
+/// Result of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertedUnits {
     /// Units of the last currency of the path.
     pub units: U256,
-    /// When the oldest rate on the path was set, in seconds since 1970.
+    /// Unix timestamp of the oldest rate on the path.
     pub oldest_rate_at_s: U256,
 }
 
-/// Answers what a payer has and allows.
+/// Balances and allowances of payers.
 #[async_trait]
 pub trait StandingLookup: Send + Sync + 'static {
-    /// Balances, allowance and prices of a payer, by the word of one node: they inform, and become no amount. `token` is
-    /// `None` for the native coin.
-    async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError>;
-    /// Units of a token that a spender may take from its owner, on which enough distinct nodes agree.
+    /// Balances, allowance and prices of a payer from one node. They are informational and never used as amounts of
+    /// payments. `token` is `None` for the native coin.
+    async fn standing(
+        &self,
+        payer: Address,
+        token: Option<Address>,
+        spender: Address,
+    ) -> Result<PayerBalance, ChainError>;
+    /// Allowance of a token's owner for a spender, on which enough distinct nodes agree.
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
 }
 
-/// Converts by the price feeds of a network.
+/// Conversion by the price feeds of a network.
 #[async_trait]
 pub trait PriceFeeds: Send + Sync + 'static {
-    /// Converts units of the first currency of a path into the last one by the on-chain feeds. Of the answers that enough
-    /// distinct nodes give and that are close to each other, the smallest.
+    /// Converts units of the first currency of a path into units of the last one by the on-chain feeds. Returns the
+    /// smallest result. The results must come from enough distinct nodes and be close to each other.
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError>;
 }
 
-/// Asks batch contracts.
+/// Lookups on batch contracts.
 #[async_trait]
 pub trait BatchFees: Send + Sync + 'static {
-    /// What a batch contract takes for itself, in basis points of what it pays, on which enough distinct nodes agree.
+    /// Fee of a batch contract, in basis points of its payments, on which enough distinct nodes agree.
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }
 
-/// Asks contract wallets, which have no key that a signature could be checked with.
+/// Lookups on contract wallets. A contract wallet has no key with which a signature could be checked.
 #[async_trait]
 pub trait WalletLookup: Send + Sync + 'static {
-    /// What a contract wallet says about a signature of a hash; one that is not deployed yet may bring its creation
-    /// along. Only what every node that could be asked agrees on is answered.
+    /// Verifies the signature of a hash with a contract wallet. The signature may contain the deployment of a wallet
+    /// that is not deployed yet. All reachable nodes must agree on the result.
     async fn check_signature(
         &self,
         wallet: EvmAddress,
         hash: B256,
         signature: &[u8],
     ) -> Result<WalletAnswer, ChainError>;
-    /// Whether an account has delegated itself to the code of a wallet (EIP-7702). Yes is only answered where every node
-    /// that could be asked agrees.
+    /// Whether an account has delegated to the code of a wallet (EIP-7702). Returns true only if all reachable nodes
+    /// agree.
     async fn has_delegated(&self, wallet: Address, account: Address) -> Result<bool, ChainError>;
 }
 
-/// What the enabled networks offer.
+/// Capabilities of the enabled networks.
 #[derive(Clone, Default)]
 pub struct Chains {
     /// Every enabled network.
     pub followed: BTreeMap<Network, Arc<dyn Chain>>,
-    /// Networks that can be asked about a payer.
+    /// Networks with payer lookups.
     pub standings: BTreeMap<Network, Arc<dyn StandingLookup>>,
-    /// Networks that have price feeds.
+    /// Networks with price feeds.
     pub price_feeds: BTreeMap<Network, Arc<dyn PriceFeeds>>,
-    /// Networks that have batch contracts.
+    /// Networks with batch contracts.
     pub batch_fees: BTreeMap<Network, Arc<dyn BatchFees>>,
-    /// Networks that have contract wallets.
+    /// Networks with contract wallets.
     pub wallets: BTreeMap<Network, Arc<dyn WalletLookup>>,
 }
 
-/// What one network offers.
+/// Capabilities of one network.
 pub struct ChainParts {
     /// Its blocks.
     pub followed: Arc<dyn Chain>,
-    /// What payers have.
+    /// Its payer lookups.
     pub standings: Arc<dyn StandingLookup>,
     /// Its price feeds.
     pub price_feeds: Option<Arc<dyn PriceFeeds>>,

@@ -3,17 +3,17 @@
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 
-/// Tells the time.
+/// A clock.
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> DateTime<Utc>;
 
-    /// The earliest time that it may be: what is forgotten for good is judged by it, so that a clock that is wrong for a
-    /// minute forgets nothing.
+    /// The earliest time that it can be now. Permanent deletion uses it, so that a temporarily wrong clock deletes
+    /// nothing.
     fn earliest(&self) -> DateTime<Utc> {
         self.now()
     }
 
-    /// Time since some fixed moment; unlike [`Self::now`] it never jumps.
+    /// Monotonic time since a fixed moment; unlike [`Self::now`] it never jumps.
     fn steady(&self) -> Duration;
 }

@@ -1,6 +1,6 @@
 //! Identifiers and randomness.
 
-/// Draws identifiers and random bytes from a cryptographically strong source.
+/// Generates identifiers and random bytes from a cryptographically secure source.
 pub trait Ids: Send + Sync + 'static {
     /// A new ULID as text: 48 bits of time, 80 bits of fresh randomness each time, never monotonic.
     fn ulid(&self) -> String;

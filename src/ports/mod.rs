@@ -1,4 +1,5 @@
-//! The outside world in domain words. Each trait has a real implementation; tests and `prs dev` choose others.
+//! Interfaces to external systems in domain terms. Each trait has a real implementation; tests and `prs dev` use
+//! others.
 
 pub mod chain;
 pub mod clock;

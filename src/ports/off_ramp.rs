@@ -1,8 +1,8 @@
-//! The partner that proves payers and pays their bank accounts.
+//! The off-ramp partner, which verifies payers and pays to their bank accounts.
 //!
-//! Each call ends within [`crate::domain::waits::Waits::partner`], and can be repeated with the same key: the partner finds the
-//! record that the first one made. What it tells has a number that grows with each change of the record, so that news that was
-//! overtaken is seen.
+//! Each call ends within [`crate::domain::waits::Waits::partner`]. A call can be retried with the same key: the partner
+//! then finds the record that the first call created. Each record of the partner has a version number that grows with
+//! each change. The service uses this number to recognise outdated news.
 
 use crate::domain::{
     address::Address,
@@ -13,87 +13,88 @@ use crate::domain::{
     off_ramp_refusal::OffRampRefusal,
     off_ramp_sandbox::OffRampBehaviour,
     off_ramp_signature::CallbackText,
-    payer::{BankAccount, Person},
+    payer::{BankAccount, DescribedPayer},
 };
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-/// The partner did not do what it was asked. No text of these holds anything of a person.
+/// Errors of the off-ramp partner. Their texts contain no personal data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OffRampError {
-    /// It refuses what the caller sent; `fields` are names of the form, where it told some.
-    #[error("the off-ramp partner refuses: {}", .reason.wire())]
+    /// The partner rejects the caller's data; `fields` are the wrong form fields, if the partner named any.
+    #[error("the off-ramp partner rejects the call: {}", .reason.wire())]
     Refused {
         /// Why.
         reason: OffRampRefusal,
-        /// Fields of the form that are wrong.
+        /// Wrong form fields.
         fields: Vec<String>,
     },
-    /// It does not know the record.
+    /// The record is unknown to the partner.
     #[error("the off-ramp partner does not know the record")]
     Unknown,
-    /// It was not asked: too many calls are under way.
-    #[error("the off-ramp partner is asked too much at the same time")]
+    /// The partner was not called: too many calls are in flight.
+    #[error("too many calls to the off-ramp partner are in flight")]
     Busy,
-    /// It was not asked: nothing was sent.
+    /// The call failed before anything was sent to the partner.
     #[error("the off-ramp partner {0}")]
     NotSent(String),
-    /// There is no answer: it may have been done or not.
+    /// No response: the partner may or may not have executed the call.
     #[error("the off-ramp partner {0}")]
     NoAnswer(String),
-    /// It answered with something that is not believed.
-    #[error("the off-ramp partner answers with something that is not believed: {0}")]
+    /// The partner returned invalid data.
+    #[error("the off-ramp partner returned invalid data: {0}")]
     Odd(String),
 }
 
-/// Under which a record is made at the partner, once: 64 lower-case hexadecimal characters that tell nothing of their cause.
+/// Key under which a record is created only once at the partner. It has 64 lowercase hexadecimal characters and reveals
+/// nothing about the values from which it is computed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartnerKey(pub String);
 
-/// What the partner knows of a payer.
+/// A payer at the partner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayerNews {
-    /// Its own id of the payer.
+    /// The partner's id of the payer.
     pub id: String,
-    /// Under which it was made.
+    /// Key under which the payer was created.
     pub key: PartnerKey,
-    /// Number of the change, from 1.
+    /// Version, from 1.
     pub version: u64,
     /// Identity.
     pub kyc: KycStatus,
     /// Terms.
     pub agreement: AgreementStatus,
-    /// Where the payer proves who they are, while there is something to do.
+    /// URL for identity verification, while it is required.
     pub kyc_url: Option<String>,
-    /// Where the payer agrees to the terms, while there is something to do.
+    /// URL for accepting the terms, while it is required.
     pub agreement_url: Option<String>,
-    /// What it told, for the event.
+    /// Data for the event.
     pub raw: ForeignJson,
 }
 
-/// What the partner knows of a bank account.
+/// A bank account at the partner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountNews {
-    /// Its own id of the account.
+    /// The partner's id of the account.
     pub id: String,
-    /// Under which it was made.
+    /// Key under which the account was created.
     pub key: PartnerKey,
-    /// Its own id of the payer to whom it belongs.
+    /// The partner's id of the payer of the account.
     pub payer: String,
-    /// Number of the change, from 1.
+    /// Version, from 1.
     pub version: u64,
     /// Whether it can be paid.
     pub status: PaymentDetailStatus,
-    /// Why it was refused.
+    /// Why it was rejected.
     pub rejection: Option<String>,
-    /// What it told, for the event.
+    /// Data for the event.
     pub raw: ForeignJson,
 }
 
-/// What a quote is asked for: so much of a token for a bank account.
+/// Request for a quote: an amount of a token for a bank account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuoteQuestion {
-    /// Under which the quote is made.
+    /// Key under which the quote is created.
     pub key: PartnerKey,
     /// The partner's id of the payer.
     pub payer: String,
@@ -103,35 +104,35 @@ pub struct QuoteQuestion {
     pub network: Network,
     /// Contract of the token.
     pub token: Address,
-    /// How much arrives at the deposit address.
+    /// Amount that arrives at the deposit address.
     pub amount: Amount,
-    /// Currency of the bank account, ISO 4217 in lower case.
+    /// Currency of the bank account, lowercase ISO 4217.
     pub currency: String,
 }
 
-/// What the partner offers, and where the money goes.
+/// A quote of the partner, with its deposit address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffRampQuote {
-    /// Its own id of the quote.
+    /// The partner's id of the quote.
     pub id: String,
-    /// Where the token is paid to.
+    /// Deposit address for the token.
     pub deposit_address: Address,
-    /// Whether the operator listed that address: it is the same for every payer.
+    /// Whether the operator listed the deposit address in the settings. A listed address is the same for every payer.
     pub is_listed: bool,
-    /// What it keeps, in the token; `None` is nothing, where it earns by the rate alone.
+    /// Fee of the partner in the token; `None` if the partner charges no fee and earns only by the rate.
     pub fee: Option<Amount>,
-    /// What reaches the bank account, as a decimal of its currency.
+    /// Amount that reaches the bank account, as a decimal in its currency.
     pub pays_out: String,
-    /// Until when it holds.
+    /// Time of expiry.
     pub ends_at: DateTime<Utc>,
 }
 
-/// A payment that was credited and is to be paid out.
+/// A credited payment to pay out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderQuestion {
-    /// Under which the order is opened, once.
+    /// Key under which the order is opened, once.
     pub key: PartnerKey,
-    /// The partner's id of the quote under which the deposit address was handed out.
+    /// The partner's id of the quote with the deposit address.
     pub quote: String,
     /// The partner's id of the payer.
     pub payer: String,
@@ -139,43 +140,43 @@ pub struct OrderQuestion {
     pub account: String,
     /// Network of the payment.
     pub network: Network,
-    /// Where it arrived.
+    /// Deposit address.
     pub deposit_address: Address,
     /// Contract of the token.
     pub token: Address,
-    /// How much arrived there.
+    /// Arrived amount.
     pub amount: Amount,
-    /// Hashes of the transactions that brought it.
+    /// Hashes of its transactions.
     pub transactions: Vec<String>,
 }
 
-/// How far an order is: what the contract names, or that it failed.
+/// State of an order: a payout status of the contract, or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderStatus {
-    /// On its way, arrived, or come back.
+    /// In transit, arrived, or returned.
     Moved(OffRampStatus),
-    /// Given up before money was sent to the bank.
+    /// The order failed before money was sent to the bank.
     Failed,
 }
 
-/// What the partner knows of an order.
+/// An order at the partner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderNews {
-    /// Its own id of the order.
+    /// The partner's id of the order.
     pub id: String,
-    /// Under which it was made.
+    /// Key under which the order was created.
     pub key: PartnerKey,
-    /// Number of the change, from 1.
+    /// Version, from 1.
     pub version: u64,
-    /// How far it is.
+    /// State.
     pub status: OrderStatus,
-    /// Its own word for it, at most 64 characters.
+    /// The partner's word for the state, at most 64 characters.
     pub word: String,
 }
 
-/// Something that changed, told by a signed callback.
+/// A change reported by a signed callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum PartnerNews {
     /// A payer.
     Payer(PayerNews),
     /// A bank account.
@@ -187,11 +188,11 @@ pub enum News {
 /// The partner.
 #[async_trait]
 pub trait OffRamp: Send + Sync + 'static {
-    /// Makes a payer, or updates the one under the key; one who was rejected begins anew.
-    async fn register(&self, key: &PartnerKey, person: &Person) -> Result<PayerNews, OffRampError>;
-    /// Says that the payer agreed to the terms.
+    /// Creates a payer, or updates the payer under the key. A rejected payer starts again.
+    async fn register(&self, key: &PartnerKey, person: &DescribedPayer) -> Result<PayerNews, OffRampError>;
+    /// Reports that the payer accepted the terms.
     async fn agree(&self, payer: &str) -> Result<PayerNews, OffRampError>;
-    /// What is known of a payer.
+    /// Reads a payer.
     async fn payer(&self, payer: &str) -> Result<PayerNews, OffRampError>;
     /// Adds a bank account to a payer.
     async fn add_account(
@@ -200,26 +201,26 @@ pub trait OffRamp: Send + Sync + 'static {
         payer: &str,
         account: &BankAccount,
     ) -> Result<AccountNews, OffRampError>;
-    /// What is known of a bank account.
+    /// Reads a bank account.
     async fn account(&self, account: &str) -> Result<AccountNews, OffRampError>;
-    /// Asks what a payment would bring, and where to pay it.
+    /// Requests a quote with a deposit address.
     async fn quote(&self, question: &QuoteQuestion) -> Result<OffRampQuote, OffRampError>;
     /// Opens the order of a payment.
     async fn open_order(&self, question: &OrderQuestion) -> Result<OrderNews, OffRampError>;
-    /// How far an order is.
+    /// Reads an order.
     async fn order(&self, order: &str) -> Result<OrderNews, OffRampError>;
-    /// Forgets a payer with all bank accounts; one that is not known counts as forgotten.
+    /// Deletes a payer with all bank accounts. An unknown payer counts as deleted.
     async fn erase(&self, payer: &str) -> Result<(), OffRampError>;
-    /// Forgets whoever was registered under a key, in the same way: for a registration whose answer nobody heard.
+    /// Like `erase`, but deletes the payer registered under a key. Used for a registration whose response was lost.
     async fn erase_registered(&self, key: &PartnerKey) -> Result<(), OffRampError>;
-    /// Whether the partner signed a callback, lately: before that, nothing of it is believed.
+    /// Whether the partner signed a callback recently. A callback without such a signature is not trusted.
     fn is_signed(&self, callback: &CallbackText<'_>, signature: &str) -> bool;
-    /// Reads the body of a callback that was signed. Errors: [`OffRampError::Odd`].
-    fn news(&self, body: &[u8]) -> Result<News, OffRampError>;
+    /// Reads the body of a signed callback. Errors: [`OffRampError::Odd`].
+    fn news(&self, body: &[u8]) -> Result<PartnerNews, OffRampError>;
 }
 
-/// Changes how the partner of `prs dev` behaves.
+/// Controls of the off-ramp partner of `prs dev`.
 pub trait OffRampControls: Send + Sync + 'static {
-    /// Behaves so from now on.
+    /// Sets the behaviour.
     fn behave(&self, behaviour: OffRampBehaviour);
 }

@@ -6,19 +6,19 @@ use async_trait::async_trait;
 /// One POST to a receiver.
 #[derive(Debug, Clone)]
 pub struct OutboundPost {
-    /// Where to.
+    /// URL.
     pub url: String,
-    /// Headers besides the usual ones, in order.
+    /// Additional headers, in order.
     pub headers: Vec<(String, String)>,
     /// Body, sent byte for byte.
     pub body: String,
-    /// Whether it goes over a connection of its own: those that are kept may be dead without having said so.
+    /// Whether the request uses a new connection, because a pooled connection may be dead without notice.
     pub is_apart: bool,
 }
 
-/// Sends webhooks: no redirects, guarded addresses, a deadline that includes the body, a capped answer.
+/// Sends webhooks: no redirects, address checks, a timeout that includes the body, and a maximum response size.
 #[async_trait]
 pub trait Outbound: Send + Sync + 'static {
-    /// Sends once and tells what came of it; never fails otherwise.
+    /// Sends once and returns the outcome. Failures are outcomes too, so there is no error.
     async fn post(&self, post: OutboundPost) -> TryOutcome;
 }

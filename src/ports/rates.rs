@@ -2,32 +2,32 @@
 
 use crate::domain::{
     pair::Pair,
-    rates::{Flaw, Price, RateChange, RateProvider},
+    rates::{FeedPrice, RateChange, RateFlaw, RateProvider},
 };
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The feed did not answer, or with something that is no answer.
+/// The feed did not respond, or returned an invalid response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the feed of rates {0}")]
+#[error("the rate feed {0}")]
 pub struct FeedError(pub String);
 
-/// What a feed says of each pair that it was asked for.
-pub type Told = BTreeMap<Pair, Result<Price, Flaw>>;
+/// Result of a feed for each requested pair.
+pub type FeedReadings = BTreeMap<Pair, Result<FeedPrice, RateFlaw>>;
 
-/// Tells what tokens cost in fiat currencies.
+/// A feed of token prices in fiat currencies.
 #[async_trait]
 pub trait RateFeed: Send + Sync + 'static {
-    /// Whose rates it tells.
+    /// Provider of the rates.
     fn provider(&self) -> RateProvider;
-    /// Asks for pairs. Whether what it tells is believed is decided elsewhere.
-    async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<Told, FeedError>;
+    /// Reads pairs. The caller decides whether to accept the rates.
+    async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<FeedReadings, FeedError>;
 }
 
-/// Changes what the sandbox of rates tells.
+/// Controls of the rates sandbox.
 pub trait RateControls: Send + Sync + 'static {
-    /// Tells something else from now on.
+    /// Changes the rates.
     fn change(&self, change: &RateChange);
-    /// Symbols of the tokens that it knows.
+    /// Symbols of the known tokens.
     fn symbols(&self) -> Vec<String>;
 }

@@ -1,39 +1,39 @@
-//! Sending transactions of this service's own account.
+//! Sends transactions of the relayer account of this service.
 
 use super::chain::ChainError;
 use crate::domain::{
     address::Address,
-    paying::Step,
+    paying::PaymentTransaction,
     permit::Permit,
-    relay::{Bid, Market, Unsigned},
+    relay::{Bid, GasMarket, UnsignedTransaction},
 };
 use alloy::primitives::{B256, U256};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-/// The account as distinct nodes know it, as many as have to agree on a block: of each number the lowest one, so that
-/// one of them alone makes nothing higher.
+/// State of the relayer account at a block on which enough distinct nodes agree. Each value is the lowest one that
+/// these nodes return, so a single node cannot raise it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Account {
-    /// Transactions of it that are in blocks.
+pub struct RelayAccount {
+    /// Number of mined transactions of the account.
     pub nonce: u64,
-    /// Whether all of them count as many.
+    /// Whether all nodes return the same number of transactions.
     pub is_agreed: bool,
     /// Balance of the native coin.
     pub balance: U256,
-    /// What gas costs now.
-    pub market: Market,
+    /// Current gas price.
+    pub market: GasMarket,
 }
 
-impl Account {
-    /// What two of them know together.
+impl RelayAccount {
+    /// Combines the states that two nodes return: the lower one of each value.
     #[must_use]
     pub fn lowest(self, other: Self) -> Self {
         Self {
             nonce: self.nonce.min(other.nonce),
             is_agreed: self.is_agreed && other.is_agreed && self.nonce == other.nonce,
             balance: self.balance.min(other.balance),
-            market: Market {
+            market: GasMarket {
                 gas_price: self.market.gas_price.min(other.market.gas_price),
                 tip: self.market.tip.min(other.market.tip),
             },
@@ -41,31 +41,31 @@ impl Account {
     }
 }
 
-/// What a contract of recurring payments says about itself.
+/// State of a recurring payments contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContractState {
-    /// Whether the account may have payments executed.
+    /// Whether the account may execute payments.
     pub is_admitted: bool,
     /// Whether its owner paused it.
     pub is_paused: bool,
-    /// Unix time of the block that comes next, as far as the node knows it.
+    /// Unix time of the next block, as far as the node knows it.
     pub time_s: u64,
 }
 
-/// What a node said to a transaction.
+/// Response of a node to a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
-    /// It has it.
+pub enum SendResult {
+    /// The node has the transaction.
     Accepted,
-    /// Another transaction with its nonce is in a block.
+    /// Another transaction with the same nonce is in a block.
     NonceUsed,
-    /// The account cannot pay for it.
+    /// The balance of the account is insufficient.
     Unaffordable,
-    /// The node holds one with its nonce that pays as much.
+    /// The node has a transaction with the same nonce and at least the same price.
     Underpriced,
 }
 
-/// Where a transaction is, by the word of one node: it tells where to look and proves nothing.
+/// Location of a transaction, from one node. It shows where to look and proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
     /// Its hash.
@@ -82,24 +82,24 @@ pub trait Relay: Send + Sync + 'static {
     /// Its address.
     fn address(&self) -> Address;
     /// Signs a transaction; nothing is sent.
-    fn sign(&self, transaction: &Unsigned, now: DateTime<Utc>) -> anyhow::Result<Bid>;
-    /// The account. Errors: fewer nodes answer than have to agree.
-    async fn account(&self) -> Result<Account, ChainError>;
-    /// Transactions of an account of this service before that are in blocks: the lowest count of the nodes that have to
-    /// agree. Errors: fewer nodes answer.
+    fn sign(&self, transaction: &UnsignedTransaction, now: DateTime<Utc>) -> anyhow::Result<Bid>;
+    /// State of the account. Errors: fewer nodes respond than must agree.
+    async fn account(&self) -> Result<RelayAccount, ChainError>;
+    /// Number of mined transactions of a former account of this service: the lowest count of enough distinct nodes.
+    /// Errors: too few nodes respond.
     async fn counted(&self, former: Address) -> Result<u64, ChainError>;
-    /// What a contract of recurring payments says; one that is not there admits nobody.
+    /// State of a recurring payment contract. If there is no such contract, no account may execute payments.
     async fn contract(&self, contract: Address) -> Result<ContractState, ChainError>;
-    /// How many payments of a permit its contract will have counted before the next block, by the word of one node.
+    /// Number of payments of a permit that its contract will have counted before the next block. The number comes from
+    /// one node.
     async fn counted_next(&self, permit: &Permit) -> Result<u8, ChainError>;
-    /// How many it had counted after a block: of what as many distinct nodes say as have to agree, the lowest. Errors:
-    /// fewer of them answer.
+    /// Number of payments that the contract has counted after a block: the lowest count of enough distinct nodes.
+    /// Errors: too few nodes respond.
     async fn counted_by(&self, permit: &Permit, block: u64) -> Result<u8, ChainError>;
-    /// Runs a call without sending it; returns the gas that it used. Errors: the chain refuses it
-    /// ([`ChainError::Reverted`]).
-    async fn rehearse(&self, step: &Step) -> Result<u64, ChainError>;
-    /// Sends a signed transaction; one that the node has already is accepted.
-    async fn send(&self, raw: &[u8]) -> Result<Sent, ChainError>;
-    /// Where one of several transactions is that can only be in a block one at a time; `None` when none is in a block.
+    /// Simulates a call; returns the gas used. Errors: the call reverts ([`ChainError::Reverted`]).
+    async fn rehearse(&self, step: &PaymentTransaction) -> Result<u64, ChainError>;
+    /// Sends a signed transaction; a transaction already known to the node counts as accepted.
+    async fn send(&self, raw: &[u8]) -> Result<SendResult, ChainError>;
+    /// Location of one of several mutually exclusive transactions. `None` if none of them is in a block.
     async fn receipt(&self, tx_hashes: &[B256]) -> Result<Option<Receipt>, ChainError>;
 }

@@ -1,4 +1,4 @@
-//! Providers that know wallets.
+//! Wallet screening providers.
 
 use crate::domain::{
     address::Address,
@@ -8,39 +8,40 @@ use crate::domain::{
 };
 use async_trait::async_trait;
 
-/// A provider gave no answer, or one that is none.
+/// A provider returned no valid response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{provider} {what}")]
 pub struct ScreeningError {
-    /// Who was asked.
+    /// The provider.
     pub provider: &'static str,
-    /// What happened. It holds no wallet and no key.
+    /// What happened. The text contains no wallet and no key.
     pub what: String,
-    /// Whether the provider answered in full, and what it says of this wallet is no result. It works, so its answer counts:
-    /// nobody else is asked instead.
+    /// Whether the provider returned a complete response, but no result for this wallet. The provider works, so no
+    /// other provider is queried instead.
     pub is_answered: bool,
 }
 
-/// What a provider says of a wallet.
+/// Result of a screening.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct ScreeningFinding {
     /// Whether the wallet may pay.
     pub status: ScreeningStatus,
-    /// What the provider calls it; at most 64 characters.
+    /// The provider's word for the result, at most 64 characters.
     pub raw_status: String,
 }
 
-/// Knows wallets.
+/// A wallet screening provider.
 #[async_trait]
 pub trait Screener: Send + Sync + 'static {
-    /// Who it is.
+    /// Name of the provider.
     fn provider(&self) -> ScreeningProvider;
-    /// Asks about a wallet on a network, once, for at most [`crate::domain::waits::Waits::screening`]. Each call may cost money.
-    async fn screen(&self, wallet: &Address, network: Network) -> Result<Finding, ScreeningError>;
+    /// Screens a wallet on a network, once, for at most [`crate::domain::waits::Waits::screening`]. Each call may cost
+    /// money.
+    async fn screen(&self, wallet: &Address, network: Network) -> Result<ScreeningFinding, ScreeningError>;
 }
 
-/// Changes what the sandbox of screening answers.
+/// Controls of the screening sandbox.
 pub trait ScreeningControls: Send + Sync + 'static {
-    /// Answers so about a wallet from now on: of one provider, or of all.
+    /// Sets the result for a wallet, for one provider or for all.
     fn answer(&self, wallet: &Address, provider: Option<ScreeningProvider>, answer: SandboxAnswer);
 }

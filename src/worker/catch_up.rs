@@ -1,52 +1,52 @@
-//! Tells how catching up with a chain goes: how far behind it is, how fast it comes nearer, how long that still takes.
+//! Progress of catching up with a chain: blocks left, speed, and remaining time.
 
 use std::time::Duration;
 
-/// Blocks of which nobody needs to know that they are missing.
+/// Number of missing blocks up to which progress is not logged.
 const BEHIND_MIN: u64 = 64;
 
-/// Pause between two lines.
+/// Interval between two log lines.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
-/// What is to be told.
+/// Progress to log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// Blocks are missing; the rate is that since the first line.
+pub(super) enum CatchUpStatus {
+    /// Blocks are missing. The speed is measured since the first log line.
     Behind {
         blocks_left: u64,
         blocks_per_s: u64,
-        /// None while nothing was read.
+        /// None while no block was read.
         left_s: Option<u64>,
     },
-    /// None are.
+    /// No blocks are missing.
     CaughtUp { blocks: u64, took_s: u64 },
 }
 
-/// When a chain fell behind, and when that was told last.
+/// Time at which a chain fell behind, and time of the last log line about it.
 #[derive(Debug, Default)]
-pub(super) struct CatchUp(Option<Begun>);
+pub(super) struct CatchUp(Option<CatchUpStart>);
 
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct CatchUpStart {
     at: Duration,
     confirmed: u64,
     told: Duration,
 }
 
 impl CatchUp {
-    /// What there is to tell after a look at `now`, a time that never jumps.
-    pub(super) fn look(&mut self, confirmed: u64, finalized: u64, now: Duration) -> Option<Progress> {
+    /// Progress to log after a poll at `now`, a monotonic time.
+    pub(super) fn look(&mut self, confirmed: u64, finalized: u64, now: Duration) -> Option<CatchUpStatus> {
         let blocks_left = finalized.saturating_sub(confirmed);
         let Some(begun) = &mut self.0 else {
             if blocks_left <= BEHIND_MIN {
                 return None;
             }
-            self.0 = Some(Begun {
+            self.0 = Some(CatchUpStart {
                 at: now,
                 confirmed,
                 told: now,
             });
-            return Some(Progress::Behind {
+            return Some(CatchUpStatus::Behind {
                 blocks_left,
                 blocks_per_s: 0,
                 left_s: None,
@@ -57,14 +57,14 @@ impl CatchUp {
         if blocks_left <= BEHIND_MIN {
             self.0 = None;
             let took_s = took.as_secs();
-            return Some(Progress::CaughtUp { blocks, took_s });
+            return Some(CatchUpStatus::CaughtUp { blocks, took_s });
         }
         if now.saturating_sub(begun.told) < TELL_EVERY {
             return None;
         }
         begun.told = now;
         let took_s = took.as_secs().max(1);
-        Some(Progress::Behind {
+        Some(CatchUpStatus::Behind {
             blocks_left,
             blocks_per_s: blocks / took_s,
             left_s: blocks_left.saturating_mul(took_s).checked_div(blocks),
@@ -77,12 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn falling_behind_is_told_at_once_then_with_rate_and_time_left_and_its_end() {
+    fn falling_behind_is_logged_at_once_with_progress_and_at_its_end() {
         let mut chain = CatchUp::default();
         let s = Duration::from_secs;
         assert_eq!(chain.look(1_000, 1_064, s(0)), None);
         let behind = |blocks_left, blocks_per_s, left_s| {
-            Some(Progress::Behind {
+            Some(CatchUpStatus::Behind {
                 blocks_left,
                 blocks_per_s,
                 left_s,
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(chain.look(2_000, 101_000, s(39)), None);
         assert_eq!(chain.look(16_000, 101_000, s(40)), behind(85_000, 500, Some(170)));
         assert_eq!(chain.look(16_000, 101_000, s(41)), None);
-        let done = Progress::CaughtUp {
+        let done = CatchUpStatus::CaughtUp {
             blocks: 99_950,
             took_s: 200,
         };
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_does_not_come_nearer_has_no_time_left_to_tell() {
+    fn a_chain_without_progress_reports_no_remaining_time() {
         let mut chain = CatchUp::default();
         chain.look(0, 1_000, Duration::ZERO);
         let told = chain.look(0, 1_100, TELL_EVERY);
-        let stuck = Progress::Behind {
+        let stuck = CatchUpStatus::Behind {
             blocks_left: 1_100,
             blocks_per_s: 0,
             left_s: None,

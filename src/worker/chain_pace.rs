@@ -1,36 +1,37 @@
-//! When a chain is looked at again: at once while it is behind, when its next block is due while a payment is awaited,
-//! and seldom while none is.
+//! When a chain is polled again. While the chain is behind, the next poll is immediate. While a payment is expected,
+//! the next poll is when the next block is due. Otherwise polls are rare.
 
-use crate::{domain::payment::BlockRef, flows::payments::watch::Position};
+use crate::{domain::payment::BlockRef, flows::payments::watch::WatchPosition};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Pauses that one pause lasts while no payment is awaited.
+/// Number by which the pause is multiplied while no payment is expected.
 const IDLE_POLLS: u32 = 30;
 
-/// Longest pause, unless the one of the settings is longer: what tells that a chain has no good answer must not have to
-/// know its pause.
+/// Maximum pause between two polls. A longer poll interval in the settings takes precedence. Without this maximum, the
+/// service would notice late that nodes no longer respond.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
-/// Most pauses that the next block is waited for. A chain whose blocks come when they like has none that is due.
+/// Maximum wait for the next block, as a multiple of the poll interval. The wait is limited because some chains have
+/// irregular blocks.
 const DUE_POLLS_MAX: u32 = 6;
 
-/// Time over which the time between two blocks is measured, at least: the times of blocks are whole seconds.
+/// Minimum time over which the block time is measured, because block timestamps are whole seconds.
 const MEASURED_S_MIN: i64 = 10;
 
-/// The pace of one chain, from what was seen of it.
+/// The polling pace of one chain.
 #[derive(Debug)]
 pub struct ChainPace {
     poll: Duration,
-    /// The head from which on the time between two blocks is measured.
+    /// The head from which the block time is measured.
     since: Option<BlockRef>,
     block_time: Option<Duration>,
     idle_until: Option<Instant>,
 }
 
 impl ChainPace {
-    /// A pace whose shortest pause is `poll`.
+    /// A pace with the minimum pause `poll`.
     pub fn new(poll: Duration) -> Self {
         Self {
             poll,
@@ -40,20 +41,20 @@ impl ChainPace {
         }
     }
 
-    /// Pause after a step, which ended at `now`. While no payment is awaited, [`Self::is_idle`] for as long.
-    pub fn pause(&mut self, position: &Position, now: DateTime<Utc>) -> Duration {
+    /// Pause after a step that ended at `now`. While no payment is expected, [`Self::is_idle`] is true for that time.
+    pub fn pause(&mut self, position: &WatchPosition, now: DateTime<Utc>) -> Duration {
         self.measure(position.head);
         let pause = self.pause_after(position, now);
         self.idle_until = (!position.is_awaited).then(|| Instant::now() + pause);
         pause
     }
 
-    /// Whether the chain may be left alone as long as no payment is awaited.
+    /// Whether the chain need not be polled yet, provided that still no payment is expected.
     pub fn is_idle(&self) -> bool {
         self.idle_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn pause_after(&self, position: &Position, now: DateTime<Utc>) -> Duration {
+    fn pause_after(&self, position: &WatchPosition, now: DateTime<Utc>) -> Duration {
         let is_behind =
             position.confirmed < position.finalized || (position.is_awaited && position.seen < position.head.number);
         if position.moved && is_behind {
@@ -65,7 +66,7 @@ impl ChainPace {
         let age = now.signed_duration_since(position.head.time).to_std();
         let until_due = self.block_time.map(|block_time| match age {
             Ok(age) => block_time.saturating_sub(age),
-            // The clock of the machine is behind.
+            // The block is newer than the clock of this machine, so the clock is behind.
             Err(_) => block_time,
         });
         until_due
@@ -73,7 +74,7 @@ impl ChainPace {
             .clamp(self.poll, self.polls(DUE_POLLS_MAX))
     }
 
-    /// So many pauses, as far as they are not too long together.
+    /// A multiple of the poll interval, limited to [`PAUSE_MAX`].
     fn polls(&self, count: u32) -> Duration {
         self.poll.saturating_mul(count).min(PAUSE_MAX).max(self.poll)
     }
@@ -104,9 +105,9 @@ mod tests {
         DateTime::from_timestamp(BEGIN_S + seconds, 0).unwrap()
     }
 
-    /// A chain that was followed to a head of this height and age in seconds.
-    fn followed(number: u64, time: DateTime<Utc>) -> Position {
-        Position {
+    /// A chain followed to a head of this height and age in seconds.
+    fn followed(number: u64, time: DateTime<Utc>) -> WatchPosition {
+        WatchPosition {
             head: BlockRef {
                 number,
                 hash: B256::ZERO,
@@ -122,7 +123,7 @@ mod tests {
         }
     }
 
-    /// A pace that saw a block every so many seconds until block 1,000 at second 0.
+    /// A pace that saw a block at this interval in seconds until block 1,000 at second 0.
     fn seen_every(seconds: i64) -> ChainPace {
         let mut pace = ChainPace::new(POLL);
         pace.pause(&followed(900, at(-100 * seconds)), at(-100 * seconds));
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_chain_is_looked_at_when_its_next_block_is_due() {
+    fn a_slow_chain_is_polled_when_its_next_block_is_due() {
         let mut pace = seen_every(12);
         let head = followed(1_000, at(0));
         let pauses_s = [0, 3, 9, 10, 11, 12, 60].map(|now| pace.pause(&head, at(now)).as_secs());
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_is_faster_than_the_pause_is_looked_at_after_it() {
+    fn a_chain_faster_than_the_pause_is_polled_after_the_pause() {
         let mut pace = seen_every(1);
         for now in [0, 1, 5] {
             assert_eq!(pace.pause(&followed(1_000, at(0)), at(now)), POLL);
@@ -147,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_without_a_rhythm_is_not_waited_for() {
+    fn a_chain_without_a_regular_block_time_is_not_waited_for() {
         let mut unknown = ChainPace::new(POLL);
         assert_eq!(unknown.pause(&followed(1_000, at(0)), at(0)), POLL);
         assert_eq!(seen_every(3_600).pause(&followed(1_000, at(0)), at(0)), POLL * 6);
     }
 
     #[test]
-    fn a_clock_that_is_wrong_costs_a_few_pauses_at_most() {
+    fn a_wrong_clock_costs_at_most_a_few_pauses() {
         let mut pace = seen_every(12);
         let head = followed(1_000, at(0));
         assert_eq!(pace.pause(&head, at(-86_400)), POLL * 6);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rhythm_is_learned_anew() {
+    fn a_changed_block_time_is_learned() {
         let mut pace = seen_every(12);
         for block in 1..=60 {
             pace.pause(&followed(1_000 + block, at(block.cast_signed() * 4)), at(0));
@@ -171,37 +172,37 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_is_behind_is_not_waited_for_while_it_moves() {
+    fn a_chain_that_is_catching_up_is_polled_without_a_pause() {
         let mut pace = seen_every(12);
-        let behind = Position {
+        let behind = WatchPosition {
             confirmed: 900,
             moved: true,
             ..followed(1_000, at(0))
         };
         assert_eq!(pace.pause(&behind, at(0)), Duration::ZERO);
-        let stuck = Position { moved: false, ..behind };
+        let stuck = WatchPosition { moved: false, ..behind };
         assert!(pace.pause(&stuck, at(0)) >= POLL);
     }
 
     #[test]
-    fn a_chain_on_which_nothing_is_awaited_is_looked_at_seldom() {
+    fn a_chain_without_awaited_payments_is_polled_rarely() {
         let mut pace = seen_every(12);
-        let idle = Position {
+        let idle = WatchPosition {
             is_awaited: false,
             seen: 500,
             moved: true,
             ..followed(1_000, at(0))
         };
         assert_eq!(pace.pause(&idle, at(0)), POLL * 30);
-        let behind = Position { confirmed: 900, ..idle };
+        let behind = WatchPosition { confirmed: 900, ..idle };
         assert_eq!(pace.pause(&behind, at(0)), Duration::ZERO);
     }
 
     #[test]
-    fn a_chain_on_which_nothing_is_awaited_is_looked_at_every_minute_or_as_often_as_its_pause_says() {
+    fn an_idle_chain_waits_thirty_pauses_up_to_a_minute_or_its_pause() {
         for (poll_s, expected_s) in [(1, 30), (2, 60), (10, 60), (60, 60), (90, 90)] {
             let mut pace = ChainPace::new(Duration::from_secs(poll_s));
-            let idle = Position {
+            let idle = WatchPosition {
                 is_awaited: false,
                 ..followed(1_000, at(0))
             };
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_block_of_a_slow_chain_is_waited_for_a_minute_at_most() {
+    fn the_wait_for_the_next_block_is_at_most_a_minute() {
         for (poll_s, longest_s) in [(2, 12), (10, 60), (45, 60), (90, 90)] {
             let mut pace = seen_every(3_600);
             pace.poll = Duration::from_secs(poll_s);
@@ -220,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_rests_for_its_pause_and_only_while_nothing_is_awaited() {
+    fn a_chain_idles_for_its_pause_only_while_nothing_is_awaited() {
         let poll = Duration::from_millis(20);
         let mut pace = ChainPace::new(poll);
         assert!(!pace.is_idle());
         let awaited = followed(1_000, at(0));
-        let idle = Position {
+        let idle = WatchPosition {
             is_awaited: false,
             ..awaited
         };

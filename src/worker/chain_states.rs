@@ -1,8 +1,8 @@
-//! What is known of the chains that this process follows, for the health page and the gauges.
+//! State of the chains that this process follows, for the health page and the gauges.
 
 use crate::{
     domain::network::Network,
-    flows::{FlowError, payments::watch::Position},
+    flows::{FlowError, payments::watch::WatchPosition},
 };
 use chrono::{DateTime, Utc};
 use std::{
@@ -11,34 +11,34 @@ use std::{
     time::Duration,
 };
 
-/// How the last look at a chain ended.
+/// Result of the last poll of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    /// There was none yet.
+pub enum ChainOutcome {
+    /// Not polled yet.
     None,
-    /// Another instance follows the chain, and this one stands by.
+    /// Another instance follows the chain, and this one is on standby.
     Standby,
     /// The chain was followed.
-    Followed(Position),
-    /// The chain is stopped until the operator has looked at it.
+    Followed(WatchPosition),
+    /// The chain is halted until the operator resumes it.
     Halted(String),
-    /// It failed.
-    Failed(Failing),
+    /// The poll failed.
+    Failed(PollFailure),
 }
 
-/// What a look failed at.
+/// Cause of a failed poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failing {
-    /// The nodes gave no good answer.
+pub enum PollFailure {
+    /// The nodes returned no valid response.
     Nodes,
-    /// The database did not answer, or its disk is full.
+    /// The database did not respond, or its disk is full.
     Database,
-    /// Something that the log shows.
+    /// Another failure, whose cause is in the log.
     Other,
 }
 
-impl Failing {
-    /// What an error of a look is about.
+impl PollFailure {
+    /// The cause of an error.
     pub(super) fn of(error: &FlowError) -> Self {
         match error {
             FlowError::Refused(_) | FlowError::NotYet(_) => Self::Nodes,
@@ -48,9 +48,9 @@ impl Failing {
     }
 }
 
-impl Look {
-    /// Whether a good answer was had, or none was needed: of nodes that stand still, or know less than is settled, it is
-    /// none.
+impl ChainOutcome {
+    /// Whether the response was valid, or no response was needed. A response is not valid if the nodes do not advance,
+    /// or are behind the settled blocks.
     fn is_good(&self) -> bool {
         match self {
             Self::Followed(at) => at.is_current,
@@ -60,28 +60,28 @@ impl Look {
     }
 }
 
-/// What is known of a chain.
+/// State of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainState {
-    /// How the last look ended.
-    pub look: Look,
-    /// The term for which this process leads; `None` while it stands by.
+    /// Result of the last poll.
+    pub look: ChainOutcome,
+    /// The term in which this process leads; `None` on standby.
     pub term: Option<u64>,
-    /// When a look last ended with a good answer.
+    /// Time of the last valid response.
     pub last_ok: Option<DateTime<Utc>>,
-    /// When the next one was to end well, on the clock that never jumps.
+    /// Time by which the next response is expected, on the monotonic clock.
     due: Duration,
 }
 
 impl ChainState {
-    /// How long a good answer is missing at `steady`; time in which the process was not going to ask does not count.
+    /// How long a valid response has been missing at `steady`; planned pauses do not count.
     pub fn missing_for(&self, steady: Duration) -> Duration {
         steady.saturating_sub(self.due)
     }
 
-    /// How old the newest block of the chain was when it was last seen.
+    /// Age of the newest block when it was last seen.
     pub fn head_age(&self) -> Duration {
-        let (Look::Followed(at), Some(seen_at)) = (&self.look, self.last_ok) else {
+        let (ChainOutcome::Followed(at), Some(seen_at)) = (&self.look, self.last_ok) else {
             return Duration::ZERO;
         };
         // The clock of this machine may be behind.
@@ -89,7 +89,7 @@ impl ChainState {
     }
 }
 
-/// The state of each chain that is followed, from the start of the process on.
+/// The state of each followed chain since the start of the process.
 #[derive(Clone, Default)]
 pub struct ChainStates(Arc<RwLock<BTreeMap<Network, ChainState>>>);
 
@@ -99,10 +99,10 @@ impl ChainStates {
         self.0.read().map(|states| states.clone()).unwrap_or_default()
     }
 
-    /// Begins to know of a chain.
+    /// Adds a chain.
     pub(super) fn begin(&self, network: Network, steady: Duration) {
         let state = ChainState {
-            look: Look::None,
+            look: ChainOutcome::None,
             term: None,
             last_ok: None,
             due: steady,
@@ -112,36 +112,36 @@ impl ChainStates {
         }
     }
 
-    /// This process leads from now on.
+    /// Records that this process leads.
     pub(super) fn lead(&self, network: Network, term: u64, steady: Duration) {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)
         {
             state.term = Some(term);
-            state.look = Look::None;
+            state.look = ChainOutcome::None;
             state.due = steady;
         }
     }
 
-    /// Another instance leads; the next look at who does is to end well at `due`.
+    /// Records that another instance leads; the next check of the leader is expected by `due`.
     pub(super) fn stand_by(&self, network: Network, due: Duration) {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)
         {
             state.term = None;
-            state.look = Look::Standby;
+            state.look = ChainOutcome::Standby;
             state.due = due;
         }
     }
 
-    /// A look ended at `now`; the next one is to end well at `due`.
-    pub(super) fn set(&self, network: Network, look: Look, now: DateTime<Utc>, due: Duration) {
+    /// Records a poll that ended at `now`; the next one is expected by `due`.
+    pub(super) fn set(&self, network: Network, look: ChainOutcome, now: DateTime<Utc>, due: Duration) {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)
         {
             if look.is_good() {
                 state.due = due;
-                if matches!(look, Look::Followed(_)) {
+                if matches!(look, ChainOutcome::Followed(_)) {
                     state.last_ok = Some(now);
                 }
             }
@@ -149,7 +149,7 @@ impl ChainStates {
         }
     }
 
-    /// Nobody awaits anything of a chain that answered well: it is not asked before `due`.
+    /// Records that no payment is expected: the chain is not polled before `due`.
     pub(super) fn leave_alone(&self, network: Network, due: Duration) {
         if let Ok(mut states) = self.0.write()
             && let Some(state) = states.get_mut(&network)

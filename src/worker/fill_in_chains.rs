@@ -1,27 +1,27 @@
-//! Fills in ranges of one chain beside its new blocks: without a pause while one is behind, whatever is awaited.
+//! Reads backlog ranges of one chain in parallel with its new blocks, without a pause while a range is left.
 
-use super::pace::{News, Pace};
+use super::pace::{BlockNotices, RetryPauses};
 use crate::{
     ctx::Ctx,
     flows::payments::{
-        backlog::{self, Rates},
+        backlog::{self, BacklogSpeeds},
         lead::Leadership,
     },
     ports::chain::Chain,
 };
 use std::time::Duration;
 
-/// Longest pause after failures in a row.
+/// Maximum pause after consecutive failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// Runs until the term ends.
-pub async fn run(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Duration, News), leadership: &Leadership) {
+pub async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, news: BlockNotices, leadership: &Leadership) {
     let network = chain.network();
-    let pace = Pace {
+    let pace = RetryPauses {
         base: poll,
         longest: BACK_OFF_MAX,
     };
-    let rates = Rates::default();
+    let rates = BacklogSpeeds::default();
     let fill = || async {
         let has_filled = backlog::run(ctx, chain, leadership, &rates).await?;
         Ok(if has_filled { Duration::ZERO } else { poll })

@@ -1,11 +1,11 @@
-//! Follows the orders by which payments reach bank accounts, and measures those that are open.
+//! Opens and follows the orders that pay out to bank accounts, and measures open orders.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{
     ctx::Ctx,
     flows::off_ramp::{
         ask,
-        list::{self, Wanted},
+        list::{self, OrderFilter},
     },
 };
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
@@ -14,21 +14,22 @@ use tokio_util::sync::CancellationToken;
 /// Pause between two measurements.
 const MEASURING: Duration = Duration::from_secs(15);
 
-/// Orders that are open: due, being opened, or with the partner.
+/// Open orders: due, being opened, or with the partner.
 const OPEN: &str = "prs_off_ramp_orders_open";
-/// Seconds since the oldest of them is.
+/// Age of the oldest open order, in seconds.
 const OLDEST: &str = "prs_off_ramp_oldest_order_seconds";
-/// Those without news for a day.
+/// Number of open orders without an update from the partner for a day.
 const SILENT: &str = "prs_off_ramp_orders_silent";
 
-/// Runs until `stop`. Where no partner is configured, nobody is asked, and orders are measured that wait for one.
+/// Runs until `stop`. If no partner is configured, orders are only measured.
 pub async fn run(ctx: Ctx, stop: CancellationToken) {
     if ctx.partners.off_ramp.is_none() {
         match list::measure(&ctx).await {
             Ok((0, _)) => return,
             Ok((open, _)) => tracing::warn!(
                 open,
-                "orders of payments to bank accounts are open, and partners.offramp is off: nobody asks about them"
+                "orders for payments to bank accounts are open, but partners.offramp is off: the service does not \
+                 follow them"
             ),
             Err(error) => tracing::warn!(%error, "open orders could not be counted"),
         }
@@ -39,17 +40,17 @@ pub async fn run(ctx: Ctx, stop: CancellationToken) {
         Ok(MEASURING)
     };
     tokio::join!(
-        Pace::EACH_SECOND.keep_batches((&ctx, &stop), "following orders", ask::run),
-        Pace::EACH_SECOND.keep(&stop, "measuring orders", None, measure),
+        RetryPauses::EACH_SECOND.keep_batches(&ctx, &stop, "following orders", ask::run),
+        RetryPauses::EACH_SECOND.keep(&stop, "measuring orders", None, measure),
     );
 }
 
-/// Measures what is open, and says once of each order that nobody told anything of it for a day.
+/// Measures open orders. Logs once each order that has had no update from the partner for a day.
 async fn measure(ctx: &Ctx, told: &Mutex<BTreeSet<String>>) -> crate::flows::FlowResult<()> {
     let (open, oldest) = list::measure(ctx).await?;
     let silent = list::run(
         ctx,
-        Wanted {
+        OrderFilter {
             all: false,
             silent: true,
         },
@@ -68,7 +69,7 @@ async fn measure(ctx: &Ctx, told: &Mutex<BTreeSet<String>>) -> crate::flows::Flo
                 request = %listed.request_id,
                 state = listed.order.state.wire(),
                 since = %listed.order.changed_at,
-                "an order has had no news for a day: ask the partner"
+                "an order has had no news for a day: contact the partner"
             );
         }
         told.insert(id);
@@ -76,7 +77,7 @@ async fn measure(ctx: &Ctx, told: &Mutex<BTreeSet<String>>) -> crate::flows::Flo
     Ok(())
 }
 
-/// As a gauge shows it; there are fewer than 2³² orders.
+/// Value for a gauge; there are fewer than 2³² orders.
 fn count(number: u64) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

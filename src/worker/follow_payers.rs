@@ -1,12 +1,12 @@
-//! Asks the off-ramp partner for what it may have told in vain, and ends erasures that were begun.
+//! Queries the off-ramp partner for states whose callbacks may have been lost, and completes started erasures.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{ctx::Ctx, flows::payers::follow};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Pause when nothing is left to ask for.
-const PACE: Pace = Pace {
+/// Pause when nothing is left to read.
+const PACE: RetryPauses = RetryPauses {
     base: Duration::from_secs(5),
     longest: Duration::from_mins(1),
 };
@@ -16,7 +16,6 @@ pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
     if ctx.partners.off_ramp.is_none() {
         return;
     }
-    let own = (&ctx, &stop);
-    PACE.keep_batches(own, "asking the off-ramp partner", follow::step)
+    PACE.keep_batches(&ctx, &stop, "asking the off-ramp partner", follow::step)
         .await;
 }

@@ -1,15 +1,15 @@
-//! Keeps the partitions of tables that grow: makes those of the months that come, drops those that are old.
+//! Maintains the monthly partitions of growing tables: creates those of future months and drops old ones.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{ctx::Ctx, flows::partitions};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two looks.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// A change that had to wait too long for its locks is tried again soon.
-const PACE: Pace = Pace {
+/// Pause before retrying a change that waited too long for its locks.
+const PACE: RetryPauses = RetryPauses {
     base: Duration::from_secs(2),
     longest: Duration::from_mins(10),
 };

@@ -1,18 +1,17 @@
-//! Does to deliveries what no try does: begins recovery rounds, and cancels what waits for endpoints that were switched off
-//! or deleted.
+//! Starts recovery rounds of deliveries, and cancels pending deliveries of inactive or deleted endpoints.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{
     ctx::Ctx,
     flows::webhooks::{cancel, recover},
 };
 use tokio_util::sync::CancellationToken;
 
-/// Runs until `stop`. An endpoint that answers again waits for the next look.
+/// Runs until `stop`. A recovered endpoint is handled at the next check.
 pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
-    let (pace, own) = (Pace::EACH_SECOND, (&ctx, &stop));
+    let pace = RetryPauses::EACH_SECOND;
     tokio::join!(
-        pace.keep_batches(own, "recovering deliveries", recover::run),
-        pace.keep_batches(own, "cancelling deliveries", cancel::run),
+        pace.keep_batches(&ctx, &stop, "recovering deliveries", recover::run),
+        pace.keep_batches(&ctx, &stop, "cancelling deliveries", cancel::run),
     );
 }

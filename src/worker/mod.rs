@@ -1,4 +1,4 @@
-//! Loops around one flow each: fixed pace, bounded batch, back-off, shutdown.
+//! Workers. Each worker runs a flow in a loop, with a fixed pace, bounded batches, backoff and shutdown.
 
 mod catch_up;
 pub mod chain_pace;
@@ -24,26 +24,27 @@ use crate::ctx::Ctx;
 use std::sync::Arc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// What a running worker shows to the outside.
+/// Observable state of running workers.
 #[derive(Clone, Default)]
 pub struct Workers {
-    /// What is known of each chain.
+    /// State of each chain.
     pub chains: chain_states::ChainStates,
-    /// What is known of writes to the database.
-    pub writes: try_writes::Writes,
+    /// State of database writes.
+    pub writes: try_writes::WriteHealth,
 }
 
-/// Starts every worker; they end when `stop` is cancelled, after releasing what they hold. Networks are handed over to
-/// another instance when this one is `leaving`, while it still delivers.
+/// Starts every worker. They end when `stop` is cancelled, after releasing their claims. When this instance is
+/// `leaving`, it hands its networks over to another instance, but still delivers.
 pub fn start(
     ctx: &Ctx,
-    options: deliver_webhooks::Options,
-    chains: lead_chains::Options,
-    (leaving, stop): (&CancellationToken, &CancellationToken),
+    options: deliver_webhooks::DeliveryOptions,
+    chains: lead_chains::LeadershipOptions,
+    leaving: &CancellationToken,
+    stop: &CancellationToken,
     tasks: &TaskTracker,
 ) -> Workers {
     let workers = Workers::default();
-    // Nobody waits for a worker, and what it writes at once may be large.
+    // No caller waits for a worker, and its batches may be large.
     let ctx = &Ctx {
         db: ctx.db.patient(),
         ..ctx.clone()

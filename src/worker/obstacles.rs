@@ -1,4 +1,5 @@
-//! Tells the operator what stands in the way of recurring payments: once when it begins, once when it is over.
+//! Logs the causes that prevent the execution of recurring payments: once when a cause appears, and once when no cause
+//! is left.
 
 use crate::domain::network::Network;
 use std::{
@@ -6,13 +7,13 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// What was told of one network.
-pub(super) struct Obstacles {
+/// Logged obstacles of one network.
+pub(super) struct LoggedObstacles {
     network: Network,
     told: Mutex<BTreeSet<String>>,
 }
 
-impl Obstacles {
+impl LoggedObstacles {
     pub(super) fn new(network: Network) -> Self {
         Self {
             network,
@@ -20,9 +21,9 @@ impl Obstacles {
         }
     }
 
-    /// Tells those that were not told since the last end.
+    /// Logs the causes that were not logged since recurring payments were last executed.
     pub(super) fn tell(&self, found: &BTreeSet<String>) {
-        let (network, mut told) = (self.network, self.told());
+        let (network, mut told) = (self.network, self.lock());
         for cause in found {
             if told.insert(cause.clone()) {
                 tracing::warn!(%network, cause, "recurring payments are not executed");
@@ -30,15 +31,15 @@ impl Obstacles {
         }
     }
 
-    /// Nothing stands in the way.
+    /// Records that recurring payments are executed, and logs this if causes were logged before.
     pub(super) fn end(&self) {
-        let (network, mut told) = (self.network, self.told());
+        let (network, mut told) = (self.network, self.lock());
         if !std::mem::take(&mut *told).is_empty() {
-            tracing::info!(%network, "nothing stands in the way of recurring payments any longer");
+            tracing::info!(%network, "recurring payments are executed again");
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -48,11 +49,11 @@ mod tests {
     use super::*;
     use std::{io, sync::Arc};
 
-    /// What a subscriber of the log was given.
+    /// Lines received by a log subscriber.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct CapturedLines(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Lines {
+    impl io::Write for CapturedLines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -64,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_told_once_until_it_is_over() {
-        let lines = Lines::default();
+    fn each_cause_is_logged_once_until_it_ends() {
+        let lines = CapturedLines::default();
         let writer = lines.clone();
         let log = tracing_subscriber::fmt()
             .with_ansi(false)
             .with_writer(move || writer.clone());
         let _log = tracing::subscriber::set_default(log.finish());
-        let obstacles = Obstacles::new(Network::Sepolia);
+        let obstacles = LoggedObstacles::new(Network::Sepolia);
         let found = |causes: &[&str]| causes.iter().map(|cause| (*cause).to_owned()).collect::<BTreeSet<_>>();
         obstacles.end();
         for _ in 0..2 {

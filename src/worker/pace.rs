@@ -1,4 +1,4 @@
-//! Repeats a step at its pace: again after the pause that it asks for, later and later after failures, until stopped.
+//! Repeats a step until it is stopped. The step returns the next pause, and pauses increase after failures.
 
 use crate::{ctx::Ctx, domain::network::Network, flows::FlowResult};
 use std::time::Duration;
@@ -8,35 +8,35 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How long the pauses after failures are.
+/// Pauses after failures.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct RetryPauses {
     /// Half of the pause after the first failure.
     pub(super) base: Duration,
-    /// Longest pause, however many failures there are in a row.
+    /// Maximum pause after any number of consecutive failures.
     pub(super) longest: Duration,
 }
 
-/// Pause between two batches, so that a long backlog does not hold up calls and deliveries.
+/// Pause between two batches, so that a long backlog does not delay calls and deliveries.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// What tells of new blocks of a chain; the default tells nothing, so that one has to look.
+/// Notification of new blocks of a chain. The default sends none, so the chain has to be polled.
 #[derive(Debug, Clone, Default)]
-pub struct News(Option<watch::Receiver<u64>>);
+pub struct BlockNotices(Option<watch::Receiver<u64>>);
 
-/// Longest pause between two looks at a chain that tells of its blocks: not all that moves it is one.
+/// Maximum pause between two polls of a chain with notifications, because not every change is a new block.
 const UNTOLD_MAX: Duration = Duration::from_secs(1);
 
-/// For how long a chain that told of a block is looked at as if it told nothing: what it told may come to be seen later.
+/// How long a chain is polled as usual after a notification, because the block may become visible later.
 const LIVELY: Duration = Duration::from_millis(500);
 
-impl News {
-    /// What a count of the blocks of a chain tells.
+impl BlockNotices {
+    /// Notifications from a block counter.
     pub fn new(blocks: watch::Receiver<u64>) -> Self {
         Self(Some(blocks))
     }
 
-    /// Longest pause that follows a step which asks for this one.
+    /// Maximum time until the next poll after a step that requests the pause `wanted`.
     pub(super) fn pause_max(&self, wanted: Duration) -> Duration {
         self.pause(wanted, LIVELY)
     }
@@ -48,7 +48,7 @@ impl News {
         }
     }
 
-    /// Waits for the end of a pause, or for a block, which moves `told` on.
+    /// Waits for the end of a pause or for the next block. A block sets `told` to the current time.
     async fn rest(&mut self, wanted: Duration, told: &mut Instant) {
         let pause = self.pause(wanted, told.elapsed());
         let Some(blocks) = &mut self.0 else {
@@ -56,25 +56,26 @@ impl News {
         };
         match timeout(pause, blocks.changed()).await {
             Ok(Ok(())) => *told = Instant::now(),
-            // The chain is gone, and tells nothing any more.
+            // The chain has ended and sends no more notifications.
             Ok(Err(_)) => self.0 = None,
             Err(_) => {}
         }
     }
 }
 
-impl Pace {
-    /// What is looked for every second.
+impl RetryPauses {
+    /// Polls every second.
     pub(super) const EACH_SECOND: Self = Self {
         base: Duration::from_secs(1),
         longest: Duration::from_secs(30),
     };
 
-    /// Works off one batch after the other until `stop`, and looks again after `base` when nothing is left; `batch`
-    /// returns whether there may be more.
+    /// Processes batches until `stop`, and waits for `base` when nothing is left; `batch` returns whether there may be
+    /// more.
     pub(super) async fn keep_batches(
         self,
-        (ctx, stop): (&Ctx, &CancellationToken),
+        ctx: &Ctx,
+        stop: &CancellationToken,
         what: &str,
         batch: impl AsyncFn(&Ctx) -> FlowResult<bool>,
     ) {
@@ -85,10 +86,10 @@ impl Pace {
         self.keep(stop, what, None, step).await;
     }
 
-    /// Repeats `step`, which returns the pause that follows it, until `stop`; `what`, of `network` if it is about one,
-    /// names it in the log.
+    /// Repeats `step`, which returns the next pause, until `stop`. The log names the step by `what` and, if set, by
+    /// `network`.
     ///
-    /// A step that runs when the stop comes is dropped in the middle, so it holds no state outside its transactions.
+    /// A running step is aborted at the stop, so it must not hold state outside its transactions.
     pub(super) async fn keep<F: Future<Output = FlowResult<Duration>>>(
         self,
         stop: &CancellationToken,
@@ -96,16 +97,17 @@ impl Pace {
         network: Option<Network>,
         step: impl Fn() -> F,
     ) {
-        self.keep_hearing(stop, what, network, News::default(), step).await;
+        self.keep_hearing(stop, what, network, BlockNotices::default(), step)
+            .await;
     }
 
-    /// Repeats as [`Self::keep`] does, and at once after `news`.
+    /// Like [`Self::keep`], but also repeats immediately after `news`.
     pub(super) async fn keep_hearing<F: Future<Output = FlowResult<Duration>>>(
         self,
         stop: &CancellationToken,
         what: &str,
         network: Option<Network>,
-        mut news: News,
+        mut news: BlockNotices,
         step: impl Fn() -> F,
     ) {
         let mut failures = 0;
@@ -124,7 +126,7 @@ impl Pace {
         stop.run_until_cancelled(repeat).await;
     }
 
-    /// Pause after a step; counts the failures in a row, each of which doubles it.
+    /// Pause after a step; each consecutive failure doubles it.
     fn pause_after(self, step: &FlowResult<Duration>, failures: &mut u32) -> Duration {
         if let Ok(pause) = step {
             *failures = 0;
@@ -143,34 +145,37 @@ mod tests {
 
     /// Pauses in seconds after steps that fail or succeed.
     fn pauses_s(fails: &[bool]) -> Vec<u64> {
-        let pace = Pace {
+        let pace = RetryPauses {
             base: Duration::from_secs(1),
             longest: Duration::from_secs(30),
         };
         let mut failures = 0;
-        let step = |fails: &bool| match fails {
-            true => Err(Refusal::conflict("not now").into()),
-            false => Ok(Duration::from_secs(5)),
+        let step = |fails: &bool| {
+            if *fails {
+                Err(Refusal::conflict("not now").into())
+            } else {
+                Ok(Duration::from_secs(5))
+            }
         };
         let pauses = fails.iter().map(|fails| pace.pause_after(&step(fails), &mut failures));
         pauses.map(|pause| pause.as_secs()).collect()
     }
 
     #[test]
-    fn pauses_double_with_each_failure_in_a_row_up_to_the_longest() {
+    fn pauses_double_with_each_consecutive_failure_up_to_a_maximum() {
         assert_eq!(pauses_s(&[true; 8]), [2, 4, 8, 16, 30, 30, 30, 30]);
     }
 
     #[test]
-    fn a_success_gets_the_pause_that_it_asks_for_and_ends_the_row() {
+    fn a_success_gets_its_requested_pause_and_resets_the_failures() {
         assert_eq!(pauses_s(&[true, true, false, true, false, false]), [2, 4, 5, 2, 5, 5]);
     }
 
-    /// What a subscriber of the log was given.
+    /// The lines that a log subscriber received.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Lines {
+    impl std::io::Write for CapturedLog {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -183,11 +188,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_failure_is_logged_with_its_network() {
-        let lines = Lines::default();
+        let lines = CapturedLog::default();
         let writer = lines.clone();
         let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone());
         let _log = tracing::subscriber::set_default(log.finish());
-        let pace = Pace {
+        let pace = RetryPauses {
             base: Duration::from_hours(1),
             longest: Duration::from_hours(1),
         };
@@ -215,34 +220,35 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_tells_of_its_blocks_is_left_alone_between_them() {
+    fn a_chain_that_announces_blocks_is_not_polled_between_them() {
         let (ms, poll) = (Duration::from_millis, Duration::from_millis(50));
         let (sender, blocks) = watch::channel(0);
-        let told = News::new(blocks);
+        let told = BlockNotices::new(blocks);
         for (wanted, since_told, pause) in [
             (poll, Duration::ZERO, poll),
             (poll, ms(499), poll),
             (poll, ms(500), UNTOLD_MAX),
-            // It is behind, and need not be told of what it did not read yet.
+            // A pause of zero means that the chain is behind. Unread blocks need no notification, so the pause stays
+            // zero.
             (Duration::ZERO, ms(500), Duration::ZERO),
             (Duration::from_mins(1), ms(500), Duration::from_mins(1)),
         ] {
             assert_eq!(told.pause(wanted, since_told), pause, "{wanted:?} {since_told:?}");
-            assert_eq!(News::default().pause(wanted, since_told), wanted);
+            assert_eq!(BlockNotices::default().pause(wanted, since_told), wanted);
         }
         drop(sender);
     }
 
     #[tokio::test]
-    async fn a_block_ends_a_pause_and_so_does_one_of_the_step_before() {
+    async fn a_new_block_ends_a_pause_even_if_it_came_during_the_step() {
         let hour = Duration::from_hours(1);
-        let pace = Pace {
+        let pace = RetryPauses {
             base: hour,
             longest: hour,
         };
         let (sender, blocks) = watch::channel(0);
         let (stop, steps) = (CancellationToken::new(), Mutex::new(0));
-        let kept = pace.keep_hearing(&stop, "the test", None, News::new(blocks), || async {
+        let kept = pace.keep_hearing(&stop, "the test", None, BlockNotices::new(blocks), || async {
             let step = {
                 let mut steps = steps.lock().unwrap();
                 *steps += 1;
@@ -263,9 +269,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stop_ends_a_pause_and_a_step_in_the_middle() {
+    async fn a_stop_interrupts_a_pause_and_a_step() {
         let hour = Duration::from_hours(1);
-        let pace = Pace {
+        let pace = RetryPauses {
             base: hour,
             longest: hour,
         };

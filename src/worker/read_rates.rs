@@ -1,11 +1,11 @@
-//! Reads the feeds of rates at their interval.
+//! Reads the rate feeds at their interval.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{ctx::Ctx, flows::rates::refresh};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Half of the pause after the first reading that failed.
+/// Half of the pause after the first failed read.
 const BASE: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`; a service without feeds has nothing to do.
@@ -14,7 +14,7 @@ pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
         return;
     }
     let pause = ctx.rates.read_every.to_std().unwrap_or(BASE);
-    let pace = Pace {
+    let pace = RetryPauses {
         base: BASE,
         longest: pause.max(BASE),
     };

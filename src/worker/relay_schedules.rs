@@ -1,8 +1,8 @@
-//! Executes the recurring payments of one network while this instance leads it, and measures the account that does.
+//! Executes the recurring payments of one network while this instance leads it, and measures the relayer account.
 
 use super::{
-    obstacles::Obstacles,
-    pace::{News, Pace},
+    obstacles::LoggedObstacles,
+    pace::{BlockNotices, RetryPauses},
 };
 use crate::{
     ctx::Ctx,
@@ -25,42 +25,49 @@ use crate::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Longest pause after failures in a row.
+/// Maximum pause after consecutive failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Why nothing is executed by an instance that was given no account.
-const KEYLESS: &str = "payments are due, and relayer.private_key is not set";
+/// Reason why an instance without an account executes nothing.
+const KEYLESS: &str = "recurring payments are due, but relayer.private_key is not set";
 
-/// Pause between two measurements of the account.
+/// Interval between two measurements of the account.
 const MEASURING: Duration = Duration::from_secs(60);
 
-/// What the leader of a network measures of the account.
+/// Measurements of the account by the leader of a network.
 const GAUGES: [&str; 4] = [OLDEST_DUE, PENDING, BALANCE, ADMITTED];
 const OLDEST_DUE: &str = "prs_relayer_oldest_due_seconds";
 const PENDING: &str = "prs_relayer_pending_transactions";
 const BALANCE: &str = "prs_relayer_balance_coins";
 const ADMITTED: &str = "prs_relayer_admitted";
 
-/// Runs until the term ends. What is measured after it is the next leader's to say, so that no alert looks at old figures.
-pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, looks: (Duration, News), leadership: &Leadership) {
-    execute_and_measure(ctx, chain, looks, leadership).await;
+/// Runs until the term ends. Then it clears its measurements, so that no alert uses old values.
+pub(super) async fn run(ctx: &Ctx, chain: &dyn Chain, poll: Duration, news: BlockNotices, leadership: &Leadership) {
+    execute_and_measure(ctx, chain, poll, news, leadership).await;
     for name in GAUGES {
         set(name, chain.network(), f64::NAN);
     }
 }
 
-async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Duration, News), leadership: &Leadership) {
+async fn execute_and_measure(
+    ctx: &Ctx,
+    chain: &dyn Chain,
+    poll: Duration,
+    news: BlockNotices,
+    leadership: &Leadership,
+) {
     let network = chain.network();
-    let pace = Pace {
+    let pace = RetryPauses {
         base: poll,
         longest: BACK_OFF_MAX,
     };
-    let (sendings, obstacles) = (Sendings::default(), Obstacles::new(network));
+    let (sendings, obstacles) = (Sendings::default(), LoggedObstacles::new(network));
     let Some(relay) = ctx.partners.relays.get(&network) else {
         let measure = || async {
-            match measured_due(ctx, network).await? > 0.0 {
-                true => obstacles.tell(&BTreeSet::from([KEYLESS.to_owned()])),
-                false => obstacles.end(),
+            if measured_due(ctx, network).await? > 0.0 {
+                obstacles.tell(&BTreeSet::from([KEYLESS.to_owned()]))
+            } else {
+                obstacles.end()
             }
             Ok(MEASURING)
         };
@@ -78,7 +85,7 @@ async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Durati
         Ok(if look.has_moved { Duration::ZERO } else { poll })
     };
     let measure = || async {
-        // First, since it asks no node: a node that is gone is when somebody has to see it.
+        // This measurement comes first because it needs no node: it must be up to date even if the node is gone.
         let oldest_due = measured_due(ctx, network).await?;
         let account = relay.account().await?;
         set(BALANCE, network, coins(account.balance));
@@ -112,18 +119,18 @@ async fn execute_and_measure(ctx: &Ctx, chain: &dyn Chain, (poll, news): (Durati
     );
 }
 
-/// Measures for how many seconds the payment that is due the longest waits.
+/// Measures the waiting time of the longest overdue payment, in seconds.
 async fn measured_due(ctx: &Ctx, network: Network) -> FlowResult<f64> {
     let oldest_due = oldest_due(ctx, network).await?.as_seconds_f64();
     set(OLDEST_DUE, network, oldest_due);
     Ok(oldest_due)
 }
 
-/// Says once whether the contract of a network lets this service execute payments.
+/// Logs once whether the contract of a network allows this service to execute payments.
 pub(super) async fn announce(ctx: Ctx, network: Network, relay: Arc<dyn Relay>, stop: CancellationToken) {
     let account = relay.address();
     let Some(contract) = contract(&ctx, network) else {
-        tracing::info!(%network, "recurring payments are not offered: there is no contract for them");
+        tracing::info!(%network, "recurring payments are unavailable: the network has no contract for them");
         return;
     };
     let ask = async {
@@ -131,28 +138,28 @@ pub(super) async fn announce(ctx: Ctx, network: Network, relay: Arc<dyn Relay>, 
             match relay.contract(contract).await {
                 Ok(state) => return state.is_admitted,
                 Err(ChainError::Unavailable { .. } | ChainError::Busy { .. }) => {}
-                Err(error) => tracing::warn!(%network, %error, "the contract of recurring payments cannot be asked"),
+                Err(error) => tracing::warn!(%network, %error, "the recurring payments contract could not be queried"),
             }
             tokio::time::sleep(BACK_OFF_MAX).await;
         }
     };
     match stop.run_until_cancelled(ask).await {
-        Some(true) => tracing::info!(%network, %account, "recurring payments are offered"),
+        Some(true) => tracing::info!(%network, %account, "recurring payments are available"),
         Some(false) => tracing::warn!(
             %network, %account, %contract,
-            "recurring payments are not offered: the contract does not give this account its relayer role"
+            "recurring payments are unavailable: the contract does not grant this account its relayer role"
         ),
         None => {}
     }
 }
 
-/// The contract whose role is asked for.
+/// The contract whose role is checked.
 fn contract(ctx: &Ctx, network: Network) -> Option<Address> {
     ctx.catalogue
         .default_contract(network, ContractKind::Erc20RecurringPaymentProxy)
 }
 
-/// A balance as a gauge shows it: in whole coins, with what a float keeps behind the point.
+/// A balance for a gauge: in coins, as a float.
 fn coins(balance: alloy::primitives::U256) -> f64 {
     const UNITS_PER_COIN: f64 = 1e18;
     f64::from(balance) / UNITS_PER_COIN

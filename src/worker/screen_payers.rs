@@ -1,21 +1,21 @@
-//! Screens who paid a link without having been screened.
+//! Screens payers who paid a link without having been screened.
 
-use super::pace::Pace;
+use super::pace::RetryPauses;
 use crate::{
     ctx::Ctx,
-    flows::secure_payments::paid::{self, Turns},
+    flows::secure_payments::paid::{self, ScreenedPayments},
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-const PACE: Pace = Pace {
+const PACE: RetryPauses = RetryPauses {
     base: Duration::from_secs(10),
     longest: Duration::from_mins(5),
 };
 
 /// Runs until `stop`.
 pub(super) async fn run(ctx: Ctx, stop: CancellationToken) {
-    let turns = Turns::default();
+    let turns = ScreenedPayments::default();
     let look = || async {
         paid::run(&ctx, &turns).await?;
         Ok(PACE.base)

@@ -1,4 +1,4 @@
-//! Tries whether the database can be written to, so that readiness is told without a write for each probe.
+//! Tests whether the database accepts writes, so that readiness probes need no write of their own.
 
 use crate::ctx::Ctx;
 use chrono::{DateTime, Utc};
@@ -10,37 +10,39 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two tries.
+/// Interval between two test writes.
 const TRIED_EVERY: Duration = Duration::from_secs(2);
 
-/// Shortest pause, when answers are given up one after the other.
+/// Minimum pause between two test writes when consecutive test writes time out.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// How long PostgreSQL may take for a try before other writes are refused at once.
+/// How long PostgreSQL may take for a test write before other writes are rejected immediately.
 const HANGS_AFTER: Duration = Duration::from_millis(1_500);
 
-/// How long a try is waited for afterwards. The next one takes a new connection: nothing may be heard again of this one.
+/// How much longer a test write is awaited after [`HANGS_AFTER`]. Then the service gives it up, and the next test write
+/// uses a new connection, because the old connection may never respond.
 const WAITED_MAX: Duration = Duration::from_secs(2);
 
-/// How long tries may fail in another way than by a refusal: a write that waits its turn behind a long one is no outage.
+/// How long test writes may fail, other than by a rejection, before the database counts as unavailable. A test write
+/// that only waits behind a long write is not an outage.
 const MISSING_MAX: Duration = Duration::from_secs(10);
 
-/// What is known of writes to the database. Before the first try nothing stands against them.
+/// State of database writes. Before the first test write they count as accepted.
 #[derive(Clone, Default)]
-pub struct Writes(Arc<Mutex<Tries>>);
+pub struct WriteHealth(Arc<Mutex<WriteAttempts>>);
 
 #[derive(Default)]
-struct Tries {
+struct WriteAttempts {
     last_ok: Option<DateTime<Utc>>,
-    /// When a try last succeeded, or the tries began, on the clock that never jumps.
+    /// Time of the last successful test write, or of the start, on the monotonic clock.
     counted_from: Option<Duration>,
     is_refused: bool,
-    /// Whether the operator was told that no try succeeds.
+    /// Whether the failure has been logged.
     is_missing_told: bool,
 }
 
-impl Writes {
-    /// Whether the database takes writes, as far as is known at `steady`.
+impl WriteHealth {
+    /// Whether the database accepts writes, as far as known at `steady`.
     pub fn are_taken(&self, steady: Duration) -> bool {
         let tries = self.tries();
         let is_missing = tries
@@ -49,13 +51,13 @@ impl Writes {
         !tries.is_refused && !is_missing
     }
 
-    /// When a try last succeeded.
+    /// Time of the last successful test write.
     pub fn last_ok(&self) -> Option<DateTime<Utc>> {
         self.tries().last_ok
     }
 
-    /// Notes whether a write was taken, and nothing when the try failed in another way; returns whether the operator has to
-    /// be told.
+    /// Records whether a test write was accepted. Records nothing if it failed for another reason. Returns whether to
+    /// log the result.
     fn note(&self, is_taken: Option<bool>, ctx: &Ctx) -> bool {
         let steady = ctx.clock.steady();
         let mut tries = self.tries();
@@ -63,10 +65,10 @@ impl Writes {
         tries.counted_from.get_or_insert(steady);
         match is_taken {
             Some(true) => {
-                *tries = Tries {
+                *tries = WriteAttempts {
                     last_ok: Some(ctx.clock.now()),
                     counted_from: Some(steady),
-                    ..Tries::default()
+                    ..WriteAttempts::default()
                 }
             }
             Some(false) => tries.is_refused = true,
@@ -75,20 +77,20 @@ impl Writes {
         tries.is_refused != was_refused
     }
 
-    /// Whether the operator has to be told now that no try succeeds.
+    /// Whether to log now that test writes have failed for too long. True only once until a test write succeeds.
     fn begins_to_be_missing(&self, steady: Duration) -> bool {
         let are_taken = self.are_taken(steady);
         let mut tries = self.tries();
         !are_taken && !tries.is_refused && !std::mem::replace(&mut tries.is_missing_told, true)
     }
 
-    fn tries(&self) -> MutexGuard<'_, Tries> {
+    fn tries(&self) -> MutexGuard<'_, WriteAttempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tries once.
-pub async fn once(ctx: &Ctx, writes: &Writes) {
+/// Runs one test write.
+pub async fn once(ctx: &Ctx, writes: &WriteHealth) {
     let mut outcome = match ctx.db.try_write().await {
         Ok(tried) => pin!(tried),
         Err(error) => return note(ctx, writes, Err(error)),
@@ -102,7 +104,7 @@ pub async fn once(ctx: &Ctx, writes: &Writes) {
                 Err(_) => {
                     ctx.db.replace_connections();
                     if let Err(error) = ctx.db.end_old_tries().await {
-                        tracing::debug!(%error, "old tries to write were not ended");
+                        tracing::debug!(%error, "old test writes to the database could not be cancelled");
                     }
                     return;
                 }
@@ -112,45 +114,44 @@ pub async fn once(ctx: &Ctx, writes: &Writes) {
     note(ctx, writes, outcome);
 }
 
-/// Notes that a try hangs. SQLite answers no reader later than a writer, and its writers wait for each other.
-fn note_hanging(ctx: &Ctx, writes: &Writes) {
+/// With PostgreSQL, rejects other writes while a test write hangs. With SQLite nothing changes: a test write may only
+/// be waiting for another write, and readers do not wait for writers.
+fn note_hanging(ctx: &Ctx, writes: &WriteHealth) {
     if ctx.db.is_postgres() {
         ctx.db.refuse_writes(true);
         if writes.note(Some(false), ctx) {
-            tracing::error!(
-                "the database does not answer a commit; look at its standbys, its disk and the network to it"
-            );
+            tracing::error!("the database does not complete a commit; check its standbys, its disk and the network");
         }
     }
 }
 
-fn note(ctx: &Ctx, writes: &Writes, outcome: Result<bool, impl Display>) {
+fn note(ctx: &Ctx, writes: &WriteHealth, outcome: Result<bool, impl Display>) {
     if outcome.is_ok() {
         ctx.db.refuse_writes(false);
     }
     let is_news = writes.note(outcome.as_ref().ok().copied(), ctx);
     match outcome {
-        Ok(true) if is_news => tracing::info!("the database takes writes again"),
+        Ok(true) if is_news => tracing::info!("the database accepts writes again"),
         Ok(false) if is_news => {
-            tracing::error!("the database reads and refuses to write; look at what database.url leads to")
+            tracing::error!("the database is read-only; check the server that database.url points to")
         }
         Ok(_) => {}
         Err(error) if writes.begins_to_be_missing(ctx.clock.steady()) => {
-            tracing::error!(%error, "no try to write succeeds; this process is not ready");
+            tracing::error!(%error, "test writes to the database fail; this process reports that it is not ready");
         }
-        Err(error) => tracing::debug!(%error, "a try to write failed"),
+        Err(error) => tracing::debug!(%error, "a test write failed"),
     }
     if let Some(last_ok) = writes.last_ok() {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "gauges are floats; seconds stay far below 2^52"
+            reason = "a gauge is an f64, which is exact for whole numbers below 2^52; Unix times in seconds are smaller"
         )]
         metrics::gauge!("prs_database_last_write_timestamp_seconds").set(last_ok.timestamp() as f64);
     }
 }
 
-/// Tries again and again until `stop`, at once after an answer was given up.
-pub async fn run(ctx: Ctx, writes: Writes, stop: CancellationToken) {
+/// Repeats test writes until `stop`, immediately after a timeout.
+pub async fn run(ctx: Ctx, writes: WriteHealth, stop: CancellationToken) {
     ctx.db.watch_writes();
     let tries = async {
         loop {

@@ -1,17 +1,17 @@
 //! Follows one chain at its pace, without a pause while it is behind.
 
 use super::{
-    catch_up::{CatchUp, Progress},
+    catch_up::{CatchUp, CatchUpStatus},
     chain_pace::ChainPace,
-    chain_states::{ChainStates, Failing, Look},
-    pace::{News, Pace},
+    chain_states::{ChainOutcome, ChainStates, PollFailure},
+    pace::{BlockNotices, RetryPauses},
 };
 use crate::{
     ctx::Ctx,
     domain::network::Network,
     flows::payments::{
         lead::Leadership,
-        watch::{self, Position, Step},
+        watch::{self, WatchPosition, WatchResult},
     },
     ports::chain::Chain,
 };
@@ -23,19 +23,20 @@ use std::{
     time::Duration,
 };
 
-/// Longest pause after failures in a row.
+/// Maximum pause after consecutive failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// Runs until the term ends.
 pub(super) async fn run(
     ctx: &Ctx,
     chain: &dyn Chain,
-    (poll, news): (Duration, News),
+    poll: Duration,
+    news: BlockNotices,
     states: &ChainStates,
     leadership: &Leadership,
 ) {
     let network = chain.network();
-    let pace = Pace {
+    let pace = RetryPauses {
         base: poll,
         longest: BACK_OFF_MAX,
     };
@@ -48,14 +49,15 @@ pub(super) async fn run(
             watch::tell_of_start(ctx, chain).await?;
             has_told_of_start.store(true, Ordering::Relaxed);
         }
-        // The database knows of a request before anybody can pay it.
+        // An idle chain is not polled: only the database is queried whether a payment is expected now. Every request is
+        // in the database before it can be paid.
         let is_idle = looks().is_idle();
         if is_idle && !watch::is_awaited(ctx, network).await? {
             states.leave_alone(network, ctx.clock.steady() + news.pause_max(poll));
             return Ok(poll);
         }
         let (look, pause) = match watch::run(ctx, chain, leadership).await {
-            Ok(Step::At(position)) => {
+            Ok(WatchResult::At(position)) => {
                 gauge(network, &position);
                 let mut behind = behind.lock().unwrap_or_else(PoisonError::into_inner);
                 tell(
@@ -65,11 +67,12 @@ pub(super) async fn run(
                 drop(behind);
                 let pause = looks().pause(&position, ctx.clock.now());
                 let pause = if position.is_awaited { pause } else { pause.min(poll) };
-                (Look::Followed(position), Ok(pause))
+                (ChainOutcome::Followed(position), Ok(pause))
             }
-            // One row is read, and the operator is waiting for it.
-            Ok(Step::Halted(reason)) => (Look::Halted(reason), Ok(poll)),
-            Err(error) => (Look::Failed(Failing::of(&error)), Err(error)),
+            // A halted chain keeps the usual poll interval: such a poll only reads one row, and the operator waits for
+            // its effect.
+            Ok(WatchResult::Halted(reason)) => (ChainOutcome::Halted(reason), Ok(poll)),
+            Err(error) => (ChainOutcome::Failed(PollFailure::of(&error)), Err(error)),
         };
         let until_next = news.pause_max(pause.as_ref().copied().unwrap_or_default());
         states.set(network, look, ctx.clock.now(), ctx.clock.steady() + until_next);
@@ -80,23 +83,24 @@ pub(super) async fn run(
         .await;
 }
 
-fn tell(network: Network, progress: Option<Progress>) {
+fn tell(network: Network, progress: Option<CatchUpStatus>) {
     match progress {
-        Some(Progress::Behind {
+        Some(CatchUpStatus::Behind {
             blocks_left,
             blocks_per_s,
             left_s,
         }) => tracing::info!(%network, blocks_left, blocks_per_s, left_s, "catching up"),
-        Some(Progress::CaughtUp { blocks, took_s }) => tracing::info!(%network, blocks, took_s, "caught up"),
+        Some(CatchUpStatus::CaughtUp { blocks, took_s }) => tracing::info!(%network, blocks, took_s, "caught up"),
         None => {}
     }
 }
 
-fn gauge(network: Network, position: &Position) {
+fn gauge(network: Network, position: &WatchPosition) {
     let set = |name: &'static str, number: u64| {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "gauges are floats; block numbers and seconds stay far below 2^52"
+            reason = "a gauge is an f64, which is exact for whole numbers below 2^52; block numbers and seconds are \
+                      smaller"
         )]
         metrics::gauge!(name, "network" => network.id()).set(number as f64);
     };

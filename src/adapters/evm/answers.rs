@@ -1,9 +1,9 @@
-//! How much of an answer is read, and how much of all answers is held until they are parsed: a node may send anything,
-//! and it must not take the memory of the process.
+//! Limits for the size of one response, and for the memory of all responses until they are parsed. A node may send
+//! anything, and must not exhaust the memory of the process.
 //!
-//! An answer of usual size is read under a permit. One that turns out to be large waits for one of few lanes, of which a
-//! node has one; who is in a lane waits for nothing more, so that answers never wait for each other in a circle. Both are
-//! shared by all networks.
+//! Two kinds of semaphores limit concurrent responses. Reading a response of usual size needs a permit. A large
+//! response also needs one of a few lanes, and each node uses at most one lane at a time. A response in a lane waits
+//! for nothing else, so there is no deadlock. All networks share the permits and the lanes.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -12,35 +12,38 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 const KIB: usize = 1_024;
 const MIB: usize = 1_024 * KIB;
 
-/// Largest answer that is one value: a number, what a contract returns, a refusal.
+/// Maximum size of a single value: a number, a contract result, an error.
 const VALUE_BYTES_MAX: usize = 256 * KIB;
 
-/// Largest header with the hashes of its transactions: some 60,000 of them.
+/// Maximum size of a header with its transaction hashes: room for about 60,000 hashes.
 const HEADER_BYTES_MAX: usize = 4 * MIB;
 
-/// Largest block with its transactions: three times the calldata that a block of 60 million gas can hold.
+/// Maximum size of a block with its transactions: three times the calldata of a block of 60 million gas.
 const BLOCK_BYTES_MAX: usize = 32 * MIB;
 
-/// Largest list of events or receipts, and largest answer to several calls. A full window of payment events takes 16 MB.
+/// Maximum size of a list of logs or receipts, and of a response to several calls. A full window of payment logs takes
+/// 16 MB.
 const LIST_BYTES_MAX: usize = 64 * MIB;
 
-/// Answers up to this size are read without a permit.
+/// Responses up to this size are read without a permit.
 const SMALL_BYTES: usize = 256 * KIB;
 
-/// Answers up to this size are read without a lane.
+/// Responses up to this size are read without a lane.
 const USUAL_BYTES: usize = 4 * MIB;
 
-/// Answers beyond [`SMALL_BYTES`] that are read and parsed at once, of all nodes and of one.
+/// Maximum numbers of responses larger than [`SMALL_BYTES`] that are read and parsed concurrently: from all nodes
+/// together, and from each node.
 const USUAL_AT_ONCE: usize = 32;
 const USUAL_AT_ONCE_PER_NODE: usize = 8;
 
-/// Answers beyond [`USUAL_BYTES`] that are read and parsed at once; of one node, one.
+/// Maximum number of responses larger than [`USUAL_BYTES`] that are read and parsed concurrently, from all nodes
+/// together. At most one of them is from the same node.
 const LANES: usize = 4;
 
 static USUAL: Semaphore = Semaphore::const_new(USUAL_AT_ONCE);
 static LARGE: Semaphore = Semaphore::const_new(LANES);
 
-/// Largest answer to a call.
+/// Maximum response size of one call.
 pub(super) fn bytes_max(method: &str, params: &Value) -> usize {
     match method {
         "eth_getBlockByNumber" | "eth_getBlockByHash" if params[1] == Value::Bool(true) => BLOCK_BYTES_MAX,
@@ -50,20 +53,20 @@ pub(super) fn bytes_max(method: &str, params: &Value) -> usize {
     }
 }
 
-/// Largest answer to several calls.
+/// Maximum response size of one batch request with several calls.
 pub(super) fn bytes_max_of_all(calls: &[(&str, Value)]) -> usize {
     let each = calls.iter().map(|(method, params)| bytes_max(method, params));
     each.sum::<usize>().min(LIST_BYTES_MAX)
 }
 
-/// What one node may hold of the whole.
+/// Limits of one node.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct NodeLimits {
     usual: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
-impl Default for Share {
+impl Default for NodeLimits {
     fn default() -> Self {
         Self {
             usual: Arc::new(Semaphore::new(USUAL_AT_ONCE_PER_NODE)),
@@ -72,18 +75,18 @@ impl Default for Share {
     }
 }
 
-/// A place for one answer, from its first byte until it is parsed.
+/// A slot for one response, from its first byte until it is parsed.
 #[derive(Debug, Default)]
-pub(super) struct Place {
-    usual: Option<Permits>,
-    large: Option<Permits>,
+pub(super) struct ResponseSlot {
+    usual: Option<MemoryPermits>,
+    large: Option<MemoryPermits>,
 }
 
-type Permits = (OwnedSemaphorePermit, SemaphorePermit<'static>);
+type MemoryPermits = (OwnedSemaphorePermit, SemaphorePermit<'static>);
 
-impl Place {
-    /// Waits until an answer may grow to so many bytes.
-    pub(super) async fn grow(&mut self, share: &Share, bytes: usize) {
+impl ResponseSlot {
+    /// Waits until a response may grow to this number of bytes.
+    pub(super) async fn grow(&mut self, share: &NodeLimits, bytes: usize) {
         if bytes > SMALL_BYTES && self.usual.is_none() {
             self.usual = permits(&share.usual, &USUAL).await;
         }
@@ -93,8 +96,9 @@ impl Place {
     }
 }
 
-/// One of the node and one of all; `None` only of semaphores that are closed, which none is.
-async fn permits(own: &Arc<Semaphore>, all: &'static Semaphore) -> Option<Permits> {
+/// Waits for one permit of the node and one permit of all nodes; `None` only if a semaphore is closed, which does not
+/// occur.
+async fn permits(own: &Arc<Semaphore>, all: &'static Semaphore) -> Option<MemoryPermits> {
     let own = Arc::clone(own).acquire_owned().await.ok()?;
     Some((own, all.acquire().await.ok()?))
 }
@@ -106,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_answer_is_as_large_as_its_question_can_make_it() {
+    fn response_size_limits_follow_from_the_query() {
         let max = |method, params| bytes_max(method, &params) / KIB;
         assert_eq!(max("eth_chainId", json!([])), 256);
         assert_eq!(max("eth_getBlockByNumber", json!(["0x1", false])), 4 * KIB);
@@ -118,25 +122,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_node_holds_one_large_answer_and_leaves_room_for_those_of_others() {
-        let (bad, good) = (Share::default(), Share::default());
+    async fn one_node_holds_one_large_response_and_leaves_room_for_others() {
+        let (bad, good) = (NodeLimits::default(), NodeLimits::default());
         let mut held = Vec::new();
         for _ in 0..USUAL_AT_ONCE_PER_NODE {
-            let mut place = Place::default();
+            let mut place = ResponseSlot::default();
             place.grow(&bad, SMALL_BYTES + 1).await;
             held.push(place);
         }
-        let mut waiting = Place::default();
+        let mut waiting = ResponseSlot::default();
         assert!(
             waiting.grow(&bad, SMALL_BYTES + 1).now_or_never().is_none(),
-            "its share"
+            "its share is used up"
         );
         held[0].grow(&bad, LIST_BYTES_MAX).await;
-        assert!(held[1].grow(&bad, USUAL_BYTES + 1).now_or_never().is_none(), "its lane");
-        let mut other = Place::default();
-        assert!(other.grow(&good, LIST_BYTES_MAX).now_or_never().is_some(), "others");
+        assert!(
+            held[1].grow(&bad, USUAL_BYTES + 1).now_or_never().is_none(),
+            "its lane for large responses is taken"
+        );
+        let mut other = ResponseSlot::default();
+        assert!(
+            other.grow(&good, LIST_BYTES_MAX).now_or_never().is_some(),
+            "other nodes have their own lane"
+        );
         held.remove(0);
-        assert!(held[0].grow(&bad, USUAL_BYTES + 1).now_or_never().is_some(), "its turn");
+        assert!(
+            held[0].grow(&bad, USUAL_BYTES + 1).now_or_never().is_some(),
+            "the lane is free again"
+        );
         assert!(waiting.grow(&bad, SMALL_BYTES + 1).now_or_never().is_some());
     }
 }

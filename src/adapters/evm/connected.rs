@@ -1,24 +1,25 @@
-//! Connects an EVM network: everything that this service asks of it.
+//! Connects an EVM network with all its capabilities.
 
 use super::{EvmChain, EvmChainOptions, relay::EvmRelay, wallet::ContractWallets};
 use crate::ports::{chain::ChainParts, relay::Relay};
 use alloy::signers::local::PrivateKeySigner;
 use std::sync::Arc;
 
-/// An EVM network that is connected.
-pub struct Connected {
+/// A connected EVM network.
+pub struct ConnectedNetwork {
     chain: Arc<EvmChain>,
-    /// What it offers.
+    /// Its capabilities.
     pub parts: ChainParts,
 }
 
-/// Checks the options and sets up the nodes. Nothing is sent before the first question.
-pub fn connect(options: EvmChainOptions) -> anyhow::Result<Connected> {
+/// Checks the options and sets up the nodes. Nothing is sent before the first lookup.
+pub fn connect(options: EvmChainOptions) -> anyhow::Result<ConnectedNetwork> {
     let wallets = ContractWallets::new(options.clone())?;
     let chain = Arc::new(EvmChain::new(options.clone())?);
-    // A stranger may send the lookups of a payer. A node that they make slow must stay available for reading payments.
+    // Callers without credentials can cause payer lookups. These lookups use separate connections, so that a node that
+    // they slow down stays available for reading payments.
     let for_payers = Arc::new(chain.with_lines_apart(options)?);
-    Ok(Connected {
+    Ok(ConnectedNetwork {
         parts: ChainParts {
             followed: chain.clone(),
             standings: for_payers.clone(),
@@ -30,8 +31,8 @@ pub fn connect(options: EvmChainOptions) -> anyhow::Result<Connected> {
     })
 }
 
-impl Connected {
-    /// The account of a key on this network.
+impl ConnectedNetwork {
+    /// The relayer account on this network that signs with this key.
     pub fn relay(&self, key: PrivateKeySigner) -> Arc<dyn Relay> {
         Arc::new(EvmRelay::new(self.chain.clone(), key))
     }

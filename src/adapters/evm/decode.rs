@@ -1,14 +1,14 @@
-//! From events to payments: which contracts and topics count, what their bytes say, which position they have.
+//! Decodes events into payments: relevant contracts and topics, their data, and their positions.
 //!
-//! Whatever a payer can put into an event is read without complaint; what no contract of the protocol would ever emit
-//! is an error and never a default. Source: rules G.2.
+//! Any value that a payer can put into an event is accepted. Data that no contract of the protocol would emit is an
+//! error and never replaced by a default. Source: rules G.2.
 
 use super::{evidence::ProvenTx, wire::RawLog};
 use crate::domain::{
     address::Address,
     currency::{ContractKind, KnownContract},
     network::Network,
-    payment::{BlockRef, Hint, Observation, ObservedConversion, TokenTransfer, TxProof, Unreadable},
+    payment::{BlockRef, Hint, Observation, ObservedConversion, TokenTransfer, TxProof, UnreadableEvent},
 };
 use alloy::{
     primitives::{Address as EvmAddress, B256, Bloom, BloomInput, U256},
@@ -34,10 +34,11 @@ sol! {
     }
 }
 
-/// Topic of what a conversion proxy says about the invoice side of a payment.
+/// Topic of the conversion event of a conversion proxy. This event states the invoice currency and the invoice amounts
+/// of a payment.
 const COMPANION: B256 = ConversionProxy::TransferWithConversionAndReference::SIGNATURE_HASH;
 
-/// Topics that a contract emits for payments, the conversion companion included.
+/// Topics of the events that a contract emits for payments, including the conversion event.
 fn topics_of(kind: ContractKind) -> &'static [B256] {
     const TOKEN_FEE: B256 = TokenProxy::TransferWithReferenceAndFee::SIGNATURE_HASH;
     const COIN_FEE: B256 = CoinProxy::TransferWithReferenceAndFee::SIGNATURE_HASH;
@@ -58,7 +59,7 @@ fn topics_of(kind: ContractKind) -> &'static [B256] {
     }
 }
 
-/// One event with everything that places it.
+/// One event with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlacedLog {
     pub(super) block_number: u64,
@@ -70,7 +71,7 @@ pub(super) struct PlacedLog {
 }
 
 impl PlacedLog {
-    /// Refuses events that are in no block or were taken back.
+    /// Rejects pending and removed events.
     pub(super) fn new(log: RawLog) -> Result<Self, String> {
         let (Some(block_number), Some(block_hash), Some(tx_hash), Some(tx_index), Some(log_index)) = (
             log.block_number,
@@ -79,10 +80,10 @@ impl PlacedLog {
             log.transaction_index,
             log.log_index,
         ) else {
-            return Err("an event without its place in the chain".to_owned());
+            return Err("an event lacks its block, its transaction or its index".to_owned());
         };
         if log.removed {
-            return Err("an event that was taken back".to_owned());
+            return Err("an event is marked as removed".to_owned());
         }
         Ok(Self {
             block_number: block_number.to(),
@@ -95,7 +96,7 @@ impl PlacedLog {
     }
 }
 
-/// Puts events in order, drops exact repetitions and refuses events that contradict each other.
+/// Sorts events, drops exact duplicates and rejects contradicting events.
 pub(super) fn in_order(logs: Vec<RawLog>) -> Result<Vec<PlacedLog>, String> {
     let mut placed = logs.into_iter().map(PlacedLog::new).collect::<Result<Vec<_>, _>>()?;
     placed.sort_by_key(|log| (log.block_number, log.log_index));
@@ -104,25 +105,34 @@ pub(super) fn in_order(logs: Vec<RawLog>) -> Result<Vec<PlacedLog>, String> {
         let [before, after] = pair else { continue };
         if before.block_number == after.block_number {
             if before.block_hash != after.block_hash {
-                return Err(format!("block {} under two hashes", after.block_number));
+                return Err(format!(
+                    "the events of block {} state two different block hashes",
+                    after.block_number
+                ));
             }
             if before.log_index == after.log_index {
                 return Err(format!(
-                    "two events at index {} of block {}",
+                    "two different events have index {} in block {}",
                     after.log_index, after.block_number
                 ));
             }
-            // Positions of events follow positions of transactions, so each transaction is one unbroken run.
+            // Event positions follow transaction positions, so the events of each transaction are contiguous.
             let is_same = before.tx_hash == after.tx_hash;
             if after.tx_index < before.tx_index || is_same != (before.tx_index == after.tx_index) {
-                return Err(format!("transactions of block {} out of order", after.block_number));
+                return Err(format!(
+                    "the events of block {} are not in the order of its transactions",
+                    after.block_number
+                ));
             }
         }
     }
     let mut blocks: HashMap<B256, u64> = HashMap::new();
     for log in &placed {
         if *blocks.entry(log.tx_hash).or_insert(log.block_number) != log.block_number {
-            return Err(format!("transaction {} in two blocks", log.tx_hash));
+            return Err(format!(
+                "the events of transaction {} state two different blocks",
+                log.tx_hash
+            ));
         }
     }
     Ok(placed)
@@ -133,18 +143,18 @@ pub(super) fn in_order(logs: Vec<RawLog>) -> Result<Vec<PlacedLog>, String> {
 pub(super) struct Watched {
     network: Network,
     proxies: HashMap<EvmAddress, Vec<B256>>,
-    /// Addresses to ask for.
+    /// Addresses to query.
     pub(super) addresses: Vec<EvmAddress>,
-    /// First topics to ask for.
+    /// First topics to query.
     pub(super) topics: Vec<B256>,
 }
 
 fn read<E: SolEvent>(log: &RawLog) -> Result<E, String> {
-    let named = |what: &str| format!("an event {} with {what}", E::SIGNATURE);
+    let named = |what: &str| format!("an event {} has {what}", E::SIGNATURE);
     if Some(log.data.len()) != <E::DataTuple<'_> as SolType>::ENCODED_SIZE {
         return Err(named("data of the wrong length"));
     }
-    E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).map_err(|_| named("bytes of the wrong form"))
+    E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).map_err(|_| named("invalid topics or data"))
 }
 
 impl Watched {
@@ -168,14 +178,14 @@ impl Watched {
         }
     }
 
-    /// Whether an event is one of those that were asked for.
+    /// Whether an event is from a watched contract and has one of the contract's topics.
     pub(super) fn holds(&self, log: &RawLog) -> bool {
         self.proxies
             .get(&log.address)
             .is_some_and(|topics| log.topics.first().is_some_and(|topic| topics.contains(topic)))
     }
 
-    /// Whether the bloom filter of a block speaks of watched events. It may do so without reason.
+    /// Whether a block may contain watched events, according to its bloom filter. False positives are possible.
     pub(super) fn is_spoken_of(&self, bloom: &Bloom) -> bool {
         let speaks_of = |bytes: &[u8]| bloom.contains_input(BloomInput::Raw(bytes));
         let mut proxies = self.proxies.iter();
@@ -184,8 +194,8 @@ impl Watched {
         })
     }
 
-    /// Where the payments are that these events speak of. What a conversion proxy adds about the invoice side follows
-    /// a payment of the same transaction and needs no mention of its own.
+    /// Locations of the payments in these events. The conversion event of a proxy follows a payment of the same
+    /// transaction and is not listed separately.
     pub(super) fn hints(&self, logs: &[PlacedLog]) -> Vec<Hint> {
         let payments = logs
             .iter()
@@ -200,12 +210,12 @@ impl Watched {
         payments.map(hint).collect()
     }
 
-    /// Whether events of watched contracts are among these.
+    /// Whether these logs contain events of watched contracts.
     pub(super) fn are_in(&self, logs: &[RawLog]) -> bool {
         logs.iter().any(|log| self.holds(log))
     }
 
-    /// Reads what a proven transaction did, as far as it concerns payments.
+    /// Reads the payments of a proven transaction.
     pub(super) fn read(&self, transaction: &ProvenTx, block: &BlockRef) -> TxProof {
         let on = |bytes| Address::on(self.network, bytes);
         let mut proof = TxProof {
@@ -220,7 +230,7 @@ impl Watched {
             transfers: Vec::new(),
             unreadable: Vec::new(),
         };
-        // Payments of conversion proxies, by their place in `observations`, whose companion may still follow.
+        // Payments of conversion proxies, by their index in `observations`, whose conversion event may still follow.
         let mut awaiting: Vec<usize> = Vec::new();
         for (position, log) in (0_u32..).zip(&transaction.logs) {
             let log_index = log.log_index.unwrap_or_default().to();
@@ -246,13 +256,13 @@ impl Watched {
                 })
             };
             if let Err(reason) = read {
-                proof.unreadable.push(Unreadable { position, reason });
+                proof.unreadable.push(UnreadableEvent { position, reason });
             }
         }
         for alone in awaiting.into_iter().rev() {
             let position = proof.observations.remove(alone).position;
-            let reason = "a payment of a conversion proxy without its conversion".to_owned();
-            proof.unreadable.push(Unreadable { position, reason });
+            let reason = "a conversion proxy emitted a payment event without its conversion event".to_owned();
+            proof.unreadable.push(UnreadableEvent { position, reason });
         }
         proof
     }
@@ -262,8 +272,9 @@ impl Watched {
         topics.is_some_and(|topics| topics.contains(&COMPANION))
     }
 
-    /// A conversion proxy emits the payment and then what it says about the invoice; calls may nest, so the companion
-    /// belongs to the last payment of the same proxy and reference that has none yet.
+    /// Adds a conversion event to its payment. A conversion proxy emits the payment event first and the conversion
+    /// event second. Calls may nest, so the conversion belongs to the last payment of the same proxy and reference that
+    /// has no conversion yet.
     fn join_companion(
         &self,
         log: &RawLog,
@@ -275,12 +286,13 @@ impl Watched {
         let is_its_payment =
             |place: &usize| payments[*place].proxy == proxy && payments[*place].reference_topic == reference_topic;
         let found = awaiting.iter().rposition(is_its_payment);
-        let place = awaiting.remove(found.ok_or("a conversion without its payment")?);
+        let place =
+            awaiting.remove(found.ok_or("a conversion proxy emitted a conversion event without its payment event")?);
         payments[place].conversion = Some(conversion);
         Ok(())
     }
 
-    /// Reads a payment; its place in the chain is filled in by the caller.
+    /// Reads a payment; the caller adds its position in the chain.
     fn payment(&self, log: &RawLog) -> Result<Observation, String> {
         let on = |bytes| Address::on(self.network, bytes);
         let observed =
@@ -345,7 +357,7 @@ impl Watched {
                     EvmAddress::ZERO,
                 ))
             }
-            _ => Err("an event that was not asked for".to_owned()),
+            _ => Err("the node returned an event that was not requested".to_owned()),
         }
     }
 
@@ -360,7 +372,8 @@ impl Watched {
         Ok((event.paymentReference, conversion))
     }
 
-    /// Reads a token movement. Any contract can emit something that looks like one, so other forms are passed over.
+    /// Reads a token transfer. `None` for an event of another form: any contract can emit events with the topic of a
+    /// transfer.
     fn transfer(&self, log: &RawLog, log_index: u64) -> Option<TokenTransfer> {
         let on = |bytes| Address::on(self.network, bytes);
         if log.topics.first() != Some(&Token::Transfer::SIGNATURE_HASH) {
@@ -439,7 +452,7 @@ mod tests {
         }
     }
 
-    /// What the transactions of these events prove.
+    /// Reads the payments of the transactions that emitted these events.
     fn proofs(logs: Vec<RawLog>) -> Result<Vec<TxProof>, String> {
         let block = BlockRef {
             number: 9,
@@ -476,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_are_those_of_the_published_contracts() {
+    fn topics_match_the_published_contracts() {
         let topic = |kind: ContractKind, index: usize| topics_of(kind)[index];
         assert_eq!(
             topic(ContractKind::Erc20FeeProxy, 0),
@@ -504,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_are_known_by_their_position_among_all_events_of_their_transaction() {
+    fn payments_are_identified_by_position_among_transaction_events() {
         let found = observe(vec![
             placed(FEE_PROXY, 2, 11, &token_payment(3, 300)),
             placed(FEE_PROXY, 1, 4, &token_payment(2, 200)),
@@ -521,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversion_is_one_payment_and_does_not_count_twice() {
+    fn a_conversion_counts_as_one_payment() {
         let found = observe(vec![
             placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100)),
             placed(TOKEN_CONVERSION, 1, 2, &conversion(1, 10_000)),
@@ -549,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_conversion_is_refused() {
+    fn an_incomplete_conversion_is_rejected() {
         assert!(observe(vec![placed(TOKEN_CONVERSION, 1, 1, &token_payment(1, 100))]).is_err());
         assert!(observe(vec![placed(TOKEN_CONVERSION, 1, 1, &conversion(1, 100))]).is_err());
         let other_reference = vec![
@@ -565,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_cannot_be_read_leaves_the_others_of_its_transaction_alone() {
+    fn an_unreadable_event_does_not_affect_others_of_its_transaction() {
         let mut broken = placed(FEE_PROXY, 1, 5, &token_payment(1, 100));
         broken.data = broken.data.slice(..broken.data.len() - 1);
         let read = proofs(vec![
@@ -584,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_name_every_payment_and_none_twice() {
+    fn hints_name_every_payment_once() {
         let mut without_reference = placed(FEE_PROXY, 1, 4, &token_payment(2, 1));
         without_reference.topics.truncate(1);
         let logs = vec![
@@ -601,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_collapse_and_contradictions_are_refused() {
+    fn duplicate_logs_collapse_and_contradictory_ones_are_rejected() {
         let one = placed(FEE_PROXY, 1, 1, &token_payment(1, 100));
         assert_eq!(observe(vec![one.clone(), one.clone()]).unwrap().len(), 1);
         let other_amount = placed(FEE_PROXY, 1, 1, &token_payment(1, 101));
@@ -634,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_another_length_is_refused() {
+    fn data_of_the_wrong_length_is_rejected() {
         let mut log = placed(FEE_PROXY, 1, 1, &token_payment(1, 100));
         log.data = log.data.slice(..log.data.len() - 32);
         assert!(observe(vec![log.clone()]).is_err());
@@ -643,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bloom_that_speaks_of_payments_is_noticed() {
+    fn a_bloom_filter_that_may_contain_payments_is_detected() {
         let payment = placed(FEE_PROXY, 1, 1, &token_payment(1, 100));
         let elsewhere = RawLog {
             address: EvmAddress::repeat_byte(0x44),
@@ -655,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn movements_of_other_forms_are_passed_over() {
+    fn malformed_transfers_are_skipped() {
         let transfer = Token::Transfer {
             from: FEE_PROXY,
             to: COIN_CONVERSION,
@@ -681,7 +694,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_the_decoder(
+        fn arbitrary_bytes_do_not_panic_the_decoder(
             parts in proptest::collection::vec(
                 (0u8..5, 0u8..6, any::<[u8; 32]>(), 0usize..5, proptest::collection::vec(any::<u8>(), 0..200), 0u64..3, 0u64..4),
                 0..6,

@@ -1,10 +1,13 @@
-//! Evidence: what follows from an agreed header, recomputed instead of believed.
+//! Evidence: recomputes the content of a block from an agreed header instead of trusting nodes.
 //!
-//! Nothing here asks a node. A header proves itself by its hash; receipts and transactions of its block prove themselves
-//! by its two roots, or, where those cannot be recomputed, by the equal answers of distinct nodes. Source: ADR-0012.
+//! This module makes no lookups. The hash of a header proves the header. The two roots of the header prove the receipts
+//! and transactions of the block. Without roots that can be recomputed, equal responses of distinct nodes count as the
+//! proof. Source: ADR-0012.
 
 use super::{
-    receipts::{Form, RawReceipt, RawTransaction, StatedReceipt, StatedTransaction, Unproven, read},
+    receipts::{
+        EncodedTransaction, RawReceipt, RawTransaction, StatedReceipt, StatedTransaction, UnprovenReceipt, read,
+    },
     wire::{RawLog, bloom_of},
 };
 use crate::domain::network::Network;
@@ -16,24 +19,24 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// What Polygon hashes, with height and hash of the block, to name the transaction that nodes add to a block although
-/// neither root covers it. Source: ADR-0012.
+/// Polygon nodes add a transaction to a block that neither root covers. Its hash is the hash of this prefix, followed
+/// by height and hash of the block. Source: ADR-0012.
 const STATE_SYNC_PREFIX: &[u8] = b"matic-bor-receipt-";
 
-/// Type of the transaction of Polygon that brings messages of Ethereum. Source: ADR-0012.
+/// Type of the Polygon transaction that delivers messages from Ethereum. Source: ADR-0012.
 const STATE_SYNC_TYPE: u64 = 0x7f;
 
 /// How the events of a block are proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// By the roots in the header: one answer proves itself.
+    /// The roots in the header prove the events, so the response of one node is sufficient.
     Roots,
-    /// By equal answers of as many distinct nodes as have to agree.
+    /// Equal responses of as many distinct nodes as must agree count as the proof.
     Agreement,
 }
 
-/// How the blocks of a network are proven. A block of a network with roots that holds [`Unproven::Unknown`] is settled
-/// by agreement.
+/// How the blocks of a network are proven. Exception: a block with [`UnprovenReceipt::Unknown`] content is proven by
+/// equal responses of distinct nodes even on a network with roots.
 ///
 /// Source: ADR-0012.
 pub(super) const fn proof_of(network: Network) -> Proof {
@@ -56,7 +59,7 @@ pub(super) struct ProvenHeader {
     pub(super) parent_hash: B256,
     /// Unix seconds.
     pub(super) time_s: u64,
-    /// Which addresses and topics the events of the block may have.
+    /// Bloom filter of addresses and topics.
     pub(super) logs_bloom: Bloom,
     /// Root of the receipts.
     pub(super) receipts_root: B256,
@@ -64,46 +67,46 @@ pub(super) struct ProvenHeader {
     pub(super) transactions_root: B256,
 }
 
-/// What one transaction did, proven.
+/// A proven transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProvenTx {
     /// Hash.
     pub(super) tx_hash: B256,
     /// Index in its block.
     pub(super) index: u64,
-    /// Whether it did what it was sent for.
+    /// Whether it succeeded.
     pub(super) succeeded: bool,
     /// Sender.
     pub(super) from: Address,
-    /// Called contract; `None` when one was created.
+    /// Called contract; `None` when the transaction created a contract.
     pub(super) to: Option<Address>,
-    /// What the contract was called with.
+    /// Call data.
     pub(super) input: Bytes,
-    /// Every event of its receipt, in order: the position of an event is its index here. The places in them are
-    /// counted, not believed.
+    /// Every event of the receipt, in order: the position of an event is its index in this list. The positions that the
+    /// events state are recomputed.
     pub(super) logs: Vec<RawLog>,
 }
 
 #[derive(Deserialize)]
-struct StatedHash {
+struct StatedTransactionHash {
     hash: B256,
 }
 
-fn untrue<T>(reason: impl fmt::Display) -> Result<T, Unproven> {
-    Err(Unproven::Untrue(reason.to_string()))
+fn untrue<T>(reason: impl fmt::Display) -> Result<T, UnprovenReceipt> {
+    Err(UnprovenReceipt::Untrue(reason.to_string()))
 }
 
 /// Recomputes the hash of a header. `raw` is what `eth_getBlockByNumber` or `eth_getBlockByHash` returned, with or
 /// without full transactions.
 ///
-/// A header with fields that are not known here has another hash and is refused.
-pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, Unproven> {
-    let StatedHash { hash } = read(raw, "a block")?;
+/// A header with unknown fields has another hash and is rejected.
+pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, UnprovenReceipt> {
+    let StatedTransactionHash { hash } = read(raw, "a block")?;
     let fields: Header = read(raw, "the header of a block")?;
     let recomputed = fields.hash_slow();
     if recomputed != hash {
         return untrue(format_args!(
-            "the fields of block {} have hash {recomputed} instead of {hash}",
+            "the header fields of block {} have the hash {recomputed}, but the node states {hash}",
             fields.number
         ));
     }
@@ -118,18 +121,18 @@ pub(super) fn header(raw: &RawValue) -> Result<ProvenHeader, Unproven> {
     })
 }
 
-/// Transactions and receipts of a block as one node states them, in pairs that agree with each other and the header.
-struct Stated<'a> {
+/// Transactions and receipts of a block from one node, in pairs that match each other and the header.
+struct StatedContents<'a> {
     pairs: Vec<(&'a RawValue, StatedTransaction, StatedReceipt)>,
 }
 
-impl<'a> Stated<'a> {
+impl<'a> StatedContents<'a> {
     fn read(
         header: &ProvenHeader,
         transactions: &'a [RawTransaction],
         receipts: &[RawReceipt],
         network: Network,
-    ) -> Result<Self, Unproven> {
+    ) -> Result<Self, UnprovenReceipt> {
         let added = (network == Network::Matic).then(|| added_hash(header));
         let transactions = match transactions.split_last() {
             Some((last, before)) if Some(last.hash) == added => before,
@@ -141,7 +144,7 @@ impl<'a> Stated<'a> {
         };
         if transactions.len() != receipts.len() {
             return untrue(format_args!(
-                "{} receipts for {} transactions of block {}",
+                "{} receipts were returned for {} transactions of block {}",
                 receipts.len(),
                 transactions.len(),
                 header.number
@@ -152,7 +155,7 @@ impl<'a> Stated<'a> {
         for (index, (RawTransaction { raw, .. }, receipt)) in (0..).zip(transactions.iter().zip(receipts)) {
             let transaction: StatedTransaction = read(raw, "a transaction")?;
             let mut receipt: StatedReceipt = read(&receipt.raw, "a receipt")?;
-            let place = Place {
+            let place = TransactionPosition {
                 header,
                 tx_hash: transaction.hash,
                 index,
@@ -177,16 +180,16 @@ fn added_hash(header: &ProvenHeader) -> B256 {
     hasher.finalize()
 }
 
-/// Where a transaction is.
-struct Place<'a> {
+/// Position of a transaction.
+struct TransactionPosition<'a> {
     header: &'a ProvenHeader,
     tx_hash: B256,
     index: u64,
 }
 
-impl Place<'_> {
-    /// Refuses a pair that does not belong together or says that it is elsewhere.
-    fn check(&self, transaction: &StatedTransaction, receipt: &StatedReceipt) -> Result<(), Unproven> {
+impl TransactionPosition<'_> {
+    /// Rejects a transaction and receipt that do not match each other, or that state another position.
+    fn check(&self, transaction: &StatedTransaction, receipt: &StatedReceipt) -> Result<(), UnprovenReceipt> {
         let is_here = |hash: Option<B256>, number: Option<U64>, index: Option<U64>| {
             hash.is_none_or(|hash| hash == self.header.hash)
                 && number.is_none_or(|number| number == U64::from(self.header.number))
@@ -210,13 +213,13 @@ impl Place<'_> {
             return Ok(());
         }
         untrue(format_args!(
-            "transaction {} and its receipt do not agree with their place {} in block {}",
+            "transaction {} does not match its receipt, or one of them does not state position {} in block {}",
             self.tx_hash, self.index, self.header.number
         ))
     }
 
-    /// Gives an event its place, and refuses one that says another.
-    fn put(&self, log: &mut RawLog, log_index: u64) -> Result<(), Unproven> {
+    /// Sets the position of an event, and rejects an event that states another position.
+    fn put(&self, log: &mut RawLog, log_index: u64) -> Result<(), UnprovenReceipt> {
         let placed = RawLog {
             address: log.address,
             topics: std::mem::take(&mut log.topics),
@@ -239,13 +242,13 @@ impl Place<'_> {
             return Ok(());
         }
         untrue(format_args!(
-            "event {log_index} of block {} says that it is elsewhere",
+            "event {log_index} of block {} states another block, transaction or index",
             self.header.number
         ))
     }
 }
 
-fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<ProvenTx, Unproven> {
+fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<ProvenTx, UnprovenReceipt> {
     Ok(ProvenTx {
         tx_hash: transaction.hash,
         index,
@@ -257,22 +260,28 @@ fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) ->
     })
 }
 
-/// Refuses a transaction whose hash, callee or sender does not follow from its own bytes.
-fn check_form(form: &Form, bytes: &[u8], stated: &StatedTransaction) -> Result<(), Unproven> {
+/// Rejects a transaction whose hash, callee or sender does not match its bytes.
+fn check_form(form: &EncodedTransaction, bytes: &[u8], stated: &StatedTransaction) -> Result<(), UnprovenReceipt> {
     if keccak256(bytes) != stated.hash || form.to() != stated.to {
-        return untrue(format_args!("transaction {} has another hash", stated.hash));
+        return untrue(format_args!(
+            "the bytes of transaction {} do not match its stated hash or callee",
+            stated.hash
+        ));
     }
     if form.sender()? != stated.from {
-        return untrue(format_args!("transaction {} has another sender", stated.hash));
+        return untrue(format_args!(
+            "the sender of transaction {} does not match its signature",
+            stated.hash
+        ));
     }
     Ok(())
 }
 
-/// Proves transactions and receipts of a whole block by the roots in its header. All of them are needed; what is left
-/// out, repeated, reordered or changed gives another root.
+/// Proves transactions and receipts of a whole block by the roots in its header. The node must return every transaction
+/// and receipt: an omission, repetition, reordering or change gives another root.
 ///
-/// Returns the transactions whose events are wanted, in the order of the block. Every receipt is proven, but a sender is
-/// recovered for these alone, since that takes longer than all the rest.
+/// Returns the transactions with relevant events, in block order. Every receipt is proven. Senders are recovered only
+/// for the returned transactions, because recovery takes longer than all other steps.
 ///
 /// Source: ADR-0012.
 pub(super) fn settle_by_roots(
@@ -281,12 +290,12 @@ pub(super) fn settle_by_roots(
     receipts: &[RawReceipt],
     network: Network,
     is_wanted: impl Fn(&[RawLog]) -> bool,
-) -> Result<Vec<ProvenTx>, Unproven> {
-    let Stated { pairs } = Stated::read(header, transactions, receipts, network)?;
+) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut forms = Vec::with_capacity(pairs.len());
     let (mut transaction_bytes, mut receipt_bytes) = (Vec::new(), Vec::new());
     for (raw, transaction, receipt) in &pairs {
-        let form = Form::of(raw, transaction, network)?;
+        let form = EncodedTransaction::of(raw, transaction, network)?;
         transaction_bytes.push(form.encoded());
         receipt_bytes.push(receipt.encoded());
         forms.push(form);
@@ -298,7 +307,7 @@ pub(super) fn settle_by_roots(
         let recomputed = ordered_trie_root_encoded(bytes);
         if recomputed != root {
             return untrue(format_args!(
-                "the {what} of block {} have root {recomputed} instead of {root}",
+                "the {what} of block {} have the trie root {recomputed}, but the header states {root}",
                 header.number
             ));
         }
@@ -314,9 +323,9 @@ pub(super) fn settle_by_roots(
     Ok(settled)
 }
 
-/// Reads a block by the word of one node, checked as far as that goes without roots: hashes and senders of the types
-/// that are known here, and that the events are those that the bloom filter of the header speaks of. It counts where as
-/// many distinct nodes as have to agree say the same; the caller compares them. Returns what [`settle_by_roots`] returns.
+/// Reads a block from one node, checked as far as possible without roots: hashes and senders of known types, and
+/// whether the events match the bloom filter of the header. The result is valid if as many distinct nodes as must agree
+/// return an equal block; the caller compares their blocks. Returns the same as [`settle_by_roots`].
 ///
 /// Source: ADR-0012.
 pub(super) fn settle_by_word(
@@ -325,16 +334,16 @@ pub(super) fn settle_by_word(
     receipts: &[RawReceipt],
     network: Network,
     is_wanted: impl Fn(&[RawLog]) -> bool,
-) -> Result<Vec<ProvenTx>, Unproven> {
-    let Stated { pairs } = Stated::read(header, transactions, receipts, network)?;
+) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut told = Bloom::ZERO;
     let mut settled = Vec::new();
     for (index, (raw, transaction, receipt)) in (0..).zip(pairs) {
         let bloom = bloom_of(&receipt.logs);
-        // Polygon may leave the events of messages out of the filter.
+        // Polygon may leave the events of messages from Ethereum out of the bloom filter.
         if receipt.kind != U64::from(STATE_SYNC_TYPE) && !header.logs_bloom.contains(&bloom) {
             return untrue(format_args!(
-                "transaction {} has events that the header of block {} knows nothing of",
+                "transaction {} has events that are not in the bloom filter of block {}",
                 transaction.hash, header.number
             ));
         }
@@ -342,15 +351,18 @@ pub(super) fn settle_by_word(
         if !is_wanted(&receipt.logs) {
             continue;
         }
-        match Form::of(raw, &transaction, network) {
+        match EncodedTransaction::of(raw, &transaction, network) {
             Ok(form) => check_form(&form, &form.encoded(), &transaction)?,
-            Err(Unproven::Unknown(_)) => {}
+            Err(UnprovenReceipt::Unknown(_)) => {}
             Err(failure) => return Err(failure),
         }
         settled.push(proven(transaction, receipt, index)?);
     }
     if !told.contains(&header.logs_bloom) {
-        return untrue(format_args!("events of block {} are missing", header.number));
+        return untrue(format_args!(
+            "the bloom filter of block {} announces events that the node did not return",
+            header.number
+        ));
     }
     Ok(settled)
 }

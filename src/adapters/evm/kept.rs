@@ -1,4 +1,4 @@
-//! Blocks that were proven lately.
+//! Cache of recently proven blocks.
 
 use crate::domain::payment::SettledBlock;
 use alloy::primitives::B256;
@@ -7,21 +7,21 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Proven blocks that are kept for further attempts.
+/// Maximum number of proven blocks cached for further attempts.
 const KEPT_BLOCKS: usize = 64;
 
-/// Failures in a row that are kept: more blocks than are proven in one step.
+/// Maximum number of remembered failures, larger than the number of blocks that are proven in one step.
 const KEPT_FAILURES: usize = 1_024;
 
-/// Blocks that were proven lately, so that an attempt that fails later does not ask for them again, and those whose
-/// content no node delivered.
+/// Recently proven blocks, so that a retry does not read such a block again. Also remembers the hashes of blocks whose
+/// content no node returned.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ProvenBlocks {
     proven: Mutex<VecDeque<Arc<SettledBlock>>>,
     failed: Mutex<VecDeque<B256>>,
 }
 
-impl Kept {
+impl ProvenBlocks {
     pub(super) fn find(&self, hash: &B256) -> Option<SettledBlock> {
         let kept = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().find(|settled| settled.block.hash == *hash);
@@ -38,7 +38,7 @@ impl Kept {
         failed.retain(|hash| *hash != settled.block.hash);
     }
 
-    /// Notes that no node delivered the content of a block; tells whether that was noted before.
+    /// Records that no node returned the content of a block; returns whether the same failure was already recorded.
     pub(super) fn has_failed_again(&self, hash: B256) -> bool {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if failed.contains(&hash) {

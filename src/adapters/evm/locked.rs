@@ -1,4 +1,4 @@
-//! Small values that several calls read and replace: a panic in one of them poisons nothing.
+//! Access to small values that several calls share. A panic in one call does not poison the mutex for the others.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,14 +1,14 @@
-//! An EVM chain behind JSON-RPC nodes that may be slow, behind, or wrong.
+//! An EVM chain behind JSON-RPC nodes that may be slow, behind, or return false data.
 //!
-//! **What is believed.** Of final blocks, a header whose hash follows from its fields and on which as many distinct
-//! nodes agree as the settings say; and of its content, what its roots prove ([`evidence`]). What one node says alone
-//! ([`Chain::told`], [`Chain::new_blocks`]) tells where to look and is never credited.
+//! **Trusted data.** The service credits final blocks only. As many distinct nodes as configured must agree on the
+//! header, whose hash must match its fields. The roots of the header must prove the content ([`evidence`]). Data from a
+//! single node ([`Chain::list_events`], [`Chain::new_blocks`]) only shows where to look and is never credited.
 //!
-//! **Who is asked.** Single questions go to one node after the other until one gives an answer that holds: a node that
-//! fails, refuses, serves another chain or says something that cannot be true is passed over and, after a few times,
-//! left alone for a while. Questions that need agreement go to distinct nodes at the same time; a node that is missing
-//! delays the answer and never lowers how many have to agree. Answers that become an amount of money are such questions
-//! ([`one_block`]). Source: ADR-0012; rules B.2.
+//! **Queried nodes.** A single lookup goes to one node after the other until a node returns a valid response. A node
+//! that fails, rejects the lookup, serves another chain or returns invalid data is skipped; after a few failures, it is
+//! not used for a while. Lookups that need agreement go to distinct nodes concurrently. An unavailable node delays the
+//! result. It lowers the number of nodes that must agree only if `agreement_fallback` is set, and never for lookups
+//! whose result becomes an amount of money ([`one_block`]). Source: ADR-0012; rules B.2.
 
 mod answers;
 mod connected;
@@ -35,16 +35,16 @@ mod wallet_owners;
 mod window;
 mod wire;
 
-pub use self::connected::{Connected, connect};
+pub use self::connected::{ConnectedNetwork, connect};
 pub use self::node::OUTCOMES;
 pub use self::relay::signing_key;
 use self::{
     decode::Watched,
     evidence::ProvenHeader,
-    kept::Kept,
+    kept::ProvenBlocks,
     locked::{locked, store},
-    node::{Failure, Line, Node},
-    share::Together,
+    node::{EvmNode, NodeFailure, NodeLookup},
+    share::BlocksPerQuery,
 };
 use crate::{
     domain::{
@@ -52,7 +52,7 @@ use crate::{
         network::{Family, Network},
         payment::{BlockRef, Finality, SettledBlock},
     },
-    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
+    ports::chain::{Chain, ChainError, ChainTip, NewBlock, ReportedEvents},
 };
 use alloy::primitives::{Address as EvmAddress, U64};
 use anyhow::{Context, bail};
@@ -70,46 +70,47 @@ use std::{
 use tokio::time::Instant;
 use url::Url;
 
-/// Deadline of one question to one node, where the settings name none.
+/// Default timeout of one lookup on one node.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Deadlines of one question that the content of a block may take.
+/// Timeout for the content of a block, as a multiple of the timeout of one lookup.
 const CONTENT_SHARES: u32 = 5;
 
-/// Last year that the dates of answers (RFC 3339) can be written with.
+/// Last year that RFC 3339 dates in responses can represent.
 const YEAR_MAX: i32 = 9_999;
 
-/// What an [`EvmChain`] needs to know.
+/// Options of an [`EvmChain`].
 #[derive(Clone)]
 pub struct EvmChainOptions {
     /// Network whose payments are read.
     pub network: Network,
-    /// Chain ID that every node must serve; a local chain may differ from its network.
+    /// Chain ID that every node must serve; a local chain may have another chain ID than its network.
     pub chain_id: u64,
     /// Nodes, best first.
     pub rpc_urls: Vec<Url>,
-    /// Blocks, its own included, after which a block is final; `None` for the tag or depth of the network.
+    /// Number of blocks after which a block is final, the block itself included; `None` for the tag or depth of the
+    /// network.
     pub confirmations: Option<u64>,
-    /// First block that matters, when it is older than the first start.
+    /// First block to read, for payments from before the first start of the service.
     pub start_block: Option<u64>,
-    /// Distinct nodes that have to agree on a final block; `None` for two where there are two.
+    /// Number of distinct nodes that must agree on a final block. `None` means two, or one if there is only one node.
     pub agreement: Option<usize>,
-    /// Time without agreement after which one node is enough; `None` for never.
+    /// Time without agreement after which one node is sufficient; `None` if one node is never sufficient.
     pub agreement_fallback: Option<Duration>,
     /// Contracts of the protocol on this network.
     pub contracts: Vec<KnownContract>,
-    /// How far apart nodes may be about a conversion, in basis points of the smallest answer.
+    /// Maximum difference between nodes about a conversion, in basis points of the smallest result.
     pub nodes_apart_bps: u16,
-    /// Deadline of one question to one node; [`CALL_TIMEOUT`] is usual.
+    /// Timeout of one lookup on one node; usually [`CALL_TIMEOUT`].
     pub call_timeout: Duration,
-    /// Deadline of a lookup on behalf of a waiting caller, over all nodes together.
+    /// Timeout of a lookup for a waiting caller, over all nodes together.
     pub lookup_timeout: Duration,
 }
 
 /// An EVM chain.
 pub struct EvmChain {
     network: Network,
-    nodes: Vec<Arc<Node>>,
+    nodes: Vec<Arc<EvmNode>>,
     confirmations: Option<u64>,
     start_block: Option<u64>,
     agreement: usize,
@@ -119,54 +120,55 @@ pub struct EvmChain {
     nodes_apart_bps: u16,
     call_timeout: Duration,
     lookup_timeout: Duration,
-    /// The height at which contracts are asked, and since when.
+    /// The block height that contract lookups currently use, and when its use began.
     common_height: Mutex<Option<(u64, Instant)>>,
-    /// When enough nodes agreed last.
+    /// When enough nodes last agreed.
     agreed_at: Mutex<Instant>,
-    /// The newest block that enough nodes called final.
+    /// The newest block that enough nodes reported as final.
     finalized: Mutex<Option<BlockRef>>,
-    /// Looks through the first node alone since all were asked.
+    /// Number of polls of only the first node since all nodes were last queried.
     glances: AtomicU32,
-    /// The highest head, and since when.
+    /// The highest head, and when it became the highest.
     highest: Mutex<(u64, Instant)>,
-    /// Whether one node is believed alone for want of others.
+    /// Whether a single node is trusted because others are missing.
     believes_alone: AtomicBool,
-    kept: Kept,
-    together: Mutex<Together>,
+    kept: ProvenBlocks,
+    together: Mutex<BlocksPerQuery>,
     /// Held while a proof is computed.
     proving: tokio::sync::Mutex<()>,
 }
 
-/// How much time a question has.
+/// Timeout of a lookup.
 #[derive(Debug, Clone, Copy)]
-enum Patience {
-    /// The full deadline for every node.
+enum LookupTimeout {
+    /// The full timeout for every node.
     Thorough,
-    /// [`CONTENT_SHARES`] of it: the content of a block may be many megabytes, and nobody waits for it.
+    /// [`CONTENT_SHARES`] times the full timeout, for the content of a block. The content may be many megabytes, and no
+    /// caller waits for it.
     Content,
-    /// Somebody waits: all nodes together have until then.
+    /// A caller waits: one deadline for all nodes together.
     Until(Instant),
 }
 
-/// What distinct nodes answered, with their positions in the settings, and how the others failed.
-struct Answers<T> {
+/// Responses of distinct nodes, with their indexes in the settings, and the failures of the other nodes.
+struct NodeResponses<T> {
     given: Vec<(usize, T)>,
-    failures: Vec<(usize, Failure)>,
+    failures: Vec<(usize, NodeFailure)>,
 }
 
 impl EvmChain {
-    /// Checks the options and sets up the nodes. Nothing is sent before the first question.
+    /// Checks the options and sets up the nodes. Nothing is sent before the first lookup.
     pub fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
         let chain = Self::set_up(options)?;
         if chain.agreement == 1 {
             let network = chain.network;
-            tracing::warn!(%network, "one node is believed alone; name a second one to have them checked");
+            tracing::warn!(%network, "the service trusts a single node; configure two nodes and set agreement to 2");
         }
         Ok(chain)
     }
 
-    /// The same network over separate connections with separate breakers. Both share what is known of which nodes follow the
-    /// chain. `options` are those of this one.
+    /// The same network over separate connections with separate breakers. This copy and the original share the record
+    /// of which nodes follow the chain. `options` must be those of this network.
     fn with_lines_apart(&self, options: EvmChainOptions) -> anyhow::Result<Self> {
         let mut apart = Self::set_up(options)?;
         for (node, known) in apart.nodes.iter_mut().zip(&self.nodes) {
@@ -186,14 +188,14 @@ impl EvmChain {
             bail!("{network} needs at least one node");
         }
         if options.call_timeout.is_zero() {
-            bail!("the deadline of a call to a node of {network} must be longer than 0");
+            bail!("the timeout of a call to a node of {network} must be greater than 0");
         }
         let client = super::client()?
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
-            .context("setting up the client for nodes")?;
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
+            .context("the HTTP client for the nodes cannot be built")?;
+        let mut nodes: Vec<Arc<EvmNode>> = Vec::new();
         for (index, url) in options.rpc_urls.into_iter().enumerate() {
             if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
                 bail!("node {} of {network} needs an http or https URL", index + 1);
@@ -204,7 +206,7 @@ impl EvmChain {
                     index + 1
                 );
             }
-            let node = Node::new(index, network, chain_id, url, client.clone());
+            let node = EvmNode::new(index, network, chain_id, url, client.clone());
             nodes.push(Arc::new(
                 node.with_context(|| format!("node {} of {network}", index + 1))?,
             ));
@@ -241,45 +243,52 @@ impl EvmChain {
             glances: AtomicU32::new(0),
             highest: Mutex::new((0, Instant::now())),
             believes_alone: AtomicBool::new(false),
-            kept: Kept::default(),
+            kept: ProvenBlocks::default(),
             together: Mutex::default(),
             proving: tokio::sync::Mutex::default(),
         })
     }
 
-    /// Nodes to ask, best first: those that are left alone are missing, those that are out of step come last.
-    fn order(&self) -> Vec<Arc<Node>> {
+    /// Nodes to query, best first: nodes with an open breaker are omitted, out-of-sync nodes are last.
+    fn order(&self) -> Vec<Arc<EvmNode>> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|node| node.is_available()).cloned().collect();
         nodes.sort_by_key(|node| node.movement.turn());
         nodes
     }
 
-    /// Distinct nodes that have to agree now.
+    /// Number of distinct nodes that must agree now.
     fn agreement_now(&self) -> usize {
         let has_waited = |limit: Duration| locked(&self.agreed_at).elapsed() >= limit;
         let believes_alone = self.agreement > 1 && self.agreement_fallback.is_some_and(has_waited);
         let network = self.network;
         match self.believes_alone.swap(believes_alone, Ordering::Relaxed) {
             false if believes_alone => {
-                tracing::warn!(%network, "enough nodes have not agreed for longer than agreement_fallback_s; one is believed alone");
+                tracing::warn!(
+                    %network,
+                    "for longer than agreement_fallback_s, too few nodes have agreed; the service now trusts a single \
+                     node"
+                );
             }
-            true if !believes_alone => tracing::info!(%network, "enough nodes answer again; they have to agree"),
+            true if !believes_alone => tracing::info!(
+                %network,
+                "enough nodes agree again; the service no longer trusts a single node"
+            ),
             _ => {}
         }
         if believes_alone { 1 } else { self.agreement }
     }
 
-    /// The time of a lookup on behalf of a waiting caller, which begins now.
-    fn lookup(&self) -> Patience {
-        Patience::Until(Instant::now() + self.lookup_timeout)
+    /// The timeout of a lookup for a waiting caller that begins now.
+    fn lookup(&self) -> LookupTimeout {
+        LookupTimeout::Until(Instant::now() + self.lookup_timeout)
     }
 
-    fn deadline(&self, patience: Patience, nodes_left: usize) -> Instant {
+    fn deadline(&self, patience: LookupTimeout, nodes_left: usize) -> Instant {
         let now = Instant::now();
         let share = match patience {
-            Patience::Thorough => self.call_timeout,
-            Patience::Content => self.call_timeout * CONTENT_SHARES,
-            Patience::Until(end) => {
+            LookupTimeout::Thorough => self.call_timeout,
+            LookupTimeout::Content => self.call_timeout * CONTENT_SHARES,
+            LookupTimeout::Until(end) => {
                 let share = end.saturating_duration_since(now) / u32::try_from(nodes_left.max(1)).unwrap_or(u32::MAX);
                 share.min(self.call_timeout)
             }
@@ -287,12 +296,16 @@ impl EvmChain {
         now + share
     }
 
-    /// Asks one node after the other until one has an answer other than `None`.
+    /// Queries one node after the other until one returns something other than `None`.
     ///
-    /// `None` is returned only when at least one node said so and none said otherwise.
-    async fn ask_for<T, F>(&self, patience: Patience, question: impl Fn(Line) -> F) -> Result<Option<T>, ChainError>
+    /// `None` is returned only if at least one node returned it and no node returned a value.
+    async fn ask_for<T, F>(
+        &self,
+        patience: LookupTimeout,
+        question: impl Fn(NodeLookup) -> F,
+    ) -> Result<Option<T>, ChainError>
     where
-        F: Future<Output = Result<Option<T>, Failure>>,
+        F: Future<Output = Result<Option<T>, NodeFailure>>,
     {
         let nodes = self.order();
         let mut failures = Vec::new();
@@ -302,7 +315,7 @@ impl EvmChain {
             match node.ask(deadline, &question).await {
                 Ok(Some(answer)) => return Ok(Some(answer)),
                 Ok(None) => is_denied = true,
-                Err(Failure::Reverted(reason)) => return Err(ChainError::Reverted(reason)),
+                Err(NodeFailure::Reverted(reason)) => return Err(ChainError::Reverted(reason)),
                 Err(failure) => failures.push((node.index, failure)),
             }
         }
@@ -312,10 +325,10 @@ impl EvmChain {
         Err(self.sum_up(&failures))
     }
 
-    /// Asks one node after the other until one answers.
-    async fn ask<T, F>(&self, patience: Patience, question: impl Fn(Line) -> F) -> Result<T, ChainError>
+    /// Queries one node after the other until one responds.
+    async fn ask<T, F>(&self, patience: LookupTimeout, question: impl Fn(NodeLookup) -> F) -> Result<T, ChainError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, NodeFailure>>,
     {
         let answer = self.ask_for(patience, |line| {
             let answer = question(line);
@@ -324,30 +337,30 @@ impl EvmChain {
         answer.await?.ok_or_else(|| self.sum_up(&[]))
     }
 
-    /// Asks distinct nodes at the same time until `wanted` of them have answered; a node that fails is replaced by the
-    /// next one.
+    /// Queries distinct nodes concurrently until `wanted` of them have responded; a failed node is replaced by the next
+    /// one.
     async fn ask_distinct<T, F>(
         &self,
         wanted: usize,
-        patience: Patience,
+        patience: LookupTimeout,
         except: &[usize],
-        question: impl Fn(Line) -> F,
-    ) -> Answers<T>
+        question: impl Fn(NodeLookup) -> F,
+    ) -> NodeResponses<T>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, NodeFailure>>,
     {
         let mut nodes = self.order();
         nodes.retain(|node| !except.contains(&node.index));
         let spare = nodes.len().saturating_sub(wanted);
         let mut others = nodes.iter();
-        let ask = |node: &Arc<Node>, spare: usize| {
+        let ask = |node: &Arc<EvmNode>, spare: usize| {
             let (node, question) = (Arc::clone(node), &question);
             let deadline = self.deadline(patience, 1 + spare);
             async move { (node.index, node.ask(deadline, question).await) }
         };
         let first = others.by_ref().take(wanted);
         let mut waiting: FuturesUnordered<_> = first.map(|node| ask(node, spare)).collect();
-        let mut answers = Answers {
+        let mut answers = NodeResponses {
             given: Vec::new(),
             failures: Vec::new(),
         };
@@ -365,7 +378,7 @@ impl EvmChain {
         answers
     }
 
-    fn sum_up(&self, failures: &[(usize, Failure)]) -> ChainError {
+    fn sum_up(&self, failures: &[(usize, NodeFailure)]) -> ChainError {
         let network = self.network;
         let reasons: Vec<String> = failures
             .iter()
@@ -373,7 +386,7 @@ impl EvmChain {
             .collect();
         let reason = reasons.join("; ");
         if failures.is_empty() {
-            let reason = "every node is resting after repeated failures".to_owned();
+            let reason = "calls to every node are paused after repeated failures".to_owned();
             ChainError::Unavailable { network, reason }
         } else if failures.iter().all(|(_, failure)| failure.is_untrue()) {
             ChainError::Malformed { network, reason }
@@ -390,37 +403,38 @@ impl EvmChain {
     }
 }
 
-/// The header of a height or of the tag of a block, proven to follow from its fields.
-async fn header(line: &Line, which: Value) -> Result<Option<ProvenHeader>, Failure> {
+/// The header of a height or block tag, whose hash is proven from its fields.
+async fn header(line: &NodeLookup, which: Value) -> Result<Option<ProvenHeader>, NodeFailure> {
     read_header(line.call("eth_getBlockByNumber", (which, false)).await?)
 }
 
-fn read_header(raw: Option<Box<RawValue>>) -> Result<Option<ProvenHeader>, Failure> {
+fn read_header(raw: Option<Box<RawValue>>) -> Result<Option<ProvenHeader>, NodeFailure> {
     let Some(raw) = raw else {
         return Ok(None);
     };
-    let header = evidence::header(&raw).map_err(|unproven| Failure::Untrue(unproven.to_string()));
+    let header = evidence::header(&raw).map_err(|unproven| NodeFailure::Untrue(unproven.to_string()));
     header.map(Some)
 }
 
-/// The header of a height, which must say so itself.
-async fn header_at(line: &Line, number: u64) -> Result<Option<ProvenHeader>, Failure> {
+/// The header of a height; a header that states another height is an error.
+async fn header_at(line: &NodeLookup, number: u64) -> Result<Option<ProvenHeader>, NodeFailure> {
     let header = header(line, json!(U64::from(number))).await?;
     match header {
-        Some(header) if header.number != number => {
-            Err(Failure::Untrue(format!("block {} for block {number}", header.number)))
-        }
+        Some(header) if header.number != number => Err(NodeFailure::Untrue(format!(
+            "the node returned block {} instead of block {number}",
+            header.number
+        ))),
         header => Ok(header),
     }
 }
 
-fn block_ref(header: &ProvenHeader) -> Result<BlockRef, Failure> {
+fn block_ref(header: &ProvenHeader) -> Result<BlockRef, NodeFailure> {
     let time_s = header.time_s;
     let time = i64::try_from(time_s)
         .ok()
         .and_then(|time_s| DateTime::from_timestamp(time_s, 0))
         .filter(|time| time.year() <= YEAR_MAX)
-        .ok_or_else(|| Failure::Untrue(format!("a block of second {time_s}, which no calendar has")))?;
+        .ok_or_else(|| NodeFailure::Untrue(format!("a block has the invalid timestamp {time_s}")))?;
     Ok(BlockRef {
         number: header.number,
         hash: header.hash,
@@ -439,7 +453,7 @@ impl Chain for EvmChain {
         self.start_block
     }
 
-    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+    async fn tip(&self, known: Option<Finality>) -> Result<ChainTip, ChainError> {
         self.find_tip(known).await
     }
 
@@ -448,11 +462,11 @@ impl Chain for EvmChain {
     }
 
     async fn block(&self, number: u64) -> Result<Option<BlockRef>, ChainError> {
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let header = header_at(&line, number).await?;
             header.as_ref().map(block_ref).transpose()
         };
-        self.ask_for(Patience::Thorough, question).await
+        self.ask_for(LookupTimeout::Thorough, question).await
     }
 
     async fn agreed(&self, number: u64) -> Result<BlockRef, ChainError> {
@@ -464,8 +478,8 @@ impl Chain for EvmChain {
         self.read_new_blocks(from, to).await
     }
 
-    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
-        self.read_told(from, to, proves_absence).await
+    async fn list_events(&self, from: u64, to: u64, proves_absence: bool) -> Result<ReportedEvents, ChainError> {
+        self.read_reported_events(from, to, proves_absence).await
     }
 
     async fn settled(&self, number: u64) -> Result<SettledBlock, ChainError> {

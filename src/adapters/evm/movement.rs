@@ -1,4 +1,4 @@
-//! Whether a node keeps step with the others: its head, and the block that it calls final.
+//! Whether a node is in sync with the others, by its head and its final block.
 
 use super::{
     evidence::ProvenHeader,
@@ -8,30 +8,30 @@ use crate::domain::network::Network;
 use std::{cmp::Reverse, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
-/// How far nodes may be apart, in time, before the slower one counts as behind; and how long the head of one that is
-/// behind may not move before it stands still.
+/// Two limits: the maximum time difference between nodes, above which the slower node counts as behind; and the time
+/// without a new head after which a node that is behind counts as stopped.
 pub(super) const BEHIND: Duration = Duration::from_secs(30);
 
-/// How long the final block of a node may not move while that of one other node does, of which it is not known whether it
-/// calls blocks final too early.
+/// How long the final block of a node may stay unchanged while only one other node reports newer final blocks. This
+/// limit is long, because the other node may report blocks as final too early.
 const FINALITY_BEHIND: Duration = Duration::from_secs(15 * 60);
 
-/// Least number of blocks that nodes may be apart.
+/// Minimum allowed difference between nodes, in blocks.
 const BEHIND_BLOCKS_MIN: u64 = 5;
 
-/// The newest blocks of the nodes that answered.
-pub(super) struct Front<'a> {
-    /// The newest of all, which one node may have made up.
+/// The newest blocks of the nodes that responded.
+pub(super) struct NodeFront<'a> {
+    /// The newest block of all nodes. One node may have invented it.
     pub(super) newest: &'a ProvenHeader,
-    /// The newest that enough nodes have reached: as many as have to agree, at most the majority, and two where there
-    /// are three.
+    /// The newest block that enough nodes have reached. Enough is the smaller of two numbers: the nodes that must
+    /// agree, and a bare majority of the nodes that responded. It is at least two if three or more nodes responded.
     pub(super) agreed: &'a ProvenHeader,
-    /// Whether there are others beside the two.
+    /// Whether there are more than two nodes.
     has_others: bool,
 }
 
-impl<'a> Front<'a> {
-    /// Of these blocks, one of each node; `None` without any.
+impl<'a> NodeFront<'a> {
+    /// Computes both blocks from one block of each node; `None` without blocks.
     pub(super) fn of(blocks: impl Iterator<Item = &'a ProvenHeader>, agreement: usize) -> Option<Self> {
         let mut blocks: Vec<_> = blocks.collect();
         blocks.sort_by_key(|block| Reverse(block.number));
@@ -46,84 +46,87 @@ impl<'a> Front<'a> {
     }
 }
 
-/// How the head of a node stands to those of the others.
+/// Head of a node compared with the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Where enough others are.
+enum HeadState {
+    /// In sync with enough others.
     InStep,
-    /// Far ahead of enough others, with too few beside it.
+    /// Far ahead of enough others, with too few nodes at the same height.
     Ahead,
-    /// Where enough others are, and it does not move while one that is far ahead does.
+    /// In sync with enough others, but the head does not advance, and another node is far ahead and does advance.
     Left,
     /// Far behind enough others.
     Behind,
-    /// Far behind, and it does not move.
+    /// Far behind, and the head does not advance.
     Still,
 }
 
-/// A head, and when it was there first.
+/// A head, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
-struct Since {
+struct FirstSeenHead {
     head: u64,
     at: Instant,
-    /// Times of both blocks of the [`Front`] of heads, in seconds.
+    /// Block times, in seconds, of the newest and of the agreed block among the heads of all nodes ([`NodeFront`]).
     newest_s: u64,
     agreed_s: u64,
 }
 
-/// A final block, and the times of the chain, in seconds, since which others call a newer one final.
+/// The final block of a node, and since which chain time, in seconds, other nodes have reported a newer one.
 #[derive(Debug, Clone, Copy)]
 struct Lag {
     number: u64,
-    /// Enough others.
+    /// Since when enough nodes have reported a newer final block; `None` if too few do.
     agreed_s: Option<u64>,
-    /// One other.
+    /// Since when at least one node has reported a newer final block; `None` if no node does.
     newest_s: Option<u64>,
 }
 
-/// What is known of one node in comparison with the others.
+/// State of one node in comparison with the others.
 pub(super) struct Movement {
     network: Network,
     index: usize,
-    standing: Mutex<Standing>,
-    since: Mutex<Option<Since>>,
-    /// Whether its final block stands still while that of enough others moves, or that of any other for long.
+    standing: Mutex<HeadState>,
+    since: Mutex<Option<FirstSeenHead>>,
+    /// Two findings about the final block of this node. First: it does not advance while the final block of enough
+    /// nodes does. Second: it has not advanced for a long time while the final block of at least one other node does.
     finality: Mutex<(bool, bool)>,
     lag: Mutex<Option<Lag>>,
 }
 
 impl Movement {
-    /// Of the node with this position in the settings.
+    /// State of the node with this index in the settings.
     pub(super) fn new(network: Network, index: usize) -> Self {
         Self {
             network,
             index,
-            standing: Mutex::new(Standing::InStep),
+            standing: Mutex::new(HeadState::InStep),
             since: Mutex::default(),
             finality: Mutex::default(),
             lag: Mutex::default(),
         }
     }
 
-    /// How late the node is asked: of equal ones the settings decide. One that is ahead alone may have made that up, so
-    /// it comes after those that move, and before one that has not moved for a while by the clock of this machine.
+    /// Sort key for choosing nodes; ties keep configuration order. A node that is ahead alone may have invented its
+    /// head, so it comes after advancing nodes, and before a node that has not advanced for a while by the clock of
+    /// this machine.
     pub(super) fn turn(&self) -> u8 {
         let has_stood = || locked(&self.since).is_some_and(|since| since.at.elapsed() > BEHIND);
         match locked(&self.standing) {
-            Standing::Behind | Standing::Still => 2,
-            Standing::Left if has_stood() => 2,
-            Standing::Ahead => 1,
-            Standing::InStep | Standing::Left => u8::from(locked(&self.finality).0),
+            HeadState::Behind | HeadState::Still => 2,
+            HeadState::Left if has_stood() => 2,
+            HeadState::Ahead => 1,
+            HeadState::InStep | HeadState::Left => u8::from(locked(&self.finality).0),
         }
     }
 
-    /// Whether its head has not moved while the chain went on: its answers are those of another time.
+    /// Whether the head of the node has not advanced while the chain did, so that the responses of the node are
+    /// outdated.
     pub(super) fn stands_still(&self) -> bool {
-        matches!(locked(&self.standing), Standing::Still | Standing::Left)
+        matches!(locked(&self.standing), HeadState::Still | HeadState::Left)
     }
 
-    /// Compares its head, and the block that it calls final, with those of all nodes.
-    pub(super) fn compare(&self, head: u64, heads: &Front<'_>, tags: Option<(u64, &Front<'_>)>) {
+    /// Compares the head and the final block of the node with those of all nodes.
+    pub(super) fn compare(&self, head: u64, heads: &NodeFront<'_>, tags: Option<(u64, &NodeFront<'_>)>) {
         let standing = self.standing(head, heads);
         let finality = tags.map_or((false, false), |(tag, tags)| {
             self.finality(tag, tags, heads.agreed.time_s)
@@ -133,31 +136,38 @@ impl Movement {
         store(&self.finality, finality);
         let (network, node) = (self.network, self.index + 1);
         let is_final_late = finality.0 || finality.1;
-        let is_out_of_step = standing != Standing::InStep || is_final_late;
+        let is_out_of_step = standing != HeadState::InStep || is_final_late;
         metrics::gauge!("prs_chain_node_behind", "network" => network.id(), "node" => node.to_string())
             .set(f64::from(u8::from(is_out_of_step)));
         let (newest, agreed) = (heads.newest.number, heads.agreed.number);
         if was != standing {
             let what = match standing {
-                Standing::InStep => "is in step again",
-                Standing::Ahead => "is far ahead of the others: it is asked after them until they agree",
-                Standing::Left => "stands still while one that is far ahead moves",
-                Standing::Behind => "is behind: it is asked last until it has caught up",
-                Standing::Still => "stands still: it is left out until it moves",
+                HeadState::InStep => "is in sync again",
+                HeadState::Ahead => {
+                    "is far ahead of the other nodes, so it is queried after them until enough nodes are at the same \
+                     height"
+                }
+                HeadState::Left => "does not advance, while another node is far ahead and advances",
+                HeadState::Behind => "is behind, so it is queried last until it has caught up",
+                HeadState::Still => "does not advance, so it is not used until it advances again",
             };
             tracing::warn!(%network, node, head, newest, agreed, "a node {what}");
         }
         if is_final_late != (was_final.0 || was_final.1) {
-            let what = if is_final_late { "stands still" } else { "moves again" };
+            let what = if is_final_late {
+                "does not advance"
+            } else {
+                "advances again"
+            };
             let finalized = tags.map(|(tag, _)| tag);
-            tracing::warn!(%network, node, head, finalized, "what a node calls final {what}");
+            tracing::warn!(%network, node, head, finalized, "the final block of a node {what}");
         }
     }
 
-    fn standing(&self, head: u64, heads: &Front<'_>) -> Standing {
+    fn standing(&self, head: u64, heads: &NodeFront<'_>) -> HeadState {
         let since = match locked(&self.since) {
             Some(since) if since.head == head => since,
-            _ => Since {
+            _ => FirstSeenHead {
                 head,
                 at: Instant::now(),
                 newest_s: heads.newest.time_s,
@@ -168,23 +178,25 @@ impl Movement {
         let stands_still = |block: &ProvenHeader, since_s: u64| {
             is_far(self.network, head, block.number) && block.time_s.saturating_sub(since_s) > BEHIND.as_secs()
         };
-        // Of two nodes nobody can say who is right; of more, the one that is ahead alone may jump as far as it likes.
+        // With more than two nodes, a head far ahead of all others may be invented, so this node must also stand still
+        // by the clock of this machine. With two nodes, neither head is more credible than the other.
         let may_be_left = !heads.has_others || since.at.elapsed() > BEHIND;
         if stands_still(heads.agreed, since.agreed_s) {
-            Standing::Still
+            HeadState::Still
         } else if is_far(self.network, head, heads.agreed.number) {
-            Standing::Behind
+            HeadState::Behind
         } else if is_far(self.network, heads.agreed.number, head) {
-            Standing::Ahead
+            HeadState::Ahead
         } else if may_be_left && stands_still(heads.newest, since.newest_s) {
-            Standing::Left
+            HeadState::Left
         } else {
-            Standing::InStep
+            HeadState::InStep
         }
     }
 
-    /// Whether the final block stands still while that of enough others moves, and while that of any other does.
-    fn finality(&self, number: u64, tags: &Front<'_>, now_s: u64) -> (bool, bool) {
+    /// Two findings about the final block of the node. First: for more than [`BEHIND`], enough nodes have reported a
+    /// newer one. Second: for more than [`FINALITY_BEHIND`], at least one other node has reported a newer one.
+    fn finality(&self, number: u64, tags: &NodeFront<'_>, now_s: u64) -> (bool, bool) {
         let before = locked(&self.lag).filter(|lag| lag.number == number);
         let since = |block: &ProvenHeader, before: Option<u64>| {
             let is_newer = block.number > number;
@@ -206,7 +218,7 @@ impl Movement {
     }
 }
 
-/// Whether the first height is farther below the second one than nodes may be apart.
+/// Whether the first height is below the second one by more than the allowed difference.
 pub(super) fn is_far(network: Network, below: u64, above: u64) -> bool {
     let blocks = BEHIND.as_millis() / u128::from(network.block_time_ms());
     let apart_max = u64::try_from(blocks).unwrap_or(u64::MAX).max(BEHIND_BLOCKS_MIN);

@@ -1,12 +1,12 @@
-//! One node: its calls, its deadline, its health. Its URL may hold a key, so it never appears in a text.
+//! One node: its calls, timeout and health. The URL of a node may contain a key, so no message contains the URL.
 
 use super::{
-    answers::{self, Place, Share},
+    answers::{self, NodeLimits, ResponseSlot},
     movement::Movement,
     redaction::Redaction,
     refusals,
-    window::{Narrower, Window},
-    wire::{Envelope, Refusal},
+    window::{NarrowingCause, RangeWindow},
+    wire::{RpcRefusal, RpcResponse},
 };
 use crate::{adapters::breaker::Breaker, domain::network::Network};
 use alloy::primitives::U64;
@@ -28,26 +28,26 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-/// Answers from this size on are parsed away from the threads that serve everything else.
+/// Responses from this size on are parsed on separate threads.
 const PARSE_APART_BYTES: usize = 256 * 1024;
 
-/// Code of a provider that is asked too often. Source: rules G.6.
+/// Error code for too many calls. Source: rules G.6.
 const RATE_LIMITED: i64 = -32_005;
 
-/// Code of a reverted call. Source: rules G.6.
+/// Error code of a reverted call. Source: rules G.6.
 const REVERTED: i64 = 3;
 
-/// The only method that runs a contract, which alone can revert.
+/// The only method that runs a contract, and therefore the only method that can revert.
 pub(super) const CONTRACT_CALL: &str = "eth_call";
 
-/// What is said of an answer that ended in its middle.
-const BROKEN_OFF: &str = "the answer broke off";
+/// Message for an incomplete response.
+const BROKEN_OFF: &str = "the response is incomplete";
 
-/// Why one node gave no usable answer.
+/// Why a node returned no usable response.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Failure {
-    /// Too slow.
-    #[error("no answer in time")]
+pub(super) enum NodeFailure {
+    /// Timeout.
+    #[error("no response in time")]
     Slow,
     /// No connection, or a broken one.
     #[error("{0}")]
@@ -55,7 +55,7 @@ pub(super) enum Failure {
     /// HTTP status.
     #[error("HTTP status {0}")]
     Status(u16),
-    /// JSON-RPC refusal.
+    /// JSON-RPC error.
     #[error("error {code}: {message}")]
     Refused {
         /// Code.
@@ -63,35 +63,35 @@ pub(super) enum Failure {
         /// Text, without keys.
         message: String,
     },
-    /// The answer is larger than anything that is read.
-    #[error("the answer is too large")]
+    /// The response exceeds the maximum size.
+    #[error("the response is too large")]
     TooLarge,
-    /// Not what the protocol allows.
-    #[error("unreadable answer: {0}")]
+    /// The response violates the protocol.
+    #[error("unreadable response: {0}")]
     Unreadable(String),
-    /// It cannot be true.
+    /// The data is false.
     #[error("{0}")]
     Untrue(String),
     /// The node serves another chain.
     #[error("the node serves chain {found} instead of {expected}")]
     WrongChain {
-        /// What it serves.
+        /// Served chain.
         found: u64,
-        /// What was configured.
+        /// Configured chain.
         expected: u64,
     },
-    /// The call itself was refused by the chain; no other node would say otherwise.
+    /// The chain rejected the call; every other node would do the same.
     #[error("{0}")]
     Reverted(String),
-    /// The node does not know the block, which may be gone or not there yet.
+    /// The node does not have the block, which may be gone or not available yet.
     #[error("{0}")]
     Unknown(String),
-    /// The node is left alone for a while.
-    #[error("resting after repeated failures")]
+    /// The circuit breaker of the node is open.
+    #[error("paused after repeated failures")]
     Resting,
 }
 
-/// Labels of the counter of calls.
+/// Labels of the call counter.
 pub const OUTCOMES: [&str; 12] = [
     "ok",
     "timeout",
@@ -107,7 +107,7 @@ pub const OUTCOMES: [&str; 12] = [
     "resting",
 ];
 
-impl Failure {
+impl NodeFailure {
     /// Label of the counter, one of [`OUTCOMES`].
     pub(super) const fn outcome(&self) -> &'static str {
         match self {
@@ -125,42 +125,43 @@ impl Failure {
         }
     }
 
-    /// Whether the answer contradicts itself or the settings, rather than being missing.
+    /// Whether the response contradicts itself or the settings. A missing response does not.
     pub(super) const fn is_untrue(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Untrue(_) | Self::WrongChain { .. })
     }
 
-    /// Whether it speaks against the node.
+    /// Whether this failure counts against the node.
     const fn is_fault(&self) -> bool {
         !matches!(self, Self::Reverted(_) | Self::Unknown(_) | Self::Resting)
     }
 
-    /// Whether the next call may reach another machine, whose chain has to be asked for again.
+    /// Whether the next call may reach another machine, whose chain ID has to be checked again.
     const fn is_broken_line(&self) -> bool {
         matches!(self, Self::Slow | Self::Transport(_) | Self::Status(_))
     }
 
-    /// Whether a narrower question may be answered: yes, unless it is clear that its width is not what was refused.
+    /// Whether a query over fewer blocks may succeed: yes, unless the failure clearly has another cause than the number
+    /// of blocks.
     ///
     /// Source: rules G.6.
-    pub(super) fn narrower(&self) -> Option<Narrower> {
+    pub(super) fn narrower(&self) -> Option<NarrowingCause> {
         match self {
-            Self::TooLarge | Self::Status(413) => Some(Narrower::Limit),
-            Self::Slow | Self::Transport(BROKEN_OFF) | Self::Status(408 | 500..) => Some(Narrower::Slow),
-            // Who asks, where, or how often.
+            Self::TooLarge | Self::Status(413) => Some(NarrowingCause::Limit),
+            Self::Slow | Self::Transport(BROKEN_OFF) | Self::Status(408 | 500..) => Some(NarrowingCause::Slow),
+            // The node rejects the caller, the address or the call rate.
             Self::Status(..=399 | 401..=407 | 410 | 429) => None,
-            Self::Status(_) => Some(Narrower::Unclear),
+            Self::Status(_) => Some(NarrowingCause::Unclear),
             Self::Refused { code, message } => refusals::narrower(*code, &message.to_lowercase()),
             _ => None,
         }
     }
 }
 
-/// A node and what is known about it.
-pub(super) struct Node {
-    /// Position in the settings, from 0.
+/// A node and its state.
+pub(super) struct EvmNode {
+    /// Index in the settings, from 0.
     pub(super) index: usize,
-    /// Whether its head moves with the chain.
+    /// Head and final block of the node, compared with those of the other nodes.
     pub(super) movement: Arc<Movement>,
     network: Network,
     chain_id: u64,
@@ -171,17 +172,17 @@ pub(super) struct Node {
     refuses_batches: AtomicBool,
     calls: AtomicU64,
     breaker: Mutex<Breaker>,
-    window: Mutex<Window>,
-    share: Share,
+    window: Mutex<RangeWindow>,
+    share: NodeLimits,
 }
 
-/// Locks; a panic elsewhere leaves nothing half-done in these small states.
+/// Locks a small state. A panic of another holder cannot leave the state inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Node {
-    /// Sets up a node; nothing is sent. Errors: its URL is too long to be cut out of texts.
+impl EvmNode {
+    /// Sets up a node; nothing is sent. Errors: its URL is too long to be redacted.
     pub(super) fn new(
         index: usize,
         network: Network,
@@ -202,30 +203,30 @@ impl Node {
             calls: AtomicU64::new(0),
             breaker: Mutex::default(),
             window: Mutex::default(),
-            share: Share::default(),
+            share: NodeLimits::default(),
         })
     }
 
-    /// Whether the node has this address.
+    /// Whether the node has this URL.
     pub(super) fn is_at(&self, url: &Url) -> bool {
         self.url == *url
     }
 
-    /// Whether a call would be let through now.
+    /// Whether a call would be allowed now.
     pub(super) fn is_available(&self) -> bool {
         lock(&self.breaker).is_available(Instant::now())
     }
 
-    /// Asks the node one question, which may take several calls, until the deadline.
-    pub(super) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
+    /// Runs one lookup on the node, which may take several calls, until the timeout.
+    pub(super) async fn ask<T, F: Future<Output = Result<T, NodeFailure>>>(
         self: &Arc<Self>,
         deadline: Instant,
-        question: impl FnOnce(Line) -> F,
-    ) -> Result<T, Failure> {
+        question: impl FnOnce(NodeLookup) -> F,
+    ) -> Result<T, NodeFailure> {
         if !lock(&self.breaker).admit(Instant::now()) {
-            return Err(Failure::Resting);
+            return Err(NodeFailure::Resting);
         }
-        let line = Line {
+        let line = NodeLookup {
             node: Arc::clone(self),
             deadline,
         };
@@ -240,35 +241,35 @@ impl Node {
         answer
     }
 
-    /// Asks for the chain ID at first use and after every broken line.
-    async fn verify(&self, line: &Line) -> Result<(), Failure> {
+    /// Reads the chain ID at first use and after every broken connection.
+    async fn verify(&self, line: &NodeLookup) -> Result<(), NodeFailure> {
         if self.is_verified.load(Ordering::Acquire) {
             return Ok(());
         }
         let found = line.call::<U64>("eth_chainId", ()).await?.to();
         if found != self.chain_id {
             let expected = self.chain_id;
-            return Err(Failure::WrongChain { found, expected });
+            return Err(NodeFailure::WrongChain { found, expected });
         }
         self.is_verified.store(true, Ordering::Release);
         Ok(())
     }
 
-    fn record(&self, failure: &Failure) {
+    fn record(&self, failure: &NodeFailure) {
         let now = Instant::now();
         let mut breaker = lock(&self.breaker);
         match failure {
-            Failure::WrongChain { .. } => breaker.rest(now),
+            NodeFailure::WrongChain { .. } => breaker.rest(now),
             _ => breaker.fail(now),
         }
         drop(breaker);
         if failure.is_broken_line() {
             self.is_verified.store(false, Ordering::Release);
         }
-        if matches!(failure, Failure::Untrue(_) | Failure::WrongChain { .. }) {
+        if matches!(failure, NodeFailure::Untrue(_) | NodeFailure::WrongChain { .. }) {
             self.count(failure.outcome());
         }
-        tracing::warn!(network = %self.network, node = self.index + 1, %failure, "a node gave no usable answer");
+        tracing::warn!(network = %self.network, node = self.index + 1, %failure, "a node returned no usable response");
     }
 
     fn count(&self, outcome: &'static str) {
@@ -281,72 +282,73 @@ impl Node {
         .increment(1);
     }
 
-    /// Blocks that the node answers for at once.
+    /// Number of blocks that the node accepts in one query.
     pub(super) fn width(&self) -> u64 {
         lock(&self.window).width()
     }
 
-    /// Learns from a full answer.
+    /// Adapts the number of blocks per query after a complete response.
     pub(super) fn learn_answered(&self, asked: u64) {
         lock(&self.window).answered(asked);
     }
 
-    /// Learns from a refusal.
-    pub(super) fn learn_refused(&self, asked: u64, why: Narrower) {
+    /// Adapts the number of blocks per query after an error.
+    pub(super) fn learn_refused(&self, asked: u64, why: NarrowingCause) {
         lock(&self.window).refused(asked, why);
     }
 }
 
-/// A node for the time of one question.
+/// A node during one lookup.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct NodeLookup {
     /// The node.
-    pub(super) node: Arc<Node>,
+    pub(super) node: Arc<EvmNode>,
     deadline: Instant,
 }
 
 #[derive(Serialize)]
-struct Call<'a, P> {
+struct RpcCall<'a, P> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
     params: P,
 }
 
-impl Line {
+impl NodeLookup {
     /// Makes one call.
     pub(super) async fn call<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &str,
         params: impl Serialize,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, NodeFailure> {
         let answer = match timeout_at(self.deadline, self.call_untimed(method, params)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Failure::Slow),
+            Err(_) => Err(NodeFailure::Slow),
         };
-        let outcome = answer.as_ref().map_or_else(Failure::outcome, |_| "ok");
+        let outcome = answer.as_ref().map_or_else(NodeFailure::outcome, |_| "ok");
         self.node.count(outcome);
         answer
     }
 
-    /// Makes several calls in one request; a node that does not take that is asked one by one.
+    /// Makes several calls in one batch request; a node without batch support is called one by one.
     pub(super) async fn batch<T: DeserializeOwned + Send + 'static>(
         &self,
         calls: &[(&str, Value)],
-    ) -> Result<Vec<Result<T, Failure>>, Failure> {
+    ) -> Result<Vec<Result<T, NodeFailure>>, NodeFailure> {
         if let [(method, params)] = calls {
             return Ok(vec![Ok(self.call(method, params).await?)]);
         }
         if !self.node.refuses_batches.load(Ordering::Relaxed) {
             let answers = match timeout_at(self.deadline, self.batch_untimed(calls)).await {
                 Ok(answers) => answers,
-                Err(_) => Err(Failure::Slow),
+                Err(_) => Err(NodeFailure::Slow),
             };
             let counted = |outcome| calls.iter().for_each(|_| self.node.count(outcome));
             match answers {
                 Ok(Some(answers)) => {
                     for answer in &answers {
-                        self.node.count(answer.as_ref().map_or_else(Failure::outcome, |_| "ok"));
+                        self.node
+                            .count(answer.as_ref().map_or_else(NodeFailure::outcome, |_| "ok"));
                     }
                     return Ok(answers);
                 }
@@ -361,15 +363,16 @@ impl Line {
         Ok(join_all(answers).await)
     }
 
-    /// `None` when the node answers with one refusal instead of an answer to each call.
+    /// Sends one batch request. `None` if the node returns one error for the whole batch instead of a response to each
+    /// call.
     async fn batch_untimed<T: DeserializeOwned + Send + 'static>(
         &self,
         calls: &[(&str, Value)],
-    ) -> Result<Option<Vec<Result<T, Failure>>>, Failure> {
+    ) -> Result<Option<Vec<Result<T, NodeFailure>>>, NodeFailure> {
         let first = self.node.calls.fetch_add(calls.len() as u64, Ordering::Relaxed);
         let batch: Vec<_> = (first..)
             .zip(calls)
-            .map(|(id, (method, params))| Call {
+            .map(|(id, (method, params))| RpcCall {
                 jsonrpc: "2.0",
                 id,
                 method,
@@ -381,21 +384,23 @@ impl Line {
         if !is_list {
             let first = calls.first().map_or("", |(method, _)| method);
             return match self.refused_by_status(first, status, &body) {
-                Failure::Refused { code, .. } if code != RATE_LIMITED => Ok(None),
+                NodeFailure::Refused { code, .. } if code != RATE_LIMITED => Ok(None),
                 failure if status.is_success() => Err(match failure {
-                    Failure::Status(_) => Failure::Unreadable("one answer to several calls".to_owned()),
+                    NodeFailure::Status(_) => {
+                        NodeFailure::Unreadable("the node returned a single response to a batch of calls".to_owned())
+                    }
                     failure => failure,
                 }),
                 failure => Err(failure),
             };
         }
-        let mut answers: HashMap<u64, Envelope<T>> = parse::<Vec<Envelope<T>>>(body, place)
+        let mut answers: HashMap<u64, RpcResponse<T>> = parse::<Vec<RpcResponse<T>>>(body, place)
             .await?
             .into_iter()
             .filter_map(|answer| Some((answer.id?, answer)))
             .collect();
         let ordered = (first..).zip(calls).map(|(id, (method, _))| {
-            let missing = || Failure::Unreadable("an answer is missing".to_owned());
+            let missing = || NodeFailure::Unreadable("a response is missing".to_owned());
             self.opened(method, answers.remove(&id).ok_or_else(missing)?, id)
         });
         Ok(Some(ordered.collect()))
@@ -405,11 +410,11 @@ impl Line {
         &self,
         method: &str,
         params: impl Serialize,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, NodeFailure> {
         let id = self.node.calls.fetch_add(1, Ordering::Relaxed);
-        let params = serde_json::to_value(params).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        let params = serde_json::to_value(params).map_err(|error| NodeFailure::Unreadable(error.to_string()))?;
         let bytes_max = answers::bytes_max(method, &params);
-        let call = Call {
+        let call = RpcCall {
             jsonrpc: "2.0",
             id,
             method,
@@ -419,12 +424,16 @@ impl Line {
         if !status.is_success() {
             return Err(self.refused_by_status(method, status, &body));
         }
-        self.opened(method, parse::<Envelope<T>>(body, place).await?, id)
+        self.opened(method, parse::<RpcResponse<T>>(body, place).await?, id)
     }
 
-    async fn post(&self, call: &impl Serialize, bytes_max: usize) -> Result<(StatusCode, Bytes, Place), Failure> {
+    async fn post(
+        &self,
+        call: &impl Serialize,
+        bytes_max: usize,
+    ) -> Result<(StatusCode, Bytes, ResponseSlot), NodeFailure> {
         let node = &self.node;
-        let body = serde_json::to_vec(call).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        let body = serde_json::to_vec(call).map_err(|error| NodeFailure::Unreadable(error.to_string()))?;
         let request = node.client.post(node.url.clone());
         let response = request
             .header(CONTENT_TYPE, "application/json")
@@ -432,7 +441,7 @@ impl Line {
             .send()
             .await
             .map_err(|error| {
-                Failure::Transport(if error.is_connect() {
+                NodeFailure::Transport(if error.is_connect() {
                     "no connection"
                 } else {
                     "the connection broke"
@@ -443,15 +452,15 @@ impl Line {
         Ok((status, body, place))
     }
 
-    /// Reads a body up to the cap.
-    async fn read(&self, mut response: Response, bytes_max: usize) -> Result<(Bytes, Place), Failure> {
-        let mut place = Place::default();
+    /// Reads a body up to the maximum size.
+    async fn read(&self, mut response: Response, bytes_max: usize) -> Result<(Bytes, ResponseSlot), NodeFailure> {
+        let mut place = ResponseSlot::default();
         let mut body = Vec::new();
         loop {
             match response.chunk().await {
-                Err(_) => return Err(Failure::Transport(BROKEN_OFF)),
+                Err(_) => return Err(NodeFailure::Transport(BROKEN_OFF)),
                 Ok(None) => return Ok((body.into(), place)),
-                Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => return Err(Failure::TooLarge),
+                Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => return Err(NodeFailure::TooLarge),
                 Ok(Some(chunk)) => {
                     place.grow(&self.node.share, body.len() + chunk.len()).await;
                     body.extend_from_slice(&chunk);
@@ -460,48 +469,49 @@ impl Line {
         }
     }
 
-    fn opened<T>(&self, method: &str, envelope: Envelope<T>, id: u64) -> Result<T, Failure> {
+    fn opened<T>(&self, method: &str, envelope: RpcResponse<T>, id: u64) -> Result<T, NodeFailure> {
         match (envelope.result, envelope.error) {
             (_, Some(refusal)) => Err(self.refused(method, &refusal)),
-            (Some(_), None) if envelope.id != Some(id) => {
-                Err(Failure::Unreadable("the answer belongs to another call".to_owned()))
-            }
+            (Some(_), None) if envelope.id != Some(id) => Err(NodeFailure::Unreadable(
+                "the response has the id of another call".to_owned(),
+            )),
             (Some(result), None) => Ok(result),
-            (None, None) => Err(Failure::Unreadable("neither result nor error".to_owned())),
+            (None, None) => Err(NodeFailure::Unreadable("neither result nor error".to_owned())),
         }
     }
 
-    /// Only the call of a contract can revert, so that no node can pass off its word about a block as the chain's.
-    fn refused(&self, method: &str, refusal: &Refusal) -> Failure {
+    /// Only the error of a contract call counts as a revert. A node therefore cannot present its own error about a
+    /// block as a revert by the chain.
+    fn refused(&self, method: &str, refusal: &RpcRefusal) -> NodeFailure {
         let message = self.node.redaction.redact(&refusal.message);
         let is_reverted = refusal.code == REVERTED || message.to_lowercase().contains("revert");
         if method == CONTRACT_CALL && is_reverted {
-            return Failure::Reverted(message);
+            return NodeFailure::Reverted(message);
         }
-        Failure::Refused {
+        NodeFailure::Refused {
             code: refusal.code,
             message,
         }
     }
 
-    /// Some providers put refusals of the call behind a status; others only have the status. A server that breaks down
-    /// says so in JSON too, which refuses nothing unless it names a limit.
-    fn refused_by_status(&self, method: &str, status: StatusCode, body: &Bytes) -> Failure {
-        let refuses = |refusal: &Refusal| {
+    /// Some providers send call errors with an HTTP status; others send only the status. A failing server may also
+    /// return JSON, which counts as an error of the call only if it names a limit.
+    fn refused_by_status(&self, method: &str, status: StatusCode, body: &Bytes) -> NodeFailure {
+        let refuses = |refusal: &RpcRefusal| {
             status != StatusCode::TOO_MANY_REQUESTS
                 && (!status.is_server_error() || refusals::names_limit(&refusal.message.to_lowercase()))
         };
-        match serde_json::from_slice::<Envelope<IgnoredAny>>(body) {
-            Ok(Envelope {
+        match serde_json::from_slice::<RpcResponse<IgnoredAny>>(body) {
+            Ok(RpcResponse {
                 error: Some(refusal), ..
             }) if refuses(&refusal) => self.refused(method, &refusal),
-            _ => Failure::Status(status.as_u16()),
+            _ => NodeFailure::Status(status.as_u16()),
         }
     }
 }
 
-/// Parses an answer, whose place is kept until that is over, also when nobody waits for it any more.
-async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes, place: Place) -> Result<T, Failure> {
+/// Parses a response. The permit of the response is held until parsing ends, even if the caller no longer waits.
+async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes, place: ResponseSlot) -> Result<T, NodeFailure> {
     let parsed = if body.len() < PARSE_APART_BYTES {
         serde_json::from_slice(&body)
     } else {
@@ -512,10 +522,16 @@ async fn parse<T: DeserializeOwned + Send + 'static>(body: Bytes, place: Place) 
         };
         tokio::task::spawn_blocking(parse)
             .await
-            .map_err(|_| Failure::Unreadable("the parser stopped".to_owned()))?
+            .map_err(|_| NodeFailure::Unreadable("the parser stopped".to_owned()))?
     };
-    // The parser's text may quote the answer; its kind and place are enough.
-    parsed.map_err(|error| Failure::Unreadable(format!("{:?} error at column {}", error.classify(), error.column())))
+    // The parser's message may quote the response; its kind and position are sufficient.
+    parsed.map_err(|error| {
+        NodeFailure::Unreadable(format!(
+            "{:?} error at column {} of the response",
+            error.classify(),
+            error.column()
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What contracts answer where it becomes an amount of money: as many distinct nodes as have to agree say it, as of one
-//! block.
+//! Contract lookups whose results become amounts of money. All nodes are queried at the same block, and as many
+//! distinct nodes as must agree have to return the result.
 
 use super::{
-    EvmChain, Patience, header, header_at, locked,
+    EvmChain, LookupTimeout, header, header_at, locked,
     movement::is_far,
-    node::{CONTRACT_CALL, Failure, Line},
+    node::{CONTRACT_CALL, NodeFailure, NodeLookup},
     payer::{contract_call, returned},
     store,
 };
@@ -18,20 +18,22 @@ use serde_json::json;
 use std::{cmp::Reverse, time::Duration};
 use tokio::time::Instant;
 
-/// How long contracts are asked at the same height, so that what one payment needs is read at one block.
+/// How long contract lookups use the same height, so that all data of one payment is read at one block.
 const HEIGHT_LASTS: Duration = Duration::from_secs(1);
 
-/// The hash of the block at which a contract was asked, and what it returned, or why it refused.
-type Said<R> = (B256, Result<R, String>);
+/// The block hash of a contract lookup, and its result or revert reason.
+type LookupAtBlock<R> = (B256, Result<R, String>);
 
 impl EvmChain {
-    /// Asks a contract. `confirms` says whether the first of two answers may be used where another node gives the second.
+    /// Queries the contract at `to` with `call`. `confirms` decides whether the first of two results may be used when
+    /// another node returns the second result.
     ///
-    /// A caller who waits can ask again, so `agreement_fallback_s` does not count: nothing lowers how many nodes have to
-    /// agree.
+    /// A waiting caller can retry, so `agreement_fallback_s` does not apply: the number of nodes that must agree is
+    /// never lowered.
     pub(super) async fn agreed_answer<C, R>(
         &self,
-        (to, call): (EvmAddress, C),
+        to: EvmAddress,
+        call: C,
         read: fn(C::Return) -> R,
         confirms: impl Fn(&R, &R) -> bool + Send + Sync,
     ) -> Result<R, ChainError>
@@ -42,7 +44,7 @@ impl EvmChain {
         let patience = self.lookup();
         let call = &call;
         if self.agreement == 1 {
-            let question = |line: Line| async move {
+            let question = |line: NodeLookup| async move {
                 let answer: Bytes = line
                     .call(CONTRACT_CALL, contract_call(to, call, json!("latest")))
                     .await?;
@@ -51,38 +53,40 @@ impl EvmChain {
             return self.ask(patience, question).await;
         }
         let number = self.common_height(patience).await?;
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let at = contract_call(to, call, json!(U64::from(number)));
             let (header, answer) = join(header_at(&line, number), line.call::<Bytes>(CONTRACT_CALL, at)).await;
-            let header = header?.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
+            let header = header?.ok_or_else(|| NodeFailure::Unknown(format!("block {number} is unknown")))?;
             let said = match answer {
-                Err(Failure::Reverted(reason)) => Err(reason),
+                Err(NodeFailure::Reverted(reason)) => Err(reason),
                 answer => Ok(read(returned::<C>(to, &answer?)?)),
             };
             Ok((header.hash, said))
         };
-        let is_confirmed = |(block, said): &Said<R>, (other_block, other): &Said<R>| match (said, other) {
-            _ if block != other_block => false,
-            (Ok(said), Ok(other)) => confirms(said, other),
-            (said, other) => said.is_err() && other.is_err(),
-        };
-        let what = format!("answer of {to} at block {number}");
-        let wanted = (self.agreement, is_confirmed);
-        let ((_, said), _) = self.elect_by(&what, wanted, Vec::new(), patience, question).await?;
+        let is_confirmed =
+            |(block, said): &LookupAtBlock<R>, (other_block, other): &LookupAtBlock<R>| match (said, other) {
+                _ if block != other_block => false,
+                (Ok(said), Ok(other)) => confirms(said, other),
+                (said, other) => said.is_err() && other.is_err(),
+            };
+        let what = format!("result of the call to {to} at block {number}");
+        let wanted = self.agreement;
+        let elected = self.elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
+        let ((_, said), _) = elected.await?;
         said.map_err(ChainError::Reverted)
     }
 
-    /// The lowest head of as many nodes as have to agree, none of which is far from another: a node alone can name neither
-    /// an old block, whose rates are those of another day, nor one that is not there.
-    async fn common_height(&self, patience: Patience) -> Result<u64, ChainError> {
+    /// The lowest head among as many nodes as must agree, if these heads are close to each other. So a single node can
+    /// select neither an old block with outdated rates nor a block that does not exist.
+    async fn common_height(&self, patience: LookupTimeout) -> Result<u64, ChainError> {
         if let Some((number, since)) = locked(&self.common_height)
             && since.elapsed() < HEIGHT_LASTS
         {
             return Ok(number);
         }
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let head = header(&line, json!("latest")).await?;
-            let head = head.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
+            let head = head.ok_or_else(|| NodeFailure::Untrue("the node returned no newest block".to_owned()))?;
             Ok(head.number)
         };
         let (mut heads, mut failures) = (Vec::new(), Vec::new());
@@ -102,11 +106,11 @@ impl EvmChain {
             0 => self.sum_up(&failures),
             _ if given < wanted => ChainError::Unavailable {
                 network,
-                reason: format!("{given} of {wanted} nodes that have to agree tell their head"),
+                reason: format!("only {given} of the {wanted} required nodes returned their newest block"),
             },
             _ => ChainError::Disagreement {
                 network,
-                reason: "the heads of nodes are far apart".to_owned(),
+                reason: "the newest blocks of the nodes are too far apart".to_owned(),
             },
         })
     }

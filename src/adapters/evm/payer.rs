@@ -1,14 +1,14 @@
-//! What calldata needs to know before somebody pays: balances, allowance, gas price and rates.
+//! Lookups for the calldata of a payment: balances, allowance, gas price and rates.
 
 use super::{
     EvmChain,
     locked::store,
-    node::{CONTRACT_CALL, Failure, Line},
+    node::{CONTRACT_CALL, NodeFailure, NodeLookup},
 };
 use crate::{
     domain::{
         address::Address,
-        paying::{NetworkPrice, Standing},
+        paying::{NetworkPrice, PayerBalance},
     },
     ports::chain::{BatchFees, ChainError, ConvertedUnits, PriceFeeds, StandingLookup},
 };
@@ -34,18 +34,18 @@ sol! {
     }
 }
 
-/// The parameters of a call of a contract as of a block.
+/// The parameters of a contract call at a block.
 pub(super) fn contract_call<C: SolCall>(to: EvmAddress, call: &C, block: Value) -> Value {
     json!([{ "to": to, "data": Bytes::from(call.abi_encode()) }, block])
 }
 
-pub(super) fn returned<C: SolCall>(to: EvmAddress, answer: &[u8]) -> Result<C::Return, Failure> {
+pub(super) fn returned<C: SolCall>(to: EvmAddress, answer: &[u8]) -> Result<C::Return, NodeFailure> {
     C::abi_decode_returns_validate(answer)
-        .map_err(|_| Failure::Untrue(format!("{to} does not answer {}", C::SIGNATURE)))
+        .map_err(|_| NodeFailure::Untrue(format!("contract {to} returned no valid result for {}", C::SIGNATURE)))
 }
 
-/// Whether an amount may be used where another node tells of the second one: it is no more, and not less by more than so
-/// many basis points of it. What is used is then the smallest, and never more than an honest node says.
+/// Whether two nodes agree closely enough to use the smaller amount. `used` must be the smaller amount, and `other` may
+/// exceed it by at most `basis_points` of `used`. So the result is never more than an honest node returns.
 fn is_close_below(used: U256, other: U256, basis_points: u16) -> bool {
     let Some(more) = other.checked_sub(used) else {
         return false;
@@ -53,18 +53,23 @@ fn is_close_below(used: U256, other: U256, basis_points: u16) -> bool {
     U512::from(more) * U512::from(10_000) <= U512::from(used) * U512::from(basis_points)
 }
 
-fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, Failure> {
-    // The parser's text may quote the answer.
+fn read<T: FromStr>(answer: &str, what: &str) -> Result<T, NodeFailure> {
+    // The parser's message may quote the response.
     answer
         .parse()
-        .map_err(|_| Failure::Unreadable(format!("{what} is no number of the protocol")))
+        .map_err(|_| NodeFailure::Unreadable(format!("{what} is not a valid number")))
 }
 
 #[async_trait]
 impl StandingLookup for EvmChain {
-    async fn standing(&self, payer: Address, token: Option<Address>, spender: Address) -> Result<Standing, ChainError> {
+    async fn standing(
+        &self,
+        payer: Address,
+        token: Option<Address>,
+        spender: Address,
+    ) -> Result<PayerBalance, ChainError> {
         let (owner, spender) = (payer.bytes(), spender.bytes());
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let mut calls = vec![
                 ("eth_getBalance", json!([owner, "latest"])),
                 ("eth_gasPrice", json!([])),
@@ -75,11 +80,11 @@ impl StandingLookup for EvmChain {
                 let allowance = contract_call(token, &Token::allowanceCall { owner, spender }, json!("latest"));
                 calls.extend([(CONTRACT_CALL, balance), (CONTRACT_CALL, allowance)]);
             }
-            // Whoever pays waits for this: one question is answered in a quarter of the time of four.
+            // The payer waits for these values; one batch takes a quarter of the time of four calls.
             let answers: Vec<String> = line.batch(&calls).await?.into_iter().collect::<Result<_, _>>()?;
             let (native_balance, gas_price, of_token) = match answers.as_slice() {
                 [native_balance, gas_price, of_token @ ..] => (native_balance, gas_price, of_token),
-                _ => return Err(Failure::Unreadable("too few answers".to_owned())),
+                _ => return Err(NodeFailure::Unreadable("too few responses".to_owned())),
             };
             let native_balance = read(native_balance, "a balance")?;
             let (balance, allowance) = match (token, of_token) {
@@ -93,11 +98,11 @@ impl StandingLookup for EvmChain {
                 }
                 _ => (native_balance, U256::ZERO),
             };
-            Ok(Standing {
+            Ok(PayerBalance {
                 balance,
                 native_balance,
                 allowance,
-                price: NetworkPrice::Gas(read(gas_price, "a price of gas")?),
+                price: NetworkPrice::Gas(read(gas_price, "a gas price")?),
             })
         };
         self.ask(self.lookup(), question).await
@@ -106,9 +111,9 @@ impl StandingLookup for EvmChain {
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
         let (owner, spender) = (owner.bytes(), spender.bytes());
         let call = Token::allowanceCall { owner, spender };
-        // A height that was remembered may be before the block in which the payer has just allowed something.
+        // The cached height is discarded: it may be older than the block with the payer's latest approval.
         store(&self.common_height, None);
-        self.agreed_answer((token.bytes(), call), |allowance| allowance, U256::eq)
+        self.agreed_answer(token.bytes(), call, |allowance| allowance, U256::eq)
             .await
     }
 }
@@ -117,7 +122,7 @@ impl StandingLookup for EvmChain {
 impl PriceFeeds for EvmChain {
     async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {
         let Some(rates) = self.rates else {
-            let reason = format!("{} has no contract for rates", self.network);
+            let reason = format!("{} has no contract that returns rates", self.network);
             return Err(ChainError::Reverted(reason));
         };
         let call = ConversionPath::getConversionCall {
@@ -132,7 +137,7 @@ impl PriceFeeds for EvmChain {
             units: rate.result,
             oldest_rate_at_s: rate.oldestRateTimestamp,
         };
-        self.agreed_answer((rates, call), read, confirms).await
+        self.agreed_answer(rates, call, read, confirms).await
     }
 }
 
@@ -140,7 +145,7 @@ impl PriceFeeds for EvmChain {
 impl BatchFees for EvmChain {
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError> {
         let call = BatchContract::batchFeeCall {};
-        self.agreed_answer((contract.bytes(), call), |fee| fee, u16::eq).await
+        self.agreed_answer(contract.bytes(), call, |fee| fee, u16::eq).await
     }
 }
 

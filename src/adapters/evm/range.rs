@@ -1,17 +1,17 @@
-//! Events by range: where to look, as the nodes tell it.
+//! Logs by block range. They show where to look for payments; nodes may leave out some logs.
 
 use super::{
-    EvmChain, Patience, block_ref,
+    EvmChain, LookupTimeout, block_ref,
     decode::{PlacedLog, in_order},
     evidence::ProvenHeader,
     header_at,
-    node::{Failure, Line, Node},
+    node::{EvmNode, NodeFailure, NodeLookup},
     read_header, window,
     wire::{RawLog, bloom_of},
 };
 use crate::{
     domain::payment::{BlockRef, Hint},
-    ports::chain::{ChainError, NewBlock, Told},
+    ports::chain::{ChainError, NewBlock, ReportedEvents},
 };
 use alloy::primitives::{B256, U64};
 use futures_util::{StreamExt, TryStreamExt, future::join, stream};
@@ -21,21 +21,21 @@ use std::{
     sync::Arc,
 };
 
-/// Questions that one node is asked while it looks for a width that works.
+/// Maximum number of queries to one node in the search for an accepted number of blocks.
 const NARROWINGS_MAX: usize = 14;
 
-/// Headers that are asked for in one request.
+/// Headers per batch request.
 const HEADERS_PER_BATCH: usize = 100;
 
-/// Blocks whose events are accounted for at the same time.
+/// Blocks whose logs are checked concurrently.
 const BLOCKS_IN_FLIGHT: usize = 16;
 
-/// The events of a window as one node lists them.
-struct Listed {
+/// The logs of a window from one node.
+struct ListedEvents {
     logs: Vec<PlacedLog>,
     /// Header of the last block.
     last: ProvenHeader,
-    /// Whether the node lists no events of it, which is the only block, although it has it.
+    /// Whether the window is a single block whose logs the node does not return, although it has the block.
     is_refused: bool,
 }
 
@@ -54,28 +54,33 @@ impl EvmChain {
         filter
     }
 
-    /// Refuses an answer that holds anything that was not asked for, and reads the rest.
-    fn read_events(&self, logs: Vec<RawLog>, from: u64, to: u64) -> Result<Vec<PlacedLog>, Failure> {
+    /// Reads the events of a response. Errors: the response contains an event that was not requested.
+    fn read_events(&self, logs: Vec<RawLog>, from: u64, to: u64) -> Result<Vec<PlacedLog>, NodeFailure> {
         if let Some(log) = logs.iter().find(|log| !self.watched.holds(log)) {
-            return Err(Failure::Untrue(format!(
-                "an event of {}, which was not asked for",
+            return Err(NodeFailure::Untrue(format!(
+                "the node returned an event of contract {}, which was not requested",
                 log.address
             )));
         }
-        let logs = in_order(logs).map_err(Failure::Untrue)?;
+        let logs = in_order(logs).map_err(NodeFailure::Untrue)?;
         match logs.iter().find(|placed| !(from..=to).contains(&placed.block_number)) {
-            Some(placed) => Err(Failure::Untrue(format!(
-                "an event of block {} for blocks {from} to {to}",
+            Some(placed) => Err(NodeFailure::Untrue(format!(
+                "the node returned an event of block {} for blocks {from} to {to}",
                 placed.block_number
             ))),
             None => Ok(logs),
         }
     }
 
-    /// Reads a range as the nodes that have to agree tell it, all at the same time, and joins what they say.
-    pub(super) async fn read_told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+    /// Reads a range from as many nodes as must agree, concurrently, and joins their results.
+    pub(super) async fn read_reported_events(
+        &self,
+        from: u64,
+        to: u64,
+        proves_absence: bool,
+    ) -> Result<ReportedEvents, ChainError> {
         if self.watched.addresses.is_empty() || from > to {
-            return Ok(Told {
+            return Ok(ReportedEvents {
                 hints: Vec::new(),
                 unlisted: BTreeSet::new(),
                 read_to: to,
@@ -86,8 +91,8 @@ impl EvmChain {
         let nodes = self.order();
         let mut others = nodes.iter();
         let mut failures = Vec::new();
-        let mut told: Vec<(usize, Listed)> = Vec::new();
-        let mut refused: Vec<(usize, Listed)> = Vec::new();
+        let mut told: Vec<(usize, ListedEvents)> = Vec::new();
+        let mut refused: Vec<(usize, ListedEvents)> = Vec::new();
         while told.len() < wanted {
             let asked: Vec<_> = others.by_ref().take(wanted - told.len()).collect();
             if asked.is_empty() && told.len() + refused.len() >= wanted {
@@ -99,7 +104,9 @@ impl EvmChain {
                     0 => self.sum_up(&failures),
                     given => ChainError::Unavailable {
                         network: self.network,
-                        reason: format!("{given} of {wanted} nodes that have to agree list the events of block {from}"),
+                        reason: format!(
+                            "only {given} of the {wanted} required nodes returned the events from block {from} on"
+                        ),
                     },
                 });
             }
@@ -127,7 +134,10 @@ impl EvmChain {
             unlisted.extend(complete.map_err(|failure| self.sum_up(&[(node.index, failure)]))?);
         }
         for number in &unlisted {
-            tracing::warn!(network = %self.network, number, "no node lists the events of this block, so that all of it is read");
+            tracing::warn!(
+                network = %self.network, number,
+                "no node returns the logs of this block, so the service reads the whole block"
+            );
         }
         let mut tellers: BTreeMap<(u64, u64, B256), (Hint, Vec<usize>)> = BTreeMap::new();
         for (index, listed) in &told {
@@ -143,7 +153,7 @@ impl EvmChain {
             }
         }
         let hints = tellers.into_values().collect();
-        Ok(Told {
+        Ok(ReportedEvents {
             hints,
             unlisted,
             read_to,
@@ -151,36 +161,38 @@ impl EvmChain {
         })
     }
 
-    /// The events and the header of the last block.
-    async fn events_between(&self, line: &Line, from: u64, to: u64) -> Result<Listed, Failure> {
-        // A node that lags answers with nothing for blocks that it does not know; the last block has to be there.
+    /// The logs, and the header of the last block.
+    async fn events_between(&self, line: &NodeLookup, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
+        // A lagging node returns nothing for unknown blocks, so the last block must exist.
         let (last, logs) = join(
             header_at(line, to),
             line.call::<Vec<RawLog>>("eth_getLogs", [self.filter_between(from, to)]),
         )
         .await;
-        let unknown = || Failure::Unknown(format!("block {to} is not known yet"));
+        let unknown = || NodeFailure::Unknown(format!("block {to} is not available yet"));
         let last = last?.ok_or_else(unknown)?;
         let logs = self.read_events(logs?, from, to)?;
         let is_other = |placed: &PlacedLog| placed.block_number == to && placed.block_hash != last.hash;
         if logs.iter().any(is_other) {
-            return Err(Failure::Untrue(format!("block {to} under two hashes")));
+            return Err(NodeFailure::Untrue(format!(
+                "the node returned two different hashes for block {to}"
+            )));
         }
-        Ok(Listed {
+        Ok(ListedEvents {
             logs,
             last,
             is_refused: false,
         })
     }
 
-    /// Reads one window from a node, as wide as the node allows. A block may hold more events than a node lists at all;
-    /// that it has the block is enough to read it as a whole.
-    async fn window_of(&self, node: &Arc<Node>, from: u64, to: u64) -> Result<Listed, Failure> {
-        let mut last = Failure::Resting;
+    /// Reads one window from a node, with as many blocks as the node allows. If the node returns not even the logs of a
+    /// single block, it only has to return the header, and the caller reads the whole block.
+    async fn window_of(&self, node: &Arc<EvmNode>, from: u64, to: u64) -> Result<ListedEvents, NodeFailure> {
+        let mut last = NodeFailure::Resting;
         for _ in 0..NARROWINGS_MAX {
             let width = node.width().min(to - from + 1);
             let end = from + width - 1;
-            let deadline = self.deadline(Patience::Thorough, 1);
+            let deadline = self.deadline(LookupTimeout::Thorough, 1);
             let answer = node
                 .ask(deadline, |line| async move {
                     limited(&line, width, self.events_between(&line, from, end).await)
@@ -192,9 +204,9 @@ impl EvmChain {
                     return Ok(found);
                 }
                 Ok(Err(too_wide)) if width == 1 => {
-                    let deadline = self.deadline(Patience::Thorough, 1);
+                    let deadline = self.deadline(LookupTimeout::Thorough, 1);
                     let header = node.ask(deadline, |line| async move { header_at(&line, end).await });
-                    return Ok(Listed {
+                    return Ok(ListedEvents {
                         logs: Vec::new(),
                         last: header.await?.ok_or(too_wide)?,
                         is_refused: true,
@@ -207,27 +219,33 @@ impl EvmChain {
         Err(last)
     }
 
-    /// Proves by the headers of a range, each the child of the one before, that a node which is believed alone has listed
-    /// every payment event. Returns the blocks of which it lists no events.
+    /// Proves, with the chained headers of a range, that a single trusted node has returned every payment event.
+    /// Returns the blocks whose logs the node does not return.
     ///
-    /// Where the filter of a header speaks of payments, the events of the whole block have to account for every bit of
-    /// it; the reference of a payment that is left out would show.
-    async fn prove_complete(&self, node: &Arc<Node>, from: u64, listed: &Listed) -> Result<Vec<u64>, Failure> {
-        let Listed { logs, last, .. } = listed;
+    /// If the bloom filter of a header matches payments, the logs of the whole block must explain every bit of the
+    /// filter, so an omitted payment reference would be detected.
+    async fn prove_complete(
+        &self,
+        node: &Arc<EvmNode>,
+        from: u64,
+        listed: &ListedEvents,
+    ) -> Result<Vec<u64>, NodeFailure> {
+        let ListedEvents { logs, last, .. } = listed;
         let numbers: Vec<u64> = (from..=last.number).collect();
         let mut unlisted = Vec::new();
         let mut parent: Option<B256> = None;
         for numbers in numbers.chunks(HEADERS_PER_BATCH) {
-            let deadline = self.deadline(Patience::Thorough, 1);
+            let deadline = self.deadline(LookupTimeout::Thorough, 1);
             let headers = node
                 .ask(deadline, |line| async move { headers(&line, numbers).await })
                 .await?;
             let mut spoken_of = Vec::new();
             for (number, header) in numbers.iter().zip(headers) {
-                let header = header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))?;
+                let header =
+                    header.ok_or_else(|| NodeFailure::Unknown(format!("the node does not know block {number}")))?;
                 if parent.is_some_and(|parent| parent != header.parent_hash) {
-                    return Err(Failure::Untrue(format!(
-                        "block {number} is no child of the block before"
+                    return Err(NodeFailure::Untrue(format!(
+                        "block {number} is not the child of the previous block"
                     )));
                 }
                 parent = Some(header.hash);
@@ -235,16 +253,18 @@ impl EvmChain {
                 let end = logs.partition_point(|placed| placed.block_number <= *number);
                 let own = &logs[begin..end];
                 if own.iter().any(|placed| placed.block_hash != header.hash) {
-                    return Err(Failure::Untrue(format!("events of another block for block {number}")));
+                    return Err(NodeFailure::Untrue(format!(
+                        "for block {number}, the node returned events with another block hash"
+                    )));
                 }
                 if self.watched.is_spoken_of(&header.logs_bloom) {
                     spoken_of.push((header, begin..end));
                 }
             }
             let accounts = stream::iter(spoken_of).map(|(header, own)| async move {
-                let deadline = self.deadline(Patience::Thorough, 1);
+                let deadline = self.deadline(LookupTimeout::Thorough, 1);
                 let (header, own) = (&header, &logs[own]);
-                let question = |line: Line| async move { self.account_for(&line, header, own).await };
+                let question = |line: NodeLookup| async move { self.account_for(&line, header, own).await };
                 let is_listed = node.ask(deadline, question).await?;
                 Ok((!is_listed).then_some(header.number))
             });
@@ -252,14 +272,23 @@ impl EvmChain {
             unlisted.extend(accounts.into_iter().flatten());
         }
         if parent.is_some_and(|end| end != last.hash) {
-            return Err(Failure::Untrue(format!("block {} under two hashes", last.number)));
+            return Err(NodeFailure::Untrue(format!(
+                "the node returned two different hashes for block {}",
+                last.number
+            )));
         }
         Ok(unlisted)
     }
 
-    /// The filter of a full block speaks of nearly everything, so suspicion alone must not condemn a node. `false` when
-    /// the node does not list the events of the block.
-    async fn account_for(&self, line: &Line, header: &ProvenHeader, listed: &[PlacedLog]) -> Result<bool, Failure> {
+    /// Checks a block whose bloom filter matches payments. The filter of a full block matches almost everything, so a
+    /// match without payments is allowed. `false` if the node refuses to return the logs. Errors: the logs do not
+    /// explain the whole filter, or they contain watched events other than `listed`.
+    async fn account_for(
+        &self,
+        line: &NodeLookup,
+        header: &ProvenHeader,
+        listed: &[PlacedLog],
+    ) -> Result<bool, NodeFailure> {
         let answer = line.call("eth_getLogs", [json!({ "blockHash": header.hash })]).await;
         let logs: Vec<RawLog> = match answer {
             Err(failure) if failure.narrower().is_some() => return Ok(false),
@@ -267,11 +296,11 @@ impl EvmChain {
         };
         let is_own = |log: &RawLog| log.block_hash == Some(header.hash);
         let is_complete = logs.iter().all(is_own) && bloom_of(&logs).contains(&header.logs_bloom);
-        // Nodes number the events that a chain adds on its own as they like, so only the watched ones must be in order.
+        // Nodes may number events that the chain itself adds differently, so only the watched events must be in order.
         let watched = in_order(logs.into_iter().filter(|log| self.watched.holds(log)).collect());
-        if !is_complete || watched.map_err(Failure::Untrue)? != listed {
-            return Err(Failure::Untrue(format!(
-                "events of block {} are missing",
+        if !is_complete || watched.map_err(NodeFailure::Untrue)? != listed {
+            return Err(NodeFailure::Untrue(format!(
+                "the logs of block {} are incomplete, or differ from the events that the node listed before",
                 header.number
             )));
         }
@@ -281,7 +310,7 @@ impl EvmChain {
     /// Reads blocks near the head from one node, in one request.
     pub(super) async fn read_new_blocks(&self, from: u64, to: u64) -> Result<Vec<NewBlock>, ChainError> {
         let numbers: Vec<u64> = (from..=to).collect();
-        let question = |line: Line| {
+        let question = |line: NodeLookup| {
             let numbers = &numbers;
             async move {
                 let mut found = Vec::new();
@@ -310,19 +339,19 @@ impl EvmChain {
                 found.iter().map(block).collect()
             }
         };
-        self.ask(Patience::Thorough, question).await
+        self.ask(LookupTimeout::Thorough, question).await
     }
 }
 
-/// The last block, when all who told of the events before it showed the same.
-fn reached(told: &[(usize, Listed)]) -> Option<BlockRef> {
+/// The last block, if all nodes that returned the logs returned the same last block.
+fn reached(told: &[(usize, ListedEvents)]) -> Option<BlockRef> {
     let last = &told.first()?.1.last;
     let is_agreed = told.iter().all(|(_, other)| other.last.hash == last.hash);
     is_agreed.then(|| block_ref(last).ok()).flatten()
 }
 
-/// The headers of heights; `None` for those that the node does not have.
-pub(super) async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, Failure> {
+/// The headers of heights; `None` for missing ones.
+pub(super) async fn headers(line: &NodeLookup, numbers: &[u64]) -> Result<Vec<Option<ProvenHeader>>, NodeFailure> {
     let calls: Vec<_> = numbers
         .iter()
         .map(|number| ("eth_getBlockByNumber", json!([U64::from(*number), false])))
@@ -331,19 +360,25 @@ pub(super) async fn headers(line: &Line, numbers: &[u64]) -> Result<Vec<Option<P
     let read = numbers.iter().zip(answers).map(|(number, answer)| {
         let header = read_header(answer?)?;
         match header {
-            Some(header) if header.number != *number => {
-                Err(Failure::Untrue(format!("block {} for block {number}", header.number)))
-            }
+            Some(header) if header.number != *number => Err(NodeFailure::Untrue(format!(
+                "the node returned block {} instead of block {number}",
+                header.number
+            ))),
             header => Ok(header),
         }
     });
     read.collect()
 }
 
-/// Takes a refusal of too wide a question out of the failures that speak against a node, and learns from it.
+/// Learns from the rejection of a query over too many blocks. This rejection does not count as a failure of the node.
 ///
-/// Slowness teaches too, but stays a failure down to one block: the node may as well be gone.
-fn limited<T>(line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
+/// A timeout also reduces the number of blocks per query. It counts as a failure of the node while the query covers
+/// more than one block, because the node may be gone.
+fn limited<T>(
+    line: &NodeLookup,
+    width: u64,
+    answer: Result<T, NodeFailure>,
+) -> Result<Result<T, NodeFailure>, NodeFailure> {
     let failure = match answer {
         Ok(answer) => return Ok(Ok(answer)),
         Err(failure) => failure,
@@ -352,7 +387,7 @@ fn limited<T>(line: &Line, width: u64, answer: Result<T, Failure>) -> Result<Res
         return Err(failure);
     };
     line.node.learn_refused(width, why);
-    if width > 1 && why == window::Narrower::Slow {
+    if width > 1 && why == window::NarrowingCause::Slow {
         return Err(failure);
     }
     Ok(Err(failure))

@@ -1,4 +1,4 @@
-//! Transactions and receipts as a node states them, and the bytes that the roots of a block are made of.
+//! Transactions and receipts from a node, and their encoding for the roots of a block.
 
 use super::wire::RawLog;
 use crate::domain::network::Network;
@@ -11,26 +11,27 @@ use alloy::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-/// Types of Ethereum: legacy, access list, dynamic fee, blob and delegation.
+/// Transaction types of Ethereum: legacy, access list, dynamic fee, blob and delegation.
 ///
 /// Source: EIP-2718; EIP-2930; EIP-1559; EIP-4844; EIP-7702.
 const ETHEREUM_TYPES: std::ops::RangeInclusive<u8> = 0..=4;
 
-/// Type of a deposit of the OP stack. Source: ADR-0012.
+/// Type of a deposit transaction of the OP stack. Source: ADR-0012.
 const DEPOSIT_TYPE: u8 = 0x7e;
 
-/// Why an answer proves nothing.
+/// Why a response proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unproven {
-    /// The block holds a form whose bytes are not known here. Equal answers of distinct nodes may settle it.
+pub(super) enum UnprovenReceipt {
+    /// The block contains a transaction or receipt of unknown encoding. Equal responses of distinct nodes may settle
+    /// it.
     #[error("{0}")]
     Unknown(String),
-    /// The answer contradicts the header, or itself.
+    /// The response contradicts the header or itself.
     #[error("{0}")]
     Untrue(String),
 }
 
-/// Where a transaction says it is, and what it says it does.
+/// Stated position and content of a transaction.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StatedTransaction {
@@ -46,14 +47,14 @@ pub(super) struct StatedTransaction {
     pub(super) from: Address,
     /// Called contract.
     pub(super) to: Option<Address>,
-    /// What the contract is called with.
+    /// Call data.
     pub(super) input: Bytes,
     /// Type.
     #[serde(rename = "type", default)]
     pub(super) kind: U64,
 }
 
-/// A transaction as a node tells it, read up to its hash: what else it has to have depends on its type.
+/// A transaction from a node. Only its hash is parsed, because all other fields depend on its type.
 #[derive(Debug)]
 pub(super) struct RawTransaction {
     /// Its text.
@@ -62,7 +63,7 @@ pub(super) struct RawTransaction {
     pub(super) hash: B256,
 }
 
-/// A receipt as a node tells it, read up to the hash of its transaction.
+/// A receipt from a node. Only the hash of its transaction is parsed.
 #[derive(Debug)]
 pub(super) struct RawReceipt {
     /// Its text.
@@ -71,11 +72,11 @@ pub(super) struct RawReceipt {
     pub(super) tx_hash: B256,
 }
 
-/// Characters of a transaction for each of its values, at least. Texts are longer than that on average; a reader of
-/// many small values takes far more memory than they are long.
+/// Minimum average number of characters per value of a transaction. Real transactions have more. A response of many
+/// small values would take far more memory when parsed than its length suggests.
 const CHARACTERS_PER_VALUE_MIN: usize = 16;
 
-/// Values that a transaction may have beside those: more than any type has members.
+/// Number of additional values that a transaction may have, more than any transaction type has members.
 const ORDINARY_VALUES: usize = 64;
 
 impl<'de> Deserialize<'de> for RawTransaction {
@@ -91,7 +92,7 @@ impl<'de> Deserialize<'de> for RawTransaction {
             .filter(|byte| matches!(byte, b',' | b'[' | b'{'))
             .count();
         if values > ORDINARY_VALUES + raw.get().len() / CHARACTERS_PER_VALUE_MIN {
-            return Err(D::Error::custom("a transaction of too many values"));
+            return Err(D::Error::custom("a transaction contains too many JSON values"));
         }
         let StatedHash { hash } = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
         Ok(Self { raw, hash })
@@ -102,11 +103,11 @@ impl<'de> Deserialize<'de> for RawReceipt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct StatedHash {
+        struct StatedBlockHash {
             transaction_hash: B256,
         }
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let stated: StatedHash = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        let stated: StatedBlockHash = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
         Ok(Self {
             raw,
             tx_hash: stated.transaction_hash,
@@ -114,7 +115,7 @@ impl<'de> Deserialize<'de> for RawReceipt {
     }
 }
 
-/// A receipt, as far as it is under the root or places its events.
+/// A receipt, with the fields that the root covers or that locate its events.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StatedReceipt {
@@ -135,36 +136,36 @@ pub(super) struct StatedReceipt {
     pub(super) kind: U64,
     /// 1 for success.
     pub(super) status: U64,
-    /// Gas of the block up to here.
+    /// Cumulative gas of the block.
     pub(super) cumulative_gas_used: U64,
-    /// Which addresses and topics the events may have.
+    /// Bloom filter of addresses and topics.
     pub(super) logs_bloom: Bloom,
     /// Events.
     pub(super) logs: Vec<RawLog>,
     /// Nonce of the sender of a deposit.
     deposit_nonce: Option<U64>,
-    /// Present since the root covers the nonce of a deposit.
+    /// Version of the deposit receipt. Present only if the receipts root covers the nonce of the deposit.
     deposit_receipt_version: Option<U64>,
 }
 
-/// What a transaction is by its own bytes.
+/// A decoded transaction.
 #[derive(Debug)]
-pub(super) enum Form {
+pub(super) enum EncodedTransaction {
     /// Signed by its sender.
     Signed(Box<EthereumTxEnvelope<TxEip4844>>),
-    /// Put into the block by the protocol; the sender stands in it.
-    Deposit(Deposit),
+    /// A transaction that the protocol adds to the block; it states its own sender.
+    Deposit(RollupDeposit),
 }
 
-/// A deposit of the OP stack, in the order of its encoding. Source: ADR-0012.
+/// A deposit transaction of the OP stack; the fields are in the order of the encoding. Source: ADR-0012.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Deposit {
+pub(super) struct RollupDeposit {
     source_hash: B256,
     from: Address,
     #[serde(deserialize_with = "called")]
     to: TxKind,
-    /// Absent and 0 have the same bytes.
+    /// An absent value and 0 have the same encoding.
     mint: Option<U256>,
     value: U256,
     #[serde(rename = "gas")]
@@ -177,34 +178,35 @@ fn called<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<TxKind, D
     Ok(Option::<Address>::deserialize(deserializer)?.map_or(TxKind::Create, TxKind::Call))
 }
 
-/// Reads a part of an answer. The parser's text may quote the answer, so only the name of what is wrong is passed on.
-pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, Unproven> {
+/// Parses a part of a response. The parser's message may quote the response, so only the name of the part is passed on.
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<T, UnprovenReceipt> {
     serde_json::from_str(raw.get()).map_err(|error| {
         let text = error.to_string();
         let text = text.split_once(" at line").map_or(text.as_str(), |(text, _)| text);
         let missing = text.strip_prefix("missing field").map(|field| format!(" lacks{field}"));
-        Unproven::Untrue(format!(
+        UnprovenReceipt::Untrue(format!(
             "{what}{}",
-            missing.unwrap_or_else(|| " is of the wrong form".to_owned())
+            missing.unwrap_or_else(|| " has an unexpected structure".to_owned())
         ))
     })
 }
 
-impl Form {
-    /// Reads the fields that the hash of a transaction is made of.
-    pub(super) fn of(raw: &RawValue, stated: &StatedTransaction, network: Network) -> Result<Self, Unproven> {
+impl EncodedTransaction {
+    /// Reads the fields that the hash of a transaction covers.
+    pub(super) fn of(raw: &RawValue, stated: &StatedTransaction, network: Network) -> Result<Self, UnprovenReceipt> {
         let what = || format!("transaction {}", stated.hash);
         match (stated.kind.saturating_to::<u8>(), network) {
             (kind, _) if ETHEREUM_TYPES.contains(&kind) => Ok(Self::Signed(Box::new(read(raw, &what())?))),
             (DEPOSIT_TYPE, Network::Optimism | Network::Base) => Ok(Self::Deposit(read(raw, &what())?)),
-            (kind, _) => Err(Unproven::Unknown(format!(
-                "{} has type {kind:#04x}, which cannot be recomputed",
+            (kind, _) => Err(UnprovenReceipt::Unknown(format!(
+                "{} has the unknown type {kind:#04x}, so its hash cannot be recomputed",
                 what()
             ))),
         }
     }
 
-    /// The bytes under the transactions root; their hash is the hash of the transaction. Source: EIP-2718.
+    /// The bytes of the transaction under the transactions root. Their hash is the hash of the transaction. Source:
+    /// EIP-2718.
     pub(super) fn encoded(&self) -> Vec<u8> {
         match self {
             Self::Signed(envelope) => envelope.encoded_2718(),
@@ -225,17 +227,17 @@ impl Form {
         }
     }
 
-    /// Who sent it, by signature where there is one. Costs more than everything else here.
-    pub(super) fn sender(&self) -> Result<Address, Unproven> {
+    /// The sender, recovered from the signature if there is one. Recovery takes longer than all other steps of a proof.
+    pub(super) fn sender(&self) -> Result<Address, UnprovenReceipt> {
         match self {
             Self::Signed(envelope) => envelope
                 .recover_signer()
-                .map_err(|_| Unproven::Untrue("a transaction without a valid signature".to_owned())),
+                .map_err(|_| UnprovenReceipt::Untrue("the signature of a transaction is not valid".to_owned())),
             Self::Deposit(deposit) => Ok(deposit.from),
         }
     }
 
-    /// Called contract; `None` when one is created.
+    /// Called contract; `None` when the transaction creates a contract.
     pub(super) fn to(&self) -> Option<Address> {
         match self {
             Self::Signed(envelope) => envelope.to(),
@@ -244,7 +246,7 @@ impl Form {
     }
 }
 
-/// Puts the header of a list before its members.
+/// Prefixes the members with the list header.
 fn list(members: &[u8], out: &mut Vec<u8>) {
     let header = RlpHeader {
         list: true,
@@ -255,12 +257,12 @@ fn list(members: &[u8], out: &mut Vec<u8>) {
 }
 
 impl StatedReceipt {
-    /// Whether the transaction did what it was sent for.
-    pub(super) fn succeeded(&self) -> Result<bool, Unproven> {
+    /// Whether the transaction succeeded.
+    pub(super) fn succeeded(&self) -> Result<bool, UnprovenReceipt> {
         match self.status.to::<u64>() {
             0 => Ok(false),
             1 => Ok(true),
-            status => Err(Unproven::Untrue(format!(
+            status => Err(UnprovenReceipt::Untrue(format!(
                 "the receipt of {} has status {status}",
                 self.transaction_hash
             ))),

@@ -1,4 +1,4 @@
-//! Keeps the keys of a node's URL out of what the node says: some providers echo the URL that they were asked at.
+//! Redacts the keys of a node's URL in messages of the node, because some providers repeat the called URL in an error.
 
 use base64::{
     Engine as _,
@@ -8,25 +8,26 @@ use percent_encoding::percent_decode_str;
 use regex::{Regex, RegexBuilder};
 use url::Url;
 
-/// Parts of a URL from this length on are cut out; shorter ones hold no secret and are parts of common words.
+/// Minimum length of redacted URL parts. Shorter parts contain no secret and occur in common words.
 const KEY_LENGTH_MIN: usize = 4;
 
-/// Longest text that is read.
+/// Maximum length of a text that is read.
 const READ_LENGTH_MAX: usize = 4_096;
 
-/// Longest text that is passed on.
+/// Maximum length of a redacted text.
 const MESSAGE_LENGTH_MAX: usize = 200;
 
-/// What stands in the place of what was cut out.
+/// Replacement of redacted parts.
 const CUT: &str = "…";
 
-/// Letters that nobody sees or that rearrange others: they hide a key from a search, and lines from whoever reads a log.
+/// Invisible characters and characters that change the text direction. Inside a key they would prevent its redaction,
+/// and in a log they could hide lines from readers.
 const UNSEEN: &str = r"[\p{C}\p{Zl}\p{Zp}]";
 
-/// An address behind its scheme, and the values of its query.
+/// A URL after its scheme, and its query values.
 const ADDRESS: &str = r"(://)\S*|([?&][^\s=&?]*=)[^\s&]*";
 
-/// Cuts out what may be a key of one URL.
+/// Redacts possible keys of one URL.
 #[derive(Debug)]
 pub(super) struct Redaction {
     keys: Regex,
@@ -35,10 +36,10 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    /// For what the node behind a URL says. Errors: the URL is too long.
+    /// Prepares the redaction of messages of the node at a URL. Errors: the URL is too long.
     pub(super) fn of(url: &Url) -> Result<Self, regex::Error> {
         let mut keys = keys(url);
-        // Of two that begin alike the longer one has to be tried first.
+        // If one part is a prefix of another, the longer one must be tried first.
         keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
         let keys: Vec<String> = keys.iter().map(|key| regex::escape(key)).collect();
         Ok(Self {
@@ -48,7 +49,7 @@ impl Redaction {
         })
     }
 
-    /// A text of the node without keys, addresses and letters that nobody sees, of a sensible length.
+    /// A message of the node without keys, URLs and invisible characters, of limited length.
     pub(super) fn redact(&self, text: &str) -> String {
         let text: String = text.chars().take(READ_LENGTH_MAX).collect();
         let text = self.unseen.replace_all(&text, "");
@@ -58,11 +59,11 @@ impl Redaction {
     }
 }
 
-/// The parts of a URL that may be keys, as they stand in it and as a provider may read them.
+/// The parts of a URL that may be keys, encoded and decoded.
 fn keys(url: &Url) -> Vec<String> {
     let mut parts: Vec<&str> = url.path_segments().into_iter().flatten().collect();
     let members = url.query().into_iter().flat_map(|query| query.split('&'));
-    // A member without a value is one itself.
+    // A query parameter without `=` is treated as a value, because it may be a key.
     parts.extend(members.map(|member| member.split_once('=').map_or(member, |(_, value)| value)));
     parts.extend([url.username(), url.password().unwrap_or_default()]);
     let host = url.host_str().unwrap_or_default();
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_url_do_not_survive_in_texts() {
+    fn url_keys_are_redacted_from_texts() {
         let said = redaction("https://user:pass-word-1@rpc.example.com/v3/0123456789abcdef?apikey=fedcba9876543210")
             .redact("bad key 0123456789abcdef / fedcba9876543210 / pass-word-1 at rpc.example.com");
         assert_eq!(said, "bad key … / … / … at …");
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_not_survive_in_any_form_in_which_a_provider_may_echo_them() {
+    fn keys_are_redacted_in_every_form_a_provider_may_echo() {
         let url = "https://joe:p%40ss%2Fword@abc123.Example.com/v3/k%2Fy%3D42Z/s3cret?token=a%2Bb%20c%3D&q7Kp2&d=1";
         let redaction = redaction(url);
         for (said, expected) in [

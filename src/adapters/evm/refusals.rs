@@ -1,8 +1,8 @@
-//! What the refusals of providers mean for a question over a range of blocks.
+//! Interprets provider errors for queries over a block range.
 
-use super::window::Narrower;
+use super::window::NarrowingCause;
 
-/// Texts by which providers say that a question covers too much. Source: rules G.6.
+/// Provider messages for a query over too many blocks or results. Source: rules G.6.
 const LIMIT_TEXTS: [&str; 22] = [
     "query returned more than",
     "too many",
@@ -28,7 +28,8 @@ const LIMIT_TEXTS: [&str; 22] = [
     "timeout",
 ];
 
-/// Texts by which providers refuse too many calls. A narrower question may be cheaper, but no limit is learned.
+/// Provider messages for too many calls. A query over fewer blocks may then succeed, but the service learns no maximum
+/// number of blocks from such a message.
 const RATE_TEXTS: [&str; 6] = [
     "too many requests",
     "rate limit",
@@ -38,7 +39,7 @@ const RATE_TEXTS: [&str; 6] = [
     "throughput",
 ];
 
-/// Texts by which providers refuse whoever asks, whatever is asked.
+/// Provider messages that reject the caller, independent of the query.
 const ACCESS_TEXTS: [&str; 8] = [
     "unauthorized",
     "unauthenticated",
@@ -50,7 +51,7 @@ const ACCESS_TEXTS: [&str; 8] = [
     "not whitelisted",
 ];
 
-/// What stands beside "method" when there is none of that name.
+/// Words that, together with "method", mean an unknown method.
 const MISSING_TEXTS: [&str; 5] = [
     "not found",
     "not supported",
@@ -59,29 +60,29 @@ const MISSING_TEXTS: [&str; 5] = [
     "does not exist",
 ];
 
-/// Codes of a method that a node does not have.
+/// Error codes of an unknown method.
 const MISSING_CODES: [i64; 2] = [-32_601, -32_604];
 
-/// Code, and status, of too many calls.
+/// Error code and HTTP status of too many calls.
 const TOO_MANY_CALLS: i64 = 429;
 
-/// Whether a refusal, in small letters, says that the question covers too much.
+/// Whether a lowercase error message says that the query is too wide.
 pub(super) fn names_limit(message: &str) -> bool {
     let holds = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     holds(&LIMIT_TEXTS) && !holds(&RATE_TEXTS)
 }
 
-/// What a refusal teaches. Providers use the same codes for limits and for anything else, so that only the text and a
-/// few codes can clear the width of the question.
-pub(super) fn narrower(code: i64, message: &str) -> Option<Narrower> {
+/// What an error says about the width of the query. Providers use the same codes for limits and other errors, so only
+/// the message and a few codes can rule out the width as the cause.
+pub(super) fn narrower(code: i64, message: &str) -> Option<NarrowingCause> {
     let holds = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if code == TOO_MANY_CALLS || MISSING_CODES.contains(&code) {
         None
     } else if names_limit(message) {
-        Some(Narrower::Limit)
+        Some(NarrowingCause::Limit)
     } else if holds(&ACCESS_TEXTS) || (message.contains("method") && holds(&MISSING_TEXTS)) {
         None
     } else {
-        Some(Narrower::Unclear)
+        Some(NarrowingCause::Unclear)
     }
 }

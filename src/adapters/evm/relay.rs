@@ -1,20 +1,20 @@
-//! The account of this service on an EVM chain: its transactions are rehearsed, signed here and sent to the nodes.
+//! The relayer account of this service on an EVM chain: transactions are simulated, signed here and sent to the nodes.
 
 use super::{
-    EvmChain, Patience,
-    node::{Failure, Line},
+    EvmChain, LookupTimeout,
+    node::{NodeFailure, NodeLookup},
 };
 use crate::{
     domain::{
         address::Address,
         ids::Secret,
-        paying::Step,
+        paying::PaymentTransaction,
         permit::Permit,
-        relay::{Bid, Market, Price, Unsigned},
+        relay::{Bid, GasMarket, GasPrice, UnsignedTransaction},
     },
     ports::{
         chain::ChainError,
-        relay::{Account, ContractState, Receipt, Relay, Sent},
+        relay::{ContractState, Receipt, Relay, RelayAccount, SendResult},
     },
 };
 use alloy::{
@@ -41,22 +41,22 @@ sol! {
     }
 }
 
-/// What a call is run on: the newest block may be older than a due time that has passed, the next one is not.
+/// Block tag for simulations. The newest block may be older than a due time that has passed; the pending block is not.
 const NEXT_BLOCK: &str = "pending";
 
-/// How nodes say that they have a transaction already.
+/// Node messages for a transaction that is already known.
 const KNOWN: [&str; 3] = ["already known", "already imported", "known transaction"];
 
-/// How they say that another one with its nonce is in a block.
+/// Node messages for a used nonce.
 const NONCE_USED: [&str; 2] = ["nonce too low", "nonce is too low"];
 
-/// How they say that they hold one with its nonce that pays as much.
+/// Node messages for a pending transaction with the same nonce and at least the same price.
 const UNDERPRICED: [&str; 1] = ["underpriced"];
 
-/// How they say that the account cannot pay for it.
+/// Node messages for insufficient balance.
 const UNAFFORDABLE: [&str; 1] = ["insufficient funds"];
 
-/// The account of this service on an EVM chain.
+/// The relayer account of this service on an EVM chain.
 pub(super) struct EvmRelay {
     chain: Arc<EvmChain>,
     key: PrivateKeySigner,
@@ -65,7 +65,7 @@ pub(super) struct EvmRelay {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawReceipt {
+struct RelayReceipt {
     transaction_hash: B256,
     block_number: Option<U64>,
     status: Option<U64>,
@@ -76,41 +76,44 @@ struct RawTime {
     timestamp: U64,
 }
 
-/// The key of an account, of 64 hexadecimal digits with or without `0x`. Errors: it is none; its text is not repeated.
+/// The key of an account, 64 hexadecimal digits with or without `0x`. Errors: the key is invalid. The error does not
+/// contain the key.
 pub fn signing_key(text: &Secret) -> anyhow::Result<PrivateKeySigner> {
     let bytes: Option<[u8; 32]> = hex::decode_to_array(text.reveal()).ok();
     let bytes = bytes.context("must have 64 hexadecimal digits")?;
     PrivateKeySigner::from_bytes(&B256::from(bytes))
         .ok()
-        .context("must be a key of the curve secp256k1")
+        .context("must be a valid secp256k1 private key")
 }
 
 impl EvmRelay {
-    /// The account of a key on a chain.
+    /// The account that signs with this key on this chain.
     pub(super) fn new(chain: Arc<EvmChain>, key: PrivateKeySigner) -> Self {
         let chain_id = chain.network.chain_id();
         Self { chain, key, chain_id }
     }
 
-    /// Asks a contract a question with the answer yes or no. One that is not there, or knows no such question, says no.
-    async fn says<C: SolCall<Return = bool>>(line: &Line, to: EvmAddress, call: C) -> Result<bool, Failure> {
+    /// Calls a contract function that returns a boolean. A missing contract or function returns false.
+    async fn says<C: SolCall<Return = bool>>(line: &NodeLookup, to: EvmAddress, call: C) -> Result<bool, NodeFailure> {
         let request = json!({ "to": to, "data": Bytes::from(call.abi_encode()) });
         match line.call::<Bytes>("eth_call", (request, "latest")).await {
             Ok(answer) => Ok(C::abi_decode_returns_validate(&answer).unwrap_or(false)),
-            Err(Failure::Reverted(_)) => Ok(false),
+            Err(NodeFailure::Reverted(_)) => Ok(false),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Asks a contract how many payments of a permit it has counted, in the state of a block.
-    async fn count(line: Line, permit: &Permit, block: Value) -> Result<u8, Failure> {
+    /// Reads how many payments of a permit the contract has counted, at the given block.
+    async fn count(line: NodeLookup, permit: &Permit, block: Value) -> Result<u8, NodeFailure> {
         let call = RecurringState::lastPaymentIndexCall {
             digest: permit.digest(),
         };
         let request = json!({ "to": permit.contract.bytes(), "data": Bytes::from(call.abi_encode()) });
         let answer = line.call::<Bytes>("eth_call", (request, block)).await?;
         let count = RecurringState::lastPaymentIndexCall::abi_decode_returns_validate(&answer);
-        count.map_err(|_| Failure::Untrue("a count of payments that is no number of 8 bits".to_owned()))
+        count.map_err(|_| {
+            NodeFailure::Untrue("the contract returned a payment count that is not an 8-bit number".to_owned())
+        })
     }
 }
 
@@ -120,12 +123,12 @@ impl Relay for EvmRelay {
         Address::Evm(self.key.address())
     }
 
-    fn sign(&self, transaction: &Unsigned, now: DateTime<Utc>) -> anyhow::Result<Bid> {
-        let Unsigned {
+    fn sign(&self, transaction: &UnsignedTransaction, now: DateTime<Utc>) -> anyhow::Result<Bid> {
+        let UnsignedTransaction {
             nonce,
             step,
             gas_limit,
-            price: Price { max_fee, tip },
+            price: GasPrice { max_fee, tip },
         } = transaction;
         let unsigned = TxEip1559 {
             chain_id: self.chain_id,
@@ -148,35 +151,38 @@ impl Relay for EvmRelay {
         })
     }
 
-    async fn account(&self) -> Result<Account, ChainError> {
+    async fn account(&self) -> Result<RelayAccount, ChainError> {
         let address = self.key.address();
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let line = &line;
             let nonce = line.call::<U64>("eth_getTransactionCount", (address, "latest"));
             let balance = line.call::<U256>("eth_getBalance", (address, "latest"));
             let gas_price = line.call::<U128>("eth_gasPrice", ());
             let (nonce, balance, gas_price) = try_join3(nonce, balance, gas_price).await?;
-            // Chains without tips have no such method.
+            // Chains without priority fees do not have this method.
             let tip = line.call::<U128>("eth_maxPriorityFeePerGas", ()).await;
             let tip = tip.map_or(gas_price, |tip| tip);
-            Ok(Account {
+            Ok(RelayAccount {
                 nonce: nonce.to(),
                 is_agreed: true,
                 balance,
-                market: Market {
+                market: GasMarket {
                     gas_price: gas_price.to(),
                     tip: tip.to(),
                 },
             })
         };
         let wanted = self.chain.agreement_now();
-        let answers = self.chain.ask_distinct(wanted, Patience::Thorough, &[], question).await;
+        let answers = self
+            .chain
+            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
+            .await;
         let told = answers.given.len();
         let lowest = answers
             .given
             .into_iter()
             .map(|(_, account)| account)
-            .reduce(Account::lowest);
+            .reduce(RelayAccount::lowest);
         let lowest = lowest.filter(|_| told >= wanted);
         lowest.ok_or_else(|| self.chain.sum_up(&answers.failures))
     }
@@ -184,9 +190,12 @@ impl Relay for EvmRelay {
     async fn counted(&self, former: Address) -> Result<u64, ChainError> {
         let former = former.bytes();
         let question =
-            |line: Line| async move { line.call::<U64>("eth_getTransactionCount", (former, "latest")).await };
+            |line: NodeLookup| async move { line.call::<U64>("eth_getTransactionCount", (former, "latest")).await };
         let wanted = self.chain.agreement_now();
-        let answers = self.chain.ask_distinct(wanted, Patience::Thorough, &[], question).await;
+        let answers = self
+            .chain
+            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
+            .await;
         let told = answers.given.len();
         let lowest = answers.given.into_iter().map(|(_, count)| count.to()).min();
         let lowest = lowest.filter(|_| told >= wanted);
@@ -195,7 +204,7 @@ impl Relay for EvmRelay {
 
     async fn contract(&self, contract: Address) -> Result<ContractState, ChainError> {
         let (contract, account) = (contract.bytes(), self.key.address());
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let line = &line;
             let role = keccak256("RELAYER_ROLE");
             let admitted = Self::says(line, contract, RecurringState::hasRoleCall { role, account });
@@ -213,69 +222,72 @@ impl Relay for EvmRelay {
 
     async fn counted_next(&self, permit: &Permit) -> Result<u8, ChainError> {
         let question = |line| Self::count(line, permit, json!(NEXT_BLOCK));
-        self.chain.ask(Patience::Thorough, question).await
+        self.chain.ask(LookupTimeout::Thorough, question).await
     }
 
     async fn counted_by(&self, permit: &Permit, block: u64) -> Result<u8, ChainError> {
         let question = |line| Self::count(line, permit, json!(U64::from(block)));
         let wanted = self.chain.agreement_now();
-        let answers = self.chain.ask_distinct(wanted, Patience::Thorough, &[], question).await;
+        let answers = self
+            .chain
+            .ask_distinct(wanted, LookupTimeout::Thorough, &[], question)
+            .await;
         let told = answers.given.len();
         let lowest = answers.given.into_iter().map(|(_, count)| count).min();
         let lowest = lowest.filter(|_| told >= wanted);
         lowest.ok_or_else(|| self.chain.sum_up(&answers.failures))
     }
 
-    async fn rehearse(&self, step: &Step) -> Result<u64, ChainError> {
+    async fn rehearse(&self, step: &PaymentTransaction) -> Result<u64, ChainError> {
         let from = self.key.address();
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let request = json!({
                 "from": from,
                 "to": step.to.bytes(),
                 "data": Bytes::from(step.calldata.clone()),
             });
-            // Only a call says of itself that the chain refuses it.
+            // `eth_call` runs first, because only an error of `eth_call` counts as a rejection by the chain.
             line.call::<Bytes>("eth_call", (&request, NEXT_BLOCK)).await?;
             let gas = line.call::<U64>("eth_estimateGas", (&request, NEXT_BLOCK)).await?;
             Ok(gas.to())
         };
-        self.chain.ask(Patience::Thorough, question).await
+        self.chain.ask(LookupTimeout::Thorough, question).await
     }
 
-    async fn send(&self, raw: &[u8]) -> Result<Sent, ChainError> {
-        let question = |line: Line| async move {
+    async fn send(&self, raw: &[u8]) -> Result<SendResult, ChainError> {
+        let question = |line: NodeLookup| async move {
             let sent = line.call::<B256>("eth_sendRawTransaction", [Bytes::copy_from_slice(raw)]);
             match sent.await {
-                Ok(_) => Ok(Sent::Accepted),
-                Err(Failure::Refused { code, message }) => {
+                Ok(_) => Ok(SendResult::Accepted),
+                Err(NodeFailure::Refused { code, message }) => {
                     let text = message.to_lowercase();
                     let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
                     if says(&KNOWN) {
-                        Ok(Sent::Accepted)
+                        Ok(SendResult::Accepted)
                     } else if says(&NONCE_USED) {
-                        Ok(Sent::NonceUsed)
+                        Ok(SendResult::NonceUsed)
                     } else if says(&UNAFFORDABLE) {
-                        Ok(Sent::Unaffordable)
+                        Ok(SendResult::Unaffordable)
                     } else if says(&UNDERPRICED) {
-                        Ok(Sent::Underpriced)
+                        Ok(SendResult::Underpriced)
                     } else {
-                        Err(Failure::Refused { code, message })
+                        Err(NodeFailure::Refused { code, message })
                     }
                 }
                 Err(failure) => Err(failure),
             }
         };
-        self.chain.ask(Patience::Thorough, question).await
+        self.chain.ask(LookupTimeout::Thorough, question).await
     }
 
     async fn receipt(&self, tx_hashes: &[B256]) -> Result<Option<Receipt>, ChainError> {
         for tx_hash in tx_hashes {
-            let question = |line: Line| async move {
-                let receipt = line.call::<Option<RawReceipt>>("eth_getTransactionReceipt", [tx_hash]);
+            let question = |line: NodeLookup| async move {
+                let receipt = line.call::<Option<RelayReceipt>>("eth_getTransactionReceipt", [tx_hash]);
                 let Some(receipt) = receipt.await? else { return Ok(None) };
                 if receipt.transaction_hash != *tx_hash {
-                    return Err(Failure::Untrue(format!(
-                        "the receipt of another transaction for {tx_hash}"
+                    return Err(NodeFailure::Untrue(format!(
+                        "the node returned the receipt of another transaction for {tx_hash}"
                     )));
                 }
                 let mined = receipt.block_number.zip(receipt.status);
@@ -285,7 +297,7 @@ impl Relay for EvmRelay {
                     succeeded: status.to::<u64>() == 1,
                 }))
             };
-            if let Some(receipt) = self.chain.ask_for(Patience::Thorough, question).await? {
+            if let Some(receipt) = self.chain.ask_for(LookupTimeout::Thorough, question).await? {
                 return Ok(Some(receipt));
             }
         }

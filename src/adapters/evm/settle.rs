@@ -1,12 +1,12 @@
-//! Blocks with everything in them that concerns payments, proven against their headers.
+//! Blocks with all their payment data, proven against their headers.
 
 use super::{
-    EvmChain, Patience, block_ref,
+    EvmChain, LookupTimeout, block_ref,
     decode::Watched,
     evidence::{self, Proof, ProvenHeader, ProvenTx},
-    node::{Failure, Line},
+    node::{NodeFailure, NodeLookup},
     read_header,
-    receipts::{RawReceipt, RawTransaction, Unproven, read},
+    receipts::{RawReceipt, RawTransaction, UnprovenReceipt, read},
     wire::RawLog,
 };
 use crate::{
@@ -21,18 +21,19 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use std::sync::Arc;
 
-/// Receipts that are asked for in one request where a node does not list those of a block.
+/// Number of receipts per batch request to a node that does not list the receipts of a block.
 const RECEIPTS_PER_BATCH: usize = 100;
 
-/// Transactions and receipts of a block as a node lists them.
-type Content = (Vec<RawTransaction>, Vec<RawReceipt>);
+/// Transactions and receipts of a block from a node.
+type BlockContent = (Vec<RawTransaction>, Vec<RawReceipt>);
 
 impl EvmChain {
-    /// A final block: its header is agreed, its content proven by the roots in the header, or by equal answers of
-    /// distinct nodes on networks whose roots cannot be recomputed.
+    /// A final block: its header is agreed. Its content is proven by the roots in the header, or, on networks whose
+    /// roots cannot be recomputed, by equal responses of distinct nodes.
     ///
-    /// With an agreed header, a content that fails concerns this block alone: it is withheld, and at the second failure
-    /// in a row nothing is to be hoped from asking again at once.
+    /// Errors with an agreed header, which affect only this block: [`ChainError::Withheld`] if no node returns the
+    /// content; [`ChainError::Malformed`] if no returned content proves the block, or if no node returns it for the
+    /// second time, because an immediate retry is then useless.
     pub(super) async fn settle(&self, number: u64) -> Result<SettledBlock, ChainError> {
         let header = self.agree(number, Vec::new()).await?;
         if let Some(settled) = self.kept.find(&header.hash) {
@@ -45,9 +46,10 @@ impl EvmChain {
                 self.kept.keep(&settled);
                 Ok(settled)
             }
-            Err(ChainError::Unavailable { reason, .. }) => Err(match self.kept.has_failed_again(header.hash) {
-                true => ChainError::Malformed { network, reason },
-                false => ChainError::Withheld { network, reason },
+            Err(ChainError::Unavailable { reason, .. }) => Err(if self.kept.has_failed_again(header.hash) {
+                ChainError::Malformed { network, reason }
+            } else {
+                ChainError::Withheld { network, reason }
             }),
             Err(error) => Err(error),
         }
@@ -62,24 +64,24 @@ impl EvmChain {
         self.by_agreement(header).await
     }
 
-    /// A block near the head by the word of one node: its header is known by its hash, its content proven against it.
+    /// A block near the head from one node: its hash proves its header, and its content is proven against the header.
     pub(super) async fn note(&self, block: &BlockRef) -> Result<SettledBlock, ChainError> {
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let raw = line.call("eth_getBlockByHash", (block.hash, true)).await?;
             let (header, transactions) = with_transactions(raw)?.unzip();
             let header = header.filter(|header| header.hash == block.hash);
-            let header = header.ok_or_else(|| Failure::Unknown(format!("block {} is gone", block.number)))?;
+            let header = header.ok_or_else(|| NodeFailure::Unknown(format!("block {} is gone", block.number)))?;
             let transactions = transactions.unwrap_or_default();
             let receipts = receipts(&line, &header, &transactions).await?;
             let proof = move |watched: &Watched, network| {
                 let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
                 let by_roots = match evidence::proof_of(network) {
                     Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted),
-                    Proof::Agreement => Err(Unproven::Unknown(String::new())),
+                    Proof::Agreement => Err(UnprovenReceipt::Unknown(String::new())),
                 };
                 let proven = match by_roots {
-                    // What a single node says of a form that is not known here is enough for a note.
-                    Err(Unproven::Unknown(_)) => {
+                    // Payments that are not final need data from only a single node, even if the encoding is unknown.
+                    Err(UnprovenReceipt::Unknown(_)) => {
                         evidence::settle_by_word(&header, &transactions, &receipts, network, is_wanted)
                     }
                     proven => proven,
@@ -88,13 +90,14 @@ impl EvmChain {
             };
             self.compute(proof).await?.map_err(untrue)
         };
-        let (header, transactions) = self.ask(Patience::Content, question).await?;
+        let (header, transactions) = self.ask(LookupTimeout::Content, question).await?;
         self.read_block(&header, &transactions)
     }
 
-    /// `None` when nodes say that the block holds a form whose bytes are not known here, and none proves it.
+    /// The transactions of a block, proven by the roots of its header. `None` if nodes return a transaction or receipt
+    /// of unknown encoding, and no node returns a provable response.
     async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let (transactions, receipts) = content(&line, header).await?;
             self.learn_transactions(transactions.len());
             let header = header.clone();
@@ -104,15 +107,15 @@ impl EvmChain {
             };
             match self.compute(proof).await? {
                 Ok(transactions) => Ok(Some(transactions)),
-                Err(Unproven::Unknown(_)) => Ok(None),
+                Err(UnprovenReceipt::Unknown(_)) => Ok(None),
                 Err(unproven) => Err(untrue(unproven)),
             }
         };
-        self.ask_for(Patience::Content, question).await
+        self.ask_for(LookupTimeout::Content, question).await
     }
 
     async fn by_agreement(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let (transactions, receipts) = content(&line, header).await?;
             let header = header.clone();
             let proof = move |watched: &Watched, network| {
@@ -122,19 +125,19 @@ impl EvmChain {
             self.compute(proof).await?.map_err(untrue)
         };
         let what = format!("content of block {}", header.number);
-        self.elect(&what, Vec::new(), Patience::Content, question).await
+        self.elect(&what, Vec::new(), LookupTimeout::Content, question).await
     }
 
-    /// Computes a proof: away from the threads that serve everything else, since hashes and senders take their time, and
-    /// one at a time, so that a backlog of blocks leaves the others a processor.
+    /// Computes a proof on a separate thread, because hashes and senders take time. Only one proof runs at a time, so
+    /// that a backlog of blocks leaves a processor for other work.
     pub(super) async fn compute<T: Send + 'static>(
         &self,
         proof: impl FnOnce(&Watched, Network) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, NodeFailure> {
         let (watched, network) = (Arc::clone(&self.watched), self.network);
         let _turn = self.proving.lock().await;
         let computed = tokio::task::spawn_blocking(move || proof(&watched, network)).await;
-        computed.map_err(|_| Failure::Unreadable("the proof stopped".to_owned()))
+        computed.map_err(|_| NodeFailure::Unreadable("the proof stopped".to_owned()))
     }
 
     pub(super) fn read_block(
@@ -151,19 +154,22 @@ impl EvmChain {
     }
 }
 
-pub(super) fn untrue(unproven: Unproven) -> Failure {
-    Failure::Untrue(unproven.to_string())
+pub(super) fn untrue(unproven: UnprovenReceipt) -> NodeFailure {
+    NodeFailure::Untrue(unproven.to_string())
 }
 
-async fn content(line: &Line, header: &ProvenHeader) -> Result<Content, Failure> {
+async fn content(line: &NodeLookup, header: &ProvenHeader) -> Result<BlockContent, NodeFailure> {
     let raw = line
         .call("eth_getBlockByNumber", (U64::from(header.number), true))
         .await?;
     let found = with_transactions(raw)?;
     let (found, transactions) =
-        found.ok_or_else(|| Failure::Unknown(format!("block {} is not known", header.number)))?;
+        found.ok_or_else(|| NodeFailure::Unknown(format!("the node does not know block {}", header.number)))?;
     if found.hash != header.hash {
-        return Err(Failure::Unknown(format!("block {} is another one here", header.number)));
+        return Err(NodeFailure::Unknown(format!(
+            "the node has another hash for block {}",
+            header.number
+        )));
     }
     let receipts = receipts(line, header, &transactions).await?;
     Ok((transactions, receipts))
@@ -174,10 +180,10 @@ struct StatedTransactions {
     transactions: Vec<RawTransaction>,
 }
 
-/// A block with its transactions; `None` when the node does not have it.
+/// A block with its transactions; `None` if the node does not have it.
 pub(super) fn with_transactions(
     raw: Option<Box<RawValue>>,
-) -> Result<Option<(ProvenHeader, Vec<RawTransaction>)>, Failure> {
+) -> Result<Option<(ProvenHeader, Vec<RawTransaction>)>, NodeFailure> {
     let Some(raw) = raw else {
         return Ok(None);
     };
@@ -186,25 +192,25 @@ pub(super) fn with_transactions(
     Ok(header.map(|header| (header, transactions)))
 }
 
-/// The receipts of a block, in one call where the node has it and its answer is not too large, otherwise one for each
-/// transaction.
+/// The receipts of a block. One call reads them if the node supports it and the response is not too large; otherwise
+/// the service makes one call for each transaction.
 async fn receipts(
-    line: &Line,
+    line: &NodeLookup,
     header: &ProvenHeader,
     transactions: &[RawTransaction],
-) -> Result<Vec<RawReceipt>, Failure> {
+) -> Result<Vec<RawReceipt>, NodeFailure> {
     match line
         .call::<Option<Vec<RawReceipt>>>("eth_getBlockReceipts", [U64::from(header.number)])
         .await
     {
         Ok(Some(receipts)) => return Ok(receipts),
         Ok(None) => {
-            return Err(Failure::Unknown(format!(
-                "receipts of block {} are not known",
+            return Err(NodeFailure::Unknown(format!(
+                "the node does not know the receipts of block {}",
                 header.number
             )));
         }
-        Err(Failure::Refused { .. } | Failure::TooLarge) => {}
+        Err(NodeFailure::Refused { .. } | NodeFailure::TooLarge) => {}
         Err(failure) => return Err(failure),
     }
     let mut receipts = Vec::new();

@@ -1,24 +1,24 @@
-//! How many blocks one question to a node may be about, learned from what they held and how it answered.
+//! Adaptive number of blocks per query, based on their content and the node's responses.
 
 use tokio::time::Instant;
 
-/// Most blocks of one question.
+/// Maximum number of blocks per query.
 const BLOCKS_MAX: usize = 16;
 
-/// Transactions that the blocks of one question hold together, by the blocks that were seen last.
+/// Target number of transactions per query, estimated from recent blocks.
 const TRANSACTIONS_MAX: usize = 200;
 
-/// How many blocks one question may be about.
+/// Number of blocks per query.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Together {
-    /// Of the blocks that were seen last, on average; `None` before the first one.
+pub(super) struct BlocksPerQuery {
+    /// Average number of transactions of recent blocks; `None` before the first one.
     pub(super) transactions_per_block: Option<usize>,
-    /// Until when blocks are asked for one by one.
+    /// Time until which blocks are requested one by one.
     pub(super) apart_until: Option<Instant>,
 }
 
-impl Together {
-    /// Most blocks of the next question.
+impl BlocksPerQuery {
+    /// Maximum number of blocks of the next query.
     pub(super) fn blocks(self) -> usize {
         let is_apart = self.apart_until.is_some_and(|until| Instant::now() < until);
         match self.transactions_per_block {

@@ -1,16 +1,16 @@
-//! Where a chain stands: its head, and the newest block that enough distinct nodes call final.
+//! State of a chain: its head, and the newest block that enough distinct nodes report as final.
 
 use super::{
-    EvmChain, Patience, block_ref,
+    EvmChain, LookupTimeout, block_ref,
     evidence::ProvenHeader,
     header_at, locked,
-    movement::{BEHIND, Front, is_far},
-    node::{Failure, Line, Node},
+    movement::{BEHIND, NodeFront, is_far},
+    node::{EvmNode, NodeFailure, NodeLookup},
     read_header, store,
 };
 use crate::{
     domain::payment::{BlockRef, Finality},
-    ports::chain::{ChainError, Tip},
+    ports::chain::{ChainError, ChainTip},
 };
 use serde_json::{json, value::RawValue};
 use std::{
@@ -19,53 +19,54 @@ use std::{
 };
 use tokio::time::{Instant, timeout};
 
-/// How long the remaining nodes are waited for once enough have answered.
+/// How long to wait for the remaining nodes after enough have responded.
 const STRAGGLERS: Duration = Duration::from_millis(250);
 
-/// Texts by which nodes say that they know no `finalized` block.
+/// Node messages for a missing `finalized` tag.
 const NO_TAG_TEXTS: [&str; 5] = ["finalized", "tag", "unknown block", "invalid block", "hex string"];
 
-/// Looks through the first node alone before all are asked again.
+/// Number of polls of only the first node before all nodes are queried again.
 const GLANCES_MAX: u32 = 4;
 
-/// What one node says about the end of its chain.
+/// Head and final block of one node.
 #[derive(Clone)]
-struct End {
+struct NodeTip {
     head: ProvenHeader,
-    /// `None` when the node serves no such tag.
+    /// The final block; `None` if the node does not serve the `finalized` tag.
     tagged: Option<ProvenHeader>,
 }
 
-/// What a look through the first node alone told.
-enum Glance {
-    /// Nothing new is final.
-    Enough(Tip),
-    /// All have to be asked; this node was, already.
-    Asked(usize, Box<Result<End, Failure>>),
-    /// All have to be asked.
+/// Result of a poll of only the first node.
+enum FirstNodePoll {
+    /// No new block is final.
+    Enough(ChainTip),
+    /// All nodes have to be queried. This node was already queried, with this result.
+    Asked(usize, Box<Result<NodeTip, NodeFailure>>),
+    /// All nodes have to be queried.
     NobodyAsked,
 }
 
-/// The newest block that a node vouches for as final.
-struct Vouched {
+/// The newest block that a node reports as final.
+struct VouchedBlock {
     index: usize,
     number: u64,
-    /// The header, when it is known already.
+    /// The header, if it is already known.
     header: Option<ProvenHeader>,
 }
 
 impl EvmChain {
-    /// Asks the first node for the end of its chain, and every other one when it calls a newer block final.
+    /// Reads head and final block from the first node, and from all other nodes if the first node reports a newer final
+    /// block.
     ///
-    /// The head is the newest that enough nodes have reached, so that one node alone cannot name it. A block is final when
-    /// enough distinct nodes say so: a node that calls blocks final too early does no harm as long as another one has to
-    /// agree. One that stands still is found out because all are asked every few looks, and when the head has not moved
-    /// for a while.
-    pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+    /// The head is the newest block that enough nodes have reached, so that one node alone cannot set it. A block is
+    /// final if enough distinct nodes report it. A node that reports blocks as final too early does no harm as long as
+    /// another node must agree. A stopped node is detected because all nodes are queried every few polls, and whenever
+    /// the head has not advanced for a while.
+    pub(super) async fn find_tip(&self, known: Option<Finality>) -> Result<ChainTip, ChainError> {
         let first = match self.glance(known).await {
-            Glance::Enough(tip) => return Ok(tip),
-            Glance::Asked(index, answer) => Some((index, *answer)),
-            Glance::NobodyAsked => None,
+            FirstNodePoll::Enough(tip) => return Ok(tip),
+            FirstNodePoll::Asked(index, answer) => Some((index, *answer)),
+            FirstNodePoll::NobodyAsked => None,
         };
         let (ends, failures) = self.ends(first).await;
         let Some(heads) = self.heads(&ends) else {
@@ -80,7 +81,7 @@ impl EvmChain {
             (None, _) if ends.iter().any(|(_, end)| end.tagged.is_some()) => Finality::Tag,
             (None, _) => Finality::Depth,
         };
-        let mut vouched: Vec<Vouched> = ends
+        let mut vouched: Vec<VouchedBlock> = ends
             .into_iter()
             .filter_map(|(index, end)| self.vouched(index, end, finality))
             .collect();
@@ -103,7 +104,7 @@ impl EvmChain {
             }
             _ => self.agree_on_final(number, vouched).await?,
         };
-        Ok(Tip {
+        Ok(ChainTip {
             head,
             finalized,
             finality,
@@ -111,19 +112,20 @@ impl EvmChain {
         })
     }
 
-    /// Looks through one node alone, which is enough as long as it calls nothing new final.
-    async fn glance(&self, known: Option<Finality>) -> Glance {
+    /// Polls only one node, which is sufficient while it reports no new final block.
+    async fn glance(&self, known: Option<Finality>) -> FirstNodePoll {
         let nodes = self.order();
         let (Some(node), Some(before), Some(finality)) = (nodes.first(), locked(&self.finalized), known) else {
-            return Glance::NobodyAsked;
+            return FirstNodePoll::NobodyAsked;
         };
         let is_due = self.glances.fetch_add(1, Ordering::Relaxed) >= GLANCES_MAX;
-        // Where one node may be believed alone, the time without the others has to be known.
+        // All nodes are queried if the settings allow the service to trust a single node: it must know how long the
+        // other nodes have been missing.
         if is_due || nodes.len() == 1 || self.agreement_fallback.is_some() {
             self.glances.store(0, Ordering::Relaxed);
-            return Glance::NobodyAsked;
+            return FirstNodePoll::NobodyAsked;
         }
-        let deadline = self.deadline(Patience::Thorough, 1);
+        let deadline = self.deadline(LookupTimeout::Thorough, 1);
         let answer = node.ask(deadline, |line| async move { self.end_of(&line).await });
         let answer = answer.await;
         if let Ok(end) = &answer
@@ -134,7 +136,7 @@ impl EvmChain {
             && !is_far(self.network, locked(&self.highest).0, head.number)
             && self.has_moved(head.number)
         {
-            return Glance::Enough(Tip {
+            return FirstNodePoll::Enough(ChainTip {
                 head,
                 finalized: before,
                 finality,
@@ -142,10 +144,10 @@ impl EvmChain {
             });
         }
         self.glances.store(0, Ordering::Relaxed);
-        Glance::Asked(node.index, Box::new(answer))
+        FirstNodePoll::Asked(node.index, Box::new(answer))
     }
 
-    async fn agree_on_final(&self, number: u64, vouched: Vec<Vouched>) -> Result<BlockRef, ChainError> {
+    async fn agree_on_final(&self, number: u64, vouched: Vec<VouchedBlock>) -> Result<BlockRef, ChainError> {
         let known = vouched.into_iter().filter_map(|vouched| {
             let header = vouched.header.filter(|header| header.number == number)?;
             Some((vouched.index, header))
@@ -156,9 +158,11 @@ impl EvmChain {
         Ok(block)
     }
 
-    /// What a node vouches for. One that serves no tag vouches by depth, as long as the network has not served the tag.
-    fn vouched(&self, index: usize, end: End, finality: Finality) -> Option<Vouched> {
-        let at_depth = |depth: u64| Vouched {
+    /// The final block of a node. If the setting `confirmations` is present, it decides which block is final. Otherwise
+    /// the `finalized` tag decides, or the depth of the network as long as no node has ever served the tag. `None` if
+    /// the tag decides and this node does not serve the tag.
+    fn vouched(&self, index: usize, end: NodeTip, finality: Finality) -> Option<VouchedBlock> {
+        let at_depth = |depth: u64| VouchedBlock {
             index,
             number: end.head.number.saturating_sub(depth),
             header: (depth == 0).then(|| end.head.clone()),
@@ -166,7 +170,7 @@ impl EvmChain {
         match (finality, end.tagged) {
             (Finality::Setting, _) => Some(at_depth(self.confirmations.unwrap_or(1) - 1)),
             (Finality::Depth, _) => Some(at_depth(self.network.finality_depth())),
-            (Finality::Tag, Some(header)) => Some(Vouched {
+            (Finality::Tag, Some(header)) => Some(VouchedBlock {
                 index,
                 number: header.number,
                 header: Some(header),
@@ -175,24 +179,26 @@ impl EvmChain {
         }
     }
 
-    fn too_few(&self, answered: usize, failures: &[(usize, Failure)]) -> ChainError {
+    fn too_few(&self, answered: usize, failures: &[(usize, NodeFailure)]) -> ChainError {
         let wanted = self.agreement_now();
         if answered == 0 && !failures.is_empty() {
             return self.sum_up(failures);
         }
         ChainError::Unavailable {
             network: self.network,
-            reason: format!("{answered} of {wanted} nodes that have to agree name a final block"),
+            reason: format!("only {answered} of the {wanted} required nodes returned a final block"),
         }
     }
 
-    /// The end of the chain of every node that answers; once enough have and they leave no doubt, the others are not waited
-    /// for.
-    /// `first` was asked already.
-    async fn ends(&self, first: Option<(usize, Result<End, Failure>)>) -> (Vec<(usize, End)>, Vec<(usize, Failure)>) {
+    /// Head and final block of every responding node. Once enough nodes have responded without a conflict, the others
+    /// are not awaited. `first` is a node that was already queried.
+    async fn ends(
+        &self,
+        first: Option<(usize, Result<NodeTip, NodeFailure>)>,
+    ) -> (Vec<(usize, NodeTip)>, Vec<(usize, NodeFailure)>) {
         use futures_util::{StreamExt, stream::FuturesUnordered};
-        let ask = |node: Arc<Node>| async move {
-            let deadline = self.deadline(Patience::Thorough, 1);
+        let ask = |node: Arc<EvmNode>| async move {
+            let deadline = self.deadline(LookupTimeout::Thorough, 1);
             let end = node.ask(deadline, |line| async move { self.end_of(&line).await });
             (node.index, end.await)
         };
@@ -228,7 +234,7 @@ impl EvmChain {
         (ends, failures)
     }
 
-    async fn end_of(&self, line: &Line) -> Result<End, Failure> {
+    async fn end_of(&self, line: &NodeLookup) -> Result<NodeTip, NodeFailure> {
         let wants_tag = self.confirmations.is_none();
         let mut calls = vec![("eth_getBlockByNumber", json!(["latest", false]))];
         if wants_tag {
@@ -236,23 +242,24 @@ impl EvmChain {
         }
         let mut answers = line.batch::<Option<Box<RawValue>>>(&calls).await?.into_iter();
         let mut next = || answers.next().unwrap_or(Ok(None));
-        let head = read_header(next()?)?.ok_or_else(|| Failure::Untrue("a chain without a head".to_owned()))?;
+        let head =
+            read_header(next()?)?.ok_or_else(|| NodeFailure::Untrue("the node returned no newest block".to_owned()))?;
         let tagged = if wants_tag { tagged(next())? } else { None };
         if let Some(tagged) = &tagged
             && tagged.number > 0
             && tagged.number >= head.number
         {
-            return Err(Failure::Untrue(format!(
-                "block {} is called final although the head is {}",
+            return Err(NodeFailure::Untrue(format!(
+                "block {} is reported as final although the head is {}",
                 tagged.number, head.number
             )));
         }
-        Ok(End { head, tagged })
+        Ok(NodeTip { head, tagged })
     }
 
-    /// Whether the other nodes have to say who is right: one is far ahead alone, or some call a block final that is newer than
-    /// the known one, and too few do.
-    fn is_doubtful(&self, ends: &[(usize, End)]) -> bool {
+    /// Whether the other nodes must decide: one node is far ahead alone, or too few nodes report a final block newer
+    /// than the known final block.
+    fn is_doubtful(&self, ends: &[(usize, NodeTip)]) -> bool {
         let is_ahead_alone = self
             .heads(ends)
             .is_some_and(|heads| is_far(self.network, heads.agreed.number, heads.newest.number));
@@ -264,14 +271,14 @@ impl EvmChain {
         is_ahead_alone || is_final_open
     }
 
-    fn heads<'a>(&self, ends: &'a [(usize, End)]) -> Option<Front<'a>> {
-        Front::of(ends.iter().map(|(_, end)| &end.head), self.agreement)
+    fn heads<'a>(&self, ends: &'a [(usize, NodeTip)]) -> Option<NodeFront<'a>> {
+        NodeFront::of(ends.iter().map(|(_, end)| &end.head), self.agreement)
     }
 
-    /// Compares the nodes that answered with each other.
-    fn compare(&self, ends: &[(usize, End)], heads: &Front<'_>) {
+    /// Compares the nodes that responded.
+    fn compare(&self, ends: &[(usize, NodeTip)], heads: &NodeFront<'_>) {
         let tags = ends.iter().filter_map(|(_, end)| end.tagged.as_ref());
-        let tags = Front::of(tags, self.agreement);
+        let tags = NodeFront::of(tags, self.agreement);
         for (index, end) in ends {
             if let Some(node) = self.nodes.get(*index) {
                 let tag = end.tagged.as_ref().map(|tag| tag.number);
@@ -280,7 +287,7 @@ impl EvmChain {
         }
     }
 
-    /// Whether the head is a higher one, or has not been the highest for long.
+    /// Whether the head is higher than before, or became the highest only recently.
     fn has_moved(&self, head: u64) -> bool {
         let (highest, since) = locked(&self.highest);
         if head > highest {
@@ -289,59 +296,61 @@ impl EvmChain {
         head > highest || since.elapsed() < BEHIND
     }
 
-    /// Whether as many nodes as have to agree do not stand still.
+    /// Whether as many nodes as must agree are advancing.
     fn is_current(&self) -> bool {
         let moving = self.nodes.iter().filter(|node| !node.movement.stands_still());
         moving.count() >= self.agreement
     }
 
-    /// The header of a final height on which enough distinct nodes agree. `votes` are those that are known already.
+    /// The header of a final height on which enough distinct nodes agree. `votes` are the headers that are already
+    /// known.
     pub(super) async fn agree(
         &self,
         number: u64,
         votes: Vec<(usize, ProvenHeader)>,
     ) -> Result<ProvenHeader, ChainError> {
-        let question = |line: Line| async move {
+        let question = |line: NodeLookup| async move {
             let header = header_at(&line, number).await?;
-            header.ok_or_else(|| Failure::Unknown(format!("block {number} is not known")))
+            header.ok_or_else(|| NodeFailure::Unknown(format!("the node does not know block {number}")))
         };
         let what = format!("final block {number}");
-        self.elect(&what, votes, Patience::Thorough, question).await
+        self.elect(&what, votes, LookupTimeout::Thorough, question).await
     }
 
-    /// What enough distinct nodes say alike; further ones are asked as long as too few do. `votes` are those that are
-    /// known already, with the positions of the nodes in the settings.
+    /// The value that enough distinct nodes return; further nodes are queried while too few agree. `votes` are the
+    /// values that are already known, with the indexes of their nodes in the settings.
     pub(super) async fn elect<T, F>(
         &self,
         what: &str,
         votes: Vec<(usize, T)>,
-        patience: Patience,
-        question: impl Fn(Line) -> F,
+        patience: LookupTimeout,
+        question: impl Fn(NodeLookup) -> F,
     ) -> Result<T, ChainError>
     where
         T: PartialEq,
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, NodeFailure>>,
     {
-        let wanted = (self.agreement_now(), T::eq);
-        let (winner, most) = self.elect_by(what, wanted, votes, patience, question).await?;
+        let wanted = self.agreement_now();
+        let (winner, most) = self.elect_by(what, wanted, T::eq, votes, patience, question).await?;
         if most >= self.agreement {
             store(&self.agreed_at, Instant::now());
         }
         Ok(winner)
     }
 
-    /// What so many distinct nodes confirm, and how many did. `confirms` compares the first vote with the second one, which
-    /// may confirm it without being confirmed by it.
+    /// The value that `wanted` distinct nodes confirm, and how many nodes confirmed it. `confirms` compares
+    /// the first vote with the second one and need not be symmetric.
     pub(super) async fn elect_by<T, F>(
         &self,
         what: &str,
-        (wanted, confirms): (usize, impl Fn(&T, &T) -> bool),
+        wanted: usize,
+        confirms: impl Fn(&T, &T) -> bool,
         mut votes: Vec<(usize, T)>,
-        patience: Patience,
-        question: impl Fn(Line) -> F,
+        patience: LookupTimeout,
+        question: impl Fn(NodeLookup) -> F,
     ) -> Result<(T, usize), ChainError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, NodeFailure>>,
     {
         let network = self.network;
         let mut failures = Vec::new();
@@ -360,7 +369,7 @@ impl EvmChain {
                 return Ok((votes.swap_remove(winner).1, most));
             }
             let mut asked: Vec<usize> = votes.iter().map(|(index, _)| *index).collect();
-            asked.extend(failures.iter().map(|(index, _): &(usize, Failure)| *index));
+            asked.extend(failures.iter().map(|(index, _): &(usize, NodeFailure)| *index));
             let answers = self.ask_distinct(wanted - most, patience, &asked, &question).await;
             let is_over = answers.given.is_empty();
             failures.extend(answers.failures);
@@ -370,11 +379,11 @@ impl EvmChain {
                     (0, _) => self.sum_up(&failures),
                     (_, true) => ChainError::Disagreement {
                         network,
-                        reason: format!("nodes show {what} differently"),
+                        reason: format!("nodes return different data for {what}"),
                     },
                     (given, false) => ChainError::Unavailable {
                         network,
-                        reason: format!("{given} of {wanted} nodes that have to agree know the {what}"),
+                        reason: format!("only {given} of the {wanted} required nodes returned the {what}"),
                     },
                 });
             }
@@ -382,10 +391,10 @@ impl EvmChain {
     }
 }
 
-/// The `finalized` block; `None` when the node does not serve the tag.
-fn tagged(answer: Result<Option<Box<RawValue>>, Failure>) -> Result<Option<ProvenHeader>, Failure> {
+/// The `finalized` block; `None` if the node does not serve the tag.
+fn tagged(answer: Result<Option<Box<RawValue>>, NodeFailure>) -> Result<Option<ProvenHeader>, NodeFailure> {
     match answer {
-        Err(Failure::Refused { message, .. }) if tells_of_tag(&message) => Ok(None),
+        Err(NodeFailure::Refused { message, .. }) if tells_of_tag(&message) => Ok(None),
         answer => read_header(answer?),
     }
 }

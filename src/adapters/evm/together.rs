@@ -1,18 +1,17 @@
-//! Many blocks at once: several of them with one question to each node, as many as hold a limited number of transactions
-//! together.
+//! Reads many blocks at once. Each query to a node covers several blocks with a limited total number of transactions.
 //!
-//! This is speed alone: a block that is not settled this way is settled by itself, which is also where nodes are replaced
-//! and lies are told apart.
+//! This module only saves time. A block that cannot be settled this way is settled separately; that path also replaces
+//! nodes and detects false data.
 
 use super::{
-    EvmChain, Patience, evidence,
+    EvmChain, LookupTimeout, evidence,
     evidence::{Proof, ProvenHeader},
     locked,
-    node::{Failure, Line},
+    node::{NodeFailure, NodeLookup},
     range::headers,
     receipts::{RawReceipt, RawTransaction, read},
     settle::{untrue, with_transactions},
-    share::Together,
+    share::BlocksPerQuery,
     store,
 };
 use crate::{domain::payment::SettledBlock, ports::chain::ChainError};
@@ -22,17 +21,17 @@ use serde_json::{json, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// Questions that are in flight at the same time.
+/// Maximum number of concurrent queries.
 const IN_FLIGHT: usize = 16;
 
-/// How long blocks are asked for one by one after a node did not answer for several.
+/// How long blocks are requested one by one after a node failed to return several.
 const APART: Duration = Duration::from_secs(60);
 
-/// A block as a node states it: its header, its transactions and its receipts.
+/// A block from a node: its header, transactions and receipts.
 type StatedBlock = (ProvenHeader, Vec<RawTransaction>, Vec<RawReceipt>);
 
 impl EvmChain {
-    /// Settles final blocks, each as [`EvmChain::settle`] does.
+    /// Settles final blocks, each like [`EvmChain::settle`].
     pub(super) async fn settle_all(&self, numbers: &[u64]) -> Vec<(u64, Result<SettledBlock, ChainError>)> {
         let blocks = locked(&self.together).blocks();
         let groups: Vec<_> = numbers
@@ -47,7 +46,10 @@ impl EvmChain {
         let mut settled = BTreeMap::new();
         if numbers.len() > 1 {
             settled = self.settle_together(numbers).await.unwrap_or_else(|failure| {
-                tracing::debug!(network = %self.network, %failure, "blocks are asked for one by one");
+                tracing::debug!(
+                    network = %self.network, %failure,
+                    "a query for several blocks failed, so the blocks are requested one by one"
+                );
                 self.learn(|together| together.apart_until = Some(Instant::now() + APART));
                 BTreeMap::new()
             });
@@ -63,18 +65,18 @@ impl EvmChain {
         answers
     }
 
-    /// What one node states of the blocks, as far as it is proven and enough nodes agree on the headers.
-    async fn settle_together(&self, numbers: &[u64]) -> Result<BTreeMap<u64, SettledBlock>, Failure> {
+    /// The blocks from one node that are proven and on whose headers enough nodes agree.
+    async fn settle_together(&self, numbers: &[u64]) -> Result<BTreeMap<u64, SettledBlock>, NodeFailure> {
         if evidence::proof_of(self.network) != Proof::Roots {
             return Ok(BTreeMap::new());
         }
-        let node = self.order().into_iter().next().ok_or(Failure::Resting)?;
-        let deadline = self.deadline(Patience::Thorough, 1);
+        let node = self.order().into_iter().next().ok_or(NodeFailure::Resting)?;
+        let deadline = self.deadline(LookupTimeout::Thorough, 1);
         let (stated, others) = join(
             node.ask(deadline, |line| async move { stated(&line, numbers).await }),
             self.ask_distinct(
                 self.agreement_now() - 1,
-                Patience::Thorough,
+                LookupTimeout::Thorough,
                 &[node.index],
                 |line| async move { headers(&line, numbers).await },
             ),
@@ -116,20 +118,20 @@ impl EvmChain {
         Ok(settled)
     }
 
-    /// Learns how many transactions the blocks of the network hold.
+    /// Learns the number of transactions in the blocks of the network.
     pub(super) fn learn_transactions(&self, per_block: usize) {
         self.learn(|together| together.transactions_per_block = Some(per_block));
     }
 
-    fn learn(&self, change: impl FnOnce(&mut Together)) {
+    fn learn(&self, change: impl FnOnce(&mut BlocksPerQuery)) {
         let mut together = locked(&self.together);
         change(&mut together);
         store(&self.together, together);
     }
 }
 
-/// Blocks in full, with one question.
-async fn stated(line: &Line, numbers: &[u64]) -> Result<Vec<StatedBlock>, Failure> {
+/// Reads complete blocks with one query.
+async fn stated(line: &NodeLookup, numbers: &[u64]) -> Result<Vec<StatedBlock>, NodeFailure> {
     let calls: Vec<_> = numbers
         .iter()
         .flat_map(|number| {
@@ -147,7 +149,9 @@ async fn stated(line: &Line, numbers: &[u64]) -> Result<Vec<StatedBlock>, Failur
         let (block, receipts) = (with_transactions(next()?)?, next()?);
         let block = block.filter(|(header, _)| header.number == *number);
         let (Some((header, transactions)), Some(receipts)) = (block, receipts) else {
-            return Err(Failure::Unknown(format!("block {number} is not known in full")));
+            return Err(NodeFailure::Unknown(format!(
+                "the node does not have all data of block {number}"
+            )));
         };
         let receipts = read(&receipts, "a list of receipts").map_err(untrue)?;
         blocks.push((header, transactions, receipts));

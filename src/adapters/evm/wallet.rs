@@ -1,11 +1,11 @@
-//! Contract wallets: whether one accepts a signature (ERC-1271), deployed or not (ERC-6492).
+//! Contract wallets: whether a wallet accepts a signature (ERC-1271), deployed or not (ERC-6492).
 //!
-//! Strangers choose which contract is asked. So the question has a bound of gas, few are asked at a time, and they go
-//! over lines of their own: what a wallet makes slow or breaks never rests a line that payments need.
+//! Strangers choose the called contract. The call therefore has a gas limit, concurrency is limited, and the
+//! connections are separate. A slow or failing wallet check never opens the breaker of a connection that payments need.
 
 use super::{
-    EvmChain, EvmChainOptions, Patience,
-    node::Line,
+    EvmChain, EvmChainOptions, LookupTimeout,
+    node::NodeLookup,
     signature_check::{SignatureCheck, read},
     wallet_owners,
 };
@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Wallets of one network that are asked at the same time.
+/// Maximum number of concurrent wallet checks per network.
 const PLACES: usize = 4;
 
 /// The contract wallets of a network.
@@ -31,7 +31,7 @@ pub(super) struct ContractWallets {
 }
 
 impl ContractWallets {
-    /// Checks the options and sets up lines to the nodes, apart from those of the chain itself.
+    /// Checks the options and sets up connections to the nodes, separate from those of the chain itself.
     pub(super) fn new(options: EvmChainOptions) -> anyhow::Result<Self> {
         Ok(Self {
             lines: EvmChain::set_up(options)?,
@@ -51,18 +51,18 @@ impl WalletLookup for ContractWallets {
             return Err(ChainError::Busy { network });
         };
         let check = self.check.call(wallet, hash, signature);
-        let question = |line: Line| {
+        let question = |line: NodeLookup| {
             let check = check.clone();
             async move { read(line.call::<Bytes>("eth_call", (check, "latest")).await) }
         };
-        let answer = lines.ask(Patience::Until(end), question).await?;
-        // One node that lies must not be enough to sign in as somebody else.
+        let answer = lines.ask(LookupTimeout::Until(end), question).await?;
+        // A single node with false data must not be sufficient to sign in as another user.
         if answer == WalletAnswer::Accepts && lines.nodes.len() > 1 {
             let answers = lines.ask_distinct(2, lines.lookup(), &[], question).await;
             if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| *given != answer) {
                 return Err(ChainError::Disagreement {
                     network,
-                    reason: format!("the wallet {wallet} accepts a signature on one of them alone"),
+                    reason: format!("only one node confirms that wallet {wallet} accepts the signature"),
                 });
             }
         }
@@ -77,15 +77,15 @@ impl WalletLookup for ContractWallets {
             return Err(ChainError::Busy { network });
         };
         let (bytes, account) = (wallet.bytes(), account.bytes());
-        let question = |line: Line| async move { wallet_owners::has_delegated(&line, bytes, account).await };
-        let has_delegated = lines.ask(Patience::Until(end), question).await?;
-        // One node that lies must not be enough to pay as somebody else.
+        let question = |line: NodeLookup| async move { wallet_owners::has_delegated(&line, bytes, account).await };
+        let has_delegated = lines.ask(LookupTimeout::Until(end), question).await?;
+        // A single node with false data must not be sufficient to pay as another user.
         if has_delegated && lines.nodes.len() > 1 {
             let answers = lines.ask_distinct(2, lines.lookup(), &[], question).await;
             if answers.given.len() < 2 || answers.given.iter().any(|(_, given)| !given) {
                 return Err(ChainError::Disagreement {
                     network,
-                    reason: format!("the wallet {wallet} has its owner on one of them alone"),
+                    reason: format!("only one node confirms the owner of wallet {wallet}"),
                 });
             }
         }

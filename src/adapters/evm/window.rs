@@ -1,34 +1,35 @@
-//! How many blocks one node answers for at once: learned from its refusals, since every provider has its own limit.
+//! The number of blocks per query that each node accepts. The service learns it from errors, because every provider has
+//! its own limit.
 
-/// Width that a node is first asked for.
+/// Initial width.
 const WIDTH_START: u64 = 2_000;
 
-/// Widest question.
+/// Maximum width.
 const WIDTH_MAX: u64 = 10_000;
 
-/// Full answers at the ceiling after which a wider question is dared again.
+/// Number of complete responses at the learned limit after which the service tries a query over more blocks.
 const ANSWERS_UNTIL_RETRY: u32 = 64;
 
-/// Why a question has to be narrower.
+/// Why a query has to cover fewer blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Narrower {
+pub(super) enum NarrowingCause {
     /// The node named a limit.
     Limit,
-    /// The node refused for a reason that may be a limit and may be too many calls.
+    /// The node rejected the query, because of a limit or too many calls.
     Unclear,
-    /// The node took too long or broke down over it, which may pass.
+    /// The node timed out or failed, which may be temporary.
     Slow,
 }
 
-/// The learned width of one node.
+/// The number of blocks that one node was found to accept.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct RangeWindow {
     width: u64,
     ceiling: u64,
     answers_at_ceiling: u32,
 }
 
-impl Default for Window {
+impl Default for RangeWindow {
     fn default() -> Self {
         Self {
             width: WIDTH_START,
@@ -38,13 +39,13 @@ impl Default for Window {
     }
 }
 
-impl Window {
-    /// Blocks to ask for.
+impl RangeWindow {
+    /// Number of blocks to query.
     pub(super) fn width(&self) -> u64 {
         self.width
     }
 
-    /// A question over `asked` blocks was answered in full.
+    /// A query over `asked` blocks returned a complete response.
     pub(super) fn answered(&mut self, asked: u64) {
         if asked < self.width {
             return;
@@ -60,15 +61,15 @@ impl Window {
         }
     }
 
-    /// A question over `asked` blocks was refused.
-    pub(super) fn refused(&mut self, asked: u64, why: Narrower) {
+    /// A query over `asked` blocks was rejected.
+    pub(super) fn refused(&mut self, asked: u64, why: NarrowingCause) {
         self.answers_at_ceiling = 0;
         self.width = match why {
-            Narrower::Limit | Narrower::Slow => asked / 2,
-            Narrower::Unclear => asked / 8,
+            NarrowingCause::Limit | NarrowingCause::Slow => asked / 2,
+            NarrowingCause::Unclear => asked / 8,
         }
         .max(1);
-        if why == Narrower::Limit {
+        if why == NarrowingCause::Limit {
             self.ceiling = self.width;
         }
     }
@@ -81,13 +82,13 @@ mod tests {
     #[test]
     fn a_limit_is_found_and_remembered() {
         const LIMIT: u64 = 10;
-        let mut window = Window::default();
+        let mut window = RangeWindow::default();
         let mut refusals = 0;
         for _ in 0..500 {
             let asked = window.width();
             if asked > LIMIT {
                 refusals += 1;
-                window.refused(asked, Narrower::Limit);
+                window.refused(asked, NarrowingCause::Limit);
             } else {
                 window.answered(asked);
             }
@@ -97,9 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_answer_does_not_lower_the_ceiling() {
-        let mut window = Window::default();
-        window.refused(window.width(), Narrower::Slow);
+    fn a_slow_response_does_not_lower_the_ceiling() {
+        let mut window = RangeWindow::default();
+        window.refused(window.width(), NarrowingCause::Slow);
         assert_eq!(window.width(), WIDTH_START / 2);
         for _ in 0..50 {
             window.answered(window.width());
@@ -108,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn short_questions_teach_nothing() {
-        let mut window = Window::default();
+    fn short_queries_do_not_change_the_window() {
+        let mut window = RangeWindow::default();
         window.answered(1);
         assert_eq!(window.width(), WIDTH_START);
     }

@@ -1,20 +1,21 @@
-//! What nodes answer, typed: only the fields that are used, so that fields of one network do not break another.
+//! Types of node responses. They contain only the fields that the service uses, so that an unusual value of any other
+//! field causes no error.
 
 use alloy::primitives::{Address, B256, Bloom, Bytes, U64};
 use serde::{Deserialize, Deserializer};
 
-/// A JSON-RPC answer. An absent `result` and a `null` one are different things.
+/// A JSON-RPC response. An absent `result` differs from a `null` one.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "T: Deserialize<'de>")]
-pub(super) struct Envelope<T> {
+pub(super) struct RpcResponse<T> {
     /// Number of the call.
     pub(super) id: Option<u64>,
-    /// The answer.
+    /// The result.
     #[serde(default = "absent", deserialize_with = "present")]
     pub(super) result: Option<T>,
-    /// The refusal.
+    /// The error.
     #[serde(default)]
-    pub(super) error: Option<Refusal>,
+    pub(super) error: Option<RpcRefusal>,
 }
 
 fn absent<T>() -> Option<T> {
@@ -25,17 +26,17 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
     T::deserialize(deserializer).map(Some)
 }
 
-/// The refusal of a call.
+/// The error of a call.
 #[derive(Debug, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct RpcRefusal {
     /// Code.
     pub(super) code: i64,
-    /// Text of the node.
+    /// Message of the node.
     #[serde(default)]
     pub(super) message: String,
 }
 
-/// One event. Places are optional because nodes leave them out of events that are in no block.
+/// One event. Positions are optional because nodes omit them for pending events.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawLog {
@@ -43,7 +44,7 @@ pub(super) struct RawLog {
     pub(super) address: Address,
     /// Topics.
     pub(super) topics: Vec<B256>,
-    /// The rest.
+    /// Data.
     pub(super) data: Bytes,
     /// Hash of the block.
     pub(super) block_hash: Option<B256>,
@@ -55,12 +56,12 @@ pub(super) struct RawLog {
     pub(super) transaction_index: Option<U64>,
     /// Index of the event in its block.
     pub(super) log_index: Option<U64>,
-    /// Whether a reorganisation took it back.
+    /// Whether a reorganisation removed it.
     #[serde(default)]
     pub(super) removed: bool,
 }
 
-/// The bloom filter that events add up to.
+/// The bloom filter of events.
 pub(super) fn bloom_of(logs: &[RawLog]) -> Bloom {
     let mut bloom = Bloom::ZERO;
     for log in logs {

@@ -1,5 +1,5 @@
-//! What the partner answers and tells, believed as far as it is proven: every member has its type, its words and its longest
-//! text, and what was asked for comes back. No sentence here repeats a value: it may name a person.
+//! Validates responses and callbacks of the partner. Every member must have its type, a documented value and at most
+//! its maximum length, and must match the request. Messages never repeat a value, because a value may be personal data.
 
 use crate::{
     domain::{
@@ -15,8 +15,8 @@ use crate::{
         webhook::UrlPolicy,
     },
     ports::off_ramp::{
-        AccountNews, News, OffRampError, OffRampQuote, OrderNews, OrderQuestion, OrderStatus, PartnerKey, PayerNews,
-        QuoteQuestion,
+        AccountNews, OffRampError, OffRampQuote, OrderNews, OrderQuestion, OrderStatus, PartnerKey, PartnerNews,
+        PayerNews, QuoteQuestion,
     },
 };
 use chrono::{DateTime, TimeDelta, Utc};
@@ -27,50 +27,51 @@ use std::{
     sync::Arc,
 };
 
-/// Longest id of a record of the partner.
+/// Maximum length of a record id that the partner assigns.
 const ID_LENGTH_MAX: usize = 128;
 
-/// Length of a key under which a record is made.
+/// Length of a key under which a record is created.
 const KEY_LENGTH: usize = 64;
 
-/// Longest link.
+/// Maximum length of a link.
 const LINK_LENGTH_MAX: usize = 2_048;
 
-/// Longest reason for which an account is refused.
+/// Maximum length of a rejection reason of an account.
 const REJECTION_LENGTH_MAX: usize = 500;
 
-/// Longest word of the partner's own for the status of an order.
+/// Maximum length of the partner's own status of an order.
 const WORD_LENGTH_MAX: usize = 64;
 
-/// Longest decimal.
+/// Maximum length of a decimal.
 const DECIMAL_LENGTH_MAX: usize = 64;
 
-/// Furthest end of a quote.
+/// Latest expiry of a quote.
 const QUOTE_LASTS_MAX: TimeDelta = TimeDelta::days(31);
 
-/// Fields of a form that one refusal names.
+/// Maximum number of form fields that a refusal names.
 const FIELDS_MAX: usize = 64;
 
-/// Longest word of its own with which the partner refuses.
+/// Maximum length of the partner's own reason of a refusal.
 const REASON_LENGTH_MAX: usize = 64;
 
-/// What deposit addresses and links are judged by.
-pub(super) struct Beliefs {
-    /// Tokens and contracts, which receive nothing.
+/// Rules for deposit addresses and links.
+pub(super) struct AddressRules {
+    /// Addresses of tokens and contracts, which cannot receive payments.
     pub(super) catalogue: Arc<Catalogue>,
-    /// The only deposit addresses of a network; a network without any has none of its own.
+    /// The only accepted deposit addresses of each network. On a network without an entry, any wallet address is
+    /// accepted.
     pub(super) deposits: BTreeMap<Network, BTreeSet<Address>>,
-    /// Which links are handed on.
+    /// Which links are passed on.
     pub(super) links: UrlPolicy,
 }
 
 type Read<T> = Result<T, OffRampError>;
 
-fn odd<T>(what: impl Into<String>) -> Read<T> {
+fn reject<T>(what: impl Into<String>) -> Read<T> {
     Err(OffRampError::Odd(what.into()))
 }
 
-/// An object of an answer, and what it is called in sentences.
+/// An object of a response, and its name in messages.
 struct Record<'a> {
     name: &'static str,
     members: &'a Map<String, Value>,
@@ -80,20 +81,20 @@ impl<'a> Record<'a> {
     fn of(name: &'static str, value: &'a Value) -> Read<Self> {
         match value {
             Value::Object(members) => Ok(Self { name, members }),
-            _ => odd(format!("{name} must be an object")),
+            _ => reject(format!("{name} must be an object")),
         }
     }
 
     fn wrong<T>(&self, member: &str, what: &str) -> Read<T> {
-        odd(format!("{}.{member} {what}", self.name))
+        reject(format!("{}.{member} {what}", self.name))
     }
 
-    /// A text of printable characters; `None` where it is null or absent.
+    /// A text of printable characters; `None` if it is null or absent.
     fn optional(&self, member: &str, length_max: usize) -> Read<Option<&'a str>> {
         let text = match self.members.get(member) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::String(text)) => text,
-            Some(_) => return self.wrong(member, "must be a text"),
+            Some(_) => return self.wrong(member, "must be a string"),
         };
         let length = text.chars().count();
         if length == 0 || length > length_max {
@@ -112,7 +113,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// An id of a record of the partner: it becomes a part of a path.
+    /// The id of a record of the partner. Its characters are limited because it becomes part of a URL path.
     fn id(&self, member: &str) -> Read<&'a str> {
         let id = self.text(member, ID_LENGTH_MAX)?;
         if is_id(id) {
@@ -120,27 +121,28 @@ impl<'a> Record<'a> {
         }
         self.wrong(
             member,
-            "must begin with a letter or digit, and have none but letters, digits, '.', '_', ':' and '-'",
+            "must begin with a letter or digit and contain only letters, digits, '.', '_', ':' and '-'",
         )
     }
 
     fn same(&self, member: &str, found: &str, asked: &str) -> Read<()> {
-        match found == asked {
-            true => Ok(()),
-            false => self.wrong(member, "is not the one that was asked for"),
+        if found == asked {
+            Ok(())
+        } else {
+            self.wrong(member, "is not the requested value")
         }
     }
 
     fn word<T>(&self, member: &str, read: impl FnOnce(&str) -> Option<T>) -> Read<T> {
         match read(self.text(member, WORD_LENGTH_MAX)?) {
             Some(value) => Ok(value),
-            None => self.wrong(member, "is no word of the document"),
+            None => self.wrong(member, "is not a documented value"),
         }
     }
 
     fn version(&self) -> Read<u64> {
         let version = self.members.get("version").and_then(Value::as_u64);
-        // What JavaScript and both databases can hold.
+        // The largest value that JavaScript and both databases can represent.
         match version.filter(|version| (1..1 << 53).contains(version)) {
             Some(version) => Ok(version),
             None => self.wrong("version", "must be a whole number from 1"),
@@ -150,7 +152,7 @@ impl<'a> Record<'a> {
     fn amount(&self, member: &str) -> Read<Amount> {
         match Amount::parse(self.text(member, DECIMAL_LENGTH_MAX)?) {
             Ok(amount) => Ok(amount),
-            Err(_) => self.wrong(member, "must be a decimal greater than 0, written as a text"),
+            Err(_) => self.wrong(member, "must be a decimal greater than 0, written as a string"),
         }
     }
 
@@ -158,7 +160,7 @@ impl<'a> Record<'a> {
         match Amount::parse(self.text(member, DECIMAL_LENGTH_MAX)?) {
             Ok(amount) => Ok(Some(amount)),
             Err(AmountError::Zero) => Ok(None),
-            Err(_) => self.wrong(member, "must be a decimal of 0 or more, written as a text"),
+            Err(_) => self.wrong(member, "must be a decimal of 0 or more, written as a string"),
         }
     }
 
@@ -167,7 +169,7 @@ impl<'a> Record<'a> {
         let time = DateTime::parse_from_rfc3339(text).ok().filter(|_| text.ends_with('Z'));
         match time {
             Some(time) => Ok(time.with_timezone(&Utc)),
-            None => self.wrong(member, "must be a time of RFC 3339 in UTC"),
+            None => self.wrong(member, "must be an RFC 3339 time in UTC"),
         }
     }
 
@@ -175,15 +177,16 @@ impl<'a> Record<'a> {
         self.same("key", &self.made_under()?.0, &key.0)
     }
 
-    /// Under which the record was made.
+    /// The key under which the record was created.
     fn made_under(&self) -> Read<PartnerKey> {
         let key = self.text("key", KEY_LENGTH)?;
         let is_hex = key
             .bytes()
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        match is_hex && key.len() == KEY_LENGTH {
-            true => Ok(PartnerKey(key.to_owned())),
-            false => self.wrong("key", "must be 64 lower-case hexadecimal digits"),
+        if is_hex && key.len() == KEY_LENGTH {
+            Ok(PartnerKey(key.to_owned()))
+        } else {
+            self.wrong("key", "must be 64 lower-case hexadecimal digits")
         }
     }
 
@@ -192,14 +195,14 @@ impl<'a> Record<'a> {
             return Ok(None);
         };
         match links.check(text) {
-            // A browser takes more than a URI may have, which is what the documents promise.
+            // Browsers accept more characters in a URL than a URI may have. The published API promises a URI.
             Ok(link) => Ok(Some(utf8_percent_encode(link.as_str(), NO_PART_OF_A_URI).to_string())),
             Err(why) => self.wrong(member, &why),
         }
     }
 }
 
-/// Characters that browsers leave in addresses and that no URI has.
+/// Characters that browsers leave in URLs but that are not allowed in a URI.
 const NO_PART_OF_A_URI: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -220,18 +223,18 @@ pub(super) fn is_id(id: &str) -> bool {
         && id.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Reads JSON. Errors: it is none.
+/// Parses JSON. Errors: the text is not JSON.
 pub(super) fn parsed(text: &[u8]) -> Read<Value> {
-    serde_json::from_slice(text).or_else(|_| odd("the body is no JSON"))
+    serde_json::from_slice(text).or_else(|_| reject("the body is not JSON"))
 }
 
-/// Whether the body of a 404 says that the record is not known.
+/// Whether the body of a 404 says that the record is unknown.
 pub(super) fn is_unknown(text: &[u8]) -> bool {
     parsed(text).is_ok_and(|value| value["reason"] == "unknown")
 }
 
-/// A word of the partner's own for what is wrong, for the operator: small letters and `_`. Anything else may name a person, and
-/// is not shown.
+/// The partner's own code for an error, for the operator: lower-case letters and `_`. Any other text may be personal
+/// data and is not logged.
 fn own_word(text: Option<&str>) -> Option<&str> {
     let is_word = |text: &&str| {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -240,27 +243,27 @@ fn own_word(text: Option<&str>) -> Option<&str> {
     text.filter(is_word)
 }
 
-/// The word of its own that the partner gives with a failure, if it does.
+/// The error code that the partner returns with a failure, if any.
 pub(super) fn word_of_failure(text: &[u8]) -> Option<String> {
     let value = parsed(text).ok()?;
     own_word(value["reason"].as_str()).map(str::to_owned)
 }
 
-/// Reads why the partner refuses. Errors: it does not say so in the documented words.
+/// Reads the reason of a refusal. Errors: the reason is not a documented value.
 pub(super) fn refusal(value: &Value) -> OffRampError {
     let read = || -> Read<OffRampError> {
         let record = Record::of("refusal", value)?;
         let text = record.members.get("reason").and_then(Value::as_str);
         let Some(reason) = text.and_then(OffRampRefusal::from_wire) else {
             let said = own_word(text).map(|word| format!(": {word}")).unwrap_or_default();
-            return record.wrong("reason", &format!("is no word of the document{said}"));
+            return record.wrong("reason", &format!("is not a documented value{said}"));
         };
         let fields = match record.members.get("fields") {
             None | Some(Value::Null) => &[][..],
             Some(Value::Array(fields)) if fields.len() <= FIELDS_MAX => fields,
             Some(_) => return record.wrong("fields", "must be a list of fields"),
         };
-        // A field that no form has cannot be shown to whoever filled in the form.
+        // A field that no form has cannot be shown to the caller who filled in the form, so it is left out.
         let known = |field: &Value| {
             let mut forms = PERSON_FIELDS.into_iter().chain(ACCOUNT_FIELDS);
             forms.find(|known| field.as_str() == Some(*known))
@@ -273,14 +276,14 @@ pub(super) fn refusal(value: &Value) -> OffRampError {
     read().unwrap_or_else(|odd| odd)
 }
 
-impl Beliefs {
+impl AddressRules {
     /// Reads a payer. Errors: [`OffRampError::Odd`].
     pub(super) fn payer(&self, value: &Value) -> Read<PayerNews> {
         let record = Record::of("payer", value)?;
         let (id, version) = (record.id("id")?, record.version()?);
         let kyc = record.word("kycStatus", KycStatus::from_wire)?;
         let agreement = record.word("agreementStatus", AgreementStatus::from_wire)?;
-        // Links open the papers of a person: they are in no event.
+        // Links open a person's documents, so no event contains them.
         let raw = json!({
             "id": id,
             "version": version,
@@ -299,20 +302,20 @@ impl Beliefs {
         })
     }
 
-    /// Reads the payer that was made under a key.
+    /// Reads the payer that was created under a key.
     pub(super) fn registered(&self, value: &Value, key: &PartnerKey) -> Read<PayerNews> {
         Record::of("payer", value)?.key(key)?;
         self.payer(value)
     }
 
-    /// Reads the payer that was asked for.
+    /// Reads the requested payer.
     pub(super) fn same_payer(&self, value: &Value, asked: &str) -> Read<PayerNews> {
         let news = self.payer(value)?;
         Record::of("payer", value)?.same("id", &news.id, asked)?;
         Ok(news)
     }
 
-    /// Reads the bank account that was made for a payer under a key.
+    /// Reads the bank account that was created for a payer under a key.
     pub(super) fn added(&self, value: &Value, key: &PartnerKey, payer: &str) -> Read<AccountNews> {
         let record = Record::of("account", value)?;
         record.key(key)?;
@@ -321,14 +324,14 @@ impl Beliefs {
         Ok(news)
     }
 
-    /// Reads the bank account that was asked for.
+    /// Reads the requested bank account.
     pub(super) fn same_account(&self, value: &Value, asked: &str) -> Read<AccountNews> {
         let news = account(value)?;
         Record::of("account", value)?.same("id", &news.id, asked)?;
         Ok(news)
     }
 
-    /// Reads the quote that was asked for at `now`.
+    /// Reads the quote that was requested at `now`.
     pub(super) fn quote(&self, value: &Value, asked: &QuoteQuestion, now: DateTime<Utc>) -> Read<OffRampQuote> {
         let record = Record::of("quote", value)?;
         record.key(&asked.key)?;
@@ -339,11 +342,11 @@ impl Beliefs {
         record.same("currency", record.text("currency", 3)?, &asked.currency)?;
         let token = Address::parse(record.text("token", WORD_LENGTH_MAX)?);
         if token != Ok(asked.token) {
-            return record.wrong("token", "is not the one that was asked for");
+            return record.wrong("token", "is not the requested value");
         }
         let amount = record.amount("amount")?;
         if amount != asked.amount {
-            return record.wrong("amount", "is not the one that was asked for");
+            return record.wrong("amount", "is not the requested value");
         }
         let deposit_address = self.deposit_address(&record, asked.network)?;
         let fee = record.amount_or_nothing("fee")?;
@@ -354,7 +357,7 @@ impl Beliefs {
         if let Some((currency, fee)) = token.zip(fee.as_ref())
             && fee.to_units(currency.decimals).is_err()
         {
-            return record.wrong("fee", "has more fraction digits than the token");
+            return record.wrong("fee", "has more decimal places than the token");
         }
         let ends_at = record.time("endsAt")?;
         if ends_at <= now || ends_at > now + QUOTE_LASTS_MAX {
@@ -381,26 +384,28 @@ impl Beliefs {
         let address = address.and_then(|address| self.catalogue.receiver_anywhere(address));
         let address = address.or_else(|why| record.wrong(MEMBER, &why))?;
         let listed = self.deposits.get(&network).filter(|listed| !listed.is_empty());
-        match listed.is_none_or(|listed| listed.contains(&address)) {
-            true => Ok(address),
-            false => record.wrong(MEMBER, "is not in offramp.deposit_addresses"),
+        if listed.is_none_or(|listed| listed.contains(&address)) {
+            Ok(address)
+        } else {
+            record.wrong(MEMBER, "is not in offramp.deposit_addresses")
         }
     }
 
     /// Reads the body of a callback.
-    pub(super) fn news(&self, value: &Value) -> Read<News> {
+    pub(super) fn news(&self, value: &Value) -> Read<PartnerNews> {
         let record = Record::of("callback", value)?;
         let of = |member: &str| record.members.get(member).unwrap_or(&Value::Null);
         match record.text("type", WORD_LENGTH_MAX)? {
-            "payer" => self.payer(of("payer")).map(News::Payer),
-            "account" => account(of("account")).map(News::Account),
-            "order" => order(of("order")).map(News::Order),
-            _ => record.wrong("type", "is no word of the document"),
+            "payer" => self.payer(of("payer")).map(PartnerNews::Payer),
+            "account" => account(of("account")).map(PartnerNews::Account),
+            "order" => order(of("order")).map(PartnerNews::Order),
+            _ => record.wrong("type", "is not a documented value"),
         }
     }
 }
 
-/// A text for people without what they do not see; `None` when nothing is left. What happened counts, whatever the text.
+/// A text for people without invisible characters; `None` when no character is left. An empty text does not make the
+/// response invalid.
 fn cleaned(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|letter| is_plain(*letter)).collect();
     (!text.trim().is_empty()).then_some(text)
@@ -454,7 +459,7 @@ pub(super) fn opened_order(value: &Value, asked: &OrderQuestion) -> Read<OrderNe
     order(value)
 }
 
-/// Reads the order that was asked for.
+/// Reads the requested order.
 pub(super) fn same_order(value: &Value, asked: &str) -> Read<OrderNews> {
     let news = order(value)?;
     Record::of("order", value)?.same("id", &news.id, asked)?;

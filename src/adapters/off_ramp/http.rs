@@ -1,26 +1,26 @@
-//! Calls to the partner: signed, within the deadline, at most a few at a time, and none while it fails.
+//! Calls to the partner: signed, within a deadline, with limited concurrency, and paused while the partner fails.
 
 use super::{
-    answers::{Beliefs, is_id, is_unknown, opened_order, parsed, refusal, same_order, word_of_failure},
+    answers::{AddressRules, is_id, is_unknown, opened_order, parsed, refusal, same_order, word_of_failure},
     questions::{AgreementBody, BankAccountBody, OrderBody, PersonBody, QuoteBody},
 };
 use crate::{
-    adapters::partner::{Guarded, NoAnswer, NotCalled, Standing, Told, below, secret},
+    adapters::partner::{Guarded, NoAnswer, NotCalled, PartnerHealth, PartnerResponse, below, secret},
     domain::{
         address::Address,
         currency::Catalogue,
         ids::Secret,
         network::Network,
         off_ramp_signature::{CallText, CallbackText, header},
-        payer::{BankAccount, Person},
+        payer::{BankAccount, DescribedPayer},
         webhook::UrlPolicy,
     },
     ports::{
         clock::Clock,
         ids::Ids,
         off_ramp::{
-            AccountNews, News, OffRamp, OffRampError, OffRampQuote, OrderNews, OrderQuestion, PartnerKey, PayerNews,
-            QuoteQuestion,
+            AccountNews, OffRamp, OffRampError, OffRampQuote, OrderNews, OrderQuestion, PartnerKey, PartnerNews,
+            PayerNews, QuoteQuestion,
         },
     },
 };
@@ -39,13 +39,13 @@ use std::{
 };
 use url::{Position, Url};
 
-/// Calls to the partner that are in flight on this instance at the same time.
+/// Maximum number of calls to the partner that are in flight on this instance.
 const CALLS_MAX: usize = 32;
 
-/// Statuses with which the partner refuses what it was sent.
+/// Statuses with which the partner refuses a call.
 const REFUSES: [StatusCode; 2] = [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY];
 
-/// What is asked of the partner, by name.
+/// Names of the calls.
 pub const OPERATIONS: [&str; 10] = [
     "register",
     "agree",
@@ -59,30 +59,30 @@ pub const OPERATIONS: [&str; 10] = [
     "erase_registered",
 ];
 
-/// How a call to the partner can end.
+/// Possible outcomes of a call.
 pub const OUTCOMES: [&str; 6] = ["done", "refused", "unknown", "busy", "no_answer", "odd"];
 
-/// How the partner is reached, and what is believed.
+/// Connection to the partner, and rules for its responses.
 pub struct HttpOffRampOptions {
-    /// Its address.
+    /// URL of the partner.
     pub url: Url,
-    /// How long one call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
     /// Name of the key.
     pub key_id: String,
     /// The key.
     pub key_secret: Secret,
-    /// Secrets of its callbacks.
+    /// Secrets of the callbacks.
     pub callback_secrets: Vec<Secret>,
-    /// The only deposit addresses that are believed, by network.
+    /// The only accepted deposit addresses, by network.
     pub deposits: BTreeMap<Network, BTreeSet<Address>>,
-    /// Whether links to this machine over plain http are handed on.
+    /// Whether links to this machine over plain http are accepted.
     pub allow_loopback: bool,
-    /// Tokens and contracts, which receive nothing.
+    /// Addresses of tokens and contracts, which cannot receive payments.
     pub catalogue: Arc<Catalogue>,
-    /// Tells when a call is signed.
+    /// Time source for signatures.
     pub clock: Arc<dyn Clock>,
-    /// Draws the ids of calls.
+    /// Source of call ids.
     pub ids: Arc<dyn Ids>,
 }
 
@@ -93,26 +93,26 @@ pub struct HttpOffRamp {
     key_id: HeaderValue,
     key_secret: Secret,
     callback_secrets: Vec<Secret>,
-    beliefs: Beliefs,
+    beliefs: AddressRules,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
 
-/// Counts a call by how it ends. One whose caller gives up was not answered.
-struct Outcome {
+/// Counts a call by its outcome. A call whose caller stops waiting counts as unanswered.
+struct PartnerCallOutcome {
     operation: &'static str,
     outcome: &'static str,
 }
 
-impl Drop for Outcome {
+impl Drop for PartnerCallOutcome {
     fn drop(&mut self) {
         metrics::counter!("prs_off_ramp_calls_total", "operation" => self.operation, "outcome" => self.outcome)
             .increment(1);
     }
 }
 
-/// One call to the partner.
-struct Asked<'a> {
+/// A call to the partner.
+struct PartnerCall<'a> {
     operation: &'static str,
     method: Method,
     path: String,
@@ -120,7 +120,7 @@ struct Asked<'a> {
     body: Vec<u8>,
 }
 
-impl Asked<'_> {
+impl PartnerCall<'_> {
     fn read(operation: &'static str, path: String) -> Self {
         Self {
             operation,
@@ -132,14 +132,14 @@ impl Asked<'_> {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PartnerCall<'a> {
     fn post(
         operation: &'static str,
         path: String,
         key: Option<&'a PartnerKey>,
         body: &impl Serialize,
     ) -> Result<Self, OffRampError> {
-        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
+        let body = serde_json::to_vec(body).map_err(|_| OffRampError::NotSent("cannot be called".to_owned()))?;
         Ok(Self {
             method: Method::POST,
             key,
@@ -150,7 +150,7 @@ impl<'a> Asked<'a> {
 }
 
 impl HttpOffRamp {
-    /// Checks the options. Errors: the name of the key is no header value, the address cannot be extended, or a listed
+    /// Checks the options. Errors: the name of the key is not a header value, the URL cannot be extended, or a listed
     /// deposit address is a contract.
     pub fn new(options: HttpOffRampOptions) -> anyhow::Result<Self> {
         for (network, listed) in &options.deposits {
@@ -167,7 +167,7 @@ impl HttpOffRamp {
             url: options.url,
             key_secret: options.key_secret,
             callback_secrets: options.callback_secrets,
-            beliefs: Beliefs {
+            beliefs: AddressRules {
                 catalogue: options.catalogue,
                 deposits: options.deposits,
                 links: UrlPolicy {
@@ -179,14 +179,14 @@ impl HttpOffRamp {
         })
     }
 
-    /// Makes a call; `read` judges the body of a success.
+    /// Makes a call; `read` validates the body of a successful response.
     async fn ask<T>(
         &self,
-        asked: Asked<'_>,
+        asked: PartnerCall<'_>,
         read: impl FnOnce(&Value) -> Result<T, OffRampError>,
     ) -> Result<T, OffRampError> {
         let operation = asked.operation;
-        let mut counted = Outcome {
+        let mut counted = PartnerCallOutcome {
             operation,
             outcome: "no_answer",
         };
@@ -206,16 +206,11 @@ impl HttpOffRamp {
                 | OffRampError::NoAnswer(_)
                 | OffRampError::Odd(_)),
             ) => {
-                tracing::warn!(operation, %error, "a call to the off-ramp partner came to nothing");
+                tracing::warn!(operation, %error, "a call to the off-ramp partner failed");
             }
             Err(OffRampError::Refused { reason, fields }) => {
                 let (reason, fields) = (reason.wire(), fields.join(", "));
-                tracing::warn!(
-                    operation,
-                    reason,
-                    fields,
-                    "the off-ramp partner refuses what it was sent"
-                );
+                tracing::warn!(operation, reason, fields, "the off-ramp partner rejected a call");
                 self.note_good();
             }
             Err(OffRampError::Unknown) => {
@@ -230,18 +225,18 @@ impl HttpOffRamp {
     fn note_good(&self) {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "gauges are floats; seconds since 1970 stay far below 2^52"
+            reason = "a gauge is an f64, which is exact for whole numbers below 2^52; Unix times in seconds are smaller"
         )]
         metrics::gauge!("prs_off_ramp_last_ok_timestamp_seconds").set(self.clock.now().timestamp() as f64);
     }
 
     async fn answer<T>(
         &self,
-        asked: Asked<'_>,
+        asked: PartnerCall<'_>,
         read: impl FnOnce(&Value) -> Result<T, OffRampError>,
     ) -> Result<T, OffRampError> {
         let url = below(&self.url, &asked.path);
-        let url = url.map_err(|_| OffRampError::NotSent("cannot be asked".to_owned()))?;
+        let url = url.map_err(|_| OffRampError::NotSent("cannot be called".to_owned()))?;
         let (time, id) = (self.clock.now().timestamp().to_string(), self.ids.ulid());
         let text = CallText {
             time: &time,
@@ -274,55 +269,57 @@ impl HttpOffRamp {
     }
 }
 
-/// What became of a call. An answer that is not believed speaks against the partner only where it is none of its own shapes:
-/// one odd record must not keep it from serving all others.
+/// Outcome of a call. An invalid response counts as a failure of the partner only if it has none of the documented
+/// shapes: one invalid record must not stop all other calls.
 fn judge<T>(
-    told: Result<Told, NoAnswer>,
+    told: Result<PartnerResponse, NoAnswer>,
     read: impl FnOnce(&Value) -> Result<T, OffRampError>,
-) -> (Standing, Result<T, OffRampError>) {
+) -> (PartnerHealth, Result<T, OffRampError>) {
     let no_answer = |why: &NoAnswer| match why {
         NoAnswer::Unreached => OffRampError::NotSent(why.to_string()),
         NoAnswer::Status(_) | NoAnswer::Broken(_) => OffRampError::NoAnswer(why.to_string()),
     };
     let told = match told {
         Ok(told) => told,
-        Err(why) => return (Standing::Fails, Err(no_answer(&why))),
+        Err(why) => return (PartnerHealth::Fails, Err(no_answer(&why))),
     };
-    // A 404 of whoever stands in between says nothing about a record.
+    // A 404 of a proxy on the way says nothing about a record.
     let is_unknown = told.status == StatusCode::NOT_FOUND && is_unknown(told.text.as_bytes());
     if is_unknown {
-        return (Standing::Works, Err(OffRampError::Unknown));
+        return (PartnerHealth::Works, Err(OffRampError::Unknown));
     }
     if !told.status.is_success() && !REFUSES.contains(&told.status) {
         let why = NoAnswer::Status(told.status);
         let said = word_of_failure(told.text.as_bytes()).map(|word| format!("{why} and says {word}"));
         let said = said.map_or_else(|| no_answer(&why), OffRampError::NoAnswer);
-        return (Standing::Fails, Err(said));
+        return (PartnerHealth::Fails, Err(said));
     }
     let value = match parsed(told.text.as_bytes()) {
         Ok(value) => value,
-        Err(odd) => return (Standing::Fails, Err(odd)),
+        Err(odd) => return (PartnerHealth::Fails, Err(odd)),
     };
-    match told.status.is_success() {
-        true => (Standing::Works, read(&value)),
-        false => (Standing::Works, Err(refusal(&value))),
+    if told.status.is_success() {
+        (PartnerHealth::Works, read(&value))
+    } else {
+        (PartnerHealth::Works, Err(refusal(&value)))
     }
 }
 
-/// The path of a record. Errors: the id is none of the partner's.
+/// The path of a record. Errors: the id is not a partner id.
 fn at(list: &str, id: &str, below: &str) -> Result<String, OffRampError> {
-    match is_id(id) {
-        true => Ok(format!("v1/{list}/{id}{below}")),
-        false => Err(OffRampError::Unknown),
+    if is_id(id) {
+        Ok(format!("v1/{list}/{id}{below}"))
+    } else {
+        Err(OffRampError::Unknown)
     }
 }
 
 impl HttpOffRamp {
-    /// Has a record forgotten; one that is not known counts as forgotten.
+    /// Requests the erasure of a record; an unknown record counts as erased.
     async fn forget(&self, operation: &'static str, path: String) -> Result<(), OffRampError> {
-        let asked = Asked {
+        let asked = PartnerCall {
             method: Method::DELETE,
-            ..Asked::read(operation, path)
+            ..PartnerCall::read(operation, path)
         };
         match self.ask(asked, erased).await {
             Err(OffRampError::Unknown) => Ok(()),
@@ -333,20 +330,20 @@ impl HttpOffRamp {
 
 #[async_trait]
 impl OffRamp for HttpOffRamp {
-    async fn register(&self, key: &PartnerKey, person: &Person) -> Result<PayerNews, OffRampError> {
+    async fn register(&self, key: &PartnerKey, person: &DescribedPayer) -> Result<PayerNews, OffRampError> {
         let body = PersonBody::from(person);
-        let asked = Asked::post("register", "v1/payers".to_owned(), Some(key), &body)?;
+        let asked = PartnerCall::post("register", "v1/payers".to_owned(), Some(key), &body)?;
         self.ask(asked, |value| self.beliefs.registered(value, key)).await
     }
 
     async fn agree(&self, payer: &str) -> Result<PayerNews, OffRampError> {
         let body = AgreementBody { completed: true };
-        let asked = Asked::post("agree", at("payers", payer, "/agreement")?, None, &body)?;
+        let asked = PartnerCall::post("agree", at("payers", payer, "/agreement")?, None, &body)?;
         self.ask(asked, |value| self.beliefs.same_payer(value, payer)).await
     }
 
     async fn payer(&self, payer: &str) -> Result<PayerNews, OffRampError> {
-        let asked = Asked::read("payer", at("payers", payer, "")?);
+        let asked = PartnerCall::read("payer", at("payers", payer, "")?);
         self.ask(asked, |value| self.beliefs.same_payer(value, payer)).await
     }
 
@@ -357,30 +354,30 @@ impl OffRamp for HttpOffRamp {
         account: &BankAccount,
     ) -> Result<AccountNews, OffRampError> {
         let body = BankAccountBody::from(account);
-        let asked = Asked::post("add_account", at("payers", payer, "/accounts")?, Some(key), &body)?;
+        let asked = PartnerCall::post("add_account", at("payers", payer, "/accounts")?, Some(key), &body)?;
         self.ask(asked, |value| self.beliefs.added(value, key, payer)).await
     }
 
     async fn account(&self, account: &str) -> Result<AccountNews, OffRampError> {
-        let asked = Asked::read("account", at("accounts", account, "")?);
+        let asked = PartnerCall::read("account", at("accounts", account, "")?);
         self.ask(asked, |value| self.beliefs.same_account(value, account)).await
     }
 
     async fn quote(&self, question: &QuoteQuestion) -> Result<OffRampQuote, OffRampError> {
         let body = QuoteBody::from(question);
-        let asked = Asked::post("quote", "v1/quotes".to_owned(), Some(&question.key), &body)?;
+        let asked = PartnerCall::post("quote", "v1/quotes".to_owned(), Some(&question.key), &body)?;
         let now = self.clock.now();
         self.ask(asked, |value| self.beliefs.quote(value, question, now)).await
     }
 
     async fn open_order(&self, question: &OrderQuestion) -> Result<OrderNews, OffRampError> {
         let body = OrderBody::from(question);
-        let asked = Asked::post("open_order", "v1/orders".to_owned(), Some(&question.key), &body)?;
+        let asked = PartnerCall::post("open_order", "v1/orders".to_owned(), Some(&question.key), &body)?;
         self.ask(asked, |value| opened_order(value, question)).await
     }
 
     async fn order(&self, order: &str) -> Result<OrderNews, OffRampError> {
-        let asked = Asked::read("order", at("orders", order, "")?);
+        let asked = PartnerCall::read("order", at("orders", order, "")?);
         self.ask(asked, |value| same_order(value, order)).await
     }
 
@@ -396,12 +393,12 @@ impl OffRamp for HttpOffRamp {
         callback.is_signed(&self.callback_secrets, self.clock.now(), signature)
     }
 
-    fn news(&self, body: &[u8]) -> Result<News, OffRampError> {
+    fn news(&self, body: &[u8]) -> Result<PartnerNews, OffRampError> {
         self.beliefs.news(&parsed(body)?)
     }
 }
 
-/// Reads that a payer was forgotten.
+/// Reads the confirmation that a payer was erased.
 fn erased(value: &Value) -> Result<(), OffRampError> {
     match value["erased"] {
         Value::Bool(true) => Ok(()),

@@ -1,4 +1,4 @@
-//! The partner that proves payers and pays their bank accounts, over HTTP in the shapes of docs/partners/offramp.md.
+//! The partner that verifies payers and pays their bank accounts, over HTTP as described in docs/partners/offramp.md.
 
 mod answers;
 mod http;

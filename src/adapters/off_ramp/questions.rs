@@ -1,7 +1,7 @@
-//! What the partner is sent. Members without a value are left out.
+//! Request bodies for the partner. Members without a value are omitted.
 
 use crate::{
-    domain::payer::{BankAccount, Person},
+    domain::payer::{BankAccount, DescribedPayer},
     ports::off_ramp::{OrderQuestion, QuoteQuestion},
 };
 use serde::Serialize;
@@ -33,8 +33,8 @@ pub(super) struct PersonBody<'a> {
     business_activity: Option<&'a str>,
 }
 
-impl<'a> From<&'a Person> for PersonBody<'a> {
-    fn from(person: &'a Person) -> Self {
+impl<'a> From<&'a DescribedPayer> for PersonBody<'a> {
+    fn from(person: &'a DescribedPayer) -> Self {
         Self {
             email: &person.email,
             first_name: &person.first_name,
@@ -75,7 +75,7 @@ pub(super) struct BankAccountBody<'a> {
     further: FurtherBody<'a>,
 }
 
-/// What only some currencies and rails need.
+/// Fields that only some currencies and rails need.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FurtherBody<'a> {
@@ -148,13 +148,13 @@ impl<'a> From<&'a BankAccount> for BankAccountBody<'a> {
     }
 }
 
-/// That a payer agreed.
+/// Reports that a payer agreed.
 #[derive(Serialize)]
 pub(super) struct AgreementBody {
     pub(super) completed: bool,
 }
 
-/// What a quote is asked for.
+/// Request of a quote.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QuoteBody<'a> {
@@ -179,7 +179,7 @@ impl<'a> From<&'a QuoteQuestion> for QuoteBody<'a> {
     }
 }
 
-/// What an order is opened for.
+/// Request to open an order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OrderBody<'a> {

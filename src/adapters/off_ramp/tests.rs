@@ -1,4 +1,4 @@
-//! What the partner is sent, what becomes of answers that are none, and the published schemas and vectors.
+//! Calls to the partner, invalid responses, and the published schemas and vectors.
 
 use super::{
     HttpOffRamp, HttpOffRampOptions,
@@ -14,12 +14,12 @@ use crate::{
         network::Network,
         off_ramp_refusal::OffRampRefusal,
         off_ramp_signature::{CallText, CallbackText, header},
-        payer::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, PERSON_FIELDS, Person, Rails},
+        payer::{ACCOUNT_FIELDS, AccountType, BankAccount, Beneficiary, DescribedPayer, PERSON_FIELDS, Rails},
         waits::Waits,
     },
     ports::{
         clock::Clock,
-        off_ramp::{News, OffRamp, OffRampError, OrderQuestion, OrderStatus, PartnerKey, QuoteQuestion},
+        off_ramp::{OffRamp, OffRampError, OrderQuestion, OrderStatus, PartnerKey, PartnerNews, QuoteQuestion},
     },
 };
 use chrono::{DateTime, TimeDelta};
@@ -32,9 +32,9 @@ use std::{
 use tokio::time::Instant;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// The token that is paid in.
+/// The payment token.
 const USDC: &str = "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238";
-/// The contract of its network that takes payments in tokens.
+/// The contract that accepts token payments on the network of [`USDC`].
 const FEE_PROXY: &str = "0x399F5EE127ce7432E4921a61b8CF52b0af52cbfE";
 const DEPOSIT: &str = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567";
 const PAYER: &str = "pyr_7f3b1c9d2e";
@@ -44,9 +44,9 @@ fn key() -> PartnerKey {
     PartnerKey("5e".repeat(32))
 }
 
-fn person() -> Person {
+fn person() -> DescribedPayer {
     let text = |text: &str| text.to_owned();
-    Person {
+    DescribedPayer {
         email: text("ada@example.com"),
         first_name: text("Ada"),
         last_name: text("Lovelace"),
@@ -125,7 +125,7 @@ fn order_question() -> OrderQuestion {
     }
 }
 
-/// The good answer to each operation.
+/// A valid response to each operation.
 fn good(operation: &str) -> Value {
     let key = key().0;
     match operation {
@@ -144,7 +144,7 @@ fn good(operation: &str) -> Value {
             "payerId": PAYER,
             "version": 2,
             "status": "failed",
-            "rejection": "The account belongs to somebody else",
+            "rejection": "The account belongs to another person",
         }),
         "quote" => json!({
             "id": "qte_1",
@@ -169,11 +169,11 @@ fn good(operation: &str) -> Value {
             "providerStatus": "CHECKING",
         }),
         "erase" | "erase_registered" => json!({ "erased": true }),
-        other => panic!("nobody asks {other}"),
+        other => panic!("unknown operation {other}"),
     }
 }
 
-/// What was read of the answer to an operation, in comparable form.
+/// The parsed response to an operation, in comparable form.
 async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampError> {
     match operation {
         "register" => partner
@@ -195,11 +195,11 @@ async fn ask(partner: &HttpOffRamp, operation: &str) -> Result<String, OffRampEr
         "order" => partner.order("ord_1").await.map(|news| format!("{news:?}")),
         "erase" => partner.erase(PAYER).await.map(|()| String::new()),
         "erase_registered" => partner.erase_registered(&key()).await.map(|()| String::new()),
-        other => panic!("nobody asks {other}"),
+        other => panic!("unknown operation {other}"),
     }
 }
 
-/// The token and the contract that takes payments in it.
+/// A catalogue with one token, and with the contract that accepts payments in this token.
 fn catalogue() -> Catalogue {
     let token = Currency {
         id: "USDC-sepolia".to_owned(),
@@ -251,17 +251,17 @@ async fn server(answer: ResponseTemplate) -> MockServer {
     server
 }
 
-/// A server whose answer can be changed.
+/// A mock partner whose response a test can change.
 #[derive(Clone)]
-struct Told(Arc<Mutex<ResponseTemplate>>);
+struct FakePartner(Arc<Mutex<ResponseTemplate>>);
 
-impl Respond for Told {
+impl Respond for FakePartner {
     fn respond(&self, _: &Request) -> ResponseTemplate {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Told {
+impl FakePartner {
     async fn start() -> (MockServer, Self) {
         let told = Self(Arc::new(Mutex::new(ResponseTemplate::new(200))));
         let server = MockServer::start().await;
@@ -285,7 +285,7 @@ fn schema(name: &str) -> jsonschema::Validator {
         .unwrap()
 }
 
-/// The shapes of the body and of the answer of an operation.
+/// The shapes of the request and of the response of an operation.
 fn shapes(operation: &str) -> (Option<&'static str>, &'static str) {
     match operation {
         "register" => (Some("RegisterCall"), "Payer"),
@@ -297,12 +297,12 @@ fn shapes(operation: &str) -> (Option<&'static str>, &'static str) {
         "open_order" => (Some("OrderCall"), "Order"),
         "order" => (None, "Order"),
         "erase" | "erase_registered" => (None, "Erased"),
-        other => panic!("nobody asks {other}"),
+        other => panic!("unknown operation {other}"),
     }
 }
 
 #[tokio::test]
-async fn every_call_is_signed_and_has_the_published_shape() {
+async fn every_call_is_signed_and_matches_the_published_shape() {
     for operation in super::OPERATIONS {
         let server = server(ResponseTemplate::new(200).set_body_json(good(operation))).await;
         ask(&partner(&server.uri()), operation).await.unwrap();
@@ -342,7 +342,10 @@ async fn every_call_is_signed_and_has_the_published_shape() {
                 assert!(flaws.is_empty(), "{operation}: {flaws:?} in {body}");
                 let all = body.as_object().unwrap().len();
                 let expected = schema_members(shape);
-                assert_eq!(all, expected, "{operation}: every member of the form is sent");
+                assert_eq!(
+                    all, expected,
+                    "{operation}: the body must contain every member of its schema"
+                );
             }
             None => assert!(asked.body.is_empty(), "{operation}"),
         }
@@ -350,12 +353,12 @@ async fn every_call_is_signed_and_has_the_published_shape() {
 }
 
 #[test]
-fn a_refusal_can_name_every_member_of_both_forms_by_whoever_wrote_it() {
+fn rejections_from_either_side_can_name_every_form_member() {
     let names = |members: &Value| -> BTreeSet<String> { members.as_object().unwrap().keys().cloned().collect() };
     let listed = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
     let documents: Value = serde_json::from_str(include_str!("../../../openapi/v2.json")).unwrap();
     let form = |name: &str| names(&documents["components"]["schemas"][name]["properties"]);
-    // The tenant's own id of a payer is not sent on.
+    // The tenant's own id of a payer is not sent to the partner.
     let mut of_tenant = form("RegisterPayerBody");
     assert!(of_tenant.remove("clientUserId"));
     let sent = serde_json::to_value(PersonBody::from(&person())).unwrap();
@@ -371,7 +374,7 @@ fn schema_members(shape: &str) -> usize {
     schema["$defs"][shape]["properties"].as_object().unwrap().len()
 }
 
-/// Values that a member gets, and what is said of them in the table.
+/// Values to put into a member of a response, each with its category in the printed table; `None` removes the member.
 fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> {
     let long = "x".repeat(3_000);
     let mut changes = vec![
@@ -440,8 +443,8 @@ fn changes(operation: &str, member: &str) -> Vec<(&'static str, Option<Value>)> 
 }
 
 #[tokio::test]
-async fn a_partner_may_earn_by_the_rate_alone() {
-    let (server, told) = Told::start().await;
+async fn a_partner_quote_may_have_no_fee() {
+    let (server, told) = FakePartner::start().await;
     for free in ["0", "0.00"] {
         let mut body = good("quote");
         body["fee"] = json!(free);
@@ -453,8 +456,8 @@ async fn a_partner_may_earn_by_the_rate_alone() {
 }
 
 #[tokio::test]
-async fn no_answer_is_believed_beyond_what_it_proves() {
-    let (server, told) = Told::start().await;
+async fn every_changed_member_of_a_partner_response_is_noticed() {
+    let (server, told) = FakePartner::start().await;
     let mut counts: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
     for operation in super::OPERATIONS {
         let known = good(operation);
@@ -462,7 +465,7 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
             told.say(ResponseTemplate::new(200).set_body_json(&known));
             ask(&partner(&server.uri()), operation).await.unwrap()
         };
-        // A new member changes nothing.
+        // An unknown member does not change the parsed response.
         let mut more = known.clone();
         more["note"] = json!("x".repeat(3_000));
         told.say(ResponseTemplate::new(200).set_body_json(&more));
@@ -492,7 +495,8 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
                     assert!(!why.contains("nonsense") && !why.contains("xxx"), "{cell}: {why}");
                     count.0 += 1;
                 }
-                // The shapes say the same, as far as a schema can.
+                // A body that the code rejects must also violate the schema, except for rules that a schema cannot
+                // express.
                 let fits = schema(shapes(operation).1).is_valid(&body);
                 assert!(
                     !fits || read_needs_more_than_a_schema(member, kind, value.as_ref()) || is_optional,
@@ -500,7 +504,7 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
                 );
             }
         }
-        // The whole body: other statuses and other texts.
+        // Now the whole response is replaced, with other statuses and other bodies.
         for (kind, answer) in [
             ("error", ResponseTemplate::new(500)),
             ("error", ResponseTemplate::new(401)),
@@ -548,7 +552,7 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
         sum = (sum.0 + refused, sum.1 + absent);
     }
     println!(
-        "in all {} answers, {} not believed, {} without a value that may be absent",
+        "{} responses in total: {} were rejected, {} were accepted without an optional value",
         sum.0 + sum.1,
         sum.0,
         sum.1
@@ -556,7 +560,8 @@ async fn no_answer_is_believed_beyond_what_it_proves() {
     assert!(sum.0 > 300, "{sum:?}");
 }
 
-/// What a schema cannot say: what was asked for, checksums, contracts, the time, and sizes of numbers.
+/// Whether a rule that a schema cannot express rejects the value: the requested record, checksums, contracts, the time,
+/// or sizes of numbers.
 fn read_needs_more_than_a_schema(member: &str, kind: &str, value: Option<&Value>) -> bool {
     let is_url = matches!(member, "kycUrl" | "agreementUrl");
     kind == "another's"
@@ -565,10 +570,10 @@ fn read_needs_more_than_a_schema(member: &str, kind: &str, value: Option<&Value>
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_others() {
-    let (server, told) = Told::start().await;
+async fn late_responses_fail_and_invalid_ones_do_not_open_the_breaker() {
+    let (server, told) = FakePartner::start().await;
     let partner = partner(&server.uri());
-    // One odd record, again and again, does not count against the partner.
+    // A response with an undocumented value does not count as a failure of the partner, even if repeated.
     let mut odd = good("payer");
     odd["kycStatus"] = json!("maybe");
     for _ in 0..10 {
@@ -596,7 +601,7 @@ async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_oth
     for (operation, read, took) in futures_util::future::join_all(calls).await {
         assert_eq!(
             read,
-            Err(OffRampError::NoAnswer("does not answer in time".to_owned())),
+            Err(OffRampError::NoAnswer("did not respond in time".to_owned())),
             "{operation}"
         );
         assert!(
@@ -607,7 +612,7 @@ async fn an_answer_that_comes_late_is_none_and_odd_ones_leave_the_partner_to_oth
 }
 
 #[tokio::test]
-async fn fifty_calls_of_a_partner_that_hangs_end_in_time_and_then_it_is_left_alone() {
+async fn fifty_calls_to_a_hanging_partner_time_out_and_open_the_breaker() {
     let server = server(ResponseTemplate::new(200).set_delay(Duration::from_secs(8))).await;
     let partner = partner_with(&server.uri(), |options| options.timeout /= 4).unwrap();
     let begun = Instant::now();
@@ -620,16 +625,19 @@ async fn fifty_calls_of_a_partner_that_hangs_end_in_time_and_then_it_is_left_alo
         .iter()
         .filter(|end| matches!(end, Err(OffRampError::Busy)))
         .count();
-    assert_eq!(busy, 18, "those without a place do not wait until the others end");
+    assert_eq!(busy, 18, "calls without a slot must fail before the other calls end");
     let asked = server.received_requests().await.unwrap().len();
     assert_eq!(asked, 32, "calls");
     let begun = Instant::now();
     let left_alone = ask(&partner, "payer").await.unwrap_err();
-    assert!(left_alone.to_string().contains("left alone"), "{left_alone}");
+    assert!(
+        left_alone.to_string().contains("not called for a while"),
+        "{left_alone}"
+    );
     assert!(begun.elapsed() < Duration::from_millis(100));
 }
 
-/// Answers after a while, and notes when each call arrives.
+/// Responds after a while, and records when each call arrives.
 struct Slow {
     after: Duration,
     arrivals: Arc<Mutex<Vec<Instant>>>,
@@ -645,7 +653,7 @@ impl Respond for Slow {
 }
 
 #[tokio::test]
-async fn at_most_thirty_two_calls_are_in_flight_at_one_time() {
+async fn at_most_thirty_two_calls_are_in_flight() {
     const AFTER: Duration = Duration::from_millis(700);
     let arrivals = Arc::default();
     let slow = Slow {
@@ -660,19 +668,20 @@ async fn at_most_thirty_two_calls_are_in_flight_at_one_time() {
     assert!(ended.iter().all(|is_ok| *is_ok));
     let arrivals = arrivals.lock().unwrap().clone();
     assert_eq!(arrivals.len(), 50);
-    // A call is in flight for as long as the answer takes.
+    // A call is in flight from its arrival until its response, `AFTER` later.
     let together = |since: &Instant| {
         let during = arrivals.iter().filter(|at| *at >= since && **at < *since + AFTER);
         during.count()
     };
     let most = arrivals.iter().map(together).max();
-    println!("{most:?} calls at one time");
+    println!("at most {most:?} calls were in flight at the same time");
     assert_eq!(most, Some(32));
 }
 
 #[tokio::test]
-async fn calls_that_waited_and_had_less_time_say_nothing_of_the_partner() {
-    // The first ones are over before those that wait give up, and leave them less time than the partner is given.
+async fn timeouts_of_queued_calls_do_not_open_the_breaker() {
+    // The first 32 calls end before the other 18 give up waiting for a slot. So the other calls start late, and have
+    // less time left than the full timeout.
     let slow = ResponseTemplate::new(200).set_body_json(good("payer"));
     let slow = slow.set_delay(Duration::from_millis(1_200));
     let server = MockServer::start().await;
@@ -695,12 +704,12 @@ async fn calls_that_waited_and_had_less_time_say_nothing_of_the_partner() {
     let calls = (0..50).map(|_| async { ask(&partner, "payer").await.is_ok() });
     let ended = futures_util::future::join_all(calls).await;
     assert_eq!(ended.iter().filter(|is_ok| **is_ok).count(), 32);
-    assert!(ask(&partner, "payer").await.is_ok(), "it is not left alone");
+    assert!(ask(&partner, "payer").await.is_ok(), "the breaker stays closed");
 }
 
 #[tokio::test]
-async fn a_refusal_names_fields_of_the_form_and_nothing_else() {
-    let (server, told) = Told::start().await;
+async fn a_rejection_names_only_form_fields() {
+    let (server, told) = FakePartner::start().await;
     let partner = partner(&server.uri());
     for status in [400, 422] {
         let body = json!({ "reason": "invalid_account", "fields": ["iban", "Ada Lovelace", 7, "swiftBic"] });
@@ -727,7 +736,7 @@ async fn a_refusal_names_fields_of_the_form_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn deposit_addresses_outside_of_the_list_are_refused() {
+async fn deposit_addresses_outside_the_list_are_rejected() {
     let other = Address::parse("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").unwrap();
     let listed = Address::parse(DEPOSIT).unwrap();
     let server = server(ResponseTemplate::new(200).set_body_json(good("quote"))).await;
@@ -758,7 +767,7 @@ async fn deposit_addresses_outside_of_the_list_are_refused() {
 }
 
 #[tokio::test]
-async fn links_of_this_machine_are_handed_on_by_the_sandbox_alone() {
+async fn only_the_sandbox_returns_links_to_this_machine() {
     let mut local = good("payer");
     local["kycUrl"] = json!("http://127.0.0.1:8081/pages/kyc/1");
     let server = server(ResponseTemplate::new(200).set_body_json(&local)).await;
@@ -780,7 +789,7 @@ async fn links_of_this_machine_are_handed_on_by_the_sandbox_alone() {
 }
 
 #[tokio::test]
-async fn links_are_handed_on_as_uris() {
+async fn links_are_returned_as_uris() {
     let mut told = good("payer");
     told["kycUrl"] = json!("https://pages.example.com/kyc/a|b`c?d=^{e}");
     let server = server(ResponseTemplate::new(200).set_body_json(&told)).await;
@@ -792,18 +801,18 @@ async fn links_are_handed_on_as_uris() {
 }
 
 #[test]
-fn callbacks_are_read_like_answers() {
+fn callbacks_are_parsed_like_responses() {
     let partner = partner("https://bridge.example.com");
     let read = |body: Value| partner.news(body.to_string().as_bytes());
     let payer = json!({ "type": "payer", "payer": good("payer") });
-    assert!(matches!(read(payer.clone()), Ok(News::Payer(news)) if news.version == 3));
+    assert!(matches!(read(payer.clone()), Ok(PartnerNews::Payer(news)) if news.version == 3));
     let account = json!({ "type": "account", "account": good("account") });
-    assert!(matches!(read(account.clone()), Ok(News::Account(news)) if news.payer == PAYER));
+    assert!(matches!(read(account.clone()), Ok(PartnerNews::Account(news)) if news.payer == PAYER));
     for status in ["initiated", "fiat_sent", "bounced", "failed"] {
         let mut order = json!({ "type": "order", "order": good("order") });
         order["order"]["status"] = json!(status);
         assert!(schema("Callback").is_valid(&order));
-        let Ok(News::Order(news)) = read(order) else {
+        let Ok(PartnerNews::Order(news)) = read(order) else {
             panic!("{status}")
         };
         match news.status {
@@ -830,15 +839,15 @@ fn callbacks_are_read_like_answers() {
 }
 
 #[test]
-fn a_record_of_no_id_of_the_partners_is_never_asked_for() {
+fn records_with_invalid_partner_ids_are_never_requested() {
     let partner = partner("https://bridge.example.com");
     let asked = futures_util::future::join_all(["", "..", "a/b", "a?b", "a b", "ä"].map(|id| partner.payer(id)));
-    let asked = futures_util::FutureExt::now_or_never(asked).expect("nobody is asked");
+    let asked = futures_util::FutureExt::now_or_never(asked).expect("no request is sent");
     assert!(asked.iter().all(|end| *end == Err(OffRampError::Unknown)));
 }
 
 #[test]
-fn the_vectors_are_signed_as_the_service_signs() {
+fn the_vectors_match_the_service_signatures() {
     let text = include_str!("../../../docs/partners/offramp.vectors.json");
     let vectors: Vec<Value> = serde_json::from_str(text).unwrap();
     let now = DateTime::from_timestamp(1_769_860_800, 0).unwrap();
@@ -857,7 +866,8 @@ fn the_vectors_are_signed_as_the_service_signs() {
                     target,
                     body,
                 };
-                // Calls are signed here and believed elsewhere.
+                // The service only signs calls; the partner verifies them. So only vectors with a valid signature are
+                // compared.
                 if one["isGood"] != true {
                     continue;
                 }

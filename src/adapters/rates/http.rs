@@ -1,33 +1,33 @@
-//! A feed of rates over HTTP.
+//! A rate feed over HTTP.
 
 use super::simple_price::{CoinIds, read};
 use crate::{
     adapters::partner::{self, NoAnswer},
     domain::{pair::Pair, rates::RateProvider},
-    ports::rates::{FeedError, RateFeed, Told},
+    ports::rates::{FeedError, FeedReadings, RateFeed},
 };
 use async_trait::async_trait;
 use reqwest::{Client, header::HeaderValue};
 use std::{collections::BTreeSet, time::Duration};
 use url::Url;
 
-/// Time for a whole answer.
+/// Timeout for a whole response.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Hosts of CoinGecko, and the headers in which they expect a key.
+/// Hosts of CoinGecko, and their API key headers.
 const COINGECKO: [(&str, &str); 2] = [
     ("api.coingecko.com", "x-cg-demo-api-key"),
     ("pro-api.coingecko.com", "x-cg-pro-api-key"),
 ];
 
-/// How a feed is reached.
+/// Options of a feed.
 #[derive(Debug, Clone)]
 pub struct HttpFeedOptions {
-    /// Address of its simple prices.
+    /// URL of its simple prices.
     pub url: Url,
-    /// Key, sent to CoinGecko alone.
+    /// API key, sent only to CoinGecko.
     pub api_key: Option<String>,
-    /// What it calls the tokens.
+    /// Its token ids.
     pub coin_ids: CoinIds,
 }
 
@@ -40,7 +40,7 @@ pub struct HttpFeed {
 }
 
 impl HttpFeed {
-    /// Checks the options. Errors: the key is no header value.
+    /// Checks the options. Errors: the API key is not a valid header value.
     pub fn new(options: HttpFeedOptions) -> anyhow::Result<Self> {
         let client = partner::client(DEADLINE)?;
         let host = options.url.host_str().unwrap_or_default();
@@ -92,10 +92,10 @@ impl RateFeed for HttpFeed {
         self.provider
     }
 
-    async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<Told, FeedError> {
+    async fn read(&self, pairs: &BTreeSet<Pair>) -> Result<FeedReadings, FeedError> {
         let text = self.ask(pairs).await.map_err(|why| FeedError(why.to_string()))?;
         let told = read(&text, pairs, &self.options.coin_ids, None);
-        told.ok_or_else(|| FeedError("answers with something that is no object of coins".to_owned()))
+        told.ok_or_else(|| FeedError("returned no JSON object of coin prices".to_owned()))
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_hosts_of_coingecko_are_coingecko_and_see_its_key() {
+    fn only_coingecko_hosts_receive_the_coingecko_key() {
         for (url, provider, header) in [
             (
                 "https://api.coingecko.com/api/v3/simple/price",

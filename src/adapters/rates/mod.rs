@@ -1,5 +1,4 @@
-//! Feeds of rates: over HTTP, from a file, and the sandbox of `prs dev`. All of them speak the shape in which CoinGecko
-//! publishes simple prices.
+//! Rate feeds: over HTTP, from a file, and the sandbox of `prs dev`. All of them use the CoinGecko simple price format.
 
 mod file;
 mod http;

@@ -1,4 +1,4 @@
-//! The rates of `prs dev`: prices that stand still until somebody changes them, told in the shape of the real feed.
+//! The rates of `prs dev`: fixed prices until a developer changes them, in the format of the real feed.
 
 use super::simple_price::CoinIds;
 use crate::{
@@ -12,10 +12,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// How old prices are that are stale.
+/// Age of stale prices.
 const STALE: TimeDelta = TimeDelta::days(1);
 
-/// What a token of a dollar costs in each currency, as the price feeds of the local chain have it.
+/// Price of a dollar token in each currency, as in the price feeds of the local chain.
 const DOLLAR_PRICES: [(&str, &str); 5] = [
     ("USD", "1"),
     ("EUR", "0.909090909090909091"),
@@ -24,15 +24,15 @@ const DOLLAR_PRICES: [(&str, &str); 5] = [
     ("CNY", "7.2"),
 ];
 
-/// A feed that does what it is told.
+/// A controllable feed.
 pub struct RateSandbox {
     coin_ids: CoinIds,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<SandboxState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SandboxState {
     prices: BTreeMap<Pair, Rate>,
     is_stale: bool,
     is_down: bool,
@@ -45,9 +45,9 @@ impl RateSandbox {
             let priced = DOLLAR_PRICES.iter();
             priced.filter_map(move |(invoice, price)| Some((Pair::new(symbol, invoice), Rate::parse(price).ok()?)))
         });
-        let state = State {
+        let state = SandboxState {
             prices: prices.collect(),
-            ..State::default()
+            ..SandboxState::default()
         };
         Self {
             coin_ids,
@@ -56,7 +56,7 @@ impl RateSandbox {
         }
     }
 
-    /// The answer to a question for the prices of coins in currencies, each separated by commas; `None` while it is down.
+    /// The response for comma-separated coins and currencies; `None` while the feed is down.
     pub fn answer(&self, ids: &str, currencies: &str) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_down {

@@ -1,53 +1,62 @@
-//! The shape of simple prices: `{"usd-coin":{"usd":0.9998,"last_updated_at":1711356300}}`.
+//! The simple price format: `{"usd-coin":{"usd":0.9998,"last_updated_at":1711356300}}`.
 //!
-//! Each member is read for itself, from its own text: one that is odd spoils no other, and no number becomes a float.
+//! Each member is parsed separately from its own text: an invalid member does not affect the others, and no number
+//! becomes a float.
 
 use crate::{
     domain::{
         pair::Pair,
         rate::Rate,
-        rates::{Flaw, Price},
+        rates::{FeedPrice, RateFlaw},
     },
-    ports::rates::Told,
+    ports::rates::FeedReadings,
 };
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ids of coins by the symbols of tokens in upper case.
+/// Coin ids by uppercase token symbol.
 pub type CoinIds = BTreeMap<String, String>;
 
-/// Member that says when the prices of a coin were true, in Unix seconds.
+/// Name of the member with the time of a coin's prices, in Unix seconds.
 const UPDATED: &str = "last_updated_at";
 
 type Members = BTreeMap<String, Box<RawValue>>;
 
-/// Reads an answer. `undated` is when prices without a time were true; `None` where they need one.
+/// Parses a response. `undated` is the time that prices without a time get; `None` if a time is required.
 ///
-/// `None` when it is no JSON object.
-pub(super) fn read(text: &str, pairs: &BTreeSet<Pair>, ids: &CoinIds, undated: Option<DateTime<Utc>>) -> Option<Told> {
+/// Returns `None` if the text is not a JSON object.
+pub(super) fn read(
+    text: &str,
+    pairs: &BTreeSet<Pair>,
+    ids: &CoinIds,
+    undated: Option<DateTime<Utc>>,
+) -> Option<FeedReadings> {
     let coins: Members = serde_json::from_str(text).ok()?;
     let told = |pair: &Pair| {
-        let coin = ids.get(&pair.symbol).and_then(|id| coins.get(id)).ok_or(Flaw::Absent)?;
-        let coin: Option<Members> = serde_json::from_str(coin.get()).map_err(|_| Flaw::Unreadable)?;
-        price(&coin.ok_or(Flaw::Absent)?, &pair.invoice.to_lowercase(), undated)
+        let coin = ids
+            .get(&pair.symbol)
+            .and_then(|id| coins.get(id))
+            .ok_or(RateFlaw::Absent)?;
+        let coin: Option<Members> = serde_json::from_str(coin.get()).map_err(|_| RateFlaw::Unreadable)?;
+        price(&coin.ok_or(RateFlaw::Absent)?, &pair.invoice.to_lowercase(), undated)
     };
     Some(pairs.iter().map(|pair| (pair.clone(), told(pair))).collect())
 }
 
-fn price(coin: &Members, currency: &str, undated: Option<DateTime<Utc>>) -> Result<Price, Flaw> {
-    let text = coin.get(currency).ok_or(Flaw::Absent)?.get();
+fn price(coin: &Members, currency: &str, undated: Option<DateTime<Utc>>) -> Result<FeedPrice, RateFlaw> {
+    let text = coin.get(currency).ok_or(RateFlaw::Absent)?.get();
     if text == "null" {
-        return Err(Flaw::Absent);
+        return Err(RateFlaw::Absent);
     }
     let rate = Rate::parse(text)?;
     let as_of = match coin.get(UPDATED) {
         Some(seconds) => seconds.get().parse().ok().and_then(|s| DateTime::from_timestamp(s, 0)),
         None => undated,
     };
-    Ok(Price {
+    Ok(FeedPrice {
         rate,
-        as_of: as_of.ok_or(Flaw::Undated)?,
+        as_of: as_of.ok_or(RateFlaw::Undated)?,
     })
 }
 
@@ -55,7 +64,7 @@ fn price(coin: &Members, currency: &str, undated: Option<DateTime<Utc>>) -> Resu
 mod tests {
     use super::*;
 
-    fn told(coin: &str) -> Result<Price, Flaw> {
+    fn told(coin: &str) -> Result<FeedPrice, RateFlaw> {
         let pair = Pair::new("USDC", "USD");
         let ids = CoinIds::from([("USDC".to_owned(), "usd-coin".to_owned())]);
         let text = format!(r#"{{"tether":{{"usd":1}},"usd-coin":{coin}}}"#);
@@ -64,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_read_digit_by_digit() {
+    fn prices_are_parsed_exactly() {
         let price = told(r#"{"usd": 0.99970000000000003, "last_updated_at": 1711356300}"#).unwrap();
         assert_eq!(price.rate.to_string(), "0.99970000000000003");
         assert_eq!(price.as_of.timestamp(), 1_711_356_300);
@@ -72,46 +81,46 @@ mod tests {
         assert_eq!(small.rate.to_string(), "0.000015");
     }
 
-    /// Every field of the shape with everything that it must not be.
+    /// Each field of the format is given invalid values.
     #[test]
-    fn nothing_but_a_dated_number_is_a_price() {
+    fn only_a_dated_number_is_a_price() {
         for (coin, flaw) in [
-            (r"null", Flaw::Absent),
-            (r"{}", Flaw::Absent),
-            (r#""1""#, Flaw::Unreadable),
-            (r"1", Flaw::Unreadable),
-            (r"[]", Flaw::Unreadable),
-            (r#"{"usd":null,"last_updated_at":1711356300}"#, Flaw::Absent),
-            (r#"{"eur":1,"last_updated_at":1711356300}"#, Flaw::Absent),
-            (r#"{"usd":"1","last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":true,"last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":{},"last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":[1],"last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":-1,"last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":1e99,"last_updated_at":1711356300}"#, Flaw::Unreadable),
-            (r#"{"usd":0,"last_updated_at":1711356300}"#, Flaw::Zero),
-            (r#"{"usd":0.0,"last_updated_at":1711356300}"#, Flaw::Zero),
-            (r#"{"usd":1}"#, Flaw::Undated),
-            (r#"{"usd":1,"last_updated_at":null}"#, Flaw::Undated),
-            (r#"{"usd":1,"last_updated_at":"1711356300"}"#, Flaw::Undated),
-            (r#"{"usd":1,"last_updated_at":1711356300.5}"#, Flaw::Undated),
-            (r#"{"usd":1,"last_updated_at":99999999999999999999}"#, Flaw::Undated),
+            (r"null", RateFlaw::Absent),
+            (r"{}", RateFlaw::Absent),
+            (r#""1""#, RateFlaw::Unreadable),
+            (r"1", RateFlaw::Unreadable),
+            (r"[]", RateFlaw::Unreadable),
+            (r#"{"usd":null,"last_updated_at":1711356300}"#, RateFlaw::Absent),
+            (r#"{"eur":1,"last_updated_at":1711356300}"#, RateFlaw::Absent),
+            (r#"{"usd":"1","last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":true,"last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":{},"last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":[1],"last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":-1,"last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":1e99,"last_updated_at":1711356300}"#, RateFlaw::Unreadable),
+            (r#"{"usd":0,"last_updated_at":1711356300}"#, RateFlaw::Zero),
+            (r#"{"usd":0.0,"last_updated_at":1711356300}"#, RateFlaw::Zero),
+            (r#"{"usd":1}"#, RateFlaw::Undated),
+            (r#"{"usd":1,"last_updated_at":null}"#, RateFlaw::Undated),
+            (r#"{"usd":1,"last_updated_at":"1711356300"}"#, RateFlaw::Undated),
+            (r#"{"usd":1,"last_updated_at":1711356300.5}"#, RateFlaw::Undated),
+            (r#"{"usd":1,"last_updated_at":99999999999999999999}"#, RateFlaw::Undated),
         ] {
             assert_eq!(told(coin), Err(flaw), "{coin}");
         }
     }
 
     #[test]
-    fn what_is_no_object_is_no_answer() {
+    fn non_object_responses_are_rejected() {
         for text in ["", "null", "[]", "1", "<html>", r#"{"usd-coin":{"usd":1"#] {
             assert!(read(text, &BTreeSet::new(), &CoinIds::new(), None).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn a_coin_that_nobody_named_has_no_price() {
+    fn unrequested_coins_have_no_price() {
         let pair = Pair::new("FAU", "USD");
         let told = read("{}", &BTreeSet::from([pair.clone()]), &CoinIds::new(), None).unwrap();
-        assert_eq!(told[&pair], Err(Flaw::Absent));
+        assert_eq!(told[&pair], Err(RateFlaw::Absent));
     }
 }

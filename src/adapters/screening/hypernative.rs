@@ -1,13 +1,13 @@
-//! Hypernative: the reputation of addresses under a policy of its screener.
+//! Hypernative: the reputation of addresses under a policy of the Hypernative screener.
 
 use super::question::{
-    Asked,
     NoResult::{self, Broken, Unclear},
+    ScreeningApi,
 };
 use crate::{
     adapters::partner::{below, secret},
     domain::{address::Address, destination::ScreeningProvider, network::Network, screening::ScreeningStatus},
-    ports::screening::{Finding, Screener, ScreeningError},
+    ports::screening::{Screener, ScreeningError, ScreeningFinding},
 };
 use anyhow::Context;
 use async_trait::async_trait;
@@ -16,66 +16,66 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use url::Url;
 
-/// Where addresses are asked about.
+/// Path of the address check.
 const PATH: &str = "screener/reputation";
 
-/// Words of `recommendation`.
+/// Values of `recommendation`.
 const APPROVE: &str = "Approve";
 const DENY: &str = "Deny";
 
-/// How Hypernative is reached.
+/// Connection to Hypernative.
 #[derive(Debug, Clone)]
 pub struct HypernativeOptions {
-    /// Address of the interface.
+    /// URL of the API.
     pub url: Url,
-    /// How long one question may take.
+    /// Timeout of a check.
     pub timeout: Duration,
     /// First half of the key.
     pub client_id: String,
     /// Second half of the key.
     pub client_secret: String,
-    /// Policy; `None` for the default one of the account.
+    /// Screening policy; `None` for the default of the account.
     pub policy_id: Option<String>,
 }
 
-/// Asks Hypernative.
+/// Checks wallets with Hypernative.
 pub struct Hypernative {
-    asked: Asked,
+    asked: ScreeningApi,
     url: Url,
     client_id: HeaderValue,
     client_secret: HeaderValue,
     policy_id: Option<String>,
 }
 
-/// What is asked.
+/// Request body.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Question<'a> {
+struct HypernativeQuery<'a> {
     addresses: [&'a str; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
     screener_policy_id: Option<&'a str>,
 }
 
-/// What is answered: a list under `data`, or the one entry itself.
+/// Response body: a list under `data`, or the single entry itself.
 #[derive(Deserialize)]
-struct Answer {
+struct HypernativeResponse {
     success: Option<bool>,
-    data: Option<Vec<Entry>>,
+    data: Option<Vec<HypernativeEntry>>,
     address: Option<String>,
     recommendation: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct HypernativeEntry {
     address: String,
     recommendation: String,
 }
 
 impl Hypernative {
-    /// Checks the options. Errors: half of the key is no header value, or the address cannot be extended.
+    /// Checks the options. Errors: a part of the key is not a header value, or the URL cannot be extended.
     pub fn new(options: HypernativeOptions) -> anyhow::Result<Self> {
         Ok(Self {
-            asked: Asked::new(ScreeningProvider::Hypernative, options.timeout)?,
+            asked: ScreeningApi::new(ScreeningProvider::Hypernative, options.timeout)?,
             url: below(&options.url, PATH).context("screening.hypernative_url")?,
             client_id: secret(&options.client_id, "screening.hypernative_client_id")?,
             client_secret: secret(&options.client_secret, "screening.hypernative_client_secret")?,
@@ -90,9 +90,9 @@ impl Screener for Hypernative {
         self.asked.provider()
     }
 
-    async fn screen(&self, wallet: &Address, _: Network) -> Result<Finding, ScreeningError> {
+    async fn screen(&self, wallet: &Address, _: Network) -> Result<ScreeningFinding, ScreeningError> {
         let address = wallet.canonical();
-        let question = Question {
+        let question = HypernativeQuery {
             addresses: [&address],
             screener_policy_id: self.policy_id.as_deref(),
         };
@@ -105,24 +105,24 @@ impl Screener for Hypernative {
     }
 }
 
-fn read(text: &str, wallet: &Address) -> Result<Finding, NoResult> {
-    let answer: Answer =
-        serde_json::from_str(text).map_err(|_| Broken("answers with something that is no reputation"))?;
+fn read(text: &str, wallet: &Address) -> Result<ScreeningFinding, NoResult> {
+    let answer: HypernativeResponse =
+        serde_json::from_str(text).map_err(|_| Broken("returned something that is not a reputation"))?;
     if answer.success == Some(false) {
-        return Err(Broken("says that it failed"));
+        return Err(Broken("reports that it failed"));
     }
     let sole = answer.address.zip(answer.recommendation);
-    let sole = sole.map(|(address, recommendation)| Entry {
+    let sole = sole.map(|(address, recommendation)| HypernativeEntry {
         address,
         recommendation,
     });
-    let entries: Vec<Entry> = answer.data.into_iter().flatten().chain(sole).collect();
-    let is_asked = |entry: &&Entry| Address::parse(&entry.address).is_ok_and(|address| address == *wallet);
+    let entries: Vec<HypernativeEntry> = answer.data.into_iter().flatten().chain(sole).collect();
+    let is_asked = |entry: &&HypernativeEntry| Address::parse(&entry.address).is_ok_and(|address| address == *wallet);
     let mut own = entries
         .iter()
         .filter(is_asked)
         .map(|entry| entry.recommendation.as_str());
-    let word = own.next().ok_or(Broken("answers about another wallet"))?;
+    let word = own.next().ok_or(Broken("returned another wallet"))?;
     if own.any(|other| !other.eq_ignore_ascii_case(word)) {
         return Err(Unclear("contradicts itself"));
     }
@@ -131,7 +131,7 @@ fn read(text: &str, wallet: &Address) -> Result<Finding, NoResult> {
         word if word.eq_ignore_ascii_case(DENY) => ScreeningStatus::Rejected,
         _ => return Err(Unclear("neither approves nor denies")),
     };
-    Ok(Finding {
+    Ok(ScreeningFinding {
         status,
         raw_status: word.to_owned(),
     })
@@ -152,19 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn the_recommendation_about_the_wallet_decides_in_any_case_and_place() {
+    fn the_wallets_recommendation_decides_in_any_letter_case_or_position() {
         let upper = WALLET.to_uppercase().replace("0X", "0x");
         let other = entry("0x7ccaf3edda4ca3e1f61c81d19019c92dd250fa26", "Deny");
         let listed = format!(r#"{{"success":true,"data":[{other},{}]}}"#, entry(&upper, "approve"));
         assert_eq!(told(&listed), Ok(ScreeningStatus::Approved));
         assert_eq!(told(&entry(WALLET, "Deny")), Ok(ScreeningStatus::Rejected));
-        assert_eq!(told(&other), Err(Broken("answers about another wallet")));
+        assert_eq!(told(&other), Err(Broken("returned another wallet")));
         let twice = format!(r#"{{"data":[{0},{0}]}}"#, entry(WALLET, "Deny"));
-        assert_eq!(told(&twice), Ok(ScreeningStatus::Rejected), "said twice");
+        assert_eq!(told(&twice), Ok(ScreeningStatus::Rejected), "a repeated entry");
     }
 
     #[test]
-    fn an_answer_that_contradicts_itself_is_none() {
+    fn a_self_contradictory_response_is_no_result() {
         let [approves, denies] = ["Approve", "Deny"].map(|word| entry(WALLET, word));
         for both in [[&approves, &denies], [&denies, &approves]] {
             let text = format!(r#"{{"data":[{},{}]}}"#, both[0], both[1]);
@@ -173,14 +173,14 @@ mod tests {
             assert_eq!(told(&beside), Err(Unclear("contradicts itself")));
         }
         let failed = format!(r#"{{"success":false,"error":"x","data":[{approves}]}}"#);
-        assert_eq!(told(&failed), Err(Broken("says that it failed")));
-        for word in ["Review", "", "Approved by nobody"] {
+        assert_eq!(told(&failed), Err(Broken("reports that it failed")));
+        for word in ["Review", "", "Approved by someone"] {
             assert_eq!(told(&entry(WALLET, word)), Err(Unclear("neither approves nor denies")));
         }
     }
 
     #[test]
-    fn nothing_but_a_known_word_is_a_result() {
+    fn only_known_words_are_results() {
         for text in [
             "",
             "null",
@@ -193,7 +193,7 @@ mod tests {
             r#"{"success":false,"error":"Unauthorized"}"#,
             &entry(WALLET, "Review"),
             &entry(WALLET, ""),
-            &entry(WALLET, "Approved by nobody"),
+            &entry(WALLET, "Approved by someone"),
         ] {
             assert!(told(text).is_err(), "{text}");
         }

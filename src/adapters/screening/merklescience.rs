@@ -1,13 +1,13 @@
 //! Merkle Science: the risk level of an address on a blockchain.
 
 use super::question::{
-    Asked,
     NoResult::{self, Broken, Unclear},
+    ScreeningApi,
 };
 use crate::{
     adapters::partner::{below, secret},
     domain::{address::Address, destination::ScreeningProvider, network::Network, screening::ScreeningStatus},
-    ports::screening::{Finding, Screener, ScreeningError},
+    ports::screening::{Screener, ScreeningError, ScreeningFinding},
 };
 use anyhow::Context;
 use async_trait::async_trait;
@@ -16,46 +16,46 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use url::Url;
 
-/// Where addresses are asked about.
+/// Path of the address check.
 const PATH: &str = "api/v4.2/addresses/";
 
-/// The highest level; the lowest one is 0, no risk.
+/// The highest risk level; 0, the lowest, means no risk.
 const LEVEL_MAX: u8 = 5;
 
-/// How Merkle Science is reached.
+/// Connection to Merkle Science.
 #[derive(Debug, Clone)]
 pub struct MerkleScienceOptions {
-    /// Address of the interface.
+    /// URL of the API.
     pub url: Url,
-    /// How long one question may take.
+    /// Timeout of a check.
     pub timeout: Duration,
     /// Key.
     pub api_key: String,
-    /// What it calls the networks.
+    /// Merkle Science's own ids of the networks.
     pub blockchains: BTreeMap<Network, u32>,
     /// The lowest level at which a wallet is rejected.
     pub reject_from: u8,
 }
 
-/// Asks Merkle Science.
+/// Checks wallets with Merkle Science.
 pub struct MerkleScience {
-    asked: Asked,
+    asked: ScreeningApi,
     url: Url,
     api_key: HeaderValue,
     blockchains: BTreeMap<Network, u32>,
     reject_from: u8,
 }
 
-/// What is asked.
+/// Request body.
 #[derive(Serialize)]
-struct Question<'a> {
+struct MerkleQuery<'a> {
     identifier: &'a str,
     blockchain: &'a str,
 }
 
-/// What is answered.
+/// Response body.
 #[derive(Deserialize)]
-struct Answer {
+struct MerkleResponse {
     identifier: String,
     risk_level: u8,
     #[serde(default)]
@@ -63,10 +63,10 @@ struct Answer {
 }
 
 impl MerkleScience {
-    /// Checks the options. Errors: the key is no header value, or the address cannot be extended.
+    /// Checks the options. Errors: the key is not a header value, or the URL cannot be extended.
     pub fn new(options: MerkleScienceOptions) -> anyhow::Result<Self> {
         Ok(Self {
-            asked: Asked::new(ScreeningProvider::Merklescience, options.timeout)?,
+            asked: ScreeningApi::new(ScreeningProvider::Merklescience, options.timeout)?,
             url: below(&options.url, PATH).context("screening.merklescience_url")?,
             api_key: secret(&options.api_key, "screening.merklescience_api_key")?,
             blockchains: options.blockchains,
@@ -81,11 +81,12 @@ impl Screener for MerkleScience {
         self.asked.provider()
     }
 
-    async fn screen(&self, wallet: &Address, network: Network) -> Result<Finding, ScreeningError> {
+    async fn screen(&self, wallet: &Address, network: Network) -> Result<ScreeningFinding, ScreeningError> {
         let blockchain = self.blockchains.get(&network);
-        let blockchain = blockchain.ok_or_else(|| self.asked.error(format!("has no blockchain for {network}")))?;
+        let blockchain =
+            blockchain.ok_or_else(|| self.asked.error(format!("has no blockchain number for {network}")))?;
         let (identifier, blockchain) = (wallet.canonical(), blockchain.to_string());
-        let question = Question {
+        let question = MerkleQuery {
             identifier: &identifier,
             blockchain: &blockchain,
         };
@@ -98,22 +99,23 @@ impl Screener for MerkleScience {
     }
 }
 
-fn read(text: &str, wallet: &Address, reject_from: u8) -> Result<Finding, NoResult> {
-    let answer: Answer =
-        serde_json::from_str(text).map_err(|_| Broken("answers with something that is no risk level"))?;
+fn read(text: &str, wallet: &Address, reject_from: u8) -> Result<ScreeningFinding, NoResult> {
+    let answer: MerkleResponse =
+        serde_json::from_str(text).map_err(|_| Broken("returned something that is not a risk level"))?;
     if Address::parse(&answer.identifier) != Ok(*wallet) {
-        return Err(Broken("answers about another wallet"));
+        return Err(Broken("returned another wallet"));
     }
     let level = answer.risk_level;
     if level > LEVEL_MAX {
-        return Err(Unclear("answers with a risk level that nobody knows"));
+        return Err(Unclear("returned an unknown risk level"));
     }
-    let status = match level >= reject_from {
-        true => ScreeningStatus::Rejected,
-        false => ScreeningStatus::Approved,
+    let status = if level >= reject_from {
+        ScreeningStatus::Rejected
+    } else {
+        ScreeningStatus::Approved
     };
     let name = answer.risk_level_verbose.unwrap_or_default();
-    Ok(Finding {
+    Ok(ScreeningFinding {
         status,
         raw_status: format!("{level} {name}").trim_end().to_owned(),
     })
@@ -125,12 +127,12 @@ mod tests {
 
     const WALLET: &str = "0x70884132cc85409674e4189b1f17a72f67d2d7ff";
 
-    fn told(text: &str) -> Result<Finding, NoResult> {
+    fn told(text: &str) -> Result<ScreeningFinding, NoResult> {
         read(text, &Address::parse(WALLET).unwrap(), 3)
     }
 
     #[test]
-    fn a_wallet_is_rejected_from_the_chosen_level_on() {
+    fn wallets_at_or_above_the_chosen_level_are_rejected() {
         for (level, status) in [
             (0, ScreeningStatus::Approved),
             (2, ScreeningStatus::Approved),
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_known_level_of_this_wallet_is_a_result() {
+    fn only_a_known_level_of_this_wallet_is_a_result() {
         for text in [
             "",
             "null",

@@ -1,5 +1,6 @@
-//! Providers that screen wallets, over HTTP in the shape that each of them publishes, and the sandbox of `prs dev`, which
-//! speaks both. What is sent to whom, and what counts as which answer, is written in docs/partners/screening.md.
+//! Providers that screen wallets, over HTTP in the format that each provider publishes. The sandbox of `prs dev`
+//! supports both formats. docs/partners/screening.md describes what the service sends to each provider, and which
+//! responses count as which result.
 
 mod hypernative;
 mod merklescience;

@@ -1,43 +1,44 @@
-//! How every provider is asked, and which answers count against it.
+//! Common parts of all checks, and the responses that count as a failure of the provider.
 
 use crate::{
-    adapters::partner::{Guarded, NoAnswer, Standing, Told},
+    adapters::partner::{Guarded, NoAnswer, PartnerHealth, PartnerResponse},
     domain::destination::ScreeningProvider,
-    ports::screening::{Finding, ScreeningError},
+    ports::screening::{ScreeningError, ScreeningFinding},
 };
 use reqwest::{Client, RequestBuilder, StatusCode};
 use std::time::Duration;
 
-/// Questions to one provider that are in flight on this instance at the same time.
+/// Maximum number of checks of one provider that are in flight on this instance.
 const QUESTIONS_MAX: usize = 16;
 
-/// What a provider calls a result is cut after so many characters.
+/// Maximum length of the provider's own status; a longer status is cut.
 const RAW_STATUS_MAX: usize = 64;
 
-/// What refuses this question and says nothing about the provider: it goes on answering others.
+/// HTTP statuses that refuse this check and do not count against the provider, which continues to respond to other
+/// checks.
 const ABOUT_THE_QUESTION: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
     StatusCode::UNPROCESSABLE_ENTITY,
 ];
 
-/// Why an answer holds no result.
+/// Why a response has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoResult {
-    /// It is not what the provider publishes: the provider fails.
+    /// The response is not in the published format, which counts as a failure of the provider.
     Broken(&'static str),
-    /// It is, and says of this wallet what cannot be taken for a result.
+    /// The response has the published format, but states no valid result for this wallet.
     Unclear(&'static str),
 }
 
-/// A provider that is asked over HTTP.
-pub(super) struct Asked {
+/// Connection to a provider over HTTP.
+pub(super) struct ScreeningApi {
     provider: ScreeningProvider,
     guarded: Guarded,
 }
 
-impl Asked {
-    /// For questions that take so long at most.
+impl ScreeningApi {
+    /// Connects to a provider whose checks time out after `timeout`.
     pub(super) fn new(provider: ScreeningProvider, timeout: Duration) -> anyhow::Result<Self> {
         Ok(Self {
             provider,
@@ -57,48 +58,49 @@ impl Asked {
         }
     }
 
-    /// Asks one question; `read` tells what an answer says, or why it says nothing.
+    /// Makes one check; `read` returns the result of a response, or why the response has no result.
     pub(super) async fn ask(
         &self,
         question: impl FnOnce(&Client) -> RequestBuilder,
-        read: impl FnOnce(&str) -> Result<Finding, NoResult>,
-    ) -> Result<Finding, ScreeningError> {
+        read: impl FnOnce(&str) -> Result<ScreeningFinding, NoResult>,
+    ) -> Result<ScreeningFinding, ScreeningError> {
         let judged = self.guarded.call(question, |told| self.judge(told, read)).await;
         judged.unwrap_or_else(|why| Err(self.error(why.to_string())))
     }
 
     fn judge(
         &self,
-        told: Result<Told, NoAnswer>,
-        read: impl FnOnce(&str) -> Result<Finding, NoResult>,
-    ) -> (Standing, Result<Finding, ScreeningError>) {
-        let text = match told.and_then(Told::success) {
+        told: Result<PartnerResponse, NoAnswer>,
+        read: impl FnOnce(&str) -> Result<ScreeningFinding, NoResult>,
+    ) -> (PartnerHealth, Result<ScreeningFinding, ScreeningError>) {
+        let text = match told.and_then(PartnerResponse::success) {
             Ok(text) => text,
             Err(NoAnswer::Status(status)) if ABOUT_THE_QUESTION.contains(&status) => {
                 let why = NoAnswer::Status(status).to_string();
-                return (Standing::Works, Err(self.error(why)));
+                return (PartnerHealth::Works, Err(self.error(why)));
             }
-            Err(why) => return (Standing::Fails, Err(self.error(why.to_string()))),
+            Err(why) => return (PartnerHealth::Fails, Err(self.error(why.to_string()))),
         };
         match read(&text) {
             Ok(mut finding) => {
                 finding.raw_status = shown(&finding.raw_status);
-                (Standing::Works, Ok(finding))
+                (PartnerHealth::Works, Ok(finding))
             }
-            Err(NoResult::Broken(what)) => (Standing::Fails, Err(self.error(what))),
-            // Whoever has a wallet of which the provider says this must not keep it from being asked about others.
+            Err(NoResult::Broken(what)) => (PartnerHealth::Fails, Err(self.error(what))),
+            // An unclear response about one wallet does not count against the provider, so that checks of other wallets
+            // continue.
             Err(NoResult::Unclear(what)) => {
                 let error = ScreeningError {
                     is_answered: true,
                     ..self.error(what)
                 };
-                (Standing::Works, Err(error))
+                (PartnerHealth::Works, Err(error))
             }
         }
     }
 }
 
-/// Without characters that change how a text looks.
+/// The text without invisible and non-ASCII characters, of limited length.
 fn shown(text: &str) -> String {
     let visible = text.chars().filter(|one| one.is_ascii_graphic() || *one == ' ');
     visible.take(RAW_STATUS_MAX).collect()

@@ -1,4 +1,5 @@
-//! The providers of `prs dev`: they approve every wallet until somebody says otherwise, in the shapes of the real ones.
+//! The screening providers of `prs dev`. They use the format of the real providers and approve every wallet until
+//! configured otherwise.
 
 use crate::{
     domain::{address::Address, destination::ScreeningProvider, screening::SandboxAnswer},
@@ -10,25 +11,25 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Providers that do what they are told.
+/// Providers with configurable results.
 #[derive(Default)]
 pub struct ScreeningSandbox {
     told: Mutex<HashMap<(ScreeningProvider, Address), SandboxAnswer>>,
 }
 
-/// What a provider of the sandbox does with a question.
+/// Reaction of a sandbox provider to a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reaction {
-    /// It answers with this body.
+pub enum SandboxReaction {
+    /// It returns this body.
     Answers(String),
-    /// It answers with an error.
+    /// It returns an error.
     Fails,
-    /// It takes its time.
+    /// The provider does not respond in time.
     Hangs,
 }
 
 impl ScreeningSandbox {
-    fn told(&self, provider: ScreeningProvider, wallet: &str) -> Option<SandboxAnswer> {
+    fn find_answer(&self, provider: ScreeningProvider, wallet: &str) -> Option<SandboxAnswer> {
         let wallet = Address::parse(wallet).ok()?;
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Some(
@@ -38,19 +39,19 @@ impl ScreeningSandbox {
         )
     }
 
-    /// The reaction to the body of a question. What names no wallet is answered with an error.
-    pub fn react(&self, provider: ScreeningProvider, question: &str) -> Reaction {
+    /// The reaction to the body of a check. A body without a wallet gets an error.
+    pub fn react(&self, provider: ScreeningProvider, question: &str) -> SandboxReaction {
         let question: Value = serde_json::from_str(question).unwrap_or_default();
         let wallet = match provider {
             ScreeningProvider::Hypernative => &question["addresses"][0],
             ScreeningProvider::Merklescience => &question["identifier"],
         };
         let wallet = wallet.as_str().unwrap_or_default();
-        let is_approved = match self.told(provider, wallet) {
+        let is_approved = match self.find_answer(provider, wallet) {
             Some(SandboxAnswer::Approved) => true,
             Some(SandboxAnswer::Rejected) => false,
-            Some(SandboxAnswer::Hang) => return Reaction::Hangs,
-            Some(SandboxAnswer::Error) | None => return Reaction::Fails,
+            Some(SandboxAnswer::Hang) => return SandboxReaction::Hangs,
+            Some(SandboxAnswer::Error) | None => return SandboxReaction::Fails,
         };
         let body = match provider {
             ScreeningProvider::Hypernative => {
@@ -76,7 +77,7 @@ impl ScreeningSandbox {
                 })
             }
         };
-        Reaction::Answers(body.to_string())
+        SandboxReaction::Answers(body.to_string())
     }
 }
 

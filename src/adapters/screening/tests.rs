@@ -1,4 +1,4 @@
-//! What providers are sent, and what becomes of answers that are none.
+//! Requests to providers, and invalid responses.
 
 use super::*;
 use crate::{
@@ -40,7 +40,7 @@ fn approves() -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn hypernative_is_asked_in_its_shape() {
+async fn hypernative_gets_the_documented_query() {
     let server = server(approves()).await;
     for policy_id in [None, Some("e10bd3b9-89fc-4e78-8ffc-b5602adcfb34")] {
         let screener = hypernative(&server, policy_id);
@@ -62,7 +62,7 @@ async fn hypernative_is_asked_in_its_shape() {
 }
 
 #[tokio::test]
-async fn merkle_science_is_asked_in_its_shape_and_not_about_a_network_without_a_number() {
+async fn merkle_science_is_queried_only_about_networks_with_a_number() {
     let told = json!({ "identifier": LOWER, "risk_level": 5, "risk_level_verbose": "Critical", "balance": 1.5 });
     let server = server(ResponseTemplate::new(200).set_body_json(told)).await;
     let options = MerkleScienceOptions {
@@ -86,29 +86,29 @@ async fn merkle_science_is_asked_in_its_shape_and_not_about_a_network_without_a_
     let expected = json!({ "identifier": LOWER, "blockchain": "9" });
     assert_eq!(serde_json::from_slice::<Value>(&asked.body).unwrap(), expected);
     let error = screener.screen(&wallet(), Network::Base).await.unwrap_err();
-    assert_eq!(error.to_string(), "merklescience has no blockchain for base");
+    assert_eq!(error.to_string(), "merklescience has no blockchain number for base");
     assert_eq!(server.received_requests().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_an_error_that_names_no_wallet_and_no_key() {
+async fn unusable_responses_are_errors_without_wallet_or_key() {
     let long = "x".repeat(1 << 21);
     for (answer, what) in [
-        (ResponseTemplate::new(500), "answers 500"),
-        (ResponseTemplate::new(401), "answers 401"),
-        (ResponseTemplate::new(429), "answers 429"),
-        (ResponseTemplate::new(404), "answers 404"),
+        (ResponseTemplate::new(500), "returned status 500"),
+        (ResponseTemplate::new(401), "returned status 401"),
+        (ResponseTemplate::new(429), "returned status 429"),
+        (ResponseTemplate::new(404), "returned status 404"),
         (
             ResponseTemplate::new(307).insert_header("location", "http://127.0.0.1:9/"),
-            "answers 307",
+            "returned status 307",
         ),
         (
             ResponseTemplate::new(200).set_body_string("<html>"),
-            "answers with something that is no reputation",
+            "returned something that is not a reputation",
         ),
         (
             ResponseTemplate::new(200).set_body_string(long),
-            "answers with more than a megabyte",
+            "returned more than a megabyte",
         ),
     ] {
         let server = server(answer).await;
@@ -121,14 +121,14 @@ async fn what_is_no_answer_is_an_error_that_names_no_wallet_and_no_key() {
 }
 
 #[tokio::test]
-async fn a_provider_that_hangs_is_given_up_after_three_seconds() {
+async fn a_query_to_a_hanging_provider_times_out_after_three_seconds() {
     let server = server(approves().set_delay(Duration::from_secs(8))).await;
     let asked = Instant::now();
     let error = hypernative(&server, None)
         .screen(&wallet(), Network::Base)
         .await
         .unwrap_err();
-    assert_eq!(error.what, "does not answer in time");
+    assert_eq!(error.what, "did not respond in time");
     let took = asked.elapsed();
     assert!(
         took > Duration::from_millis(2_900) && took < Duration::from_secs(5),
@@ -137,7 +137,7 @@ async fn a_provider_that_hangs_is_given_up_after_three_seconds() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_again_and_again_is_left_alone_and_one_that_refuses_a_wallet_is_not() {
+async fn repeated_failures_pause_a_provider_but_refusals_do_not() {
     let asked = async |status: u16| {
         let server = server(ResponseTemplate::new(status)).await;
         let screener = hypernative(&server, None);
@@ -151,7 +151,7 @@ async fn a_provider_that_fails_again_and_again_is_left_alone_and_one_that_refuse
 }
 
 #[tokio::test]
-async fn an_odd_word_about_one_wallet_leaves_the_provider_to_others() {
+async fn an_unknown_result_for_one_wallet_does_not_pause_the_provider() {
     for entries in [
         json!([{ "address": LOWER, "recommendation": "Review" }]),
         json!([{ "address": LOWER, "recommendation": "Approve" }, { "address": LOWER, "recommendation": "Deny" }]),

@@ -1,8 +1,10 @@
-//! Compares the clock of the machine with the time that really passes, and moves along what waits when it jumps.
+//! Compares the clock of the machine with monotonic time. When the clock jumps, adjusts the retry times of pending
+//! deliveries.
 //!
-//! Leases and pauses between tries are times of day in the database. A jump is noticed before anything is claimed, so
-//! that no try comes early or hours late. A jump forward that nobody sees, because no worker runs, makes them early
-//! once; one back ends their waits at the start.
+//! Leases and retry times are absolute times in the database. A jump is detected before deliveries are claimed, so that
+//! no attempt is early or hours late. Jumps while no worker runs have limited effects. After a jump forward, the
+//! pending attempts are early once. After a jump backward, the next worker that starts makes the deliveries due that
+//! would otherwise wait too long.
 
 use crate::{
     ctx::Ctx,
@@ -15,37 +17,38 @@ use crate::{
 use chrono::{DateTime, TimeDelta, Utc};
 use std::time::{Duration, Instant};
 
-/// A step of the clock that is no correction of its drift; longer than any pause or lease.
+/// Minimum size of a clock step that counts as a jump. Drift corrections are smaller, and all pauses and leases are
+/// shorter.
 const JUMP_MIN: TimeDelta = TimeDelta::seconds(60);
 
-/// How long after a jump times of the old clock may still be written: a try that began before it, and its record.
+/// How long times of the old clock may still be written after a jump, by attempts that began before the jump.
 const JUMP_ECHO: Duration = Duration::from_millis(TRY_TIMEOUT_MS + 5_000);
 
-/// What was seen at the last look at the clock.
+/// State of the last clock check.
 pub(super) struct ClockWatch {
     wall: DateTime<Utc>,
     at: Duration,
-    /// The last jump, and until when it has an echo.
+    /// The last jump, and the time until which attempts may write times of the old clock.
     echo: Option<(Jump, Instant)>,
 }
 
 impl ClockWatch {
-    /// Begins with a look: the clock showed `wall` at the reading `at` of the steady clock.
+    /// Starts with a check: the clock showed `wall` at the reading `at` of the monotonic clock.
     pub(super) fn new(wall: DateTime<Utc>, at: Duration) -> Self {
         Self { wall, at, echo: None }
     }
 
-    /// What the clock showed at the last look that found it right.
+    /// Time of the clock at the last check without a jump.
     pub(super) fn wall(&self) -> DateTime<Utc> {
         self.wall
     }
 
-    /// Whether times of the old clock may still be written.
+    /// Whether attempts may still write times of the old clock.
     pub(super) fn is_echoing(&self) -> bool {
         self.echo.is_some()
     }
 
-    /// A jump since the last look.
+    /// A jump since the last check.
     fn jump(&self, wall: DateTime<Utc>, at: Duration) -> Option<Jump> {
         let passed = TimeDelta::from_std(at.saturating_sub(self.at)).unwrap_or(TimeDelta::MAX);
         let before = self.wall.checked_add_signed(passed)?;
@@ -53,19 +56,20 @@ impl ClockWatch {
         (by.abs() >= JUMP_MIN).then_some(Jump { before, by })
     }
 
-    /// Moves along what waits. Nothing may be claimed while it returns an error: what waits does not know the clock
-    /// yet.
+    /// Adjusts pending retry times. If it returns an error, the times are not adjusted yet, and the caller must not
+    /// claim deliveries.
     pub(super) async fn follow(&mut self, ctx: &Ctx) -> FlowResult<()> {
         if let Some((jump, until)) = self.echo {
             follow_clock::run(ctx, jump).await?;
             self.echo = self.echo.filter(|_| Instant::now() < until);
         }
-        // The look comes last, so that a claim follows it at once; what was done meanwhile may have taken long.
+        // The comparison comes last, because the steps before it may take long, and a claim must follow the comparison
+        // at once.
         loop {
             let (wall, at) = (ctx.clock.now(), ctx.clock.steady());
             let jump = self.jump(wall, at);
             if let Some(jump) = jump {
-                tracing::warn!(jump_s = jump.by.num_seconds(), "the clock of the machine jumped");
+                tracing::warn!(jump_s = jump.by.num_seconds(), "the clock of this machine jumped");
                 follow_clock::run(ctx, jump).await?;
                 self.echo = Some((jump, Instant::now() + JUMP_ECHO));
             }
@@ -81,7 +85,7 @@ impl ClockWatch {
 mod tests {
     use super::*;
 
-    /// What a look finds when the clock moved by `shown_s` while `passed_s` passed.
+    /// Result of a check when the clock moved by `shown_s` while `passed_s` passed.
     fn look(shown_s: i64, passed_s: u64) -> Option<i64> {
         let (wall, at) = (DateTime::UNIX_EPOCH, Duration::from_secs(1));
         let watch = ClockWatch::new(wall, at);
@@ -91,25 +95,25 @@ mod tests {
     }
 
     #[test]
-    fn time_that_passes_is_no_jump_however_long_it_takes() {
+    fn elapsed_time_is_not_a_jump_however_long_it_is() {
         for passed in [0, 1, 59, 60, 3_600, 86_400] {
             assert_eq!(look(passed, passed.unsigned_abs()), None);
         }
     }
 
     #[test]
-    fn a_correction_of_less_than_a_minute_is_no_jump() {
+    fn a_correction_of_less_than_a_minute_is_not_a_jump() {
         assert_eq!(look(10 + 59, 10), None);
         assert_eq!(look(10 - 59, 10), None);
     }
 
     #[test]
-    fn a_jump_is_what_the_clock_shows_beyond_the_time_that_passed() {
+    fn a_jump_is_the_clock_change_beyond_the_elapsed_time() {
         assert_eq!(look(10 + 60, 10), Some(60));
         assert_eq!(look(10 - 60, 10), Some(-60));
         assert_eq!(look(7_200, 5), Some(7_195));
         assert_eq!(look(-7_200, 5), Some(-7_205));
-        // A machine that slept: its clock went on, and the time of the process stood still.
+        // The machine slept: its clock advanced, but the monotonic time of the process did not.
         assert_eq!(look(3_600, 0), Some(3_600));
     }
 }

@@ -1,8 +1,9 @@
-//! Sends due deliveries: claims batches, sends many at a time but few to each endpoint, records in batches.
+//! Sends due deliveries. The worker claims them in batches, sends many concurrently but few to each endpoint, and
+//! records the results in batches.
 //!
-//! One endpoint cannot hold up the others, and one owner cannot hold up another: [`turns`] says who is next. A delivery
-//! is sent only while its lease outlasts the try, so that nobody else sends it at the same time. [`clock_watch`] keeps
-//! leases and pauses right when the clock of the machine jumps.
+//! One endpoint cannot delay the others, and one owner cannot delay another: [`turns`] decides which delivery is next.
+//! A delivery is sent only if its lease lasts longer than the attempt, so that no other worker sends it at the same
+//! time. [`clock_watch`] adjusts leases and pauses when the clock of the machine jumps.
 
 mod clock_watch;
 mod records;
@@ -12,7 +13,7 @@ use crate::{
     ctx::Ctx,
     domain::{
         ids::EndpointId,
-        webhook::{ClaimedDelivery, LEASE_MS, TRY_TIMEOUT_MS, Tried, Wanted},
+        webhook::{ClaimRequest, ClaimedDelivery, FinishedAttempt, LEASE_MS, TRY_TIMEOUT_MS},
     },
     flows::webhooks::{deliver, follow_clock, opened::OpenedSecrets},
 };
@@ -26,47 +27,50 @@ use std::{
 };
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use turns::{Manner, Turns};
+use turns::{DeliveryTurns, EndpointManner};
 
-pub use turns::Options;
+pub use turns::DeliveryOptions;
 
-/// Longest sleep when nothing seems due; another instance may have queued something.
+/// Maximum sleep when no delivery seems due, because another instance may have queued a delivery.
 const IDLE_PAUSE: Duration = Duration::from_millis(250);
 
-/// Longest wait of a busy worker for a batch that is worth a claim.
+/// Maximum time for which a busy worker delays a claim to wait for more free slots.
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
 
-/// The same when somebody who was not left out has just published something.
+/// Maximum time for which a busy worker delays a claim after an event was published, if the last claim skipped owners.
 const NEWS_PAUSE: Duration = Duration::from_millis(5);
 
-/// Pause between two looks while owners are left out: when something is due for others is not worth a question of its own.
+/// Pause after a claim that skipped owners. After this pause, the worker claims without first querying when the next
+/// delivery is due: while owners are skipped, this query is not worth its cost.
 const LEFT_OUT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An answer within this time is quick: a share of deliveries is sent long before its lease ends.
+/// A response within this time is fast. A batch of deliveries to a fast endpoint is sent long before its lease ends.
 const QUICK: TimeDelta = TimeDelta::milliseconds(100);
 
-/// How long after its claim a delivery may still be sent: its try, and a second to record it, fit into the lease.
+/// How long after its claim a delivery may still be sent: the attempt, and a second for recording it, must fit into the
+/// lease.
 const SEND_WITHIN: Duration = Duration::from_millis(LEASE_MS.unsigned_abs() - TRY_TIMEOUT_MS - 1_000);
 
-/// Runs until `stop`, then finishes what is in flight and releases what was only claimed.
+/// Runs until `stop`, then finishes deliveries in flight and releases unsent ones.
 ///
-/// Nothing here waits for the database alone: while a batch is claimed and another one recorded, sending goes on.
-pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
+/// Sending never waits for the database: it continues while a batch is claimed and another one recorded.
+pub async fn run(ctx: Ctx, options: DeliveryOptions, stop: CancellationToken) {
     let mut clock = ClockWatch::new(ctx.clock.now(), ctx.clock.steady());
     if let Err(error) = follow_clock::begin(&ctx).await {
-        tracing::warn!(%error, "waits could not be compared with the clock");
+        tracing::warn!(%error, "retry times could not be compared with the clock");
     }
     let mut sending = Sending::new(options);
-    let mut claims = Claims::new(options);
+    let mut claims = ClaimSchedule::new(options);
     let mut records = Records::default();
     while !stop.is_cancelled() {
         if let Err(error) = clock.follow(&ctx).await {
-            tracing::warn!(%error, "what waits could not be moved along with the clock");
+            tracing::warn!(%error, "pending retry times could not be adjusted to the clock");
             tokio::time::sleep(FAILURE_PAUSE).await;
             continue;
         }
         sending.start(&ctx);
-        // After a jump a record may hold times of the old clock: it is moved along before anything is claimed beside it.
+        // After a clock jump, a record may contain times of the old clock. No claim starts while a record is written,
+        // so that these times are adjusted before the next claim.
         if !clock.is_echoing() || records.writing.is_empty() {
             claims.start(&ctx, clock.wall(), &mut sending.turns);
         }
@@ -94,33 +98,33 @@ pub async fn run(ctx: Ctx, options: Options, stop: CancellationToken) {
     records.finish(&ctx).await;
     for token in sending.turns.into_tokens() {
         if let Err(error) = deliver::release(&ctx, &token).await {
-            tracing::warn!(%error, "claimed deliveries could not be handed back; their lease ends by itself");
+            tracing::warn!(%error, "claimed deliveries could not be released; their lease will expire");
         }
     }
 }
 
 /// A finished task.
-type Finished = Result<(Id, Option<Tried>), JoinError>;
+type FinishedTask = Result<(Id, Option<FinishedAttempt>), JoinError>;
 
-/// What is being sent, and to whom: a task that ends without a result gives its place back all the same.
+/// Deliveries being sent, with their endpoints, so that a task without a result also frees its slot.
 struct Sending {
-    turns: Turns,
-    tasks: JoinSet<Option<Tried>>,
+    turns: DeliveryTurns,
+    tasks: JoinSet<Option<FinishedAttempt>>,
     endpoints: HashMap<Id, EndpointId>,
     opened: Arc<OpenedSecrets>,
 }
 
 impl Sending {
-    fn new(options: Options) -> Self {
+    fn new(options: DeliveryOptions) -> Self {
         Self {
-            turns: Turns::new(options),
+            turns: DeliveryTurns::new(options),
             tasks: JoinSet::new(),
             endpoints: HashMap::new(),
             opened: Arc::default(),
         }
     }
 
-    /// Sends whatever has its turn.
+    /// Sends the next deliveries.
     fn start(&mut self, ctx: &Ctx) {
         while let Some(delivery) = self.turns.next(Instant::now()) {
             let (ctx, opened) = (ctx.clone(), self.opened.clone());
@@ -132,15 +136,15 @@ impl Sending {
         }
     }
 
-    /// Takes in the finished try and every other one that has finished meanwhile.
-    fn collect(&mut self, first: Finished) -> Vec<Tried> {
+    /// Handles this finished attempt and all further attempts that have finished by now.
+    fn collect(&mut self, first: FinishedTask) -> Vec<FinishedAttempt> {
         let mut made = Vec::new();
         let mut next = Some(first);
         while let Some(finished) = next {
             let id = finished.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
             let manner = match &finished {
                 Ok((_, Some(tried))) => manner(tried),
-                _ => Manner::Silent,
+                _ => EndpointManner::Silent,
             };
             if let Some(endpoint) = self.endpoints.remove(&id) {
                 self.turns.done(&endpoint, manner);
@@ -148,7 +152,7 @@ impl Sending {
             match finished {
                 Ok((_, tried)) => made.extend(tried),
                 Err(error) => {
-                    tracing::error!(%error, "a delivery task ended without a result; its lease ends by itself")
+                    tracing::error!(%error, "a delivery task ended without a result; its lease will expire")
                 }
             }
             next = self.tasks.try_join_next_with_id();
@@ -157,42 +161,42 @@ impl Sending {
     }
 }
 
-fn manner(tried: &Tried) -> Manner {
+fn manner(tried: &FinishedAttempt) -> EndpointManner {
     let outcome = &tried.outcome;
     if outcome.error.is_some() {
-        Manner::Silent
+        EndpointManner::Silent
     } else if outcome.ended_at - outcome.started_at <= QUICK {
-        Manner::Quick
+        EndpointManner::Quick
     } else {
-        Manner::Usual
+        EndpointManner::Usual
     }
 }
 
-/// What the database answered.
-enum Answer {
-    /// A batch, whether there may be more than was asked for, and until when it may be sent.
+/// Result of a database query.
+enum ClaimResult {
+    /// A batch, whether there may be more, and until when it may be sent.
     Claimed(Vec<ClaimedDelivery>, bool, Instant),
     /// How long to wait before the next claim.
     Pause(Duration),
 }
 
-/// When to claim: as soon as something may be due, one claim at a time, and not for a few places only.
-struct Claims {
-    asking: JoinSet<Answer>,
-    /// Places that are worth a claim at once.
+/// When to claim: as soon as deliveries may be due, one claim at a time, and only when enough slots are free.
+struct ClaimSchedule {
+    asking: JoinSet<ClaimResult>,
+    /// Number of free slots that justify an immediate claim.
     worth: usize,
     begun: Instant,
-    /// When the last look was, or the last answer came. The pause counts from then, however often a try ends meanwhile.
+    /// Time of the last check or database result. The pause counts from this time, regardless of finished attempts.
     looked: Instant,
-    /// Whether more may be due than was claimed; when not, the pause tells when to look again.
+    /// Whether more deliveries may be due than were claimed. Otherwise the pause decides when to check again.
     is_hungry: bool,
-    /// Whether something was published since the last claim.
+    /// Whether an event was published since the last claim.
     has_news: bool,
     pause: Duration,
 }
 
-impl Claims {
-    fn new(options: Options) -> Self {
+impl ClaimSchedule {
+    fn new(options: DeliveryOptions) -> Self {
         Self {
             asking: JoinSet::new(),
             worth: options.concurrency / 4,
@@ -204,17 +208,17 @@ impl Claims {
         }
     }
 
-    /// Takes in that something was published.
+    /// Records that an event was published.
     fn hear(&mut self) {
         self.is_hungry = true;
         self.has_news = true;
     }
 
-    /// Begins a claim if it is time for one; `now` is when the clock was seen right.
-    fn start(&mut self, ctx: &Ctx, now: DateTime<Utc>, turns: &mut Turns) {
+    /// Starts a claim if it is time for one; `now` is the time of the last clock check.
+    fn start(&mut self, ctx: &Ctx, now: DateTime<Utc>, turns: &mut DeliveryTurns) {
         self.is_hungry |= turns.has_freed();
-        // Small claims cost as much as large ones, so a busy worker waits a moment for a part of its places. An owner that
-        // comes late has a place already.
+        // A small claim costs as much as a large one, so a busy worker waits a moment for more free slots. Meanwhile a
+        // free slot remains for an owner whose first event comes late.
         let is_worth_it = turns.open() >= self.worth || self.begun.elapsed() >= self.gather_pause(turns);
         if self.asking.is_empty() && self.is_hungry && turns.limit() > 0 && is_worth_it {
             let wanted = turns.wanted(now, ctx.ids.ulid());
@@ -226,9 +230,9 @@ impl Claims {
         }
     }
 
-    /// Looks again after a pause. Where nothing was due, two reads tell whether there is something to claim: a claim takes the
-    /// one writer of SQLite, four times a second.
-    fn wake(&mut self, ctx: &Ctx, turns: &mut Turns) {
+    /// Ends a pause. If no delivery was due before the pause, the worker only queries the next due time. A claim
+    /// instead of this query would use the single writer of SQLite four times a second.
+    fn wake(&mut self, ctx: &Ctx, turns: &mut DeliveryTurns) {
         self.looked = Instant::now();
         if !self.is_hungry && self.pause == IDLE_PAUSE && self.asking.is_empty() {
             self.asking.spawn(until_due(ctx.clone(), turns.leave_out()));
@@ -237,26 +241,28 @@ impl Claims {
         }
     }
 
-    fn gather_pause(&self, turns: &Turns) -> Duration {
-        match self.has_news && turns.has_left_owners_out() {
-            true => NEWS_PAUSE,
-            false => GATHER_PAUSE,
+    fn gather_pause(&self, turns: &DeliveryTurns) -> Duration {
+        if self.has_news && turns.has_left_owners_out() {
+            NEWS_PAUSE
+        } else {
+            GATHER_PAUSE
         }
     }
 
-    fn next_look(&self, turns: &Turns) -> Instant {
-        let pause = match self.is_hungry {
-            true => self.gather_pause(turns),
-            false => self.pause,
+    fn next_look(&self, turns: &DeliveryTurns) -> Instant {
+        let pause = if self.is_hungry {
+            self.gather_pause(turns)
+        } else {
+            self.pause
         };
         self.looked + pause
     }
 
-    /// Takes in what the database answered, and asks for the next due time once nothing more is due.
-    fn take(&mut self, ctx: &Ctx, answer: Result<Answer, JoinError>, turns: &mut Turns) {
+    /// Handles a database result, and queries the next due time once no delivery is due.
+    fn take(&mut self, ctx: &Ctx, answer: Result<ClaimResult, JoinError>, turns: &mut DeliveryTurns) {
         self.looked = Instant::now();
         match answer {
-            Ok(Answer::Claimed(batch, may_be_more, until)) => {
+            Ok(ClaimResult::Claimed(batch, may_be_more, until)) => {
                 turns.add(batch, until);
                 self.is_hungry |= may_be_more;
                 match self.is_hungry {
@@ -265,37 +271,37 @@ impl Claims {
                     false => drop(self.asking.spawn(until_due(ctx.clone(), turns.leave_out()))),
                 }
             }
-            Ok(Answer::Pause(pause)) => self.pause = pause,
-            Err(error) => tracing::error!(%error, "a claim ended without a result; its lease ends by itself"),
+            Ok(ClaimResult::Pause(pause)) => self.pause = pause,
+            Err(error) => tracing::error!(%error, "a claim ended without a result; its lease will expire"),
         }
     }
 
-    /// Waits for what was asked, so that a last batch can be handed back.
-    async fn finish(&mut self, turns: &mut Turns) {
+    /// Waits for a running claim, so that its deliveries can be released.
+    async fn finish(&mut self, turns: &mut DeliveryTurns) {
         while let Some(answer) = self.asking.join_next().await {
-            if let Ok(Answer::Claimed(batch, _, until)) = answer {
+            if let Ok(ClaimResult::Claimed(batch, _, until)) = answer {
                 turns.add(batch, until);
             }
         }
     }
 }
 
-async fn claim(ctx: Ctx, wanted: Wanted, until: Instant) -> Answer {
+async fn claim(ctx: Ctx, wanted: ClaimRequest, until: Instant) -> ClaimResult {
     match deliver::claim(&ctx, &wanted).await {
         Ok(batch) => {
             let may_be_more = wanted.may_be_more(&batch);
-            Answer::Claimed(batch, may_be_more, until)
+            ClaimResult::Claimed(batch, may_be_more, until)
         }
         Err(error) => {
             tracing::warn!(%error, "due deliveries could not be claimed");
-            Answer::Pause(FAILURE_PAUSE)
+            ClaimResult::Pause(FAILURE_PAUSE)
         }
     }
 }
 
-/// Time until the next delivery to an endpoint with room is due, at most the idle pause.
-async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> Answer {
-    Answer::Pause(match deliver::next_due(&ctx, &busy).await {
+/// Time until the next delivery to an endpoint with free slots is due, at most the idle pause.
+async fn until_due(ctx: Ctx, busy: Vec<EndpointId>) -> ClaimResult {
+    ClaimResult::Pause(match deliver::next_due(&ctx, &busy).await {
         Ok(Some(due)) => (due - ctx.clock.now())
             .to_std()
             .unwrap_or(Duration::ZERO)

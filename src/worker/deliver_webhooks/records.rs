@@ -1,8 +1,8 @@
-//! Recording tries: which of them go into one transaction, and what becomes of those that cannot be written.
+//! Records attempts: batching into transactions, and handling of failed writes.
 
 use crate::{
     ctx::Ctx,
-    domain::{ids::EndpointId, webhook::Tried},
+    domain::{ids::EndpointId, webhook::FinishedAttempt},
     flows::{FlowError, webhooks::deliver},
 };
 use std::{
@@ -11,65 +11,66 @@ use std::{
 };
 use tokio::task::{JoinError, JoinSet};
 
-/// Pause after the database did not answer.
+/// Pause after the database did not respond.
 pub(super) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Tries that are recorded together at most.
+/// Maximum number of attempts recorded in one batch.
 const RECORD_BATCH: usize = 256;
 
-/// Longest wait of a try for others that are recorded with it, while others are being made.
+/// Maximum time that a finished attempt waits for attempts in flight, so that they share its batch.
 const RECORD_PAUSE: Duration = Duration::from_millis(20);
 
-/// Recorded tries after which the queue is tidied: a claim of a full batch walks past this many in about a millisecond.
+/// Number of recorded attempts after which the queue table is vacuumed. Up to this number, a claim skips the dead rows
+/// in about a millisecond.
 const TIDY_AFTER: usize = 20_000;
 
-/// Tries that are made and not yet recorded. They are recorded in one batch after the other, while others are sent. A
-/// batch costs the database about as much as its tries do, so one that is not full waits a moment for those in flight.
+/// Finished attempts that are not yet recorded. They are recorded in consecutive batches while others are sent. A batch
+/// has a fixed cost for the database, so a batch that is not full waits a moment for attempts in flight.
 ///
-/// After two failures in a row, those of each endpoint are written apart, until all of a batch are: what cannot be
-/// written of one endpoint keeps nobody else waiting.
+/// After two consecutive failures, attempts are written separately for each endpoint until the batch is complete, so
+/// that a failing write for one endpoint does not delay others.
 ///
-/// A batch is written by a task of its own: a future that waits here would keep the one writer of SQLite from whoever
-/// the loop waits for.
+/// A separate task writes each batch: a suspended future here could hold the single writer of SQLite while the loop
+/// waits for another write.
 #[derive(Default)]
 pub(super) struct Records {
-    made: Vec<Tried>,
-    /// When the first of them was made.
+    made: Vec<FinishedAttempt>,
+    /// Time of the first attempt.
     since: Option<Instant>,
-    /// The batch that is being written; it returns the tries that were not written.
-    pub(super) writing: JoinSet<Vec<Tried>>,
-    /// Batches in a row of which something was not written.
+    /// The batch being written; it returns the attempts that were not written.
+    pub(super) writing: JoinSet<Vec<FinishedAttempt>>,
+    /// Number of consecutive batches with failed writes.
     failures: u32,
-    /// Tries of batches that were begun since the queue was tidied.
+    /// Number of attempts in batches started since the last vacuum.
     untidy: usize,
     tidying: JoinSet<()>,
 }
 
 impl Records {
-    /// Takes tries in that were made.
-    pub(super) fn add(&mut self, made: Vec<Tried>) {
+    /// Adds finished attempts.
+    pub(super) fn add(&mut self, made: Vec<FinishedAttempt>) {
         self.made.extend(made);
         self.since = self.since.or_else(|| (!self.made.is_empty()).then(Instant::now));
     }
 
-    /// Whether tries wait for others.
+    /// Whether attempts are waiting.
     pub(super) fn is_gathering(&self) -> bool {
         self.writing.is_empty() && !self.made.is_empty()
     }
 
-    /// How long they may go on waiting.
+    /// How long the finished attempts may still wait.
     pub(super) fn pause(&self) -> Duration {
         let waited = self.since.map_or(RECORD_PAUSE, |since| since.elapsed());
         RECORD_PAUSE.saturating_sub(waited)
     }
 
-    /// Begins a batch, unless one is being written, or others that are in flight are worth waiting for.
+    /// Starts a batch, unless one is being written, or attempts in flight are worth waiting for.
     pub(super) fn start(&mut self, ctx: &Ctx, are_last: bool) {
         let is_due = are_last || self.made.len() >= RECORD_BATCH || self.pause().is_zero();
         if !self.is_gathering() || !is_due {
             return;
         }
-        let batch: Vec<Tried> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
+        let batch: Vec<FinishedAttempt> = self.made.drain(..self.made.len().min(RECORD_BATCH)).collect();
         self.since = (!self.made.is_empty()).then(Instant::now);
         self.untidy += batch.len();
         while self.tidying.try_join_next().is_some() {}
@@ -84,17 +85,18 @@ impl Records {
         self.writing.spawn(write(ctx.clone(), parts));
     }
 
-    /// Takes back what was not written, behind what was made meanwhile.
-    pub(super) fn take(&mut self, written: Result<Vec<Tried>, JoinError>) {
+    /// Puts unwritten attempts back in the queue, after the attempts that finished meanwhile.
+    pub(super) fn take(&mut self, written: Result<Vec<FinishedAttempt>, JoinError>) {
         let left = unrecorded(written);
-        self.failures = match left.is_empty() {
-            true => 0,
-            false => self.failures.saturating_add(1),
+        self.failures = if left.is_empty() {
+            0
+        } else {
+            self.failures.saturating_add(1)
         };
         self.add(left);
     }
 
-    /// Writes all that is left, each batch once: a stop does not wait for a database that is away.
+    /// Writes all remaining attempts, each batch once: a stop does not wait for an unavailable database.
     pub(super) async fn finish(&mut self, ctx: &Ctx) {
         loop {
             self.start(ctx, true);
@@ -106,10 +108,10 @@ impl Records {
     }
 }
 
-/// The tries of each endpoint apart, in the order in which endpoints come first.
-fn by_endpoint(batch: Vec<Tried>) -> Vec<Vec<Tried>> {
+/// Attempts grouped by endpoint, in order of first occurrence.
+fn by_endpoint(batch: Vec<FinishedAttempt>) -> Vec<Vec<FinishedAttempt>> {
     let mut places: HashMap<EndpointId, usize> = HashMap::new();
-    let mut parts: Vec<Vec<Tried>> = Vec::new();
+    let mut parts: Vec<Vec<FinishedAttempt>> = Vec::new();
     for tried in batch {
         let next = places.len();
         let place = *places.entry(tried.delivery.endpoint.clone()).or_insert(next);
@@ -121,10 +123,10 @@ fn by_endpoint(batch: Vec<Tried>) -> Vec<Vec<Tried>> {
     parts
 }
 
-/// Writes parts of a batch, each in a transaction of its own; returns what was not written because the database was
-/// away. When two parts in a row were not, the rest waits for the next time, before them. A part that is refused is
-/// written once more, each endpoint apart.
-async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
+/// Writes parts of a batch, each in its own transaction. A part that the database rejected is written again, separately
+/// for each endpoint. After two consecutive parts that failed because the database was unavailable, the remaining parts
+/// are not tried. Returns all unwritten attempts; those that were not tried come first.
+async fn write(ctx: Ctx, parts: Vec<Vec<FinishedAttempt>>) -> Vec<FinishedAttempt> {
     let (mut left, mut failures) = (Vec::new(), 0);
     let mut parts = VecDeque::from(parts);
     while let Some(part) = parts.pop_front() {
@@ -132,9 +134,9 @@ async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
             failures = 0;
             continue;
         };
-        // The receivers may have the events already: what is not recorded before its lease ends is sent again, under
-        // the same identity.
-        tracing::warn!(%error, count = part.len(), "tries could not be recorded");
+        // The receivers may already have the events: an attempt that is not recorded before its lease ends is sent
+        // again, with the same id.
+        tracing::warn!(%error, count = part.len(), "delivery attempts could not be recorded");
         if !matches!(error, FlowError::Unavailable(_)) {
             let pieces = by_endpoint(part);
             if pieces.len() > 1 {
@@ -148,7 +150,7 @@ async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
             break;
         }
     }
-    let mut unwritten: Vec<Tried> = parts.into_iter().flatten().collect();
+    let mut unwritten: Vec<FinishedAttempt> = parts.into_iter().flatten().collect();
     unwritten.extend(left);
     if !unwritten.is_empty() {
         tokio::time::sleep(FAILURE_PAUSE).await;
@@ -158,14 +160,14 @@ async fn write(ctx: Ctx, parts: Vec<Vec<Tried>>) -> Vec<Tried> {
 
 async fn tidy(ctx: Ctx) {
     if let Err(error) = deliver::tidy(&ctx).await {
-        tracing::debug!(%error, "the queue was not tidied; the server does it by itself");
+        tracing::debug!(%error, "the delivery queue could not be vacuumed; the autovacuum of the server will do it");
     }
 }
 
-/// What is to be recorded again.
-fn unrecorded(written: Result<Vec<Tried>, JoinError>) -> Vec<Tried> {
+/// Attempts to record again.
+fn unrecorded(written: Result<Vec<FinishedAttempt>, JoinError>) -> Vec<FinishedAttempt> {
     written.unwrap_or_else(|error| {
-        tracing::error!(%error, "a batch of tries was not recorded");
+        tracing::error!(%error, "a batch of delivery attempts was not recorded");
         Vec::new()
     })
 }

@@ -1,38 +1,53 @@
-//! Whose turn it is: which claimed delivery is sent next, and what is wanted from the next claim.
+//! Scheduling: which claimed delivery is sent next, and what the next claim should request.
 //!
-//! **Parties.** Owners (platforms and orchestrators) have endpoints, and deliveries go to endpoints. A claim brings
-//! deliveries, each with the last moment at which it may be sent. The loop around this takes one after the other with
-//! [`Turns::next`], sends them all at the same time, gives each place back with [`Turns::done`], and asks with
-//! [`Turns::wanted`] what to claim. Nothing here reads a clock, waits, or knows the database: moments come in as
-//! values, so that every order of events can be tried in a test.
+//! **Terms.** Owners (platforms and orchestrators) have endpoints, and deliveries go to endpoints. A claim returns
+//! deliveries, each with the latest time at which it may be sent. The delivery loop takes deliveries with
+//! [`DeliveryTurns::next`], sends them concurrently, frees each slot with [`DeliveryTurns::done`], and gets the
+//! parameters of the next claim with [`DeliveryTurns::wanted`].
 //!
-//! **What always holds.**
-//! - At most [`Options::concurrency`] deliveries are in flight. An endpoint gets another one only while it has fewer
-//!   than its places: [`Options::concurrency_per_endpoint`], or a quarter of them while it does not answer.
-//! - An owner that has a place already gets another one only if it then has at most seven times what stays free. So one
-//!   owner alone leaves an eighth of the places, two leave a fifteenth, and there is one for an owner that comes late,
-//!   however slowly the receivers of the others answer and however many they are.
-//! - What was claimed comes out once: it is sent, or it is dropped because its time has passed, or its claim is among
-//!   [`Turns::into_tokens`], which hands it back at the stop. Those of one endpoint come out in the order of the
+//! This module reads no clock, does not wait, and does not use the database. Times are passed in as values, so that
+//! tests can run every order of events.
+//!
+//! **Invariants:**
+//!
+//! - At most [`DeliveryOptions::concurrency`] deliveries are in flight. An endpoint has
+//!   [`DeliveryOptions::concurrency_per_endpoint`] slots, or a quarter of them while it is unresponsive. It gets no
+//!   further delivery while all of its slots are taken.
+//!
+//! - The slots of an owner are at most seven times the free slots of the worker; the first slot of an owner is exempt.
+//!   So one busy owner leaves an eighth of the slots free, and two leave a fifteenth. An owner whose first delivery
+//!   comes late always finds a free slot, regardless of the number and speed of the other receivers.
+//!
+//! - Every claimed delivery leaves the module once. It is sent, or it is dropped because its time has passed, or the
+//!   stop releases its claim ([`DeliveryTurns::into_tokens`]). Deliveries of one endpoint leave in the order of the
 //!   claims.
-//! - Nothing is sent after its time. So the lease outlasts the try, and nobody else sends the delivery meanwhile.
-//! - Owners take turns, and the endpoints of one owner take turns among themselves. An owner that could send waits for
-//!   one delivery of each other owner at most, however many endpoints these have and however much waits for them; an
-//!   endpoint waits for one turn of each other endpoint of its owner. One that has no place left takes no turn.
-//! - An endpoint that has enough is left out of the next claim, so that what waits for it takes no place that another
-//!   could use. As soon as it needs more, [`Turns::has_freed`] says so.
-//! - An owner whose deliveries at hand could take every place that it may have is left out of the claim: it asks what
-//!   others wait for. So an owner that comes late is claimed with the next claim, not after what others have at hand.
 //!
-//! **What is not needed for correctness.** Nothing here is kept: a process that ends forgets it all, the leases end by
-//! themselves, and the deliveries are claimed again with the same identity and retry count. That a try is recorded once
-//! is the matter of the lease token, not of turns. How an endpoint behaved is a hint: it decides places and shares, and
-//! forgetting it costs speed. Turns are fair to what was claimed; what is claimed is the matter of `store::outbox`,
-//! where each owner has its part.
+//! - No delivery is sent after its time. So the lease of a sent delivery lasts longer than the attempt, and no other
+//!   worker sends the delivery meanwhile.
+//!
+//! - Owners take turns, and the endpoints of one owner take turns. An owner or endpoint without a free slot takes no
+//!   turn. An owner with a delivery that could be sent waits for at most one delivery of each other owner, regardless
+//!   of their endpoints and backlogs. An endpoint waits for one turn of each other endpoint of its owner.
+//!
+//! - An endpoint with enough claimed deliveries is skipped in the next claim, so that its backlog takes no slot that
+//!   another endpoint could use. As soon as the endpoint needs more, [`DeliveryTurns::has_freed`] returns true.
+//!
+//! - An owner whose claimed deliveries could fill all of its slots is skipped in the next claim, which then reads other
+//!   owners. So an owner whose first delivery comes late is in the next claim, and does not wait until the claimed
+//!   deliveries of other owners are sent.
+//!
+//! **Not needed for correctness.** Nothing here is persistent: when a process ends, the leases expire, and the
+//! deliveries are claimed again with the same id and retry count. The lease token, not this module, ensures that an
+//! attempt is recorded once.
+//!
+//! The remembered behaviour of an endpoint is only a hint: it decides slots and shares, and losing it costs only speed.
+//!
+//! This module divides the slots among claimed deliveries. `store::outbox` decides which deliveries are claimed, with a
+//! share for each owner.
 
 use crate::domain::{
     ids::{EndpointId, OwnerId},
-    webhook::{ClaimedDelivery, Wanted},
+    webhook::{ClaimRequest, ClaimedDelivery},
 };
 use chrono::{DateTime, Utc};
 use std::{
@@ -40,89 +55,92 @@ use std::{
     time::Instant,
 };
 
-/// Deliveries of one endpoint that are claimed together, in multiples of what it may have in flight.
+/// Maximum number of deliveries of one endpoint in a claim, as a multiple of its slots.
 const SHARE_MULTIPLE: usize = 4;
 
-/// The same while every endpoint at work answers quickly: larger claims cost less for each delivery.
+/// Maximum number of deliveries of one endpoint in a claim while every active endpoint is fast, as a multiple of its
+/// slots: larger claims cost less per delivery.
 const QUICK_SHARE_MULTIPLE: usize = 16;
 
-/// What a quick endpoint keeps at hand, in multiples of what it may have in flight: enough to send while the next claim is
-/// made.
+/// Number of claimed deliveries that a fast endpoint keeps in reserve, as a multiple of its slots: enough to send
+/// during the next claim.
 const QUICK_AHEAD: usize = 4;
 
-/// While there is no room, a claim for the owners that have nothing at hand asks for this part of the places.
+/// If claimed deliveries can fill all free slots, the next claim is for owners without claimed deliveries. It then
+/// requests the number of slots divided by this number.
 const LATECOMERS_DIVISOR: usize = 16;
 
-/// How many times the free places an owner may have.
+/// Maximum ratio of an owner's slots to the free slots.
 const FREE_MULTIPLE: usize = 7;
 
-/// One claim of so many leaves no owner out: then age alone counts, also for owners beyond those that a claim lists.
+/// One claim out of this number of claims skips no owner and orders deliveries only by age. So claims also reach owners
+/// beyond the number of owners that a claim can list.
 const CLAIMS_BY_AGE: u64 = 8;
 
-/// Endpoints whose manner is remembered at most.
+/// Maximum number of endpoints whose behaviour is remembered.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// An endpoint that does not answer has this part of the usual places, so that it takes many of them to fill the
-/// worker.
+/// An unresponsive endpoint has the usual number of slots divided by this number, so that only many unresponsive
+/// endpoints together fill the worker.
 const SILENT_DIVISOR: usize = 4;
 
-/// Sizes of the worker.
+/// Limits of the worker.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Deliveries in flight.
+pub struct DeliveryOptions {
+    /// Maximum number of deliveries in flight.
     pub concurrency: usize,
-    /// Deliveries in flight to one endpoint.
+    /// Maximum number of deliveries in flight to one endpoint.
     pub concurrency_per_endpoint: usize,
 }
 
-/// How an endpoint behaved in its last try.
+/// Behaviour of an endpoint in its last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Answered so fast that it is worth having the next deliveries at hand.
+pub(super) enum EndpointManner {
+    /// The endpoint responded so fast that it should have its next deliveries in reserve.
     Quick,
-    /// Answered.
+    /// Responded.
     Usual,
-    /// Gave no complete answer.
+    /// Returned no complete response.
     Silent,
 }
 
-/// What waits for an endpoint, each with the last moment at which it may be sent, and what is in flight to it.
-struct Lane {
+/// Claimed deliveries of an endpoint, each with the latest time for sending, and its deliveries in flight.
+struct EndpointLane {
     owner: OwnerId,
     waiting: VecDeque<(ClaimedDelivery, Instant)>,
     in_flight: usize,
-    /// Whether the endpoint is among those of its owner that take turns.
+    /// Whether the endpoint is in the queue of its owner's endpoints that take turns.
     has_turn: bool,
 }
 
-/// Claimed deliveries that wait for their turn, and what is in flight to each endpoint.
-pub(super) struct Turns {
-    options: Options,
+/// Claimed deliveries that wait for their turn, and deliveries in flight to each endpoint.
+pub(super) struct DeliveryTurns {
+    options: DeliveryOptions,
     in_flight: usize,
     /// Deliveries in flight of each owner that has any.
     taken: HashMap<OwnerId, usize>,
-    lanes: HashMap<EndpointId, Lane>,
-    /// Owners in the order of their turns: those that `turns` knows.
+    lanes: HashMap<EndpointId, EndpointLane>,
+    /// Owners with endpoints in `turns`, in the order of their turns.
     owners: VecDeque<OwnerId>,
-    /// Endpoints of each owner in the order of their turns: those with something that waits and a place for it.
+    /// Endpoints of each owner in the order of their turns: those with claimed deliveries and a free slot.
     turns: HashMap<OwnerId, VecDeque<EndpointId>>,
-    /// Endpoints whose last try brought no complete answer.
+    /// Endpoints whose last attempt had no complete response.
     silent: HashSet<EndpointId>,
-    /// Endpoints whose last answer was quick.
+    /// Endpoints whose last response was fast.
     quick: HashSet<EndpointId>,
-    /// Endpoints that the last claim left out.
+    /// Endpoints that the last claim skipped.
     left_out: HashSet<EndpointId>,
-    /// Owners that the last claim left out.
+    /// Owners that the last claim skipped.
     left_out_owners: HashSet<OwnerId>,
     has_freed: bool,
     claims: u64,
 }
 
-impl Turns {
-    /// Nothing waits, and nothing is in flight.
-    pub(super) fn new(options: Options) -> Self {
+impl DeliveryTurns {
+    /// Whether nothing is claimed or in flight.
+    pub(super) fn new(options: DeliveryOptions) -> Self {
         Self {
-            options: Options {
+            options: DeliveryOptions {
                 concurrency: options.concurrency.max(1),
                 concurrency_per_endpoint: options.concurrency_per_endpoint.max(1),
             },
@@ -140,11 +158,11 @@ impl Turns {
         }
     }
 
-    /// Takes a batch in that may be sent until a moment.
+    /// Adds a batch that may be sent until the given time.
     pub(super) fn add(&mut self, batch: Vec<ClaimedDelivery>, until: Instant) {
         for delivery in batch {
             let endpoint = delivery.endpoint.clone();
-            let lane = self.lanes.entry(endpoint.clone()).or_insert_with(|| Lane {
+            let lane = self.lanes.entry(endpoint.clone()).or_insert_with(|| EndpointLane {
                 owner: delivery.owner.clone(),
                 waiting: VecDeque::new(),
                 in_flight: 0,
@@ -155,9 +173,9 @@ impl Turns {
         }
     }
 
-    /// The next delivery, while there is a place for one; it is in flight from now on.
+    /// The next delivery, if a slot is free. It then counts as in flight.
     pub(super) fn next(&mut self, now: Instant) -> Option<ClaimedDelivery> {
-        // Owners that have enough places for now keep their turn.
+        // Owners at their slot limit keep their turn.
         let mut passed = Vec::new();
         let mut next = None;
         while next.is_none()
@@ -188,7 +206,8 @@ impl Turns {
         next
     }
 
-    /// Takes the turn of an endpoint. What has waited too long is dropped: it is claimed again when its lease ends.
+    /// Takes the turn of an endpoint. A delivery that has waited too long is dropped; it is claimed again when its
+    /// lease ends.
     fn take(&mut self, endpoint: &EndpointId, now: Instant) -> Option<ClaimedDelivery> {
         let places = self.places(endpoint);
         let lane = self.lanes.get_mut(endpoint)?;
@@ -204,10 +223,10 @@ impl Turns {
         next.map(|(delivery, _)| delivery)
     }
 
-    /// Gives the place of a finished try back.
-    pub(super) fn done(&mut self, endpoint: &EndpointId, manner: Manner) {
-        remember(&mut self.silent, endpoint, manner == Manner::Silent);
-        remember(&mut self.quick, endpoint, manner == Manner::Quick);
+    /// Frees the slot of a finished attempt.
+    pub(super) fn done(&mut self, endpoint: &EndpointId, manner: EndpointManner) {
+        remember(&mut self.silent, endpoint, manner == EndpointManner::Silent);
+        remember(&mut self.quick, endpoint, manner == EndpointManner::Quick);
         if let Some(lane) = self.lanes.get_mut(endpoint)
             && lane.in_flight > 0
         {
@@ -224,7 +243,7 @@ impl Turns {
         self.settle(endpoint);
     }
 
-    /// Lets an endpoint take turns if it has something that waits and a place for it.
+    /// Lets an endpoint take turns if it has claimed deliveries and a free slot.
     fn give_turn(&mut self, endpoint: &EndpointId) {
         let places = self.places(endpoint);
         let Some(lane) = self.lanes.get_mut(endpoint) else {
@@ -241,8 +260,8 @@ impl Turns {
         turns.push_back(endpoint.clone());
     }
 
-    /// Forgets an endpoint that has nothing left, and notes when it or its owner was left out of the last claim and needs
-    /// more.
+    /// Updates the records about an endpoint after a change: forgets it if it has no deliveries, and notes whether the
+    /// last claim skipped the endpoint or its owner although one of them needs more deliveries now.
     fn settle(&mut self, endpoint: &EndpointId) {
         let Some(lane) = self.lanes.get(endpoint) else { return };
         let is_idle = lane.in_flight == 0 && lane.waiting.is_empty();
@@ -254,20 +273,21 @@ impl Turns {
         self.has_freed |= self.left_out.contains(endpoint) && !self.is_busy(endpoint);
     }
 
-    /// Places that nobody has.
+    /// Free slots.
     fn free(&self) -> usize {
         self.options.concurrency.saturating_sub(self.in_flight)
     }
 
-    /// Further places that an owner may have at once, if nobody else takes one meanwhile.
+    /// Number of further slots that an owner may take now.
     fn allowance(&self, owner: &OwnerId) -> usize {
         let (free, taken) = (self.free(), self.taken.get(owner).copied().unwrap_or_default());
-        // The largest number for which what it then has is no more than the multiple of what is then free.
+        // `more` is the largest number of further slots for which the slots of the owner are at most [`FREE_MULTIPLE`]
+        // times the remaining free slots.
         let more = (FREE_MULTIPLE * free).saturating_sub(taken) / (FREE_MULTIPLE + 1);
         if taken == 0 { more.max(1).min(free) } else { more }
     }
 
-    /// What an owner has at hand and could send if it might have any number of places.
+    /// Number of claimed deliveries that an owner could send if only the slots of its endpoints limited it.
     fn at_hand(&self, owner: &OwnerId) -> usize {
         let sendable = |endpoint| {
             let lane = self.lanes.get(endpoint)?;
@@ -277,17 +297,17 @@ impl Turns {
         self.turns.get(owner).into_iter().flatten().filter_map(sendable).sum()
     }
 
-    /// Whether an owner needs nothing more for now: what it has at hand could take every place that it may have.
+    /// Whether an owner needs no more deliveries, because its claimed deliveries could fill all of its slots.
     fn is_served(&self, owner: &OwnerId) -> bool {
         self.at_hand(owner) >= self.allowance(owner)
     }
 
-    /// Owners with something in flight or at hand.
+    /// Owners with deliveries in flight or claimed.
     fn owners_at_work(&self) -> HashSet<&OwnerId> {
         self.taken.keys().chain(self.turns.keys()).collect()
     }
 
-    /// Deliveries that an endpoint may have in flight.
+    /// Number of slots of an endpoint.
     fn places(&self, endpoint: &EndpointId) -> usize {
         let usual = self.options.concurrency_per_endpoint;
         if self.silent.contains(endpoint) {
@@ -297,25 +317,28 @@ impl Turns {
         }
     }
 
-    /// Whether an endpoint needs nothing more for now: a quick one keeps the next ones at hand, so that it never waits
-    /// for a claim.
+    /// Whether an endpoint needs no more deliveries. A fast endpoint keeps a reserve, so that it never waits for a
+    /// claim.
     fn is_busy(&self, endpoint: &EndpointId) -> bool {
         let places = self.places(endpoint);
         let lane = self.lanes.get(endpoint);
-        lane.is_some_and(|lane| match self.quick.contains(endpoint) {
-            true => lane.waiting.len() >= self.options.concurrency_per_endpoint.saturating_mul(QUICK_AHEAD),
-            false => !lane.waiting.is_empty() || lane.in_flight >= places,
+        lane.is_some_and(|lane| {
+            if self.quick.contains(endpoint) {
+                lane.waiting.len() >= self.options.concurrency_per_endpoint.saturating_mul(QUICK_AHEAD)
+            } else {
+                !lane.waiting.is_empty() || lane.in_flight >= places
+            }
         })
     }
 
-    /// Places that nothing claimed could take at once.
+    /// Number of free slots that no claimed delivery can use now.
     pub(super) fn room(&self) -> usize {
         let taking = |owner| self.at_hand(owner).min(self.allowance(owner));
         let sendable: usize = self.turns.keys().map(taking).sum();
         self.free().saturating_sub(sendable)
     }
 
-    /// Places that the owners at work could take at once if more was claimed; all of them while nobody is at work.
+    /// Number of slots that the active owners could fill with further claims; all slots while no owner is active.
     pub(super) fn open(&self) -> usize {
         let owners = self.owners_at_work();
         if owners.is_empty() {
@@ -325,13 +348,14 @@ impl Turns {
         owners.into_iter().map(more).sum::<usize>().min(self.free())
     }
 
-    /// Whether the last claim left owners out.
+    /// Whether the last claim skipped owners.
     pub(super) fn has_left_owners_out(&self) -> bool {
         !self.left_out_owners.is_empty()
     }
 
-    /// Deliveries that the next claim asks for: as many as there is room for; without room, a few for those who have
-    /// nothing at hand.
+    /// Number of deliveries for the next claim: the free slots that no claimed delivery can use. If there are none but
+    /// an endpoint has a claimed delivery and a free slot, the claim is for a few deliveries of owners without claimed
+    /// deliveries. Otherwise 0.
     pub(super) fn limit(&self) -> usize {
         match self.room() {
             0 if self.turns.is_empty() => 0,
@@ -340,12 +364,13 @@ impl Turns {
         }
     }
 
-    /// Whether an endpoint or an owner that was left out needs more by now, so that it could be part of the next claim.
+    /// Whether a skipped endpoint or owner needs more now, so that it could be part of the next claim.
     pub(super) fn has_freed(&self) -> bool {
         self.has_freed
     }
 
-    /// Endpoints that need nothing more for now, to be left out. From here on [`Self::has_freed`] watches them.
+    /// Returns the endpoints that the next claim skips, because they need no more deliveries. [`Self::has_freed`]
+    /// returns true as soon as one of them needs more.
     pub(super) fn leave_out(&mut self) -> Vec<EndpointId> {
         let busy: Vec<EndpointId> = self.lanes.keys().filter(|one| self.is_busy(one)).cloned().collect();
         self.left_out = busy.iter().cloned().collect();
@@ -353,8 +378,8 @@ impl Turns {
         busy
     }
 
-    /// What is wanted from a claim that begins at `now` under a fresh token.
-    pub(super) fn wanted(&mut self, now: DateTime<Utc>, lease_token: String) -> Wanted {
+    /// Parameters of a claim that begins at `now` with a new token.
+    pub(super) fn wanted(&mut self, now: DateTime<Utc>, lease_token: String) -> ClaimRequest {
         let is_quick = !self.quick.is_empty() && self.lanes.keys().all(|endpoint| self.quick.contains(endpoint));
         let multiple = if is_quick { QUICK_SHARE_MULTIPLE } else { SHARE_MULTIPLE };
         let wide = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -365,7 +390,7 @@ impl Turns {
             served.extend(owners.filter(|owner| self.is_served(owner)).cloned());
         }
         self.left_out_owners = served.iter().cloned().collect();
-        Wanted {
+        ClaimRequest {
             now,
             lease_token,
             limit: wide(self.limit()),
@@ -375,14 +400,14 @@ impl Turns {
         }
     }
 
-    /// The claims of what waits, to be handed back.
+    /// The claims of waiting deliveries, to be released.
     pub(super) fn into_tokens(self) -> HashSet<String> {
         let waiting = self.lanes.into_values().flat_map(|lane| lane.waiting);
         waiting.map(|(delivery, _)| delivery.lease_token).collect()
     }
 }
 
-/// Keeps a set of endpoints up to date. One that has grown too large begins anew: what it says is only a hint.
+/// Adds an endpoint to a set or removes it. A set that becomes too large is cleared, because it is only a hint.
 fn remember(set: &mut HashSet<EndpointId>, endpoint: &EndpointId, belongs: bool) {
     if !belongs {
         set.remove(endpoint);

@@ -1,4 +1,5 @@
-//! Evidence on recorded blocks, on blocks of the real local node, and on every lie about them.
+//! Proofs of recorded blocks and of blocks of the real local node. Versions of these blocks with a false member must be
+//! rejected.
 
 use super::*;
 use alloy::{
@@ -10,9 +11,9 @@ use devnet::Devnet;
 use serde_json::{Value, json, value::to_raw_value};
 use std::time::{Duration, Instant};
 
-/// Everything that a node says about a block.
+/// Everything that a node returns for a block.
 #[derive(Clone)]
-struct Told {
+struct NodeClaims {
     block: Value,
     transactions: Vec<Value>,
     receipts: Vec<Value>,
@@ -22,18 +23,18 @@ fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).unwrap()
 }
 
-impl Told {
-    fn settled(&self, network: Network) -> Result<Vec<ProvenTx>, Unproven> {
+impl NodeClaims {
+    fn settled(&self, network: Network) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
         let (transactions, receipts) = self.read()?;
         settle_by_roots(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
     }
 
-    fn by_word(&self, network: Network) -> Result<Vec<ProvenTx>, Unproven> {
+    fn by_word(&self, network: Network) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
         let (transactions, receipts) = self.read()?;
         settle_by_word(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
     }
 
-    fn read(&self) -> Result<(Vec<RawTransaction>, Vec<RawReceipt>), Unproven> {
+    fn read(&self) -> Result<(Vec<RawTransaction>, Vec<RawReceipt>), UnprovenReceipt> {
         let list = |values: &[Value]| raw(&Value::from(values));
         Ok((
             read(&list(&self.transactions), "a transaction")?,
@@ -47,7 +48,8 @@ impl Told {
         told
     }
 
-    /// Gives the block a bloom filter that fits its receipts, and the hash that follows.
+    /// Sets the bloom filter of the header to the events of the receipts, and then the block hash to the new hash of
+    /// the header.
     fn sealed(mut self) -> Self {
         let logs = self.receipts.iter().flat_map(|receipt| {
             let logs: Vec<RawLog> = serde_json::from_value(receipt["logs"].clone()).unwrap();
@@ -67,17 +69,17 @@ impl Told {
 }
 
 /// Real blocks: one of an OP stack chain with its only transaction, and a header of Arbitrum One.
-fn recorded(which: &str) -> Told {
+fn recorded(which: &str) -> NodeClaims {
     let mut all: Value = serde_json::from_str(include_str!("recorded.json")).unwrap();
     let list = |value: &mut Value| value.take().as_array().cloned().unwrap_or_default();
-    Told {
+    NodeClaims {
         transactions: list(&mut all[which]["transactions"]),
         receipts: list(&mut all[which]["receipts"]),
         block: all[which]["block"].take(),
     }
 }
 
-/// The paths of all texts and null values in a value.
+/// The paths of all leaves of a value.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => members
@@ -91,7 +93,7 @@ fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// What a text could be changed to: one digit at the front, in the middle or at the end; shorter; gone.
+/// False versions of a text: one digit changed at the front, in the middle or at the end; shortened; removed.
 fn lies(value: &Value) -> Vec<Value> {
     let Some(text) = value.as_str().filter(|text| text.starts_with("0x")) else {
         return match value {
@@ -115,7 +117,7 @@ fn lies(value: &Value) -> Vec<Value> {
     lies
 }
 
-/// Members that no proof reads: they are under no root, and nothing is decided by them.
+/// Whether no proof reads the member: no root covers it, and no result depends on it.
 fn is_unread(path: &str) -> bool {
     const UNREAD: [&str; 7] = [
         "size",
@@ -131,7 +133,8 @@ fn is_unread(path: &str) -> bool {
     UNREAD.contains(&name) && !(is_header && name == "gasUsed")
 }
 
-/// Places may be missing, since they are counted; they must not be wrong.
+/// Whether the member states a position. It may be missing, because the service counts positions itself, but a stated
+/// position must be correct.
 fn is_counted(path: &str) -> bool {
     let (owner, name) = path.rsplit_once('/').unwrap();
     let is_place = [
@@ -145,8 +148,8 @@ fn is_counted(path: &str) -> bool {
     is_place && (owner.starts_with("/transactions") || owner.contains("/logs/"))
 }
 
-/// Each single change of what a node says about a block, but for members that nobody reads.
-fn every_lie(told: &Told, is_unread: impl Fn(&str) -> bool) -> Vec<(String, Told)> {
+/// Every version of a block with one changed member, except members that no proof reads.
+fn every_lie(told: &NodeClaims, is_unread: impl Fn(&str) -> bool) -> Vec<(String, NodeClaims)> {
     let mut block = told.block.clone();
     block.as_object_mut().unwrap().remove("transactions");
     let whole = json!({ "block": block, "transactions": told.transactions, "receipts": told.receipts });
@@ -161,7 +164,7 @@ fn every_lie(told: &Told, is_unread: impl Fn(&str) -> bool) -> Vec<(String, Told
             let mut changed = whole.clone();
             *changed.pointer_mut(path).unwrap() = lie.clone();
             let list = |value: &mut Value| value.take().as_array().cloned().unwrap();
-            let told = Told {
+            let told = NodeClaims {
                 transactions: list(&mut changed["transactions"]),
                 receipts: list(&mut changed["receipts"]),
                 block: changed["block"].take(),
@@ -173,7 +176,7 @@ fn every_lie(told: &Told, is_unread: impl Fn(&str) -> bool) -> Vec<(String, Told
 }
 
 #[test]
-fn a_block_of_the_op_stack_proves_itself() {
+fn an_op_stack_block_is_self_proving() {
     let told = recorded("opStack");
     for network in [Network::Optimism, Network::Base] {
         let settled = told.settled(network).unwrap();
@@ -184,23 +187,27 @@ fn a_block_of_the_op_stack_proves_itself() {
         assert_eq!(json!(deposit.from), told.transactions[0]["from"]);
         assert_eq!(json!(deposit.to), told.transactions[0]["to"]);
     }
-    // Elsewhere this type means nothing.
-    assert!(matches!(told.settled(Network::Mainnet), Err(Unproven::Unknown(_))));
+    // Only OP stack chains have this transaction type.
+    assert!(matches!(
+        told.settled(Network::Mainnet),
+        Err(UnprovenReceipt::Unknown(_))
+    ));
     let is_unread = |path: &str| {
-        // The signature and the price of a deposit are nobody's; its nonce is that of its receipt.
+        // These members are not checked for a deposit: it has no signature and no price, and the receipt states its
+        // nonce.
         let unread = ["v", "r", "s", "gasPrice", "nonce", "depositReceiptVersion"];
         is_unread(path)
             || (path.starts_with("/transactions") && unread.iter().any(|name| path.ends_with(&format!("/{name}"))))
             || path.ends_with("/mint")
     };
     for (lie, told) in every_lie(&told, is_unread) {
-        assert!(told.settled(Network::Base).is_err(), "{lie} was believed");
+        assert!(told.settled(Network::Base).is_err(), "{lie} was accepted");
     }
 }
 
-/// A block with a transaction that carries a blob: one of the public vectors of execution clients, with its hash and sender
-/// as they stand there, and its bytes as EIP-4844 writes them, encoded by other means than those under test.
-fn with_blob() -> Told {
+/// A block with a blob transaction: a public vector of execution clients, with its hash and sender. Its bytes are
+/// encoded as in EIP-4844, by a different implementation than the one under test.
+fn with_blob() -> NodeClaims {
     let bytes = hex!(
         "03f8fc870c72dd9d5e883e080184281d620e830186a0947dcd17433742f4c0ca53122ab541d0ba67fc27df038cdc4c8669df"
         "128318656d6974f85bf859947dcd17433742f4c0ca53122ab541d0ba67fc27dff842a0000000000000000000000000000000"
@@ -248,7 +255,7 @@ fn with_blob() -> Told {
 }
 
 #[test]
-fn a_block_with_a_blob_proves_itself() {
+fn a_block_with_a_blob_is_self_proving() {
     let told = with_blob();
     let settled = told.settled(Network::Mainnet).unwrap();
     let [carrier] = settled.as_slice() else {
@@ -261,30 +268,30 @@ fn a_block_with_a_blob_proves_itself() {
     for (lie, told) in every_lie(&told, |path| {
         is_unread(path) || unread.iter().any(|name| path.ends_with(name))
     }) {
-        assert!(told.settled(Network::Mainnet).is_err(), "{lie} was believed");
+        assert!(told.settled(Network::Mainnet).is_err(), "{lie} was accepted");
     }
 }
 
 #[test]
-fn a_header_of_arbitrum_proves_itself() {
+fn an_arbitrum_header_is_self_proving() {
     let told = recorded("arbitrum");
     let proven = header(&raw(&told.block)).unwrap();
     assert_eq!(json!(proven.hash), told.block["hash"]);
     assert_eq!((proven.number, proven.time_s), (0x0520_6d53, 0x644f_0242));
     let unread = ["l1BlockNumber", "sendCount", "sendRoot"];
     for (lie, told) in every_lie(&told, |path| unread.iter().any(|name| path.ends_with(name))) {
-        assert!(header(&raw(&told.block)).is_err(), "{lie} was believed");
+        assert!(header(&raw(&told.block)).is_err(), "{lie} was accepted");
     }
 }
 
 #[test]
-fn a_field_that_is_not_known_makes_another_hash() {
+fn an_unknown_header_field_changes_the_hash() {
     let told = recorded("opStack").changed(|told| told.block["requestsHash"] = json!(B256::ZERO));
-    assert!(matches!(header(&raw(&told.block)), Err(Unproven::Untrue(_))));
+    assert!(matches!(header(&raw(&told.block)), Err(UnprovenReceipt::Untrue(_))));
 }
 
-/// A block of Arbitrum with an internal transaction that nobody here can encode, and events in it.
-fn unknown_form() -> Told {
+/// An Arbitrum block with an internal transaction that this service cannot encode, and events in it.
+fn unknown_form() -> NodeClaims {
     let mut told = recorded("opStack");
     told.transactions[0]["type"] = json!("0x6a");
     told.receipts[0]["type"] = json!("0x6a");
@@ -302,18 +309,18 @@ fn unknown_form() -> Told {
 }
 
 #[test]
-fn what_cannot_be_recomputed_needs_equal_answers() {
+fn unrecomputable_data_needs_equal_responses() {
     let network = Network::ArbitrumOne;
     assert_eq!(proof_of(network), Proof::Agreement);
     let told = unknown_form();
-    assert!(matches!(told.settled(network), Err(Unproven::Unknown(_))));
+    assert!(matches!(told.settled(network), Err(UnprovenReceipt::Unknown(_))));
     let settled = told.by_word(network).unwrap();
     assert_eq!(settled[0].logs[0].log_index, Some(U64::ZERO));
 
-    // Whatever counts makes another answer, so that nodes which differ in it do not agree.
-    let amount = |told: &mut Told| told.receipts[0]["logs"][0]["data"] = json!("0x02");
-    let status = |told: &mut Told| told.receipts[0]["status"] = json!("0x0");
-    let sender = |told: &mut Told| {
+    // Every member that counts changes the response, so nodes with a different value do not agree.
+    let amount = |told: &mut NodeClaims| told.receipts[0]["logs"][0]["data"] = json!("0x02");
+    let status = |told: &mut NodeClaims| told.receipts[0]["status"] = json!("0x0");
+    let sender = |told: &mut NodeClaims| {
         told.receipts[0]["from"] = json!(Address::ZERO);
         told.transactions[0]["from"] = json!(Address::ZERO);
     };
@@ -338,7 +345,7 @@ fn agreement_still_needs_the_bloom_filter_of_the_header() {
 }
 
 #[test]
-fn a_transaction_that_polygon_adds_is_left_out() {
+fn transactions_added_by_polygon_are_skipped() {
     let told = recorded("opStack").changed(|told| {
         told.transactions.clear();
         told.receipts.clear();
@@ -367,7 +374,7 @@ fn a_transaction_that_polygon_adds_is_left_out() {
     );
 }
 
-/// The local node, asked without any adapter in between.
+/// The local node, queried without any adapter.
 struct Local {
     chain: Devnet,
     client: reqwest::Client,
@@ -398,7 +405,7 @@ impl Local {
     }
 
     /// Sends transactions of one account and returns the block that holds them all.
-    async fn block_of(&self, transactions: &[Value]) -> Told {
+    async fn block_of(&self, transactions: &[Value]) -> NodeClaims {
         let from = self.chain.accounts()[1].address;
         let nonce = self.call("eth_getTransactionCount", json!([from, "latest"])).await;
         let nonce: U64 = serde_json::from_value(nonce).unwrap();
@@ -418,7 +425,7 @@ impl Local {
         self.call("evm_mine", json!([])).await;
         let mut block = self.call("eth_getBlockByNumber", json!(["latest", true])).await;
         let receipts = self.call("eth_getBlockReceipts", json!(["latest"])).await;
-        let told = Told {
+        let told = NodeClaims {
             transactions: block["transactions"].take().as_array().unwrap().clone(),
             receipts: receipts.as_array().unwrap().clone(),
             block,
@@ -427,7 +434,7 @@ impl Local {
         told
     }
 
-    /// A movement of a token, which emits one event.
+    /// A token transfer, which emits one event.
     fn transfer(&self, units: u64) -> Value {
         let mut call = hex!("a9059cbb").to_vec();
         call.extend(self.chain.accounts()[2].address.into_word());
@@ -436,7 +443,7 @@ impl Local {
     }
 
     /// A block with transactions of each type, one that creates a contract and one that fails.
-    async fn mixed_block(&self) -> Told {
+    async fn mixed_block(&self) -> NodeClaims {
         let with = |mut transaction: Value, more: Value| {
             for (name, member) in more.as_object().unwrap() {
                 transaction[name] = member.clone();
@@ -464,7 +471,7 @@ impl Local {
 }
 
 #[tokio::test]
-async fn a_block_of_the_real_node_proves_itself() {
+async fn a_block_of_the_real_node_is_self_proving() {
     let local = Local::start().await;
     let told = local.mixed_block().await;
     let settled = told.settled(Network::Sepolia).unwrap();
@@ -485,12 +492,12 @@ async fn a_block_of_the_real_node_proves_itself() {
     assert_eq!(
         told.by_word(Network::Sepolia).unwrap(),
         settled,
-        "both ways say the same"
+        "the checks with and without roots must give the same result"
     );
 }
 
 #[tokio::test]
-async fn each_lie_about_a_block_of_the_real_node_is_refused() {
+async fn falsified_blocks_of_the_real_node_are_rejected() {
     let told = Local::start().await.mixed_block().await;
     let kind_of = |path: &str| {
         let index: usize = path.split('/').nth(2).and_then(|index| index.parse().ok()).unwrap();
@@ -500,9 +507,9 @@ async fn each_lie_about_a_block_of_the_real_node_is_refused() {
         let of_transaction = path.starts_with("/transactions");
         let is = |name: &str| of_transaction && path.ends_with(&format!("/{name}"));
         is_unread(path)
-            // The price that was paid in the end follows from others.
+            // The member states the price that was paid, which is computed from other members.
             || (is("gasPrice") && kind_of(path) == "0x2")
-            // Said twice: in the signature and beside it.
+            // The value is present twice: in the signature and as a member.
             || (is("v") && kind_of(path) != "0x0")
             || (is("chainId") && kind_of(path) == "0x0")
     };
@@ -515,12 +522,12 @@ async fn each_lie_about_a_block_of_the_real_node_is_refused() {
         .map(|(lie, _)| lie)
         .collect();
     println!("{count} lies in {:?}", started.elapsed());
-    assert!(believed.is_empty(), "believed: {believed:#?}");
+    assert!(believed.is_empty(), "accepted: {believed:#?}");
     assert!(count > 900, "{count} lies");
 }
 
 #[tokio::test]
-async fn left_out_repeated_and_reordered_receipts_are_refused() {
+async fn missing_repeated_and_reordered_receipts_are_rejected() {
     let told = Local::start().await.mixed_block().await;
     let all = told.transactions.len();
     let refused = |what: &str, change: &dyn Fn(&mut Vec<Value>)| {
@@ -550,7 +557,7 @@ async fn left_out_repeated_and_reordered_receipts_are_refused() {
 }
 
 #[tokio::test]
-async fn a_thousand_receipts_are_proven_fast() {
+async fn proving_a_thousand_receipts_is_fast() {
     let local = Local::start().await;
     let transfers: Vec<Value> = (1..=1_000).map(|units| local.transfer(units)).collect();
     let told = local.block_of(&transfers).await;
@@ -565,6 +572,6 @@ async fn a_thousand_receipts_are_proven_fast() {
         settled.iter().map(|transaction| transaction.index).collect::<Vec<_>>(),
         [500]
     );
-    // The sender of each transaction alone would take 7 s in an unoptimised build.
+    // Recovering the sender of each transaction alone would take 7 s in an unoptimised build.
     assert!(took < Duration::from_secs(5), "{took:?}");
 }

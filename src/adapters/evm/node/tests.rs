@@ -1,39 +1,39 @@
-//! What the refusals of a node teach.
+//! How errors of a node narrow block ranges.
 
 use super::*;
 
-fn refused(code: i64, message: &str) -> Failure {
-    Failure::Refused {
+fn refused(code: i64, message: &str) -> NodeFailure {
+    NodeFailure::Refused {
         code,
         message: message.to_owned(),
     }
 }
 
 #[test]
-fn limits_of_providers_are_told_from_other_refusals() {
+fn provider_limits_are_distinguished_from_other_errors() {
     for (failure, expected) in [
         (
             refused(-32_602, "query returned more than 10000 results"),
-            Some(Narrower::Limit),
+            Some(NarrowingCause::Limit),
         ),
         (
             refused(-32_000, "exceed maximum block range: 5000"),
-            Some(Narrower::Limit),
+            Some(NarrowingCause::Limit),
         ),
         (
             refused(-32_602, "range 20000 exceeds limit of 10000"),
-            Some(Narrower::Limit),
+            Some(NarrowingCause::Limit),
         ),
-        (refused(-32_005, "rate limited"), Some(Narrower::Unclear)),
+        (refused(-32_005, "rate limited"), Some(NarrowingCause::Unclear)),
         (
             refused(-32_005, "Too many requests, retry later"),
-            Some(Narrower::Unclear),
+            Some(NarrowingCause::Unclear),
         ),
         (
             refused(-32_007, "50/second: requests per second reached"),
-            Some(Narrower::Unclear),
+            Some(NarrowingCause::Unclear),
         ),
-        (refused(-1, "something that nobody documents"), Some(Narrower::Unclear)),
+        (refused(-1, "an undocumented error"), Some(NarrowingCause::Unclear)),
         (refused(429, "compute units exceeded"), None),
         (refused(-32_601, "no such method"), None),
         (
@@ -42,30 +42,31 @@ fn limits_of_providers_are_told_from_other_refusals() {
         ),
         (refused(-32_600, "Must be authenticated!"), None),
         (refused(-32_000, "Unauthorized: you must use an API key"), None),
-        (Failure::Status(413), Some(Narrower::Limit)),
-        (Failure::TooLarge, Some(Narrower::Limit)),
-        (Failure::Status(400), Some(Narrower::Unclear)),
-        (Failure::Status(422), Some(Narrower::Unclear)),
-        (Failure::Status(401), None),
-        (Failure::Status(403), None),
-        (Failure::Status(404), None),
-        (Failure::Status(429), None),
-        (Failure::Status(302), None),
-        // The server broke down over the question, or breaks down anyway: narrower, and another node is asked.
-        (Failure::Status(500), Some(Narrower::Slow)),
-        (Failure::Status(504), Some(Narrower::Slow)),
-        (Failure::Status(524), Some(Narrower::Slow)),
-        (Failure::Transport(BROKEN_OFF), Some(Narrower::Slow)),
-        (Failure::Transport("no connection"), None),
-        (Failure::Slow, Some(Narrower::Slow)),
-        (Failure::Untrue("two hashes".to_owned()), None),
-        (Failure::Unknown("not there yet".to_owned()), None),
+        (NodeFailure::Status(413), Some(NarrowingCause::Limit)),
+        (NodeFailure::TooLarge, Some(NarrowingCause::Limit)),
+        (NodeFailure::Status(400), Some(NarrowingCause::Unclear)),
+        (NodeFailure::Status(422), Some(NarrowingCause::Unclear)),
+        (NodeFailure::Status(401), None),
+        (NodeFailure::Status(403), None),
+        (NodeFailure::Status(404), None),
+        (NodeFailure::Status(429), None),
+        (NodeFailure::Status(302), None),
+        // The server failed because of the query or for another reason, so the service narrows the range and queries
+        // another node.
+        (NodeFailure::Status(500), Some(NarrowingCause::Slow)),
+        (NodeFailure::Status(504), Some(NarrowingCause::Slow)),
+        (NodeFailure::Status(524), Some(NarrowingCause::Slow)),
+        (NodeFailure::Transport(BROKEN_OFF), Some(NarrowingCause::Slow)),
+        (NodeFailure::Transport("no connection"), None),
+        (NodeFailure::Slow, Some(NarrowingCause::Slow)),
+        (NodeFailure::Untrue("two hashes".to_owned()), None),
+        (NodeFailure::Unknown("not there yet".to_owned()), None),
     ] {
         assert_eq!(failure.narrower(), expected, "{failure}");
     }
 }
 
-/// What providers and node software answer to a range that is too wide: name, status, code, text.
+/// Responses of providers and node software to a range that is too wide: name, status, code, text.
 const REFUSALS: [(&str, u16, i64, &str); 30] = [
     (
         "Alchemy, free plan",
@@ -174,16 +175,16 @@ const REFUSALS: [(&str, u16, i64, &str); 30] = [
     ("Besu", 200, -32_005, "Requested range exceeds maximum RPC range limit"),
 ];
 
-/// Questions after which a search for a width that works gives up.
+/// Number of queries after which the search for an accepted width gives up.
 const SEARCH: usize = 14;
 
 #[test]
-fn each_refusal_of_a_range_narrows_it_down_to_one_block() {
+fn each_range_rejection_narrows_it_down_to_one_block() {
     crate::adapters::install_tls();
     let url: Url = "https://rpc.example.com/0123456789abcdef".parse().unwrap();
     for (provider, status, code, message) in REFUSALS {
-        let node = Node::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap()).unwrap();
-        let line = Line {
+        let node = EvmNode::new(0, Network::Base, 8_453, url.clone(), Client::builder().build().unwrap()).unwrap();
+        let line = NodeLookup {
             node: Arc::new(node),
             deadline: Instant::now(),
         };
@@ -193,7 +194,7 @@ fn each_refusal_of_a_range_narrows_it_down_to_one_block() {
             let failure = if status == 200 {
                 line.refused(
                     "eth_getLogs",
-                    &Refusal {
+                    &RpcRefusal {
                         code,
                         message: message.to_owned(),
                     },

@@ -1,14 +1,14 @@
-//! Turns under every order of events: bounds, fairness, and where what was claimed goes.
+//! Tests of the turns with every order of events: limits, fairness, and the outcome of claimed deliveries.
 
 use super::*;
 use crate::domain::ids::{DeliveryId, EventId};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Endpoints of the property tests.
+/// Number of endpoints of the property tests.
 const ENDPOINTS: usize = 9;
 
-/// Their owners; endpoint 0 belongs to owner 0, endpoint 1 to owner 1 and so on, around and around.
+/// Number of owners of these endpoints: endpoint 0 belongs to owner 0, endpoint 1 to owner 1 and so on, cyclically.
 const OWNERS: usize = 3;
 
 fn owner_of(endpoint: usize) -> OwnerId {
@@ -39,30 +39,34 @@ fn delivery(id: usize, owner: OwnerId, endpoint: EndpointId, token: &str) -> Cla
     }
 }
 
-fn options(concurrency: usize, concurrency_per_endpoint: usize) -> Options {
-    Options {
+fn options(concurrency: usize, concurrency_per_endpoint: usize) -> DeliveryOptions {
+    DeliveryOptions {
         concurrency,
         concurrency_per_endpoint,
     }
 }
 
-/// Something that happens around the turns.
+/// An event that affects the turns.
 #[derive(Debug, Clone)]
 enum Happening {
-    /// A claim brings a delivery for each of these endpoints, to be sent within so many milliseconds.
+    /// A claim returns a delivery for each of these endpoints, to be sent within this number of milliseconds.
     Claimed(Vec<usize>, u64),
-    /// The loop asks for so many deliveries.
+    /// The loop asks for this number of deliveries.
     Asked(usize),
-    /// The try that began as the first, second … of those in flight ends.
-    Ended(usize, Manner),
-    /// So many milliseconds pass.
+    /// The attempt with this position among those in flight ends.
+    Ended(usize, EndpointManner),
+    /// This number of milliseconds passes.
     Passed(u64),
     /// A claim begins.
     ClaimBegan,
 }
 
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
-    let manner = prop_oneof![Just(Manner::Quick), Just(Manner::Usual), Just(Manner::Silent)];
+    let manner = prop_oneof![
+        Just(EndpointManner::Quick),
+        Just(EndpointManner::Usual),
+        Just(EndpointManner::Silent)
+    ];
     let happening = prop_oneof![
         3 => (prop::collection::vec(0..ENDPOINTS, 1..12), 1..400_u64).prop_map(|(to, ms)| Happening::Claimed(to, ms)),
         4 => (1..8_usize).prop_map(Happening::Asked),
@@ -73,27 +77,28 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     prop::collection::vec(happening, 1..100)
 }
 
-/// What the turns are compared with: everything that was claimed, in plain lists.
+/// A simple model of the turns: all claimed deliveries, in plain lists. The tests compare the turns with this model.
 struct World {
-    turns: Turns,
-    options: Options,
+    turns: DeliveryTurns,
+    options: DeliveryOptions,
     now: Instant,
     claims: usize,
     claims_begun: u64,
-    /// What was claimed and has not come out, in the order of the claims.
+    /// Claimed deliveries that were not returned yet, in the order of the claims.
     waiting: Vec<(ClaimedDelivery, Instant)>,
     in_flight: Vec<ClaimedDelivery>,
     sent: usize,
     silent: HashSet<EndpointId>,
     left_out: Vec<EndpointId>,
-    /// How often others were served while an owner, or an endpoint of the same owner, could have been.
+    /// For a waiting owner or endpoint and another one of the same kind: how often the other was served although the
+    /// waiting one could have been served.
     passed_over: HashMap<(String, String), usize>,
 }
 
 impl World {
-    fn new(options: Options) -> Self {
+    fn new(options: DeliveryOptions) -> Self {
         Self {
-            turns: Turns::new(options),
+            turns: DeliveryTurns::new(options),
             options,
             now: Instant::now(),
             claims: 0,
@@ -108,9 +113,10 @@ impl World {
     }
 
     fn places(&self, endpoint: &EndpointId) -> usize {
-        match self.silent.contains(endpoint) {
-            true => (self.options.concurrency_per_endpoint / 4).max(1),
-            false => self.options.concurrency_per_endpoint,
+        if self.silent.contains(endpoint) {
+            (self.options.concurrency_per_endpoint / 4).max(1)
+        } else {
+            self.options.concurrency_per_endpoint
         }
     }
 
@@ -122,12 +128,13 @@ impl World {
         self.in_flight.iter().filter(|one| one.owner == *owner).count()
     }
 
-    /// Whether an owner may have so many places when so many are in flight in all: its first, or seven for each that stays free.
+    /// Whether an owner may have `own` slots while `all` slots are taken: always one, and otherwise at most seven times
+    /// the free slots.
     fn leaves_enough(&self, own: usize, all: usize) -> bool {
         own <= 1 || own <= 7 * (self.options.concurrency - all)
     }
 
-    /// Endpoints that could be sent to if there were a place in the worker, with their owners.
+    /// Endpoints that could be sent to if the worker had a free slot, with their owners.
     fn sendable(&self) -> HashSet<(OwnerId, EndpointId)> {
         let in_flight = self.in_flight.len();
         let may_take = |owner: &OwnerId| {
@@ -138,7 +145,7 @@ impl World {
         sendable
     }
 
-    /// Endpoints that could be sent to if their owners might have any number of places.
+    /// Endpoints that could be sent to if their owners had no limit of slots.
     fn at_hand(&self) -> HashSet<(OwnerId, EndpointId)> {
         let with_place: HashSet<EndpointId> = (0..ENDPOINTS)
             .map(endpoint_id)
@@ -174,7 +181,7 @@ impl World {
                 if !self.in_flight.is_empty() {
                     let ended = self.in_flight.remove(which % self.in_flight.len());
                     match manner {
-                        Manner::Silent => self.silent.insert(ended.endpoint.clone()),
+                        EndpointManner::Silent => self.silent.insert(ended.endpoint.clone()),
                         _ => self.silent.remove(&ended.endpoint),
                     };
                     self.turns.done(&ended.endpoint, manner);
@@ -187,7 +194,7 @@ impl World {
         if self.left_out.iter().any(needs_more) {
             assert!(
                 self.turns.has_freed(),
-                "an endpoint that was left out needs more and nobody is told"
+                "the worker must be notified when a skipped endpoint needs more deliveries"
             );
         }
     }
@@ -201,7 +208,7 @@ impl World {
         } else if self.in_flight.len() < self.options.concurrency {
             assert!(
                 sendable.is_empty(),
-                "a place stays empty although {sendable:?} could be sent to"
+                "no slot may stay empty while deliveries to {sendable:?} could be sent"
             );
         }
         self.forget_who_cannot_be_served();
@@ -210,28 +217,31 @@ impl World {
 
     fn check_sent(&mut self, next: &ClaimedDelivery, sendable: &HashSet<(OwnerId, EndpointId)>) {
         let own = self.waiting.iter().position(|(one, _)| one.id == next.id);
-        let own = own.expect("what comes out was claimed, and comes out once");
-        assert!(self.waiting[own].1 > self.now, "it is sent after its time");
+        let own = own.expect("only a claimed delivery may be returned, and only once");
+        assert!(
+            self.waiting[own].1 > self.now,
+            "a delivery must not be sent after its deadline"
+        );
         let older = &self.waiting[..own];
         let overtakes = |(one, until): &&(ClaimedDelivery, Instant)| one.endpoint == next.endpoint && *until > self.now;
         assert!(
             older.iter().find(overtakes).is_none(),
-            "it overtakes an older one of its endpoint"
+            "a delivery must not overtake an older delivery of its endpoint"
         );
         assert!(
             self.in_flight_to(&next.endpoint) < self.places(&next.endpoint),
-            "its endpoint has no place"
+            "the endpoint of a sent delivery must have had a free slot"
         );
         assert!(
             self.in_flight.len() < self.options.concurrency,
-            "the worker has no place"
+            "the worker must have had a free slot"
         );
         self.in_flight.push(self.waiting.remove(own).0);
         self.sent += 1;
         let own = self.in_flight_of(&next.owner);
         assert!(
             self.leaves_enough(own, self.in_flight.len()),
-            "{} has {own} places and leaves too few",
+            "{} has {own} slots, and must leave enough for other owners",
             next.owner
         );
         let mut waits_for: HashSet<(String, String)> = HashSet::new();
@@ -247,7 +257,7 @@ impl World {
             *times += 1;
             assert!(
                 *times <= 1,
-                "somebody who could be served is passed over twice by the same one"
+                "an owner or endpoint that could be served must not be skipped twice in favour of the same other one"
             );
         }
         let served = [next.owner.as_str(), next.endpoint.as_str()];
@@ -255,7 +265,7 @@ impl World {
             .retain(|(waits, _), _| !served.contains(&waits.as_str()));
     }
 
-    /// Who had no turn, because there was nothing or no place, begins to wait anew.
+    /// Restarts the count of an owner or endpoint that cannot be served, because it has no delivery or no slot.
     fn forget_who_cannot_be_served(&mut self) {
         let sendable = self.sendable();
         let names = sendable
@@ -271,21 +281,27 @@ impl World {
         let few = (self.options.concurrency / 16).max(1);
         assert!(
             wanted.limit <= u64::try_from(free.max(few)).unwrap(),
-            "more is claimed than there are places"
+            "a claim must not request more deliveries than there are slots"
         );
         let sendable: HashSet<OwnerId> = self.sendable().into_iter().map(|(owner, _)| owner).collect();
         let at_hand: HashSet<OwnerId> = self.at_hand().into_iter().map(|(owner, _)| owner).collect();
         for owner in &wanted.served {
             let is_full = self.in_flight_of(owner) > 0 && !sendable.contains(owner);
             let waits = self.waiting.iter().any(|(one, _)| one.owner == *owner);
-            assert!(is_full || waits, "{owner} needs more and is left out");
+            assert!(
+                is_full || waits,
+                "the claim must not skip {owner}, which needs more deliveries"
+            );
         }
         self.claims_begun += 1;
         if self.claims_begun.is_multiple_of(CLAIMS_BY_AGE) {
-            assert!(wanted.served.is_empty(), "age alone counts");
+            assert!(wanted.served.is_empty(), "only age counts");
         } else {
             for owner in at_hand.difference(&sendable) {
-                assert!(wanted.served.contains(owner), "{owner} can have no place and is asked");
+                assert!(
+                    wanted.served.contains(owner),
+                    "the claim must exclude {owner}, which can get no slot"
+                );
             }
         }
         assert!(wanted.share >= u64::try_from(self.options.concurrency_per_endpoint).unwrap());
@@ -294,10 +310,13 @@ impl World {
             let has_place = self.in_flight_to(&endpoint) < self.places(&endpoint);
             assert!(
                 !(has_nothing && has_place && wanted.busy.contains(&endpoint)),
-                "{endpoint} could be sent to"
+                "the claim must not skip {endpoint}, which has a free slot and no waiting delivery"
             );
         }
-        assert!(!self.turns.has_freed(), "nothing has changed since the claim");
+        assert!(
+            !self.turns.has_freed(),
+            "the worker must not be notified again before something changes after the claim"
+        );
         self.left_out = wanted.busy;
     }
 }
@@ -306,7 +325,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn bounds_hold_and_nobody_starves_whatever_happens(
+    fn limits_hold_and_no_owner_starves_in_any_sequence(
         concurrency in 1..10_usize, per_endpoint in 1..7_usize, happenings in happenings(),
     ) {
         let mut world = World::new(options(concurrency, per_endpoint));
@@ -316,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_claimed_is_sent_once_or_dropped_late_or_handed_back(
+    fn a_claimed_delivery_is_sent_once_dropped_late_or_released(
         concurrency in 1..10_usize, per_endpoint in 1..7_usize, happenings in happenings(),
     ) {
         let mut world = World::new(options(concurrency, per_endpoint));
@@ -329,12 +348,15 @@ proptest! {
             prop_assert!(*until <= now || tokens.contains(&one.lease_token), "{} is lost", one.id);
         }
         for token in &tokens {
-            prop_assert!(waiting.iter().any(|(one, _)| one.lease_token == *token), "{token} has nothing that waits");
+            prop_assert!(
+                waiting.iter().any(|(one, _)| one.lease_token == *token),
+                "the claim {token} must have a waiting delivery"
+            );
         }
     }
 
     #[test]
-    fn everything_that_is_in_time_is_sent_in_the_end(
+    fn every_delivery_in_time_is_sent_eventually(
         concurrency in 1..10_usize, per_endpoint in 1..7_usize, to in prop::collection::vec(0..ENDPOINTS, 1..60),
     ) {
         let mut world = World::new(options(concurrency, per_endpoint));
@@ -342,21 +364,21 @@ proptest! {
         world.happen(Happening::Claimed(to, 1));
         for round in 0..all {
             world.happen(Happening::Asked(usize::MAX));
-            world.happen(Happening::Ended(round, if round % 2 == 0 { Manner::Silent } else { Manner::Quick }));
+            world.happen(Happening::Ended(round, if round % 2 == 0 { EndpointManner::Silent } else { EndpointManner::Quick }));
         }
         prop_assert_eq!(world.sent, all);
     }
 }
 
-/// Turns in which deliveries wait, given as owner and endpoint, all of one claim and in time.
-fn with_waiting(options: Options, to: &[(&str, &str)]) -> (Turns, Instant) {
+/// Turns with waiting deliveries, given as owner and endpoint, all of one claim and in time.
+fn with_waiting(options: DeliveryOptions, to: &[(&str, &str)]) -> (DeliveryTurns, Instant) {
     let now = Instant::now();
-    let mut turns = Turns::new(options);
+    let mut turns = DeliveryTurns::new(options);
     add(&mut turns, to, now + Duration::from_secs(1));
     (turns, now)
 }
 
-fn add(turns: &mut Turns, to: &[(&str, &str)], until: Instant) {
+fn add(turns: &mut DeliveryTurns, to: &[(&str, &str)], until: Instant) {
     let one = |(id, (owner, endpoint)): (usize, &(&str, &str))| {
         delivery(
             id,
@@ -368,8 +390,8 @@ fn add(turns: &mut Turns, to: &[(&str, &str)], until: Instant) {
     turns.add(to.iter().enumerate().map(one).collect(), until);
 }
 
-/// The endpoints that are sent to, in order, as long as there is a place.
-fn sent(turns: &mut Turns, now: Instant) -> Vec<String> {
+/// The endpoints that are sent to, in order, as long as there is a free slot.
+fn sent(turns: &mut DeliveryTurns, now: Instant) -> Vec<String> {
     std::iter::from_fn(|| turns.next(now))
         .map(|one| one.endpoint.to_string())
         .collect()
@@ -399,7 +421,7 @@ fn owners_take_turns_and_then_their_endpoints() {
 }
 
 #[test]
-fn silent_endpoints_of_one_owner_leave_a_place_for_every_other() {
+fn unresponsive_endpoints_of_one_owner_leave_slots_for_others() {
     let silent: Vec<String> = (0..120).map(|number| format!("a{number}")).collect();
     let crowd: Vec<(&str, &str)> = silent.iter().flat_map(|name| [("a", name.as_str()); 20]).collect();
     let (mut turns, now) = with_waiting(options(256, 16), &crowd);
@@ -407,12 +429,16 @@ fn silent_endpoints_of_one_owner_leave_a_place_for_every_other() {
     for late in 0..32 {
         let (owner, endpoint) = (format!("b{late}"), format!("b{late}.1"));
         add(&mut turns, &[(&owner, &endpoint)], now + Duration::from_secs(1));
-        assert_eq!(sent(&mut turns, now), [endpoint], "nothing of a has ended");
+        assert_eq!(
+            sent(&mut turns, now),
+            [endpoint],
+            "owner b must get a slot although no delivery of owner a has ended"
+        );
     }
 }
 
 #[test]
-fn several_owners_with_silent_endpoints_leave_a_place_too() {
+fn several_owners_with_unresponsive_endpoints_leave_slots_too() {
     let names: Vec<(String, String)> = (0..240).map(|n| (format!("a{}", n % 12), format!("a{n}"))).collect();
     let crowd: Vec<(&str, &str)> = names.iter().flat_map(|(a, b)| [(a.as_str(), b.as_str()); 9]).collect();
     let (mut turns, now) = with_waiting(options(256, 16), &crowd);
@@ -423,82 +449,105 @@ fn several_owners_with_silent_endpoints_leave_a_place_too() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_has_a_quarter_of_its_places_until_it_answers() {
+fn an_unresponsive_endpoint_has_a_quarter_of_its_slots() {
     let (mut turns, now) = with_waiting(options(99, 8), &[("a", "a1"); 40]);
     assert_eq!(sent(&mut turns, now).len(), 8);
     for _ in 0..6 {
-        turns.done(&endpoint("a1"), Manner::Silent);
-        assert_eq!(sent(&mut turns, now).len(), 0, "two are in flight at least");
+        turns.done(&endpoint("a1"), EndpointManner::Silent);
+        assert_eq!(
+            sent(&mut turns, now).len(),
+            0,
+            "no delivery may be sent while at least two are in flight"
+        );
     }
-    turns.done(&endpoint("a1"), Manner::Silent);
+    turns.done(&endpoint("a1"), EndpointManner::Silent);
     assert_eq!(sent(&mut turns, now).len(), 1);
-    turns.done(&endpoint("a1"), Manner::Usual);
-    assert_eq!(sent(&mut turns, now).len(), 7, "one is in flight, and eight may be");
+    turns.done(&endpoint("a1"), EndpointManner::Usual);
+    assert_eq!(
+        sent(&mut turns, now).len(),
+        7,
+        "seven deliveries must be sent: one is in flight, and eight may be in flight"
+    );
 }
 
 #[test]
-fn what_waited_too_long_is_dropped_and_takes_no_place() {
+fn a_delivery_that_waited_too_long_is_dropped_and_takes_no_slot() {
     let (mut turns, now) = with_waiting(options(1, 1), &[("a", "a1"), ("a", "a1"), ("b", "b1")]);
     let late = now + Duration::from_secs(1);
     add(&mut turns, &[("a", "a1")], late + Duration::from_millis(1));
     assert_eq!(
         sent(&mut turns, late),
         ["a1"],
-        "the last one, since its time has not passed"
+        "only the last delivery must be sent: its deadline has not passed"
     );
-    turns.done(&endpoint("a1"), Manner::Usual);
+    turns.done(&endpoint("a1"), EndpointManner::Usual);
     assert_eq!(sent(&mut turns, late), Vec::<String>::new());
     assert!(
         turns.into_tokens().is_empty(),
-        "what was dropped is not handed back either"
+        "dropped deliveries must not be released at the end"
     );
 }
 
 #[test]
-fn an_endpoint_with_enough_is_left_out_until_it_needs_more() {
+fn an_endpoint_with_enough_work_is_skipped_until_it_needs_more() {
     let (mut turns, now) = with_waiting(options(99, 2), &[("a", "a1"), ("a", "a1"), ("b", "b1")]);
     sent(&mut turns, now);
-    assert_eq!(turns.leave_out(), [endpoint("a1")], "it has no place left");
-    turns.done(&endpoint("b1"), Manner::Usual);
+    assert_eq!(
+        turns.leave_out(),
+        [endpoint("a1")],
+        "endpoint a1 must be skipped: it has no free slot"
+    );
+    turns.done(&endpoint("b1"), EndpointManner::Usual);
     assert!(!turns.has_freed());
-    turns.done(&endpoint("a1"), Manner::Usual);
+    turns.done(&endpoint("a1"), EndpointManner::Usual);
     assert!(turns.has_freed());
 }
 
 #[test]
-fn a_quick_endpoint_keeps_the_next_ones_at_hand() {
+fn a_fast_endpoint_keeps_its_next_deliveries_ready() {
     let (mut turns, now) = with_waiting(options(99, 2), &[("a", "a1"); 11]);
     sent(&mut turns, now);
-    turns.done(&endpoint("a1"), Manner::Quick);
+    turns.done(&endpoint("a1"), EndpointManner::Quick);
     assert_eq!(
         turns.leave_out(),
         [endpoint("a1")],
-        "nine wait, and two may be in flight"
+        "endpoint a1 must be skipped: nine deliveries wait, and two may be in flight"
     );
     sent(&mut turns, now);
-    assert!(!turns.has_freed(), "eight wait, four times as many");
-    turns.done(&endpoint("a1"), Manner::Quick);
+    assert!(
+        !turns.has_freed(),
+        "eight waiting deliveries, four times the slots, must be enough"
+    );
+    turns.done(&endpoint("a1"), EndpointManner::Quick);
     sent(&mut turns, now);
     assert!(turns.has_freed(), "seven wait");
     assert!(turns.leave_out().is_empty());
 }
 
 #[test]
-fn claims_are_larger_while_all_answer_quickly() {
+fn claims_are_larger_while_all_endpoints_respond_quickly() {
     let (mut turns, now) = with_waiting(options(99, 2), &[("a", "a1"), ("a", "a1"), ("b", "b1"), ("b", "b1")]);
-    let share = |turns: &mut Turns| turns.wanted(DateTime::UNIX_EPOCH, String::new()).share;
+    let share = |turns: &mut DeliveryTurns| turns.wanted(DateTime::UNIX_EPOCH, String::new()).share;
     sent(&mut turns, now);
     assert_eq!(share(&mut turns), 8);
-    turns.done(&endpoint("a1"), Manner::Quick);
-    assert_eq!(share(&mut turns), 8, "one of two is quick");
-    turns.done(&endpoint("b1"), Manner::Quick);
+    turns.done(&endpoint("a1"), EndpointManner::Quick);
+    assert_eq!(
+        share(&mut turns),
+        8,
+        "the share must not grow while only one of the two endpoints is fast"
+    );
+    turns.done(&endpoint("b1"), EndpointManner::Quick);
     assert_eq!(share(&mut turns), 32);
 }
 
 #[test]
-fn a_claim_asks_for_what_fits_beside_what_is_claimed_already() {
+fn a_claim_asks_for_no_more_than_the_free_capacity() {
     let (mut turns, now) = with_waiting(options(10, 2), &[("a", "a1"); 7]);
-    assert_eq!(turns.room(), 8, "two of the seven can be sent");
+    assert_eq!(
+        turns.room(),
+        8,
+        "two of the seven deliveries can be sent, so eight of ten slots must be left"
+    );
     turns.next(now);
     assert_eq!(turns.room(), 8);
     let wanted = turns.wanted(DateTime::UNIX_EPOCH, "token".to_owned());
@@ -506,13 +555,13 @@ fn a_claim_asks_for_what_fits_beside_what_is_claimed_already() {
 }
 
 #[test]
-fn an_owner_with_enough_is_left_out_of_the_claim_until_it_needs_more() {
+fn an_owner_with_enough_work_is_skipped_until_it_needs_more() {
     let (mut turns, now) = with_waiting(options(32, 20), &[("a", "a1"); 40]);
-    let wanted = |turns: &mut Turns| turns.wanted(DateTime::UNIX_EPOCH, String::new());
+    let wanted = |turns: &mut DeliveryTurns| turns.wanted(DateTime::UNIX_EPOCH, String::new());
     assert_eq!(
         wanted(&mut turns).served,
         [],
-        "a may have 28 places, and 20 can be sent"
+        "owner a must not be skipped: it may have 28 slots, and only 20 of its deliveries can be sent"
     );
     add(&mut turns, &[("a", "a2"); 40], now + Duration::from_secs(1));
     let for_others = wanted(&mut turns);
@@ -526,29 +575,32 @@ fn an_owner_with_enough_is_left_out_of_the_claim_until_it_needs_more() {
     assert_eq!((begun.len(), begun[1].as_str()), (28, "b1"));
     assert_eq!(turns.open(), 3, "b could have some");
     assert_eq!(wanted(&mut turns).served, [OwnerId("a".to_owned())]);
-    turns.done(&endpoint("b1"), Manner::Usual);
+    turns.done(&endpoint("b1"), EndpointManner::Usual);
     assert!(!turns.has_freed());
     for name in begun.iter().filter(|name| name.starts_with('a')) {
-        turns.done(&endpoint(name), Manner::Usual);
+        turns.done(&endpoint(name), EndpointManner::Usual);
     }
-    assert!(!turns.has_freed(), "a has more at hand than it may send");
+    assert!(
+        !turns.has_freed(),
+        "the worker must not be notified: owner a has more waiting deliveries than it may send"
+    );
     sent(&mut turns, now);
     for name in ["a1", "a2"].iter().cycle().take(30) {
-        turns.done(&endpoint(name), Manner::Usual);
+        turns.done(&endpoint(name), EndpointManner::Usual);
         sent(&mut turns, now);
     }
     assert!(turns.has_freed(), "a has nothing left");
 }
 
 #[test]
-fn one_claim_of_eight_leaves_no_owner_out() {
+fn one_claim_in_eight_excludes_no_owner() {
     let (mut turns, _) = with_waiting(options(8, 20), &[("a", "a1"); 20]);
     let served = std::iter::from_fn(|| Some(turns.wanted(DateTime::UNIX_EPOCH, String::new()).served.len()));
     assert_eq!(served.take(9).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 1, 0, 1]);
 }
 
 #[test]
-fn what_waits_is_handed_back_and_what_is_sent_is_not() {
+fn waiting_deliveries_are_released_and_sent_ones_are_not() {
     let (mut turns, now) = with_waiting(options(1, 1), &[("a", "a1")]);
     assert_eq!(sent(&mut turns, now), ["a1"]);
     let other = delivery(7, OwnerId("a".to_owned()), endpoint("a1"), "other token");
