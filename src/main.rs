@@ -4,12 +4,13 @@ use clap::Parser;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// A page of a search is thousands of small allocations, of which the C library spends a third of the time of the call.
+/// Search pages need thousands of small allocations. With the allocator of the C library, allocation takes a third of
+/// the time of a call.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    // A debug build reads from `FAILPOINTS` at which points it ends.
+    // In a debug build, `FAILPOINTS` names the points at which the process ends.
     #[cfg(debug_assertions)]
     let _scenario = fail::FailScenario::setup();
     prs::boot::cli::run(prs::boot::cli::Cli::parse())

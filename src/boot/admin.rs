@@ -1,4 +1,4 @@
-//! Provisioning commands. Secrets are shown once.
+//! Administration commands. Secrets are shown once.
 
 use crate::{
     boot::{
@@ -26,75 +26,75 @@ use chrono::{DateTime, Utc};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-/// Rows that a sentence names.
+/// Maximum number of rows named in an error.
 const NAMED_MAX: usize = 5;
 
 /// Verbs of `prs admin`.
 #[derive(Debug, Subcommand)]
 pub enum AdminVerb {
-    /// Tenants.
+    /// Platforms.
     Platform {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: PlatformVerb,
     },
-    /// API keys of a tenant.
+    /// API keys of a platform.
     ApiKey {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: ApiKeyVerb,
     },
-    /// Invites to open an account.
+    /// Invites for registration.
     Invite {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: InviteVerb,
     },
-    /// Master keys of sealed values.
+    /// Master keys of encrypted values.
     Keys {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: KeysVerb,
     },
-    /// Chains that are followed.
+    /// Followed chains.
     Chain {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: ChainVerb,
     },
-    /// What is odd about payments and was set aside.
+    /// Quarantined payments.
     Quarantine {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: QuarantineVerb,
     },
-    /// Orders by which payments reach bank accounts.
+    /// Orders: payouts to bank accounts through the off-ramp partner.
     Offramp {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: OfframpVerb,
     },
-    /// Rates of feeds beside the chains.
+    /// Rates from off-chain feeds.
     Rates {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: RatesVerb,
     },
-    /// How often a tenant may call.
+    /// Rate limit tier of a platform.
     RateTier {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: RateTierVerb,
     },
     /// Partners that build on several platforms.
     Orchestrator {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: OrchestratorVerb,
     },
     /// Keys of an orchestrator.
     OrchestratorKey {
-        /// What to do.
+        /// Command.
         #[command(subcommand)]
         verb: OrchestratorKeyVerb,
     },
@@ -103,12 +103,34 @@ pub enum AdminVerb {
 /// Verbs of `prs admin orchestrator`.
 #[derive(Debug, Subcommand)]
 pub enum OrchestratorVerb {
-    /// Creates an orchestrator with a key; the key is shown this once.
+    /// Creates an orchestrator with a key; the key is shown only once.
     Create {
-        /// Name for people.
+        /// Display name.
         #[arg(long)]
         name: String,
-        /// How the result is printed.
+        /// Output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Lists the orchestrators.
+    List {
+        /// Output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Refuses the keys of an orchestrator; its links and payments stay.
+    Disable {
+        /// Orchestrator.
+        id: String,
+        /// Output format.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Accepts the keys of an orchestrator again.
+    Enable {
+        /// Orchestrator.
+        id: String,
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -117,26 +139,26 @@ pub enum OrchestratorVerb {
 /// Verbs of `prs admin orchestrator-key`.
 #[derive(Debug, Subcommand)]
 pub enum OrchestratorKeyVerb {
-    /// Makes a further key; it is shown this once.
+    /// Creates an additional key; it is shown only once.
     Create {
         /// Orchestrator.
         #[arg(long)]
         orchestrator: String,
-        /// Name for people.
+        /// Display name.
         #[arg(long)]
         label: Option<String>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Revokes a key for good.
+    /// Revokes a key permanently.
     Revoke {
-        /// Id of the key, as `create` printed it.
+        /// Id of the key, as printed by `create`.
         id: String,
         /// Orchestrator.
         #[arg(long)]
         orchestrator: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -145,12 +167,12 @@ pub enum OrchestratorKeyVerb {
 /// Verbs of `prs admin platform`.
 #[derive(Debug, Subcommand)]
 pub enum PlatformVerb {
-    /// Creates a tenant.
+    /// Creates a platform.
     Create {
-        /// Name for people.
+        /// Display name.
         #[arg(long)]
         name: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -159,49 +181,49 @@ pub enum PlatformVerb {
 /// Verbs of `prs admin api-key`.
 #[derive(Debug, Subcommand)]
 pub enum ApiKeyVerb {
-    /// Makes a key; it is shown this once.
+    /// Creates a key; it is shown only once.
     Create {
-        /// Tenant.
+        /// Platform.
         #[arg(long)]
         platform: String,
-        /// Name for people.
+        /// Display name.
         #[arg(long)]
         label: Option<String>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Lists the keys of a tenant, never their text.
+    /// Lists the keys of a platform, without their secrets.
     List {
-        /// Tenant.
+        /// Platform.
         #[arg(long)]
         platform: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Makes the successor of a key; it is shown this once.
+    /// Replaces a key; the new key is shown only once.
     Rotate {
-        /// Id of the key, as `create` or `list` printed it.
+        /// Id of the key, as printed by `create` or `list`.
         id: String,
-        /// Tenant.
+        /// Platform.
         #[arg(long)]
         platform: String,
-        /// Seconds that the key before stays good.
+        /// Seconds for which the old key stays valid.
         #[arg(long, default_value_t = 0)]
         overlap_seconds: u32,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Revokes a key for good.
+    /// Revokes a key permanently.
     Revoke {
-        /// Id of the key, as `create` printed it.
+        /// Id of the key, as printed by `create`.
         id: String,
-        /// Tenant.
+        /// Platform.
         #[arg(long)]
         platform: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -210,15 +232,15 @@ pub enum ApiKeyVerb {
 /// Verbs of `prs admin invite`.
 #[derive(Debug, Subcommand)]
 pub enum InviteVerb {
-    /// Makes an invite for one account, good for 7 days; its code is shown this once.
+    /// Creates an invite for one account, valid for 7 days; its code is shown only once.
     Create {
         /// Only for this e-mail address.
         #[arg(long, conflicts_with = "wallet")]
         email: Option<String>,
-        /// Only for this wallet, which then signs in without a code.
+        /// Wallet that the invite is for. It signs in without a code.
         #[arg(long)]
         wallet: Option<String>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -227,10 +249,10 @@ pub enum InviteVerb {
 /// Verbs of `prs admin keys`.
 #[derive(Debug, Subcommand)]
 pub enum KeysVerb {
-    /// Brings every sealed value under the first of the master keys, while the service runs; exit code 1 when something
-    /// is left.
+    /// Re-encrypts every encrypted value with the first master key, while the service runs; exit code 1 if a value is
+    /// left.
     Rotate {
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -239,22 +261,22 @@ pub enum KeysVerb {
 /// Verbs of `prs admin chain`.
 #[derive(Debug, Subcommand)]
 pub enum ChainVerb {
-    /// Has settled blocks read again, beside new ones.
+    /// Reads settled blocks again, in parallel with new ones.
     Rescan {
         /// Network ID, such as `base`.
         network: String,
         /// First block.
         #[arg(long)]
         from: u64,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Lets a halted chain go on, once its nodes have been looked at.
+    /// Resumes a halted chain, after the operator has checked its nodes.
     Resume {
         /// Network ID, such as `base`.
         network: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -263,18 +285,18 @@ pub enum ChainVerb {
 /// Verbs of `prs admin rate-tier`.
 #[derive(Debug, Subcommand)]
 pub enum RateTierVerb {
-    /// Sets the tier of a tenant, or of one client ID.
+    /// Sets the tier of a platform, or of one client ID.
     Set {
-        /// Tenant.
+        /// Platform.
         #[arg(long)]
         platform: String,
-        /// Only this client ID of the tenant.
+        /// Only for this client ID of the platform.
         #[arg(long)]
         client_id: Option<String>,
         /// basic, default, premium or high-volume.
         #[arg(long)]
         tier: Tier,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -320,12 +342,7 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
                     "lastUsedAt": key.last_used_at.map(time), "revokedAt": key.revoked_at.map(time),
                 })
             });
-            let found: Vec<Value> = found.collect();
-            if output.json {
-                say!("{}", json!({ "apiKeys": found }));
-            } else {
-                found.iter().for_each(|key| print(&output, key));
-            }
+            print_all(&output, "apiKeys", found.collect());
         }
         AdminVerb::ApiKey {
             verb:
@@ -399,6 +416,31 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
             });
             print(&output, &shown);
         }
+        AdminVerb::Orchestrator {
+            verb: OrchestratorVerb::List { output },
+        } => {
+            let time = |time: DateTime<Utc>| Instant(time).to_string();
+            let found = flows::orchestrators::disable::list(&ctx).await?;
+            let found = found.iter().map(|known| {
+                json!({
+                    "id": known.id.as_str(), "name": known.name, "createdAt": time(known.created_at),
+                    "disabledAt": known.disabled_at.map(time),
+                })
+            });
+            print_all(&output, "orchestrators", found.collect());
+        }
+        AdminVerb::Orchestrator {
+            verb: OrchestratorVerb::Disable { id, output },
+        } => {
+            flows::orchestrators::disable::set(&ctx, &OrchestratorId(id.clone()), true).await?;
+            print(&output, &json!({ "id": id, "disabled": true }));
+        }
+        AdminVerb::Orchestrator {
+            verb: OrchestratorVerb::Enable { id, output },
+        } => {
+            flows::orchestrators::disable::set(&ctx, &OrchestratorId(id.clone()), false).await?;
+            print(&output, &json!({ "id": id, "disabled": false }));
+        }
         AdminVerb::OrchestratorKey {
             verb:
                 OrchestratorKeyVerb::Create {
@@ -431,10 +473,19 @@ pub async fn run(settings: &Settings, verb: AdminVerb) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints a list: with `--json` as one JSON object with the member `name`, otherwise entry by entry.
+fn print_all(output: &Output, name: &str, entries: Vec<Value>) {
+    if output.json {
+        say!("{}", json!({ name: entries }));
+    } else {
+        entries.iter().for_each(|entry| print(output, entry));
+    }
+}
+
 async fn invite(ctx: &Ctx, email: Option<String>, wallet: Option<String>) -> anyhow::Result<Value> {
     ensure!(
         ctx.people.registration != Registration::Off,
-        "an invite opens no account while accounts.registration is off; set it to invited"
+        "invites have no effect while accounts.registration is off; set it to invited"
     );
     let email = email.map(|text| EmailText::parse(&text).map_err(|hint| anyhow!("--email: {hint}")));
     let email = email.transpose()?.map(|email| normal_email(email.as_str()));
@@ -452,9 +503,9 @@ async fn invite(ctx: &Ctx, email: Option<String>, wallet: Option<String>) -> any
     }))
 }
 
-/// Progress goes to standard error, so that the result can be read by a program.
+/// Progress goes to standard error, so that standard output contains only the result, for another program to read.
 async fn rotate_master_key(ctx: &Ctx, output: &Output) -> anyhow::Result<()> {
-    // Nobody waits for an answer, and a look at many rows may take longer than a call may.
+    // No caller waits for a response, and reading many rows can take longer than the timeout of a call.
     let ctx = &Ctx {
         db: ctx.db.patient(),
         ..ctx.clone()
@@ -478,21 +529,22 @@ async fn rotate_master_key(ctx: &Ctx, output: &Output) -> anyhow::Result<()> {
     print(output, &shown);
     ensure!(
         rotation.unreadable.is_empty(),
-        "the values of {} rows do not open: {}; restore or empty them as docs/operations.md says, then rotate again",
+        "the encrypted values of {} rows cannot be decrypted: {}; restore or empty them as \
+         docs/operations/keys-and-backups.md says, then rotate again",
         rotation.unreadable.len(),
         named(&rotation.unreadable)
     );
     ensure!(
         rotation.left == 0,
-        "{} values are not under {}: an instance still seals under another master key; restart all instances with this \
-         one first in secrets.master_keys, then rotate again",
+        "{} values are not encrypted with the first master key, {}: an instance still encrypts with another key; put \
+         this key first in secrets.master_keys of every instance, restart all instances, then rotate again",
         rotation.left,
         rotation.key
     );
     Ok(())
 }
 
-/// The first rows of a list, for people; the log names all of them.
+/// The first ids of a list, for the error message. The log contains all of them.
 fn named(rows: &[UnreadableRow]) -> String {
     let mut named: Vec<String> = rows
         .iter()
@@ -500,7 +552,7 @@ fn named(rows: &[UnreadableRow]) -> String {
         .map(|row| format!("{}.{} of {} {}", row.table, row.column, row.owner, row.id))
         .collect();
     if rows.len() > NAMED_MAX {
-        named.push("further ones in the log".to_owned());
+        named.push("more in the log".to_owned());
     }
     named.join(", ")
 }

@@ -14,7 +14,7 @@ use crate::{
     settings::{Settings, markdown},
     store::{
         Db,
-        presence::{Intent, Presence},
+        presence::{InstancePresence, PresencePurpose},
     },
 };
 use anyhow::{Context, bail};
@@ -26,11 +26,11 @@ use std::{
     process::ExitCode,
 };
 
-/// Creates payment requests, recognises their payments on chain, settles them and tells the merchant.
+/// Creates payment requests, detects their payments on chain, settles them and notifies the merchant.
 #[derive(Debug, Parser)]
 #[command(name = "prs", version, about)]
 pub struct Cli {
-    /// Settings file; `prs.toml` in the working directory when absent.
+    /// Settings file. Default: `prs.toml` in the working directory.
     #[arg(long, global = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -39,42 +39,42 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves the API, the documents and the workers.
+    /// Runs the API, the API documents and the workers.
     Serve {
-        /// What this process does.
+        /// Role of this process.
         #[arg(long, value_enum, default_value_t = Role::All)]
         role: Role,
-        /// Prints the settings with secrets hidden and ends.
+        /// Prints the settings with secrets hidden, then exits.
         #[arg(long)]
         print_config: bool,
     },
-    /// Serves with a local chain, deployed contracts, test tokens and a seeded tenant.
+    /// Runs the service with a local chain, deployed contracts, test tokens and a seeded platform.
     Dev(dev::DevArguments),
-    /// Changes the schema of the database.
+    /// Migrates the database schema.
     Migrate {
         #[command(subcommand)]
         verb: MigrateVerb,
     },
-    /// Writes documents; needs neither database nor settings.
+    /// Exports documents; needs no database and no settings.
     Export {
         #[command(subcommand)]
-        what: Export,
+        what: ExportCommand,
     },
-    /// Compares the payments of a network with the chain; exit code 1 when they differ and were not mended.
+    /// Compares the payments of a network with the chain; exit code 1 if they differ and were not fixed.
     Reconcile(reconcile::ReconcileArguments),
-    /// Provisions tenants, orchestrators and keys.
+    /// Administration: platforms, keys, invites, rates, networks, quarantine and bank payments.
     Admin {
         #[command(subcommand)]
         verb: admin::AdminVerb,
     },
-    /// Forwards the events of a running service to a local address, signed, as they happen.
+    /// Forwards events of a running service to a local URL, signed, as they happen.
     Listen(listen::ListenArguments),
-    /// Shows events of a running service and tells them again.
+    /// Lists and replays events of a running service.
     Events {
         #[command(subcommand)]
         verb: listen::EventsVerb,
     },
-    /// Shows deliveries of a running service and queues them again.
+    /// Lists and retries deliveries of a running service.
     Deliveries {
         #[command(subcommand)]
         verb: listen::DeliveriesVerb,
@@ -83,48 +83,50 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum MigrateVerb {
-    /// Applies what is missing.
+    /// Applies the missing migrations.
     Up,
-    /// Takes back the last changes, and what is stored in what they added; refuses while an instance serves.
+    /// Reverts the last migrations. Deletes the data in the tables and columns that they added. Fails while an instance
+    /// runs.
     Down {
-        /// How many.
+        /// Number of migrations to revert.
         count: u32,
-        /// Does not ask.
+        /// Does not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Lists the changes and whether they are applied.
+    /// Lists the migrations and whether they are applied.
     Status,
-    /// Prints the schema as it is.
+    /// Prints the current schema.
     Dump,
 }
 
 #[derive(Debug, Subcommand)]
-enum Export {
+enum ExportCommand {
     /// An OpenAPI document.
     Openapi {
-        /// Which one.
+        /// Document to export.
         #[arg(value_enum)]
-        document: documents::Document,
-        /// File; standard output when absent.
+        document: documents::PublishedDocument,
+        /// Output file. Default: standard output.
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// The JSON Schema of each event, one file each.
+    /// The JSON Schema of each event, one file per event.
     Events {
-        /// Folder.
+        /// Output folder.
         #[arg(long)]
         out: PathBuf,
     },
     /// The reference of all settings.
     Settings {
-        /// File; standard output when absent.
+        /// Output file. Default: standard output.
         #[arg(long)]
         out: Option<PathBuf>,
     },
 }
 
-/// Of `prs reconcile`, whose 1 says that there are differences.
+/// Exit code of `prs reconcile` when payments, requests or blocks could not be compared. Exit code 1 means that there
+/// are differences.
 const COULD_NOT_COMPARE: u8 = 2;
 
 /// Runs a command; errors go to standard error with their causes.
@@ -137,7 +139,7 @@ pub fn run(cli: Cli) -> ExitCode {
             for wrong in wrong_fields(&error) {
                 eprintln!("  {}: {}", wrong.field, wrong.message);
             }
-            if compares && !error.is::<reconcile::Unmended>() {
+            if compares && !error.is::<reconcile::UnfixedDifferences>() {
                 ExitCode::from(COULD_NOT_COMPARE)
             } else {
                 ExitCode::FAILURE
@@ -146,7 +148,7 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// What a rule says of each wrong argument; its message alone does not name them.
+/// The rejected arguments with their messages. The message of the refusal itself does not name them.
 fn wrong_fields(error: &anyhow::Error) -> &[FieldError] {
     match error.downcast_ref() {
         Some(FlowError::Refused(refusal)) => &refusal.fields,
@@ -200,8 +202,8 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-/// Stack of each thread. Unoptimised, a future has a place there for every future that it may await, a megabyte in all; the
-/// usual two megabytes are too few. Only what is used takes memory.
+/// Stack size of each thread. In unoptimised builds a future reserves space for every future that it may await, a
+/// megabyte in total, so the default of two megabytes is too small. Only the used part of a stack takes memory.
 const STACK_BYTES: usize = 8 << 20;
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -213,11 +215,11 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("runtime")
 }
 
-fn export(what: &Export) -> anyhow::Result<()> {
+fn export(what: &ExportCommand) -> anyhow::Result<()> {
     match what {
-        Export::Openapi { document, out } => write(out.as_deref(), &documents::described_text(*document)),
-        Export::Settings { out } => write(out.as_deref(), &markdown()),
-        Export::Events { out } => {
+        ExportCommand::Openapi { document, out } => write(out.as_deref(), &documents::described_text(*document)),
+        ExportCommand::Settings { out } => write(out.as_deref(), &markdown()),
+        ExportCommand::Events { out } => {
             fs::create_dir_all(out).with_context(|| out.display().to_string())?;
             for (kind, text) in documents::event_schemas() {
                 write(Some(&out.join(format!("{kind}.json"))), &text)?;
@@ -256,7 +258,7 @@ async fn migrate(settings: &Settings, verb: MigrateVerb) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the last changes back, when nobody serves and the operator means it.
+/// Reverts the last migrations, if no instance runs and the operator confirms.
 async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
     let applied = db.migrate_status().await?.into_iter().filter(|state| state.is_applied);
     let names: Vec<String> = applied.map(|state| state.name).collect();
@@ -265,35 +267,38 @@ async fn take_back(db: &Db, count: u32, is_meant: bool) -> anyhow::Result<()> {
         .checked_sub(usize::try_from(count)?)
         .map(|kept| names.split_at(kept))
     else {
-        bail!("{count} changes cannot be taken back: {} are applied", names.len());
+        bail!(
+            "{count} migrations cannot be reverted: only {} are applied",
+            names.len()
+        );
     };
     if last.is_empty() {
-        say!("nothing to take back");
+        say!("nothing to revert");
         return Ok(());
     }
-    let Some(_alone) = Presence::announce(db, Intent::TakeBack).await? else {
-        bail!("an instance serves with this database; stop every one of them first");
+    let Some(_alone) = InstancePresence::announce(db, PresencePurpose::TakeBack).await? else {
+        bail!("an instance is using this database; stop all instances first");
     };
     if !is_meant {
         ask(last)?;
     }
     db.migrate_down(count).await?;
     for name in last.iter().rev() {
-        say!("took back {name}");
+        say!("reverted {name}");
     }
     Ok(())
 }
 
-/// Asks on the terminal. Errors: there is none, or the answer is not yes.
+/// Asks on the terminal. Errors: there is no terminal, or the answer is not yes.
 fn ask(names: &[String]) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
-        bail!("this deletes stored data; add --yes where nobody can be asked");
+        bail!("this deletes stored data; add --yes to run without a terminal");
     }
-    say!("Takes back, with what is stored in what they added:");
+    say!("Reverts these migrations and deletes the data in the tables and columns that they added:");
     for name in names {
         say!("  {name}");
     }
-    output::write("Type yes to go on: ");
+    output::write("Type yes to continue: ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     match answer.trim() {
@@ -307,14 +312,14 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// Clap checks the arguments of a verb only when somebody calls it, so all of them are checked here.
+    /// Clap checks the arguments of a verb only when the verb is called, so this test checks all of them.
     #[test]
-    fn the_arguments_of_every_command_agree_with_one_another() {
+    fn the_arguments_of_every_command_are_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_rejection_names_one_payment_or_what_to_look_for() {
+    fn reject_takes_either_one_payment_or_search_criteria() {
         let reject = |arguments: &[&str]| {
             let command = ["prs", "admin", "quarantine", "reject"];
             Cli::try_parse_from(command.iter().chain(arguments)).is_ok()

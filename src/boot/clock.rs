@@ -1,4 +1,5 @@
-//! The clock of the service: that of the database server, which all instances share, or that of the machine with SQLite.
+//! The clock of the service. With PostgreSQL it is the clock of the database server, which all instances share. With
+//! SQLite it is the clock of this machine.
 
 use crate::{ports::clock::Clock, store::Db};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -11,20 +12,20 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two questions for the time.
+/// Interval between two reads of the time.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// A difference between the clocks of machine and server that the operator is told of.
+/// Difference between the clocks of machine and server above which the service logs a warning.
 const NOTABLE: TimeDelta = TimeDelta::seconds(1);
 
-/// Shows the time of the database. Source: ADR-0016.
+/// Returns the time of the database. Source: ADR-0016.
 pub struct DatabaseClock {
     db: Db,
     machine: Arc<dyn Clock>,
 }
 
 impl DatabaseClock {
-    /// The clock of this database; `machine` shows the time of its machine.
+    /// The clock of this database; `machine` is the clock of this machine.
     pub fn new(db: &Db, machine: Arc<dyn Clock>) -> Self {
         Self {
             db: db.clone(),
@@ -47,14 +48,14 @@ impl Clock for DatabaseClock {
     }
 }
 
-/// A clock that can be moved forward, as if the time between had passed.
+/// A clock that `prs dev` can move forward.
 pub struct MovableClock {
     clock: Arc<dyn Clock>,
     ahead_ms: AtomicU64,
 }
 
 impl MovableClock {
-    /// Shows what the other clock shows, until it is moved.
+    /// Starts with the time of another clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -92,17 +93,17 @@ impl Clock for MovableClock {
     }
 }
 
-/// Asks for the time again and again until `stop`, and tells the operator when the machine shows another one.
+/// Reads the time repeatedly until `stop`, and logs a warning when the machine's clock differs.
 pub(super) async fn keep(db: Db, machine: impl Clock, stop: CancellationToken) {
     let mut is_told = false;
     loop {
         if let Err(error) = db.ask_time().await {
-            tracing::debug!(%error, "the database does not tell the time");
+            tracing::debug!(%error, "the time of the database could not be read");
         } else if let Some(time) = db.time() {
             let ahead = machine.now() - time;
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "gauges are floats; milliseconds stay far below 2^52"
+                reason = "a gauge is an f64, which is exact for whole numbers below 2^52; these milliseconds are fewer"
             )]
             let ahead_s = ahead.num_milliseconds() as f64 / 1_000.0;
             metrics::gauge!("prs_clock_offset_seconds").set(ahead_s);
@@ -110,7 +111,7 @@ pub(super) async fn keep(db: Db, machine: impl Clock, stop: CancellationToken) {
             if is_notable && !is_told {
                 tracing::warn!(
                     ahead_s,
-                    "the clock of this machine differs from that of the database, which counts"
+                    "the clock of this machine differs from the database clock; the service uses the database clock"
                 );
             }
             is_told = is_notable;

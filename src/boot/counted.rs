@@ -1,5 +1,5 @@
-//! Every counter of the service, there with 0 from the start: an alert on an increase would miss the first one of a counter
-//! that appears with it.
+//! Initialises every counter with 0. Without this, an alert on an increase would miss the first increment, which
+//! creates the counter.
 
 use crate::{
     adapters::{evm, off_ramp},
@@ -29,7 +29,8 @@ const OF_NETWORKS: [&str; 5] = [
     "prs_payments_reversed_total",
 ];
 
-/// Gauges that are set with the first scrape, or once a worker looked.
+/// Gauges of each network. This module sets them to 0, because their first value may come only with the first scrape or
+/// the first poll of a worker.
 const GAUGES_OF_NETWORKS: [&str; 4] = [
     "prs_chain_head",
     "prs_chain_seen",
@@ -37,7 +38,7 @@ const GAUGES_OF_NETWORKS: [&str; 4] = [
     "prs_chain_lag_blocks",
 ];
 
-/// Begins to count.
+/// Initialises the counters.
 pub(super) fn begin(settings: &Settings, ctx: &Ctx) {
     for name in PLAIN {
         metrics::counter!(name).increment(0);

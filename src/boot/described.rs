@@ -1,184 +1,186 @@
-//! What every metric counts, and in which unit: its HELP on the page of metrics.
+//! The HELP text of every metric, with its unit.
 
-/// Names of counters and what they count.
+/// Names and help texts of counters.
 const COUNTERS: [(&str, &str); 16] = [
-    (
-        "prs_chain_calls_total",
-        "Calls to a node of a network, by how they ended.",
-    ),
+    ("prs_chain_calls_total", "Calls to the nodes of a network, by outcome."),
     (
         "prs_chain_disagreements_total",
-        "Answers in which nodes of a network said different things.",
+        "Lookups for which the nodes of a network returned different results.",
     ),
-    ("prs_chain_halts_total", "Halts of a network, which the operator ends."),
+    (
+        "prs_chain_halts_total",
+        "Number of times that a network was halted. A halted network waits for the operator to resume it.",
+    ),
     (
         "prs_chain_reorganisations_total",
-        "Reorganisations of a network that took back blocks that had been read.",
+        "Reorganisations of a network that removed blocks which the service had already read.",
     ),
     (
         "prs_http_connections_refused_total",
-        "Connections that were closed unheard because there were too many.",
+        "Connections that were closed before any call because too many connections were open.",
     ),
-    ("prs_http_requests_total", "Answered calls, by operation and status."),
+    (
+        "prs_http_requests_total",
+        "Completed HTTP calls, by operation and status.",
+    ),
     (
         "prs_log_lines_dropped_total",
-        "Lines of the log that were dropped because nobody took them in time.",
+        "Log lines dropped because standard error was not read in time.",
     ),
     (
         "prs_off_ramp_asked_total",
-        "Payers and bank accounts whose state the off-ramp partner was asked for, by what it is and by what came of it.",
+        "Queries to the off-ramp partner for the state of a payer or a bank account, by object and result.",
     ),
     (
         "prs_off_ramp_callbacks_total",
-        "Callbacks of the off-ramp partner, by what became of them.",
+        "Callbacks from the off-ramp partner, by outcome.",
     ),
     (
         "prs_off_ramp_calls_total",
-        "Calls to the off-ramp partner, by operation and by how they ended.",
+        "Calls to the off-ramp partner, by operation and outcome.",
     ),
     (
         "prs_off_ramp_disbelieved_total",
-        "Answers of the off-ramp partner in its own shapes that contradict what is known, by operation.",
+        "Well-formed responses of the off-ramp partner that contradict known data, by operation.",
     ),
     (
         "prs_payment_fee_shortfalls_total",
-        "Credited payments of a network that lack something of the fees on top.",
+        "Credited payments on a network that did not pay all additional fees.",
     ),
     (
         "prs_payments_reversed_total",
-        "Credited payments of a network that were taken back because they left the chain.",
+        "Credited payments on a network that were reversed because they left the chain.",
     ),
     (
         "prs_refused_wallets_untold_total",
-        "Wallets that may not pay a secure payment, tried to, and were not told about.",
+        "Rejected wallets that tried to pay a secure payment and were not reported in an event.",
     ),
     (
         "prs_screening_answers_total",
-        "Questions about a wallet to a provider of screening, by provider and outcome: approved, rejected, error or not_configured.",
+        "Wallet screenings, by provider and outcome: approved, rejected, error or not_configured.",
     ),
-    ("prs_webhook_tries_total", "Tries to deliver an event, by result."),
+    ("prs_webhook_tries_total", "Attempts to deliver an event, by result."),
 ];
 
-/// Names of gauges and what they show.
+/// Names and help texts of gauges.
 const GAUGES: [(&str, &str); 26] = [
     (
         "prs_chain_confirmed",
-        "Newest block of a network whose payments are settled, as its number.",
+        "Number of the newest block whose payments are settled, by network.",
     ),
     (
         "prs_chain_degraded",
-        "1 where the health page says anything but ready because of this network, else 0.",
+        "1 while this network is the reason that the health page does not report ready, else 0.",
     ),
     (
         "prs_chain_halted",
-        "1 while a network is halted until the operator resumes it, else 0.",
+        "1 while a network is halted and waits for the operator to resume it, else 0.",
     ),
     (
         "prs_chain_head",
-        "Newest block of a network that enough nodes have reached, as its number.",
+        "Number of the newest block of a network that enough nodes have reached.",
     ),
     (
         "prs_chain_head_timestamp_seconds",
-        "Time of the newest block of a network, in seconds since 1970.",
+        "Unix timestamp of the newest block of a network, in seconds.",
     ),
     (
         "prs_chain_lag_blocks",
-        "Final blocks of a network that are not settled yet.",
+        "Number of final blocks whose payments are not settled yet, by network.",
     ),
     (
         "prs_chain_last_ok_timestamp_seconds",
-        "When a network last gave a good answer, in seconds since 1970; 0 before the first one.",
+        "Unix timestamp of the last valid response from a network, in seconds; 0 before the first one.",
     ),
     (
         "prs_database_last_write_timestamp_seconds",
-        "When the database last took a write that was tried, in seconds since 1970.",
+        "Unix timestamp of the last successful test write to the database, in seconds.",
     ),
     (
         "prs_chain_leader",
-        "1 while this process follows a network, 0 while it stands by.",
+        "1 while this process follows a network, 0 while it is on standby.",
     ),
     (
         "prs_chain_node_behind",
-        "1 while a node of a network is out of step with the others: behind, far ahead alone, or standing still with its head or \
-         with what it calls final; else 0.",
+        "1 while a node of a network is out of sync with the other nodes, else 0. Out of sync: the node is behind or \
+         alone far ahead, or its head or its final block does not advance.",
     ),
     (
         "prs_chain_quarantined",
-        "What was set aside on a network and waits for the operator, in rows.",
+        "Quarantined payments on a network that wait for the operator.",
     ),
     (
         "prs_chain_seen",
-        "Newest block of a network whose payments are noted, as its number.",
+        "Number of the newest block whose payments are recorded, by network.",
     ),
     (
         "prs_clock_offset_seconds",
-        "How far the clock of this machine is ahead of that of the database, in seconds.",
+        "Offset of this machine's clock from the database clock, in seconds; positive if this machine is ahead.",
     ),
     (
         "prs_off_ramp_last_ok_timestamp_seconds",
-        "When the off-ramp partner last answered as it should, in seconds since 1970; 0 before the first time.",
+        "Unix timestamp of the last valid response from the off-ramp partner, in seconds; 0 before the first one.",
     ),
     (
         "prs_off_ramp_oldest_order_seconds",
-        "How long the oldest order of a payment to a bank account is open, in seconds.",
+        "Age of the oldest open order for a payment to a bank account, in seconds.",
     ),
     (
         "prs_off_ramp_orders_open",
-        "Orders of payments to bank accounts that are due, being opened, or with the partner.",
+        "Number of orders for payments to bank accounts that are not finished: they wait to be opened, are being \
+         opened, or are with the partner.",
     ),
     (
         "prs_off_ramp_orders_silent",
-        "Open orders of payments to bank accounts of which nothing was told for a day.",
+        "Open orders for payments to bank accounts without news from the partner for a day.",
     ),
     (
         "prs_partition_strays",
-        "Rows of a table whose id fits into no month that has a partition, counted up to 10000.",
+        "Number of rows whose id belongs to no monthly partition, by table; at most 10000 are counted.",
     ),
     (
         "prs_rate_usable",
-        "1 where a token has a rate in a currency now, else 0; by pair.",
+        "1 if a token currently has a rate in a currency, else 0; by pair.",
     ),
     (
         "prs_relayer_admitted",
-        "1 while the contract of recurring payments on a network gives the account of the relayer its role and is not paused, \
-         else 0; every minute, and NaN where another instance leads.",
+        "1 while the recurring payments contract on a network grants the relayer account its role and is not paused, \
+         else 0; updated every minute, NaN if another instance leads.",
     ),
     (
         "prs_relayer_balance_coins",
-        "Coins that the account of the relayer has for gas on a network; every minute.",
+        "Coin balance of the relayer account for gas on a network; updated every minute.",
     ),
     (
         "prs_relayer_oldest_due_seconds",
-        "For how long the recurring payment that is due the longest waits to be executed on a network, in seconds; every \
-         minute, and without those that failed for their payer.",
+        "Time since the longest overdue recurring payment on a network was due, in seconds. Payments that failed \
+         because of their payer do not count. Updated every minute.",
     ),
     (
         "prs_relayer_pending_transactions",
-        "Transactions of the relayer on a network that are in no final block.",
+        "Transactions of the relayer on a network that are not in a final block.",
     ),
     (
         "prs_screening_last_ok_timestamp_seconds",
-        "When a provider of screening last came to a result, in seconds since 1970; 0 before the first one, absent without a key.",
+        "Unix timestamp of the last result of a screening provider, in seconds; 0 before the first result, absent if \
+         the provider has no configured key.",
     ),
-    (
-        "prs_webhook_deliveries",
-        "Deliveries that are not delivered, by state, in rows.",
-    ),
+    ("prs_webhook_deliveries", "Undelivered deliveries, by state."),
     (
         "prs_webhook_oldest_due_seconds",
-        "For how long the delivery that is due the longest waits, in seconds.",
+        "Time since the longest overdue delivery was due, in seconds.",
     ),
 ];
 
-/// Names of distributions and what they measure.
+/// Names and help texts of histograms.
 const HISTOGRAMS: [(&str, &str); 2] = [
     (
         "prs_http_request_duration_seconds",
-        "Time from the head of a call to its answer, in seconds.",
+        "Time from the request headers of a call to its response, in seconds.",
     ),
     (
         "prs_transaction_seconds",
-        "Time from the begin of a transaction of the database to its end, by name, in seconds.",
+        "Duration of database transactions, by name, in seconds.",
     ),
 ];
 
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
     use std::{collections::BTreeSet, fs, path::Path};
 
-    /// Names of metrics in the sources below a folder, but in this file.
+    /// The metric names in the source files below a folder, without this file.
     fn used(folder: &Path, names: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_is_described_and_says_its_unit() {
+    fn every_metric_is_described_with_its_unit() {
         let mut names = BTreeSet::new();
         used(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut names);
         let all = || COUNTERS.iter().chain(&GAUGES).chain(&HISTOGRAMS);

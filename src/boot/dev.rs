@@ -1,9 +1,9 @@
-//! `prs dev`: the whole service on one machine, with a chain of its own.
+//! `prs dev`: the whole service on one machine, with its own local chain.
 
 use super::{
     clock::MovableClock,
     context_with, database_clock, dev_database,
-    examples::{self, Foretold},
+    examples::{self, FixedIdSource},
     log, open_database,
     process::Process,
     rate_feed,
@@ -17,14 +17,14 @@ use crate::{
     domain::{
         address::Address,
         amount::Amount,
-        caller::{Credential, Person, PlatformCaller},
+        caller::{Credential, PlatformCaller, SignedInPerson},
         destination::Destination,
         ids::{KeyId, OrchestratorId, PlatformId, SessionId},
         network::Network,
         secure_payment::{
-            About, Names,
+            LinkDetails, MerchantNames,
             access::AskedPolicy,
-            plan::{NewItem, NewSecurePayment, Wanted},
+            plan::{ItemDestination, NewItem, NewSecurePayment},
         },
         waits::Waits,
     },
@@ -32,12 +32,12 @@ use crate::{
         self, FlowError,
         client_ids::create::NewClientId,
         destinations::NewDestination,
-        idempotency::{Answer, Repeatable},
+        idempotency::{KeyedResult, RepeatableCall},
         keys::NewKey,
         orchestrators::create::NewOrchestrator,
-        rates::accept::Word,
+        rates::accept::RateDecision,
     },
-    http::dev::{Lent, Room},
+    http::dev::{DevRoom, LentKeys},
     ports::{
         clock::Clock,
         ids::{Ids, random},
@@ -48,7 +48,7 @@ use crate::{
         Settings, Synchronous,
     },
     store,
-    worker::pace::News,
+    worker::pace::BlockNotices,
 };
 use anyhow::{Context, bail};
 use clap::Args;
@@ -64,21 +64,22 @@ use std::{
     sync::Arc,
 };
 
-/// Beginnings of the names of webhook headers: receivers that were written for the published service read the second one.
+/// Prefixes of webhook headers. Receivers written for the published service read the headers with the second prefix.
 const HEADER_PREFIXES: [&str; 2] = ["x-service", "x-request-network"];
 
-/// Pause between two looks at the local chain.
+/// Interval between two polls of the local chain.
 const POLL_MS: u64 = 50;
 
-/// What somebody reads who names a settings file.
-pub(super) const NO_FILE: &str = "`prs dev` has settings of its own and reads no file; of the environment it takes \
-    PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, caps, fees, log, payers, payouts, \
-    rate_limits, secure_payments, wallet_session and webhooks. `prs serve` takes every setting";
+/// Error message when `prs dev` is started with a settings file.
+pub(super) const NO_FILE: &str = "`prs dev` has its own settings and reads no settings file; from the environment it \
+                                  uses PRS_DATABASE__URL, PRS_SECRETS__MASTER_KEY and the sections accounts, brand, \
+                                  caps, fees, log, orchestrators, payers, payouts, rate_limits, secure_payments, \
+                                  wallet_session and webhooks. `prs serve` takes every setting";
 
-/// The settings of the environment that count here beside those of [`SECTIONS`].
+/// Environment variables that `prs dev` uses in addition to those of [`SECTIONS`].
 const TAKEN: [&str; 2] = ["PRS_DATABASE__URL", "PRS_SECRETS__MASTER_KEY"];
 
-/// The sections that the environment may set. What the others say is how this program runs its own chain, feeds and
+/// The sections that the environment may set. `prs dev` sets the other sections itself, for its own chain, feeds and
 /// listeners.
 const SECTIONS: &[&str] = &[
     "accounts",
@@ -86,6 +87,7 @@ const SECTIONS: &[&str] = &[
     "caps",
     "fees",
     "log",
+    "orchestrators",
     "payers",
     "payouts",
     "rate_limits",
@@ -94,7 +96,7 @@ const SECTIONS: &[&str] = &[
     "webhooks",
 ];
 
-/// The setting that nobody may believe in force while it is not.
+/// The environment variable that makes `prs dev` stop with an error, unless its value is `false`.
 const PRODUCTION: &str = "PRS_HTTP__PRODUCTION";
 
 /// Arguments of `prs dev`.
@@ -103,24 +105,24 @@ pub struct DevArguments {
     /// Prints one line of JSON when ready.
     #[arg(long)]
     json: bool,
-    /// Port of the service; a free one when absent and 8080 is taken.
+    /// Port of the service. Default: 8080, or a free port if 8080 is in use.
     #[arg(long)]
     port: Option<u16>,
-    /// Folder that keeps the database; a temporary one when absent.
+    /// Folder of the database. Default: a temporary folder.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Time between blocks in milliseconds; absent, every transaction makes its block at once.
+    /// Time between blocks in milliseconds. Default: every transaction produces its block immediately.
     #[arg(long)]
     block_ms: Option<u64>,
-    /// JSON-RPC address that the service uses instead of the local node's own, for example a proxy in front of it.
+    /// JSON-RPC URL that the service uses instead of the local node's URL, for example a proxy in front of it.
     #[arg(long)]
     rpc_url: Vec<String>,
 }
 
-/// Tells which settings of the environment have no effect. Errors: one of them asks for production.
+/// Logs which environment settings have no effect. Errors: one of them requests production.
 fn check_environment() -> anyhow::Result<()> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    // Names without a section are for tools.
+    // A name without a section, such as `PRS_API_KEY`, is for another command.
     let mut ignored: Vec<String> = names
         .filter(|name| name.starts_with("PRS_") && name.contains("__"))
         .filter(|name| !is_taken(name) && name != PRODUCTION)
@@ -129,12 +131,12 @@ fn check_environment() -> anyhow::Result<()> {
     if !ignored.is_empty() {
         tracing::warn!(
             variables = ignored.join(", "),
-            "`prs dev` ignores settings of the environment"
+            "`prs dev` ignores these environment variables"
         );
     }
     match std::env::var(PRODUCTION) {
         Ok(text) if text != "false" => bail!(
-            "{PRODUCTION}: `prs dev` is for development alone, and everybody on this machine may use it; remove the \
+            "{PRODUCTION}: `prs dev` is only for development, and every user of this machine may use it; remove the \
              variable, or run `prs serve`"
         ),
         _ => Ok(()),
@@ -149,14 +151,14 @@ fn is_taken(variable: &str) -> bool {
     is_in_section || TAKEN.contains(&variable)
 }
 
-/// What is logged, as the environment says it. Errors: a setting of it that does not parse.
+/// Log settings from the environment. Errors: a setting that does not parse.
 pub(super) fn log_settings() -> anyhow::Result<LogSettings> {
     let log = Settings::default().with_environment(&["log"])?.log;
     log::check(&log)?;
     Ok(log)
 }
 
-/// Runs until interrupted; the chain ends with the process, the database too unless `--data` keeps it.
+/// Runs until interrupted. The chain is deleted when the process ends, and also the database unless `--data` is set.
 pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     check_environment()?;
     let block_time = arguments.block_ms.map_or(BlockTime::Instant, BlockTime::EveryMs);
@@ -173,20 +175,21 @@ pub async fn run(arguments: &DevArguments) -> anyhow::Result<()> {
     let chain = Arc::new(Devnet::start(options).await.context("local chain")?);
     let result = serve_on(arguments, &chain, &folder).await;
     if kept.is_none() {
-        // The folder is ours alone; what cannot be removed is left to the system.
+        // The folder belongs to this process only; if it cannot be removed, it is left to the system.
         let _ = std::fs::remove_dir_all(&folder);
     }
     result
 }
 
-/// Keeps a folder for this process: two of them have two chains, and the database of one would hold payments of the other.
+/// Locks the folder of a database for this process. Two processes have two chains, and a shared database would contain
+/// payments of both.
 fn lock(folder: &std::path::Path) -> anyhow::Result<std::fs::File> {
     let path = folder.join("dev.lock");
     let lock = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(std::fs::TryLockError::WouldBlock) => anyhow::bail!(
-            "--data: {} belongs to another `prs dev` that runs; give this one a folder of its own",
+            "--data: {} is in use by another `prs dev`; choose another folder",
             folder.display()
         ),
         Err(std::fs::TryLockError::Error(error)) => Err(error).with_context(|| path.display().to_string()),
@@ -195,7 +198,7 @@ fn lock(folder: &std::path::Path) -> anyhow::Result<std::fs::File> {
 
 async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], port(arguments.port)?)));
-    // Limits would get in the way of trying things out.
+    // Rate limits would hinder experiments.
     settings.rate_limits.enabled = false;
     settings.webhooks.retention_days = examples::RETENTION_DAYS;
     settings.webhooks.header_prefix = HeaderPrefix::Several(HEADER_PREFIXES.map(str::to_owned).to_vec());
@@ -211,7 +214,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     }
     settings.database.synchronous = Synchronous::Normal;
     if arguments.block_ms.is_none() {
-        // Where every transaction makes its block at once, a newest block of any age is no news.
+        // Without a block interval, a block is mined only for a transaction, so the newest block may be of any age.
         settings.health.chain_stale_s = CHAIN_STALE_S_MAX;
     }
     let rpc_urls = if arguments.rpc_url.is_empty() {
@@ -239,7 +242,9 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     ] {
         *key = Some("sandbox".to_owned());
     }
-    let bank = off_ramp::bind().await.context("sandbox of the off-ramp partner")?;
+    let bank = off_ramp::bind()
+        .await
+        .context("the sandbox of the off-ramp partner could not open a port")?;
     let drawn = SystemIds::new(Arc::new(SystemClock));
     settings.partners.offramp = OffRampSource::Sandbox;
     settings.offramp.url = Some(bank.url());
@@ -258,7 +263,8 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     let partner = serve_off_ramp(&settings, bank, clock.clone())?;
     flows::rates::refresh::now_once(&ctx).await?;
     accept_rates(&ctx).await?;
-    // The chain of an earlier run is gone with its process; a database that was kept has read another one.
+    // An existing database contains read positions and transactions on the chain of an earlier run. That chain no
+    // longer exists, so they are deleted.
     store::cursors::forget(ctx.db.writer(), Network::Sepolia).await?;
     store::relays::forget(ctx.db.writer(), Network::Sepolia).await?;
     let seeded = seed(&ctx, chain).await?;
@@ -274,18 +280,19 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
     };
     examples::make(&settings, &ctx, &callers).await?;
     let mut process = Process::new(Role::All);
-    // What stands in front of the node may show a block later than the node tells of it.
+    // A proxy may return a block later than the node announces it. Announcements of blocks are therefore used only
+    // without a proxy.
     if arguments.rpc_url.is_empty() {
         let blocks = chain.tell_blocks().await?;
-        process.news.insert(Network::Sepolia, News::new(blocks));
+        process.news.insert(Network::Sepolia, BlockNotices::new(blocks));
     }
-    process.room = Some(Room {
+    process.room = Some(DevRoom {
         time: Arc::new(LocalTime::new(clock, chain.clone())),
         rates: sandbox,
         screening,
         off_ramp: partner,
         wallet,
-        lent: Lent {
+        lent: LentKeys {
             api_key: seeded.api_key.clone(),
             client_id: seeded.backend_client_id.clone(),
             orchestrator_key: seeded.orchestrator.key.reveal().to_owned(),
@@ -327,7 +334,7 @@ async fn serve_on(arguments: &DevArguments, chain: &Arc<Devnet>, folder: &std::p
                 line["clientId"].as_str().unwrap_or_default()
             );
             println!(
-                "Backend client ID {} (paid to the wallet of the link)",
+                "Backend client ID {} (links created with it pay the destination that it is bound to)",
                 line["backendClientId"].as_str().unwrap_or_default()
             );
             println!(
@@ -355,8 +362,8 @@ fn drawn_secret(ids: &dyn Ids) -> String {
     hex::encode(random::<32>(ids))
 }
 
-/// Serves the off-ramp partner of this process. The versions of its records begin at the time of the machine: a database that
-/// was kept has seen smaller ones alone.
+/// Serves the off-ramp partner of this process. Version numbers of its records start at the current time, so they are
+/// larger than all versions that an existing database has stored.
 fn serve_off_ramp(
     settings: &Settings,
     bank: off_ramp::Bound,
@@ -367,7 +374,8 @@ fn serve_off_ramp(
         id: access.key_id,
         secret: access.key_secret.reveal().to_owned(),
     };
-    let first_version = u64::try_from(SystemClock.now().timestamp()).context("the clock of this machine")?;
+    let first_version = u64::try_from(SystemClock.now().timestamp())
+        .context("the clock of this machine must show a time after 1970")?;
     let sandbox = Arc::new(OffRampSandbox::new(key, bank.pages(), first_version));
     let callbacks = format!("{}/v2/provider-callbacks/offramp", settings.public_url());
     let secret = settings.offramp.callback_secret.clone().unwrap_or_default();
@@ -377,11 +385,12 @@ fn serve_off_ramp(
     Ok(sandbox)
 }
 
-/// Believes what the sandbox of rates tells at first: it is this program's own.
+/// Accepts the first rates of the rates sandbox, because the service holds back a first rate without a confirmation.
+/// The service can trust these rates, because the sandbox is part of this program.
 async fn accept_rates(ctx: &Ctx) -> anyhow::Result<()> {
     for listed in flows::rates::list::run(ctx).await? {
         if listed.newest.is_some_and(|newest| newest.held().is_some()) {
-            flows::rates::accept::run(ctx, &listed.pair, Word::Held).await?;
+            flows::rates::accept::run(ctx, &listed.pair, RateDecision::Held).await?;
         }
     }
     Ok(())
@@ -389,10 +398,10 @@ async fn accept_rates(ctx: &Ctx) -> anyhow::Result<()> {
 
 const PLATFORM_NAME: &str = "Development";
 const CLIENT_ORIGIN: &str = "http://localhost:3000";
-/// Dashboards in development; the host must be the one by which the page reaches the service.
+/// Origins of dashboards in development. The host must be the one under which the page calls the service.
 const SESSION_ORIGINS: [&str; 2] = [CLIENT_ORIGIN, "http://127.0.0.1:3000"];
 
-/// The wanted port, or 8080, or any free one.
+/// Returns the requested port. Without a request it returns 8080, or a free port if 8080 is in use.
 fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
     let bind = |port: u16| {
         TcpListener::bind(("127.0.0.1", port))
@@ -406,7 +415,7 @@ fn port(wanted: Option<u16>) -> anyhow::Result<u16> {
     }
 }
 
-/// The section of the local chain: its own contracts and tokens, final in the block that holds a payment.
+/// The settings of the local chain: its own contracts and tokens. A payment is final as soon as its block is mined.
 pub fn chain_settings(chain: &Devnet, rpc_urls: Vec<String>) -> ChainSettings {
     let contracts = chain.contracts();
     let named = [
@@ -453,22 +462,22 @@ struct Seeded {
     orchestrator: NewOrchestrator,
 }
 
-/// What the link asks for that is there at the start.
+/// Amount of the link that exists at startup.
 const LINK_AMOUNT: &str = "2.5";
 
-/// The account of the local chain that is paid by links.
+/// Index of the local chain account that is the payee of links.
 const PAYEE_INDEX: usize = 1;
 
-/// The one that pays what the documentation asks for, and the token in which.
+/// Index of the local chain account that pays in the examples of the documentation, and the token that it pays with.
 const PAYER_INDEX: usize = 2;
 const CURRENCY: &str = "FAU-sepolia";
 
-/// The tenant of the wallet that is paid: a database that was kept has it already.
-async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
+/// The platform of the payee wallet. Creates it unless the database already has it.
+async fn platform_of(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
     if let Some(known) = store::accounts::platform_of_wallet(ctx.db.reader(), wallet).await? {
         return Ok(known);
     }
-    let named = Foretold::ulids(ctx, &[dev_database::PLATFORM]);
+    let named = FixedIdSource::ulids(ctx, &[dev_database::PLATFORM]);
     let platform = flows::platforms::create::run(&named, PLATFORM_NAME).await?;
     let tx = ctx.db.begin("bind_wallet").await?;
     store::accounts::bind_wallet(&tx, wallet, &platform, ctx.clock.now()).await?;
@@ -476,11 +485,11 @@ async fn tenant(ctx: &Ctx, wallet: &Address) -> anyhow::Result<PlatformId> {
     Ok(platform)
 }
 
-/// The orchestrator, with a key of this run.
+/// The orchestrator, with a new key for this run.
 async fn orchestrator(ctx: &Ctx) -> anyhow::Result<NewOrchestrator> {
     let id = OrchestratorId(examples::ORCHESTRATOR.to_owned());
     if !store::orchestrators::exists(ctx.db.reader(), &id).await? {
-        let named = Foretold::ulids(ctx, &[examples::ORCHESTRATOR]);
+        let named = FixedIdSource::ulids(ctx, &[examples::ORCHESTRATOR]);
         return Ok(flows::orchestrators::create::run(&named, PLATFORM_NAME).await?);
     }
     let NewKey { row, key } = flows::keys::create(ctx, &id, None).await?;
@@ -491,59 +500,60 @@ async fn orchestrator(ctx: &Ctx) -> anyhow::Result<NewOrchestrator> {
     })
 }
 
-/// Where the wallet of a tenant is paid: in the test token of the local chain.
+/// Creates the payee destination of a platform's wallet: it is paid in the test token of the local chain.
 async fn destination(ctx: &Ctx, owner: &PlatformCaller, chain: &Devnet) -> anyhow::Result<Destination> {
     let input = NewDestination {
         token: chain.tokens().fau.to_string(),
         chain_id: Network::Sepolia.chain_id(),
         policy: None,
     };
-    match flows::destinations::create::run(ctx, owner, &input, Repeatable::unkeyed()).await? {
-        Answer::Fresh(destination) => Ok(destination),
-        Answer::Replayed(_) => bail!("a destination that was just asked for existed before"),
+    match flows::destinations::create::run(ctx, owner, &input, RepeatableCall::unkeyed()).await? {
+        KeyedResult::Fresh(destination) => Ok(destination),
+        KeyedResult::Replayed(_) => bail!("the platform of this run must not have a destination yet"),
     }
 }
 
-/// A link that can be paid, so that there is a page to look at; `None` where the settings or a database that was kept allow
-/// no further one.
+/// Creates a link, so that `prs dev` can print a payment page. `None` if the service refuses to create one, for example
+/// because of a cap.
 async fn link(ctx: &Ctx, caller: &PlatformCaller) -> anyhow::Result<Option<String>> {
     let input = NewSecurePayment {
         items: vec![NewItem {
-            destination: Wanted::Any,
+            destination: ItemDestination::Any,
             amount: Amount::parse(LINK_AMOUNT)?,
             fee: None,
             reference: None,
         }],
-        about: About {
+        about: LinkDetails {
             reference: Some("demo".to_owned()),
             redirect: None,
         },
-        names: Names {
+        names: MerchantNames {
             payer: None,
             recipient: None,
         },
         policy: AskedPolicy::default(),
         expires_in: None,
     };
-    match flows::secure_payments::create::run(ctx, caller, input, Repeatable::unkeyed()).await {
-        Ok(Answer::Fresh(made)) => Ok(Some(made.url)),
+    match flows::secure_payments::create::run(ctx, caller, input, RepeatableCall::unkeyed()).await {
+        Ok(KeyedResult::Fresh(made)) => Ok(Some(made.url)),
         Err(FlowError::Refused(_)) => Ok(None),
         Err(error) => Err(error.into()),
-        Ok(Answer::Replayed(_)) => bail!("a link that was just asked for existed before"),
+        Ok(KeyedResult::Replayed(_)) => bail!("a new link must not exist yet"),
     }
 }
 
-/// Makes a tenant with a wallet that is paid, an API key, a client ID for a page and one for a backend that is bound to the
-/// destination of the wallet, so that its first call may be a link, an orchestrator, and a link.
+/// Creates a platform with a payee wallet, an API key and a client ID for a page. Creates also an orchestrator, a link,
+/// and a backend client ID. The backend client ID is bound to the destination of the wallet, so that its first call can
+/// create a link.
 async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
     let wallet = chain.accounts().get(PAYEE_INDEX).context("too few accounts")?;
     let wallet = Address::Evm(wallet.address);
-    let platform = tenant(ctx, &wallet).await?;
+    let platform = platform_of(ctx, &wallet).await?;
     let owner = PlatformCaller {
         platform: platform.clone(),
         credential: Credential::Session {
             id: SessionId(platform.to_string()),
-            person: Person::Wallet(wallet),
+            person: SignedInPerson::Wallet(wallet),
         },
     };
     let destination = destination(ctx, &owner, chain).await?;
@@ -563,9 +573,9 @@ async fn seed(ctx: &Ctx, chain: &Devnet) -> anyhow::Result<Seeded> {
             allowed_domains: domains,
             ..NewClientId::default()
         };
-        match flows::client_ids::create::run(ctx, &owner, &input, Repeatable::unkeyed()).await? {
-            Answer::Fresh(client) => client_ids.push(client.client_id),
-            Answer::Replayed(_) => bail!("a client ID that was just asked for existed before"),
+        match flows::client_ids::create::run(ctx, &owner, &input, RepeatableCall::unkeyed()).await? {
+            KeyedResult::Fresh(client) => client_ids.push(client.client_id),
+            KeyedResult::Replayed(_) => bail!("a new client ID must not exist yet"),
         }
     }
     let backend_client_id = client_ids.pop().unwrap_or_default();

@@ -1,12 +1,13 @@
-//! The published documents, built without database, network or settings. The program serves the committed ones, because
-//! building them takes longer than all the rest of a start; a test holds them against those that the code describes.
+//! The published documents, built without database, network or settings. The program serves the committed files,
+//! because building them takes longer than the rest of the startup. A test compares the committed files with the
+//! documents built from the code.
 
 use crate::http;
 use clap::ValueEnum;
 
 /// A published document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Document {
+pub enum PublishedDocument {
     /// Operations under `/v2`.
     V2,
     /// Operations under `/v1`.
@@ -15,21 +16,21 @@ pub enum Document {
     Webhooks,
 }
 
-/// Text of a document, as it is committed and served.
-pub fn committed_text(document: Document) -> &'static str {
+/// Text of a document in the committed file, which the program serves.
+pub fn committed_text(document: PublishedDocument) -> &'static str {
     match document {
-        Document::V2 => include_str!("../../openapi/v2.json"),
-        Document::Auth => include_str!("../../openapi/auth.json"),
-        Document::Webhooks => include_str!("../../openapi/webhooks.json"),
+        PublishedDocument::V2 => include_str!("../../openapi/v2.json"),
+        PublishedDocument::Auth => include_str!("../../openapi/auth.json"),
+        PublishedDocument::Webhooks => include_str!("../../openapi/webhooks.json"),
     }
 }
 
-/// Text of a document, as the code describes it: what `cargo xtask openapi generate` commits.
-pub fn described_text(document: Document) -> String {
+/// Text of a document, built from the code. `cargo xtask openapi generate` commits this text.
+pub fn described_text(document: PublishedDocument) -> String {
     match document {
-        Document::V2 => http::contract::document::v2(),
-        Document::Auth => http::contract::document::auth(),
-        Document::Webhooks => http::contract::document::pretty(&http::contract::webhooks_document::document()),
+        PublishedDocument::V2 => http::contract::document::v2(),
+        PublishedDocument::Auth => http::contract::document::auth(),
+        PublishedDocument::Webhooks => http::contract::document::pretty(&http::contract::webhooks_document::document()),
     }
 }
 
@@ -43,8 +44,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_documents_are_those_that_the_code_describes() {
-        for document in Document::value_variants() {
+    fn the_committed_documents_match_the_code() {
+        for document in PublishedDocument::value_variants() {
             assert!(
                 committed_text(*document) == described_text(*document),
                 "{document:?} is outdated; run `cargo xtask openapi generate`"

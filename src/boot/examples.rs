@@ -1,8 +1,8 @@
-//! What the examples of the documents name, made at the start of `prs dev`: whoever executes one as it stands gets what the
-//! document says.
+//! Creates the objects in the examples of the API documents when `prs dev` starts, so that an example executed
+//! unchanged returns the documented response.
 //!
-//! It comes about by the operations of the service, with their own examples as bodies. What these draw by chance is told
-//! beforehand, so that it is the same in every run. A database that was kept has it already, as it was left.
+//! The operations of the service create the objects, with their documented examples as bodies. Random ids are fixed in
+//! advance, so that every run has the same ids. An existing database already has the objects, in their last state.
 
 use super::{process::Process, role::Role, serve};
 use crate::{
@@ -12,13 +12,16 @@ use crate::{
         ids::{ClientRowId, PlatformId, Secret},
         registration::Registration,
     },
-    flows::auth::{challenge, verify},
+    flows::{
+        auth::{challenge, verify},
+        client_ids::create::ALPHABET,
+    },
     http::{
         client_ids::{ClientRowText, CreateClientIdBody},
         forms::{
             payer_step::PayerStepBody,
             recurrence::StartDayText,
-            wire::{ClientUserIdText, NameText, UlidText, UuidText},
+            wire::{ClientIdText, ClientUserIdText, NameText, UlidText, UuidText, WalletText},
         },
         payers::{PaymentDetailsBody, RegisterPayerBody},
         payouts::CreatePayoutBody,
@@ -49,39 +52,44 @@ use std::{
 /// The orchestrator.
 pub(super) const ORCHESTRATOR: &str = "01JZX4T9QK3M7N8P2R5S6V0WYF";
 
-/// The endpoint of the orchestrator: that of the platform has the id that all other examples name.
+/// Id of the orchestrator's fee config.
+const FEE_CONFIG: &str = "01JZX4T9QK3M7N8P2R5S6V0WYG";
+
+/// Id of the orchestrator's webhook endpoint. In all other examples, the endpoint is the platform's, with another id.
 const ORCHESTRATOR_ENDPOINT: &str = "01JZX4T9QK3M7N8P2R5S6V0WYE";
 
-/// Days that events are kept: the id of the one that the examples name says that it is old.
+/// Days for which events are stored. The id of the example event encodes an old time, so a shorter retention would
+/// delete it.
 pub(super) const RETENTION_DAYS: u32 = 3_650;
 
-/// Who has an account.
+/// E-mail address of the account.
 const EMAIL: &str = "ada@example.com";
 const PASSWORD: &str = "correct horse battery staple";
 
-/// The longest time for which a link can be paid.
+/// Maximum lifetime of a link.
 const LINK_S: u32 = 7_776_000;
 
-/// Draws what was told beforehand, and what another one draws once that is used up.
-pub(super) struct Foretold {
-    told: Mutex<Draws>,
+/// A source of ids that returns fixed ids first, then the ids of another source.
+pub(super) struct FixedIdSource {
+    told: Mutex<FixedIdQueue>,
     further: Arc<dyn Ids>,
 }
 
-/// What is drawn next. `None` stands for an id that no example names.
+/// The fixed ids and random bytes that are returned next. For a `None`, the other source draws the id; no example
+/// contains such an id.
 #[derive(Default)]
-struct Draws {
+struct FixedIdQueue {
     ulids: VecDeque<Option<String>>,
     bytes: VecDeque<Vec<u8>>,
 }
 
-impl Foretold {
-    /// Draws these ids first.
+impl FixedIdSource {
+    /// Returns these ids first.
     pub(super) fn ulids(ctx: &Ctx, ulids: &[&str]) -> Ctx {
         let ids = Self::beside(ctx);
-        ids.tell(Draws {
+        ids.tell(FixedIdQueue {
             ulids: ulids.iter().map(|ulid| Some((*ulid).to_owned())).collect(),
-            ..Draws::default()
+            ..FixedIdQueue::default()
         });
         Ctx { ids, ..ctx.clone() }
     }
@@ -93,12 +101,12 @@ impl Foretold {
         })
     }
 
-    fn tell(&self, draws: Draws) {
+    fn tell(&self, draws: FixedIdQueue) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = draws;
     }
 }
 
-impl Ids for Foretold {
+impl Ids for FixedIdSource {
     fn ulid(&self) -> String {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let next = told.ulids.pop_front().flatten();
@@ -116,40 +124,40 @@ impl Ids for Foretold {
 }
 
 /// A credential, by its header.
-type Key<'a> = (HeaderName, &'a str);
+type ExampleCredential<'a> = (HeaderName, &'a str);
 
-/// A call that makes something.
-struct Making<'a> {
+/// A call that creates something.
+struct ExampleCall<'a> {
     path: String,
-    by: Option<Key<'a>>,
+    by: Option<ExampleCredential<'a>>,
     body: Value,
-    draws: Draws,
+    draws: FixedIdQueue,
 }
 
-impl<'a> Making<'a> {
-    fn new(path: impl Into<String>, by: &Key<'a>, body: Value) -> Self {
+impl<'a> ExampleCall<'a> {
+    fn new(path: impl Into<String>, by: &ExampleCredential<'a>, body: Value) -> Self {
         Self {
             path: path.into(),
             by: Some(by.clone()),
             body,
-            draws: Draws::default(),
+            draws: FixedIdQueue::default(),
         }
     }
 
-    /// The call draws these ids.
+    /// Sets the ids that the service draws during the call.
     fn ulids<const N: usize>(mut self, ulids: [Option<&str>; N]) -> Self {
         self.draws.ulids = ulids.into_iter().map(|ulid| ulid.map(str::to_owned)).collect();
         self
     }
 
-    /// The call draws the id and the salt of a request out of this byte.
+    /// The random bytes of the call all have this value, so the id and the salt of its request are fixed.
     fn request(mut self, byte: u8) -> Self {
         self.draws.bytes = [vec![byte; 32], vec![byte; 8]].into();
         self
     }
 }
 
-/// Who calls.
+/// The callers.
 pub(super) struct Callers<'a> {
     pub(super) platform: &'a PlatformId,
     pub(super) api_key: &'a str,
@@ -159,7 +167,7 @@ pub(super) struct Callers<'a> {
     pub(super) payer: Address,
 }
 
-/// Makes what is not there yet. What the settings of the environment do not allow is left out and logged.
+/// Creates the missing objects. Objects that the environment settings do not allow are skipped and logged.
 pub(super) async fn make(settings: &Settings, ctx: &Ctx, callers: &Callers<'_>) -> anyhow::Result<()> {
     let last = ClientRowId(ClientRowText::EXAMPLE.to_owned());
     if store::client_ids::find(ctx.db.reader(), callers.platform, &last)
@@ -168,7 +176,7 @@ pub(super) async fn make(settings: &Settings, ctx: &Ctx, callers: &Callers<'_>) 
     {
         return Ok(());
     }
-    let ids = Foretold::beside(ctx);
+    let ids = FixedIdSource::beside(ctx);
     let own = Ctx {
         ids: ids.clone(),
         ..ctx.clone()
@@ -178,29 +186,34 @@ pub(super) async fn make(settings: &Settings, ctx: &Ctx, callers: &Callers<'_>) 
         let path = making.path.clone();
         ids.tell(making.draws);
         let call = call(&making.path, making.by, &making.body)?;
-        if let Err(why) = made(&app, call).await {
-            tracing::warn!(path, why, "an example of the documents names what is not there");
+        if let Err(why) = send_call(&app, call).await {
+            tracing::warn!(
+                path,
+                why,
+                "could not create an object that the examples of the API documents use"
+            );
         }
     }
     Ok(())
 }
 
-/// The calls, in their order. The last one makes what tells that all was made.
-fn makings<'a>(settings: &Settings, ctx: &Ctx, callers: &Callers<'a>) -> anyhow::Result<Vec<Making<'a>>> {
-    let platform: Key<'a> = (HeaderName::from_static("x-api-key"), callers.api_key);
-    let orchestrator: Key<'a> = (HeaderName::from_static("x-orchestrator-key"), callers.orchestrator_key);
-    let person: Key<'a> = (header::AUTHORIZATION, callers.session);
+/// The calls, in the order in which they are made. If the object of the last call exists, an earlier run created all
+/// objects.
+fn makings<'a>(settings: &Settings, ctx: &Ctx, callers: &Callers<'a>) -> anyhow::Result<Vec<ExampleCall<'a>>> {
+    let platform: ExampleCredential<'a> = (HeaderName::from_static("x-api-key"), callers.api_key);
+    let orchestrator: ExampleCredential<'a> = (HeaderName::from_static("x-orchestrator-key"), callers.orchestrator_key);
+    let person: ExampleCredential<'a> = (header::AUTHORIZATION, callers.session);
     let one = UlidText::EXAMPLE;
     let payer = ClientUserIdText::EXAMPLE;
     let receiver = json!({ "url": format!("{}/_dev/webhooks", settings.public_url()) });
-    let details = hex::decode(UuidText::EXAMPLE.replace('-', "")).context("the example of a UUID")?;
-    let mut account = Making::new(
+    let details = hex::decode(UuidText::EXAMPLE.replace('-', "")).context("the example UUID must be hexadecimal")?;
+    let mut account = ExampleCall::new(
         format!("/v2/payer/{payer}/payment-details"),
         &platform,
         json(&PaymentDetailsBody::example()),
     );
     account.draws.bytes = [details].into();
-    let mut schedule = Making::new(
+    let mut schedule = ExampleCall::new(
         "/v2/payouts",
         &platform,
         with(
@@ -216,68 +229,88 @@ fn makings<'a>(settings: &Settings, ctx: &Ctx, callers: &Callers<'a>) -> anyhow:
     )
     .ulids([Some(one)])
     .request(3);
-    // What its payer signs has this nonce, and the example of the signature is over that.
+    // The payer's signature in the examples covers this nonce, so the nonce is fixed.
     schedule.draws.bytes.push_back(vec![3; 32]);
     let recurrence = json!({ "startDate": StartDayText::EXAMPLE, "frequency": "MONTHLY" });
     let repeated = with(&CreateRequestBody::example(), "recurrence", recurrence);
     let lasting = with(&CreateSecurePaymentBody::example(), "expiresIn", json!(LINK_S));
     let payout = with(&CreateSecurePayoutBody::example(), "expiresIn", json!(LINK_S));
     let mut makings = vec![
-        Making::new("/v2/payer", &platform, json(&RegisterPayerBody::example())),
+        ExampleCall::new("/v2/payer", &platform, json(&RegisterPayerBody::example())),
         account,
-        Making::new("/v2/request", &platform, repeated).request(1),
+        ExampleCall::new("/v2/request", &platform, repeated).request(1),
         schedule,
-        Making::new("/v2/secure-payments", &platform, lasting)
+        ExampleCall::new("/v2/secure-payments", &platform, lasting)
             .ulids([None, None, Some(one)])
             .request(2),
     ];
     for token in CombinePayoutsBody::example().tokens {
-        let making = Making::new("/v2/secure-payments/payouts", &platform, payout.clone());
+        let making = ExampleCall::new("/v2/secure-payments/payouts", &platform, payout.clone());
         makings.push(making.ulids([None, None, Some(token.as_str())]));
     }
     makings.extend([
-        Making::new("/v1/webhook", &platform, receiver.clone()).ulids([Some(one)]),
-        Making::new("/v2/orchestrators/webhooks", &orchestrator, receiver).ulids([Some(ORCHESTRATOR_ENDPOINT)]),
+        ExampleCall::new("/v1/webhook", &platform, receiver.clone()).ulids([Some(one)]),
+        ExampleCall::new("/v2/orchestrators/webhooks", &orchestrator, receiver).ulids([Some(ORCHESTRATOR_ENDPOINT)]),
+        // The fee config is disabled, so that payments of the orchestrator carry no fee that the reader did not set.
+        ExampleCall::new(
+            "/v2/orchestrators/fee-configs",
+            &orchestrator,
+            json!({
+                "bps": 50, "feeBearer": "recipient", "flow": "outgoing", "evmRecipientAddress": WalletText::EXAMPLE,
+                "status": "disabled",
+            }),
+        )
+        .ulids([Some(FEE_CONFIG)]),
         // The event and its delivery.
-        Making::new(
+        ExampleCall::new(
             format!("/v2/secure-payments/{one}/events"),
             &platform,
             json(&PayerStepBody::example()),
         )
         .ulids([Some(one), Some(one)]),
-        Making::new("/v1/api-keys", &person, json!({ "label": NameText::EXAMPLE })).ulids([Some(one)]),
+        ExampleCall::new("/v1/api-keys", &person, json!({ "label": NameText::EXAMPLE })).ulids([Some(one)]),
     ]);
     if ctx.people.registration == Registration::Open {
-        makings.push(Making {
+        makings.push(ExampleCall {
             path: "/v1/auth/register".to_owned(),
             by: None,
             body: json!({ "email": EMAIL, "password": PASSWORD }),
-            draws: Draws::default(),
+            draws: FixedIdQueue::default(),
         });
     }
-    makings.push(
-        Making::new("/v2/client-ids", &platform, json(&CreateClientIdBody::example()))
-            .ulids([Some(ClientRowText::EXAMPLE)]),
-    );
+    let mut client = ExampleCall::new("/v2/client-ids", &platform, json(&CreateClientIdBody::example()))
+        .ulids([Some(ClientRowText::EXAMPLE)]);
+    client.draws.bytes = [drawn_client_id()].into();
+    makings.push(client);
     Ok(makings)
+}
+
+/// The random bytes from which the service draws the client ID in the examples.
+fn drawn_client_id() -> Vec<u8> {
+    let letters = ClientIdText::EXAMPLE.bytes().skip("cli_".len());
+    let numbers = letters.filter_map(|letter| (0..).zip(ALPHABET).find(|(_, known)| **known == letter));
+    let mut drawn: Vec<u8> = numbers.map(|(number, _)| number).collect();
+    drawn.resize(32, 0);
+    drawn
 }
 
 fn json(body: &impl ToJSON) -> Value {
     body.to_json().unwrap_or_default()
 }
 
-/// A body with a member more.
+/// Adds a member to a body.
 fn with(body: &impl ToJSON, member: &str, value: Value) -> Value {
     let mut body = json(body);
     body[member] = value;
     body
 }
 
-fn call(path: &str, by: Option<Key<'_>>, body: &Value) -> anyhow::Result<Request> {
+fn call(path: &str, by: Option<ExampleCredential<'_>>, body: &Value) -> anyhow::Result<Request> {
     let mut call = Request::builder()
         .method(Method::POST)
         .uri(path.parse().with_context(|| path.to_owned())?)
-        // Without one the call would draw an id.
+        // Without this header, the service would draw a call id, and the next object would get another id than the
+        // example.
         .header("x-request-id", "prs-dev")
         .content_type("application/json");
     if let Some((name, value)) = by {
@@ -287,8 +320,8 @@ fn call(path: &str, by: Option<Key<'_>>, body: &Value) -> anyhow::Result<Request
     Ok(call.header(header::CONTENT_LENGTH, body.len()).body(body))
 }
 
-/// Makes a call. Errors: what it was refused with.
-async fn made(app: &BoxEndpoint<'static, Response>, call: Request) -> Result<(), String> {
+/// Makes a call. Errors: the error response.
+async fn send_call(app: &BoxEndpoint<'static, Response>, call: Request) -> Result<(), String> {
     let answer = app.get_response(call).await;
     if answer.status().is_success() {
         return Ok(());
@@ -296,7 +329,7 @@ async fn made(app: &BoxEndpoint<'static, Response>, call: Request) -> Result<(),
     Err(answer.into_body().into_string().await.unwrap_or_default())
 }
 
-/// Signs a wallet of the local chain in; returns what it shows from then on.
+/// Signs in with a wallet of the local chain; returns the session token.
 pub(super) async fn sign_in(ctx: &Ctx, wallet: Address, key: &B256) -> anyhow::Result<Secret> {
     let challenge = challenge::run(ctx, wallet).await?;
     let signature = PrivateKeySigner::from_bytes(key)?.sign_message_sync(challenge.message.as_bytes())?;

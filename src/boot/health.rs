@@ -5,13 +5,13 @@ use crate::{
     ctx::Ctx,
     domain::network::Network,
     flows::{
-        payments::obstacles::{self, Obstacles},
+        payments::obstacles::{self, OpenObstacles},
         rates,
         webhooks::backlog,
     },
     http::{edge::observe, error::probed},
     settings::Settings,
-    worker::chain_states::{ChainState, Failing, Look},
+    worker::chain_states::{ChainOutcome, ChainState, PollFailure},
 };
 use chrono::{DateTime, SecondsFormat, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -23,51 +23,51 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// Final blocks that a chain may be behind before it counts as degraded.
+/// Number of final blocks that may be unread before a chain counts as degraded.
 const LAG_BLOCKS_MAX: u64 = 500;
 
-/// How long the measured queue is believed: counting reads every delivery that failed.
+/// How long the measured queue size is reused: counting reads every failed delivery.
 const QUEUE_BELIEVED: Duration = Duration::from_secs(5);
 
-/// Looks at what the service needs for its work.
+/// Checks the dependencies of the service.
 #[derive(Clone)]
 pub struct Health {
     ctx: Ctx,
     process: Process,
     stale_after: Duration,
-    /// When the queue was measured last, on the steady clock; whoever measures it holds it.
+    /// Time of the last queue measurement, on the monotonic clock; locked during a measurement.
     measured: Arc<Mutex<Option<Duration>>>,
 }
 
-/// What the health page shows.
+/// Content of the health page.
 #[derive(Debug, Clone)]
-pub struct Report {
-    /// Whether the service can do its work.
+pub struct HealthReport {
+    /// Whether the service is ready.
     pub is_ready: bool,
     /// The page.
     pub body: Value,
 }
 
-impl Report {
-    /// What strangers may see.
+impl HealthReport {
+    /// The part that is public.
     pub fn in_short(self) -> Value {
         json!({ "status": self.body["status"] })
     }
 }
 
-/// How a chain is.
+/// Condition of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
-    /// Nothing is wrong with it.
+    /// Healthy.
     Good,
-    /// The operator has something to do, or nobody knows whether.
+    /// The operator has to act, or the service could not find out whether the operator has to act.
     Waiting,
-    /// It is not followed as it should be.
+    /// The service does not follow the chain correctly.
     Degraded,
 }
 
 impl Health {
-    /// Of a process, whose counters are there from now on.
+    /// Creates the health checks of a process and initialises its counters.
     pub fn new(settings: &Settings, ctx: &Ctx, process: &Process) -> Self {
         install_recorder();
         counted::begin(settings, ctx);
@@ -79,18 +79,20 @@ impl Health {
         }
     }
 
-    /// Whether the database answers and takes writes, its schema is as new as this program, and every chain is followed.
-    /// What only the operator can change, and for the API everything about the chains, leaves the service ready and is
-    /// shown as degraded. A process that was told to stop is not ready.
-    pub async fn look(&self) -> Report {
+    /// Checks that the database responds and accepts writes, that its schema is as new as this program, and that every
+    /// chain is followed. A problem that only the operator can solve is shown as degraded, and the service stays ready.
+    /// Other problems with a chain make only a process with the role `worker` not ready; a process that serves the API
+    /// stays ready. A stopping process is not ready.
+    pub async fn look(&self) -> HealthReport {
         let schema = tokio::time::timeout(self.ctx.waits.health, self.ctx.db.is_schema_complete()).await;
         let (is_database_up, is_schema_complete) = match schema {
             Ok(Ok(is_complete)) => (true, is_complete),
             _ => (false, false),
         };
-        let obstacles = match is_schema_complete {
-            true => self.obstacles().await,
-            false => None,
+        let obstacles = if is_schema_complete {
+            self.obstacles().await
+        } else {
+            None
         };
         let mut conditions = Vec::new();
         let mut chains = Map::new();
@@ -114,62 +116,71 @@ impl Health {
         };
         let database = match (is_database_up, is_schema_complete, is_written) {
             (false, ..) => "unavailable",
-            (true, false, _) => "schema older than this program: prs migrate up",
-            (true, true, false) => "takes no writes: look at what database.url leads to",
+            (true, false, _) => "the schema is older than this program; run: prs migrate up",
+            (true, true, false) => "the database accepts no writes: check the server that database.url points to",
             (true, true, true) => "ok",
         };
         let last_write = writes
             .last_ok()
             .map(|time| time.to_rfc3339_opts(SecondsFormat::Millis, true));
-        Report {
+        HealthReport {
             is_ready,
             body: json!({ "status": status, "database": database, "lastWriteAt": last_write, "chains": chains }),
         }
     }
 
-    async fn obstacles(&self) -> Option<Obstacles> {
+    async fn obstacles(&self) -> Option<OpenObstacles> {
         let found = tokio::time::timeout(self.ctx.waits.health, obstacles::run(&self.ctx)).await;
         found.ok()?.ok()
     }
 
-    /// Whether no look had a good answer for too long.
+    /// Whether the last valid response is older than `health.chain_stale_s`.
     fn is_stale(&self, state: &ChainState) -> bool {
         state.missing_for(self.ctx.clock.steady()) > self.stale_after
     }
 
-    /// Whether all nodes stand still, by the time of their newest block.
+    /// Whether the newest block is older than `health.chain_stale_s`, so that no node advances.
     fn stands_still(&self, state: &ChainState) -> bool {
         state.head_age() > self.stale_after
     }
 
-    /// When a good answer was had last: a newest block that is too old was one until then.
+    /// Time of the last valid response. A response is not valid if its newest block is older than
+    /// `health.chain_stale_s`.
     fn last_ok(&self, state: &ChainState) -> Option<DateTime<Utc>> {
         let too_old_by = state.head_age().saturating_sub(self.stale_after);
         state.last_ok.map(|last_ok| last_ok - too_old_by)
     }
 
     fn is_degraded(&self, state: &ChainState) -> bool {
-        let is_behind =
-            matches!(&state.look, Look::Followed(at) if at.finalized.saturating_sub(at.confirmed) > LAG_BLOCKS_MAX);
+        let is_behind = matches!(
+            &state.look,
+            ChainOutcome::Followed(at) if at.finalized.saturating_sub(at.confirmed) > LAG_BLOCKS_MAX
+        );
         is_behind || self.is_stale(state) || self.stands_still(state)
     }
 
-    /// How a chain is, and what the page shows of it. What waits for the operator is unknown without `obstacles`.
-    fn chain(&self, network: Network, state: Option<&ChainState>, obstacles: Option<&Obstacles>) -> (Condition, Value) {
+    /// Condition of a chain, and its part of the health page. If `obstacles` is `None`, it is unknown whether the
+    /// operator has to act.
+    fn chain(
+        &self,
+        network: Network,
+        state: Option<&ChainState>,
+        obstacles: Option<&OpenObstacles>,
+    ) -> (Condition, Value) {
         let halted = obstacles.and_then(|obstacles| obstacles.halted.get(&network));
         let quarantined = obstacles.map(|obstacles| obstacles.quarantined.get(&network).copied().unwrap_or(0));
         let mut shown = match (halted, state.map(|state| &state.look)) {
             (Some(reason), _) => json!({ "state": "halted", "reason": reason }),
-            (None, Some(Look::Followed(at))) => json!({
+            (None, Some(ChainOutcome::Followed(at))) => json!({
                 "state": "following", "head": at.head.number, "finalized": at.finalized, "seen": at.seen,
                 "confirmed": at.confirmed, "lagBlocks": at.finalized.saturating_sub(at.confirmed),
             }),
-            // The operator had it resumed.
-            (None, Some(Look::Halted(_))) if obstacles.is_some() => json!({ "state": "beginning" }),
-            (None, Some(Look::Halted(reason))) => json!({ "state": "halted", "reason": reason }),
-            (None, Some(Look::Failed(_))) => json!({ "state": "failing" }),
-            (None, Some(Look::Standby)) => json!({ "state": "standby" }),
-            (None, Some(Look::None)) => json!({ "state": "beginning" }),
+            // The operator has resumed the chain.
+            (None, Some(ChainOutcome::Halted(_))) if obstacles.is_some() => json!({ "state": "beginning" }),
+            (None, Some(ChainOutcome::Halted(reason))) => json!({ "state": "halted", "reason": reason }),
+            (None, Some(ChainOutcome::Failed(_))) => json!({ "state": "failing" }),
+            (None, Some(ChainOutcome::Standby)) => json!({ "state": "standby" }),
+            (None, Some(ChainOutcome::None)) => json!({ "state": "beginning" }),
             (None, None) => json!({ "state": "not followed by this process" }),
         };
         shown["quarantined"] = json!(quarantined);
@@ -184,7 +195,7 @@ impl Health {
         let mut next = Vec::new();
         if shown["state"] == "halted" {
             next.push(format!(
-                "compare the nodes of chains.{network}.rpc_urls, then: prs admin chain resume {network}"
+                "check the nodes of chains.{network}.rpc_urls, then run: prs admin chain resume {network}"
             ));
         }
         if quarantined.is_some_and(|count| count > 0) {
@@ -193,7 +204,7 @@ impl Health {
         match state {
             Some(state) if self.is_stale(state) => next.push(what_is_missing(network, &state.look)),
             Some(state) if self.stands_still(state) => next.push(format!(
-                "the newest block is {} s old: look at chains.{network}.rpc_urls and at the clock of this machine",
+                "the newest block is {} s old: check chains.{network}.rpc_urls and the clock of this machine",
                 state.head_age().as_secs()
             )),
             _ => {}
@@ -210,7 +221,7 @@ impl Health {
         (condition, shown)
     }
 
-    /// What waits to be delivered, and what was given up. A database that does not answer leaves the numbers as they were.
+    /// Measures pending and failed deliveries. If the database does not respond, the gauges keep their values.
     async fn gauge_queue(&self) {
         let mut measured = self.measured.lock().await;
         let now = self.ctx.clock.steady();
@@ -230,7 +241,7 @@ impl Health {
         set_queue("prs_webhook_oldest_due_seconds", None, queue.oldest_due_s);
     }
 
-    /// Measures which pairs have a rate now: one that nobody reads any more runs out by time alone.
+    /// Measures which pairs currently have a rate. A rate expires with time when the feeds return no newer reading.
     async fn gauge_rates(&self) {
         if self.ctx.partners.rate_feeds.is_empty() {
             return;
@@ -243,7 +254,7 @@ impl Health {
         }
     }
 
-    /// Brings the gauges up to date; each of them is there for every enabled network from the start.
+    /// Updates the gauges; each gauge exists for every enabled network from the start.
     async fn gauge(&self) {
         metrics::counter!("prs_log_lines_dropped_total").absolute(log::dropped_lines());
         self.gauge_queue().await;
@@ -279,33 +290,36 @@ fn set_queue(name: &'static str, state: Option<&'static str>, value: u64) {
     };
     #[expect(
         clippy::cast_precision_loss,
-        reason = "gauges are floats; seconds and counts stay far below 2^52"
+        reason = "a gauge is an f64, which is exact for whole numbers below 2^52; these seconds and counts are smaller"
     )]
     gauge.set(value as f64);
 }
 
-/// What to look at when a chain had no good answer for too long.
-fn what_is_missing(network: Network, look: &Look) -> String {
+/// Advice for the operator when a chain had no valid response for too long.
+fn what_is_missing(network: Network, look: &ChainOutcome) -> String {
     let nodes = format!("chains.{network}.rpc_urls");
     match look {
-        Look::Failed(Failing::Database) => "the database does not answer: look at database.url and its disk".to_owned(),
-        Look::Failed(Failing::Other) => "the last look failed: look at the log".to_owned(),
-        Look::Followed(at) if !at.is_current => {
-            format!("too few nodes move with the chain: look at the log and at {nodes}")
+        ChainOutcome::Failed(PollFailure::Database) => {
+            "the database does not respond: check database.url and the disk of the database".to_owned()
         }
-        _ => format!("no good answer of enough nodes: look at the log and at {nodes}"),
+        ChainOutcome::Failed(PollFailure::Other) => "the last poll failed: check the log".to_owned(),
+        ChainOutcome::Followed(at) if !at.is_current => {
+            format!("the newest blocks of too few nodes advance: check the log and {nodes}")
+        }
+        _ => format!("too few nodes return valid responses: check the log and {nodes}"),
     }
 }
 
 fn set(name: &'static str, network: Network, value: u64) {
     #[expect(
         clippy::cast_precision_loss,
-        reason = "gauges are floats; seconds and counts stay far below 2^52"
+        reason = "a gauge is an f64, which is exact for whole numbers below 2^52; these seconds and counts are smaller"
     )]
     metrics::gauge!(name, "network" => network.id()).set(value as f64);
 }
 
-/// Begins to record what is measured. The recorder belongs to the process: a second service in it shows the same numbers.
+/// Starts recording metrics. The recorder belongs to the process: a second service in the process shows the same
+/// numbers.
 pub(super) fn install_recorder() -> Option<PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     RECORDER
@@ -317,7 +331,7 @@ pub(super) fn install_recorder() -> Option<PrometheusHandle> {
         .clone()
 }
 
-/// Everything that is measured, in the text form of Prometheus.
+/// All metrics in the Prometheus text format.
 pub(super) fn metrics_page(health: Health) -> impl Endpoint<Output = Response> {
     let handle = install_recorder();
     make(move |_| {

@@ -1,4 +1,4 @@
-//! Credentials of a call, looked up through a short cache.
+//! Looks up credentials through a short-lived cache.
 
 use crate::{
     ctx::Ctx,
@@ -26,20 +26,20 @@ use std::{
 };
 use tokio::sync::RwLock;
 
-/// How long a looked-up credential is believed. A revoked one is refused everywhere after this time.
+/// How long a looked-up credential is cached. After this time, every instance rejects a revoked credential.
 const BELIEVED: Duration = Duration::from_secs(5);
 
-/// Credentials that are remembered at most.
+/// Maximum number of cached credentials.
 const REMEMBERED_MAX: u64 = 10_000;
 
-/// The same of what is remembered about each by its hash.
+/// Maximum number of entries of a cache whose key is the hash of a credential.
 const HASHES_MAX: usize = 50_000;
 
-/// Longest wait for the list of origins: the credential behind it waits for the database as well, and a caller has to
-/// learn of a silent database within two seconds. Source: rules D.4.
+/// Maximum wait for the list of allowed origins. The credential check after it also waits for the database, and a
+/// caller must get the error of an unresponsive database within two seconds. Source: rules D.4.
 const ORIGINS_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What is remembered until a reading of the steady clock.
+/// A cached value and its expiry on the monotonic clock.
 struct ShortMemory<T>(Mutex<LruCache<String, (T, Duration)>>);
 
 impl<T: Copy> ShortMemory<T> {
@@ -63,10 +63,11 @@ impl<T: Copy> ShortMemory<T> {
     }
 }
 
-/// Looks credentials up.
+/// Looks up credentials.
 ///
-/// What is remembered is keyed with the count of changes before the lookup, so that a lookup that a change overtook is
-/// never read again. Origins have a count of their own: few changes are about them, and the list is everybody's.
+/// Cache keys contain the number of credential changes before the lookup. A lookup during which a credential changed is
+/// therefore never used again. Allowed origins have a separate counter, because few changes affect them and all callers
+/// share the list.
 pub struct Identity {
     ctx: Ctx,
     keys: Cache<(u64, String), KnownKey>,
@@ -74,18 +75,19 @@ pub struct Identity {
     origins: Cache<u64, Arc<HashSet<String>>>,
     /// Tiers by row.
     tiers: ShortMemory<Tier>,
-    /// Credentials that nobody knew, by what they were taken for and their hash, with the count of changes of that time. The
-    /// same text may be good in its own header: a public client ID is known to everybody, and nobody may shut it out by
-    /// sending it as a key.
+    /// Unknown credentials, by kind and hash, with the number of changes at that time. The kind is part of the key
+    /// because everyone knows a public client ID. A caller who sends a public client ID as an API key must not make the
+    /// service reject it as a client ID.
     unknown: ShortMemory<u64>,
-    /// Credentials that were good, by their hash.
+    /// Recently valid credentials, by hash.
     good: ShortMemory<()>,
-    /// The list as it was read last: a page has to be able to read that the database is gone.
+    /// The last list of allowed origins. It is used when the database is unavailable, so that a page can still read the
+    /// error.
     last_origins: RwLock<Arc<HashSet<String>>>,
 }
 
 impl Identity {
-    /// Starts with an empty memory.
+    /// Starts with an empty cache.
     pub fn new(ctx: Ctx) -> Self {
         Self {
             ctx,
@@ -110,7 +112,7 @@ impl Identity {
     }
 
     async fn key(&self, key: &str) -> FlowResult<KnownKey> {
-        // The memory is keyed with the hash, so that it holds no key.
+        // The cache key is the hash, so that the cache contains no credential.
         let entry = (self.changes(), identify::hash(key));
         if let Some(known) = self.keys.get(&entry).await {
             return Ok(known);
@@ -134,7 +136,8 @@ impl Identity {
 }
 
 impl Identity {
-    /// Looks a credential up, unless nobody knew it as such a moment ago. A change on this instance ends that memory at once.
+    /// Looks up a credential. If it was unknown at a lookup within [`BELIEVED`], it is rejected without another lookup,
+    /// unless a credential has changed on this instance since.
     async fn look_up<T>(
         &self,
         kind: &'static str,
@@ -189,6 +192,11 @@ impl Identify for Identity {
         self.key(key).await?.orchestrator_caller(self.ctx.clock.now())
     }
 
+    async fn pair(&self, key: &str, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
+        let orchestrator = self.orchestrator_key(key).await?;
+        identify::paired_caller(&self.ctx, &orchestrator.id, self.client(id).await?.as_ref(), call)
+    }
+
     async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
         let hash = identify::hash(token);
         self.look_up("session", &hash, identify::session(&self.ctx, token))
@@ -210,7 +218,7 @@ impl Identify for Identity {
 }
 
 impl Identity {
-    /// Reads the list; the one of before when the database does not answer in time.
+    /// Reads the list of allowed origins, or returns the previous list when the database does not respond in time.
     async fn read_origins(&self) -> Arc<HashSet<String>> {
         let db = self.ctx.db.answering_within(ORIGINS_TIMEOUT);
         let listed = store::client_ids::list_active_domains(db.reader()).await;
@@ -229,7 +237,7 @@ impl AllowedOrigins for Identity {
             return true;
         }
         let changes = self.ctx.origin_changes.load(Ordering::Acquire);
-        // However many ask, one reads and the others wait for it.
+        // Concurrent callers share one read.
         let origins = self.origins.get_with(changes, self.read_origins()).await;
         origins.contains(origin)
     }

@@ -1,4 +1,4 @@
-//! Commands that look at a running service from the outside: `prs listen`, `prs events`, `prs deliveries`.
+//! Commands that use the API of a running service: `prs listen`, `prs events`, `prs deliveries`.
 
 use crate::{
     adapters::{
@@ -7,7 +7,7 @@ use crate::{
         ids::SystemIds,
     },
     boot::output::say,
-    domain::{ids::Secret, webhook::Signing},
+    domain::{ids::Secret, webhook::SignatureInput},
     ports::{clock::Clock, ids::random},
 };
 use clap::{Args, Subcommand};
@@ -18,22 +18,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause before a stream that broke is opened again.
+/// Pause before a broken stream is reopened.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// What every id comes after.
+/// An id before every other id.
 const SMALLEST_ID: &str = "00000000000000000000000000";
 
-/// Events that are remembered, so that a stream can be resumed a little earlier than it broke.
+/// Number of remembered events. A broken stream resumes this number of events earlier.
 const REMEMBERED: usize = 64;
 
-/// How the service is reached.
+/// Access to the service.
 #[derive(Debug, Args)]
 pub struct Service {
-    /// API key of the tenant.
+    /// API key of the platform.
     #[arg(long, env = "PRS_API_KEY", hide_env_values = true)]
     api_key: String,
-    /// Address of the service.
+    /// URL of the service.
     #[arg(long, env = "PRS_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
 }
@@ -41,13 +41,13 @@ pub struct Service {
 /// Arguments of `prs listen`.
 #[derive(Debug, Args)]
 pub struct ListenArguments {
-    /// Where events are posted.
+    /// URL to which events are posted.
     #[arg(long)]
     forward_to: String,
-    /// Names of events, separated by commas; all when absent.
+    /// Event names, separated by commas. Default: all.
     #[arg(long)]
     events: Option<String>,
-    /// Prefixes of the webhook headers, separated by commas: each header is sent under every one of them.
+    /// Prefixes of the webhook headers, separated by commas; each header is sent with every prefix.
     #[arg(long, default_value = "x-service,x-request-network", value_delimiter = ',')]
     header_prefix: Vec<String>,
     /// The service.
@@ -60,7 +60,7 @@ pub struct ListenArguments {
 pub enum EventsVerb {
     /// Lists events, newest first.
     List {
-        /// Only events of this name.
+        /// Only events with this name.
         #[arg(long)]
         event: Option<String>,
         /// Only events about this request.
@@ -69,7 +69,7 @@ pub enum EventsVerb {
         /// Only events from this time on, for example 2030-01-31T12:00:00Z.
         #[arg(long)]
         since: Option<String>,
-        /// How many, up to 100.
+        /// Maximum number, up to 100.
         #[arg(long, default_value_t = 20)]
         limit: u32,
         /// Prints JSON.
@@ -79,7 +79,7 @@ pub enum EventsVerb {
         #[command(flatten)]
         service: Service,
     },
-    /// Tells events again.
+    /// Replays events.
     Replay {
         /// Events from this time on, for example 2030-01-31T12:00:00Z.
         #[arg(long, required_unless_present = "id", conflicts_with = "id")]
@@ -90,10 +90,10 @@ pub enum EventsVerb {
         /// One event.
         #[arg(long)]
         id: Option<String>,
-        /// Only to this endpoint, and what happened while it was switched off too.
+        /// Only to this endpoint. Events that occurred while the endpoint was disabled are included.
         #[arg(long)]
         endpoint: Option<String>,
-        /// Leave out what was delivered.
+        /// Skip events that were delivered.
         #[arg(long, requires = "since")]
         failed_only: bool,
         /// The service.
@@ -113,7 +113,7 @@ pub enum DeliveriesVerb {
         /// Only deliveries of this event.
         #[arg(long)]
         event: Option<String>,
-        /// How many, up to 100.
+        /// Maximum number, up to 100.
         #[arg(long, default_value_t = 20)]
         limit: u32,
         /// Prints JSON.
@@ -139,18 +139,18 @@ impl Service {
     }
 }
 
-/// What was forwarded lately, and from where a broken stream goes on.
+/// Recently forwarded events, and the position from which a broken stream resumes.
 ///
-/// The service draws ids before it commits, so an event may appear a moment after one with a larger id. A resumed
-/// stream therefore begins some events earlier, and what was forwarded already is left out.
+/// The service generates ids before it commits, so an event may appear a moment after another event with a larger id. A
+/// resumed stream therefore starts some events earlier and skips events that were already forwarded.
 #[derive(Debug)]
-struct Progress {
+struct ForwardedEvents {
     order: VecDeque<String>,
     known: HashSet<String>,
     before: String,
 }
 
-impl Progress {
+impl ForwardedEvents {
     fn after(id: &str) -> Self {
         Self {
             order: VecDeque::new(),
@@ -159,7 +159,7 @@ impl Progress {
         }
     }
 
-    /// Notes an event; tells whether it is new.
+    /// Records an event; returns whether it is new.
     fn note(&mut self, id: &str) -> bool {
         if !self.known.insert(id.to_owned()) {
             return false;
@@ -174,22 +174,23 @@ impl Progress {
         true
     }
 
-    /// The id to resume after: everything later is either remembered or new.
+    /// The id after which the stream resumes. Every event after this id is either remembered or new.
     fn resume_after(&self) -> &str {
         &self.before
     }
 }
 
-/// Forwards events to a local address until it is interrupted.
+/// Forwards events to a local URL until the command is interrupted.
 pub async fn listen(arguments: &ListenArguments) -> anyhow::Result<()> {
     let client = arguments.service.client()?;
     let clock = Arc::new(SystemClock);
     let secret = Secret::new(hex::encode(random::<32>(&SystemIds::new(clock.clone()))));
     say!("signing secret of this run: {}", secret.reveal());
     say!("forwarding to {}", arguments.forward_to);
-    // What happens from now on; without this look, events before the first message would be lost with the connection.
+    // The stream starts at the newest event. Without this id, a connection that breaks before the first message would
+    // lose events.
     let newest = client.get("/v2/events", &[("limit", "1".to_owned())]).await?;
-    let mut progress = Progress::after(newest["events"][0]["id"].as_str().unwrap_or(SMALLEST_ID));
+    let mut progress = ForwardedEvents::after(newest["events"][0]["id"].as_str().unwrap_or(SMALLEST_ID));
     loop {
         let mut query = vec![("after", progress.resume_after().to_owned())];
         if let Some(events) = &arguments.events {
@@ -210,7 +211,7 @@ pub async fn listen(arguments: &ListenArguments) -> anyhow::Result<()> {
             },
             Err(error) => error,
         };
-        eprintln!("{broken:#}; connecting again");
+        eprintln!("{broken:#}; reconnecting");
         tokio::time::sleep(RECONNECT_PAUSE).await;
     }
 }
@@ -223,7 +224,7 @@ async fn forward(
     message: &Message,
 ) {
     let prefixes: Vec<&str> = arguments.header_prefix.iter().map(String::as_str).collect();
-    let signing = Signing {
+    let signing = SignatureInput {
         prefixes: &prefixes,
         is_standard: true,
         secrets: std::slice::from_ref(secret),
@@ -357,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_resumed_stream_begins_earlier_and_repeats_nothing() {
-        let mut progress = Progress::after(SMALLEST_ID);
+        let mut progress = ForwardedEvents::after(SMALLEST_ID);
         assert_eq!(progress.resume_after(), SMALLEST_ID);
         let ids: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
         assert!(ids.iter().all(|id| progress.note(id)));

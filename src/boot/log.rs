@@ -1,7 +1,7 @@
-//! Where log lines go: standard error, from a thread of its own.
+//! Log output: standard error, written by a separate thread.
 //!
-//! Nothing waits for a line to be written. When the reader of standard error is slow, lines are dropped and counted; when
-//! it is gone, the service goes on without a log.
+//! The service never waits for the log. If the reader of standard error is slow, lines are dropped and counted. If the
+//! reader is gone, the service continues without a log.
 
 use crate::settings::{LogFormat, LogSettings};
 use anyhow::{Context, anyhow};
@@ -9,23 +9,23 @@ use std::io::{self, IsTerminal};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-/// Lines that wait for a slow reader before further ones are dropped.
+/// Number of lines buffered for a slow reader before further lines are dropped.
 const LINES_WAITING_MAX: usize = 16_384;
 
-/// What is not logged unless it is asked for by name.
+/// Default log levels of libraries that log too much; `log.level` or `RUST_LOG` can change them.
 const QUIET: &str = "sqlx=warn,sea_orm_migration=warn";
 
-/// Lines that were dropped since the start.
+/// Number of lines dropped since the start.
 static DROPPED: std::sync::OnceLock<ErrorCounter> = std::sync::OnceLock::new();
 
-/// Checks that the level can be read. Errors: as those of [`start`].
+/// Checks that the level is valid. Errors: as for [`start`].
 pub(super) fn check(settings: &LogSettings) -> anyhow::Result<()> {
     filter(settings).map(drop)
 }
 
-/// Begins to log; lines that still wait are written when the guard is dropped.
+/// Starts logging. Dropping the guard writes the buffered lines.
 ///
-/// Errors: a level that cannot be read, with what would be right.
+/// Errors: an invalid level, with what is expected.
 pub(super) fn start(settings: &LogSettings) -> anyhow::Result<WorkerGuard> {
     let filter = filter(settings)?;
     let (writer, guard) = NonBlockingBuilder::default()
@@ -39,48 +39,49 @@ pub(super) fn start(settings: &LogSettings) -> anyhow::Result<WorkerGuard> {
         LogFormat::Json => false,
         LogFormat::Pretty => true,
     };
-    // A line about a line that could not be written would go to the same closed pipe, and end the thread that logs.
+    // A line about a failed write would go to the same closed pipe, and end the logging thread.
     let lines = tracing_subscriber::fmt()
         .with_writer(writer)
         .with_env_filter(filter)
         .log_internal_errors(false);
-    let started = match is_pretty {
-        true => lines
+    let started = if is_pretty {
+        lines
             .with_ansi(io::stderr().is_terminal())
             .with_target(false)
-            .try_init(),
-        false => lines.json().try_init(),
+            .try_init()
+    } else {
+        lines.json().try_init()
     };
-    started.map_err(|error| anyhow!("the log could not be started: {error}"))?;
+    started.map_err(|error| anyhow!("logging could not be started: {error}"))?;
     Ok(guard)
 }
 
-/// Lines that were dropped because nobody read them in time.
+/// Number of lines dropped because they were not read in time.
 pub(super) fn dropped_lines() -> u64 {
     let dropped = DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
     u64::try_from(dropped).unwrap_or(u64::MAX)
 }
 
-/// `RUST_LOG`, which is set for one start, goes before the settings.
+/// `RUST_LOG`, which is set for one start, takes precedence over the settings.
 fn filter(settings: &LogSettings) -> anyhow::Result<EnvFilter> {
     let (name, level) = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(level) if !level.is_empty() => (EnvFilter::DEFAULT_ENV, level),
         _ => ("log.level", settings.level.clone()),
     };
     let wrong = || format!("{name}: must be a level such as info, or levels by target such as info,prs=debug");
-    // A word that is no level would be read as the name of a target, and silence all others.
+    // A word that is not a level would be read as a target name, and silence all other targets.
     if let Some(word) = no_level(&level) {
-        return Err(anyhow!("{}; {word} is none", wrong()));
+        return Err(anyhow!("{}; {word} is neither", wrong()));
     }
     EnvFilter::try_new(format!("{QUIET},{level}")).with_context(wrong)
 }
 
-/// The first directive that names neither a level nor a target with one.
+/// The first directive that is neither a level nor a target with a level.
 fn no_level(directives: &str) -> Option<&str> {
     let is_level = |word: &str| !word.trim().is_empty() && word.trim().parse::<LevelFilter>().is_ok();
     let mut directives = directives.split(',').map(str::trim);
     directives.find(|directive| match directive.rsplit_once('=') {
-        // The values of the fields of a span stand in brackets, which come before the level.
+        // Values of span fields are in brackets before the level.
         Some((_, level)) => !is_level(level),
         None => !is_level(directive),
     })
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_no_level_is_found() {
+    fn an_invalid_log_level_is_found() {
         for good in [
             "info",
             "INFO",

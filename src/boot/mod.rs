@@ -1,4 +1,5 @@
-//! The only place that knows every layer: settings to database, adapters, handles, routes and workers, and back down.
+//! The only module that knows every layer: it builds database, adapters, handles, routes and workers from the settings,
+//! and stops them.
 
 pub mod admin;
 pub mod cli;
@@ -30,8 +31,8 @@ use crate::{
     adapters,
     boot::clock::DatabaseClock,
     ctx::{
-        Ctx, Partners, PayerRules, PaymentPages, PaymentRules, People, Permits, RateRules, ScheduleRules,
-        ScreeningRules, SecurePaymentRules, SessionRules, WebhookRules,
+        Ctx, Partners, PayerRules, PaymentPageCaches, PaymentRules, People, RateRules, ScheduleRules, ScreeningRules,
+        SecurePaymentRules, SessionRules, WebhookRules, WorkPermits,
     },
     domain::{
         client_id::{OwnPages, normalise_domain},
@@ -60,63 +61,77 @@ use std::{
 };
 use tokio::sync::{Notify, Semaphore};
 
-/// Credentials that an instance remembers to have issued at most.
+/// Maximum number of recently issued credentials that an instance remembers.
 const ISSUED_MAX: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// Batches that are made at the same time: each takes a connection of the database and a thread.
+/// Maximum number of concurrent batch creations; each needs a database connection and a thread.
 const BATCHES_MAX: usize = 8;
 
-/// Those of one holder: a second one could only wait for the first one's rows.
+/// Maximum number of concurrent batch creations per holder: a second batch would wait for the rows that the first batch
+/// locked.
 const BATCHES_OF_ONE: usize = 1;
 
-/// Links of public client IDs and counted requests that are made at the same time, and those of one holder: each takes a
-/// connection of the database, which has more of them, and those of one client ID are counted one after the other.
+/// Maximum number of concurrent transactions that create links with public client IDs or count open requests, in total
+/// and per holder. Each transaction needs a database connection, and the pool has more than this number. The
+/// transactions of one client ID run one after the other.
 const COUNTED_REQUESTS_MAX: usize = 6;
 const COUNTED_REQUESTS_OF_ONE: usize = 2;
 
-/// Questions to a network that callers wait for, in flight at the same time.
+/// Maximum number of concurrent searches and counts in the delivery log, in total and for one platform: each needs a
+/// database connection, and the pool has more of them.
+const DELIVERY_SEARCHES_MAX: usize = 6;
+const DELIVERY_SEARCHES_OF_ONE: usize = 2;
+
+/// Maximum number of concurrent lookups on a network for waiting callers.
 const QUESTIONS_MAX: usize = 32;
 
-/// Those of one holder. A platform is two of them, itself and its public client IDs, and has half of all at most.
+/// Maximum number of concurrent lookups on a network per holder. A platform counts as two holders, itself and its
+/// public client IDs, and gets at most half of all lookups.
 const QUESTIONS_OF_ONE: usize = 8;
 
-/// Questions of payment pages about balances, in flight at the same time, and those of the links of one platform. One link
-/// has a quarter of these, and a visitor of it asks a dozen and more in the two seconds that there are.
+/// Maximum number of concurrent balance lookups for payment pages, in total and for the links of one platform. One link
+/// gets a quarter of the maximum of its platform. One visitor of a link needs a dozen or more lookups within two
+/// seconds.
 const BALANCES_MAX: usize = 64;
 const BALANCES_OF_ONE: usize = 16;
 
-/// Balances and counts of reports that an instance remembers at most.
+/// Maximum number of balances and report counts that an instance caches.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
-/// Payers whose wallets are screened at the same time.
+/// Maximum number of concurrent wallet screenings.
 const SCREENINGS_MAX: usize = 32;
 
-/// Those of the links of one platform: strangers with one link must not keep the payers of all others waiting.
+/// Maximum number of concurrent screenings for the links of one platform, so that strangers with one link do not delay
+/// payers of other links.
 const SCREENINGS_OF_ONE: usize = 8;
 
-/// Calls of the off-ramp partner that callers wait for; the other places of its adapter are the workers'.
+/// Maximum number of concurrent off-ramp partner calls for waiting callers. The adapter has further slots for workers.
 const OFF_RAMP_CALLS_MAX: usize = 24;
 
-/// Those of one holder. A platform is two of them, itself and its public client IDs.
+/// Maximum number of concurrent off-ramp partner calls per holder. A platform counts as two holders, itself and its
+/// public client IDs.
 const OFF_RAMP_CALLS_OF_ONE: usize = 8;
 
-/// Callbacks of the off-ramp partner that are taken at the same time; each may hold a connection of the database.
+/// Maximum number of concurrent callbacks of the off-ramp partner; each may hold a database connection.
 const NEWS_MAX: usize = 4;
 
-/// The network that an operator names.
+/// Parses the network ID in a command.
 fn network_of(id: &str) -> anyhow::Result<Network> {
-    Network::from_id(id).with_context(|| format!("{id}: accepted are {}", Network::ids_in_words()))
+    Network::from_id(id).with_context(|| {
+        format!(
+            "{id} is not a supported network; supported networks are {}",
+            Network::ids_in_words()
+        )
+    })
 }
 
-/// Opens the database, brings its schema up to date, and checks that the master keys are those of its values.
+/// Opens the database, migrates its schema, and checks that the master keys match its values.
 pub async fn open_database(settings: &Settings) -> anyhow::Result<Db> {
     let db = connect(settings).await?;
-    migrate_up(&db)
-        .await
-        .context("the schema could not be brought up to date")?;
+    migrate_up(&db).await.context("the schema could not be migrated")?;
     with_master_keys(settings, &db).await
 }
 
-/// Applies what is missing, and tells what it was.
+/// Applies and logs the missing migrations.
 pub(super) async fn migrate_up(db: &Db) -> anyhow::Result<()> {
     let before = db.migrate_status().await?;
     let missing: Vec<&str> = before
@@ -124,7 +139,7 @@ pub(super) async fn migrate_up(db: &Db) -> anyhow::Result<()> {
         .filter(|migration| !migration.is_applied)
         .map(|migration| migration.name.as_str())
         .collect();
-    // A database that only reads for now has no room for the bookkeeping of migrations, and needs none.
+    // A read-only database cannot store migration state, and does not need to.
     if missing.is_empty() {
         return Ok(());
     }
@@ -136,23 +151,23 @@ pub(super) async fn migrate_up(db: &Db) -> anyhow::Result<()> {
             applied = missing.len(),
             newest,
             took_ms,
-            "the schema of the database is up to date"
+            "applied the missing migrations"
         );
     }
     Ok(())
 }
 
-/// Opens a database for a command, which neither makes it nor changes its schema.
+/// Opens a database for a command, without creating it or changing its schema.
 ///
-/// Errors: there is none, its schema is older than this program or of another version, or its values are sealed under other
-/// master keys.
+/// Errors: the database does not exist, its schema is older than this program or of another version, or its values are
+/// encrypted with other master keys.
 pub async fn open_existing(settings: &Settings) -> anyhow::Result<Db> {
     let url = &settings.database.url;
     let shown = settings::without_password(url);
     let file = url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
     let is_missing = file.is_some_and(|path| !PathBuf::from(path.split('?').next().unwrap_or_default()).exists());
     if is_missing {
-        bail!("database.url: there is no database at {shown}; `prs serve` and `prs migrate up` make one");
+        bail!("database.url: there is no database at {shown}; `prs serve` or `prs migrate up` creates it");
     }
     let db = connect(settings).await?;
     let at = || format!("database.url: {shown}");
@@ -174,14 +189,14 @@ pub(super) async fn connect(settings: &Settings) -> anyhow::Result<Db> {
     db.with_context(|| format!("database.url: {}", settings::without_password(&settings.database.url)))
 }
 
-/// What happens at the start may take longer than an answer.
+/// The startup operations run without the time limit of a call, because they may take longer.
 async fn with_master_keys(settings: &Settings, db: &Db) -> anyhow::Result<Db> {
     let db = master_keys::seal(settings, db.patient()).await?;
     Ok(db.answering_within(Duration::from_millis(settings.database.answer_timeout_ms)))
 }
 
-/// Checks what the settings alone cannot: that currencies and contracts are known, that a key is one of the curve, and that
-/// a level of the log can be read.
+/// Checks that currencies and contracts are known, that a private key is valid on the curve, and that the log level is
+/// valid.
 fn check(settings: &Settings) -> anyhow::Result<()> {
     log::check(&settings.log)?;
     catalogue::load(settings)?;
@@ -189,7 +204,7 @@ fn check(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key with which recurring payments are executed; `None` where they are not offered.
+/// The key that executes recurring payments; `None` if they are unavailable.
 fn relayer_key(settings: &Settings) -> anyhow::Result<Option<PrivateKeySigner>> {
     let key = settings.relayer.private_key.clone().map(Secret::new);
     let key = key.map(|key| adapters::evm::signing_key(&key)).transpose();
@@ -208,7 +223,7 @@ fn database_clock(db: &Db) -> Arc<dyn Clock> {
     Arc::new(DatabaseClock::new(db, machine))
 }
 
-/// Like [`context`], with another clock and source of identifiers, which tests fix, and waits, which they shorten.
+/// Like [`context`], with another clock, source of ids and timeouts, for tests.
 pub fn context_with(
     settings: &Settings,
     db: Db,
@@ -324,6 +339,7 @@ pub fn context_with(
             guards: settings.conversion.rate_guards(),
             read_every: TimeDelta::seconds(settings.conversion.rate_interval_s.into()),
         }),
+        direct_links: settings.orchestrators.direct_links.into(),
         payers: Arc::new(PayerRules {
             mask_bank_details: settings.mask_bank_details(),
         }),
@@ -332,7 +348,7 @@ pub fn context_with(
             lasts: TimeDelta::seconds(settings.secure_payments.expires_in_s.into()),
             kept: TimeDelta::days(settings.secure_payments.kept_days.into()),
         }),
-        payment_pages: Arc::new(PaymentPages {
+        payment_pages: Arc::new(PaymentPageCaches {
             permits: permits(BALANCES_MAX, BALANCES_OF_ONE),
             balances: Mutex::new(LruCache::new(REMEMBERED_MAX)),
             reports: Mutex::new(LruCache::new(REMEMBERED_MAX)),
@@ -352,6 +368,7 @@ pub fn context_with(
         batches: permits(BATCHES_MAX, BATCHES_OF_ONE),
         headrooms: Arc::new(Mutex::new(LruCache::new(REMEMBERED_MAX))),
         counted_requests: permits(COUNTED_REQUESTS_MAX, COUNTED_REQUESTS_OF_ONE),
+        delivery_searches: permits(DELIVERY_SEARCHES_MAX, DELIVERY_SEARCHES_OF_ONE),
         questions: Arc::new(questions),
         screenings: permits(SCREENINGS_MAX, SCREENINGS_OF_ONE),
         off_ramp_calls: permits(OFF_RAMP_CALLS_MAX, OFF_RAMP_CALLS_OF_ONE),
@@ -360,16 +377,16 @@ pub fn context_with(
     })
 }
 
-/// So many permits, of which one holder may take `each`.
-fn permits(all: usize, each: usize) -> Arc<Permits> {
-    Arc::new(Permits {
+/// Permits for work: `all` in total, of which one holder may take `each`.
+fn permits(all: usize, each: usize) -> Arc<WorkPermits> {
+    Arc::new(WorkPermits {
         each,
         all: Arc::new(Semaphore::new(all)),
         own: Mutex::default(),
     })
 }
 
-/// The feeds that the settings choose; the file counts after those over HTTP.
+/// The configured rate feeds. HTTP feeds take precedence over the file.
 fn rate_feeds(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<[Arc<dyn RateFeed>]>> {
     use adapters::rates::{FileFeed, HttpFeed, HttpFeedOptions};
     let conversion = &settings.conversion;
@@ -394,7 +411,7 @@ fn rate_feeds(settings: &Settings, clock: &Arc<dyn Clock>) -> anyhow::Result<Arc
     Ok(feeds.into())
 }
 
-/// The providers of which the settings have a key.
+/// The screening providers that have an API key in the settings.
 fn screeners(settings: &Settings, waits: &Waits) -> anyhow::Result<Arc<[Arc<dyn Screener>]>> {
     use adapters::screening::{Hypernative, HypernativeOptions, MerkleScience, MerkleScienceOptions};
     let screening = &settings.screening;
@@ -427,7 +444,7 @@ fn screeners(settings: &Settings, waits: &Waits) -> anyhow::Result<Arc<[Arc<dyn 
     Ok(screeners.into())
 }
 
-/// The partner that the settings choose.
+/// The configured partner.
 fn off_ramp(
     settings: &Settings,
     catalogue: &Arc<Catalogue>,

@@ -1,11 +1,11 @@
-//! `prs admin offramp`: the orders by which payments reach bank accounts.
+//! `prs admin offramp`: the orders, which are payouts to bank accounts through the off-ramp partner.
 
 use super::output::{Output, print, say};
 use crate::{
     ctx::Ctx,
     flows::off_ramp::{
         close,
-        list::{self, Listed, Unsettled, Wanted},
+        list::{self, OrderFilter, OrderSummary, UnsettledRequest},
     },
     http::forms::wire::Instant,
 };
@@ -15,30 +15,31 @@ use serde_json::{Value, json};
 /// Verbs of `prs admin offramp`.
 #[derive(Debug, Subcommand)]
 pub enum OfframpVerb {
-    /// Lists orders that are open, the oldest first; at most 1000.
+    /// Lists open orders, oldest first; at most 1000.
     List {
-        /// Also those that are over.
+        /// Also finished orders.
         #[arg(long)]
         all: bool,
-        /// Only those without news for a day.
+        /// Only orders without an update from the partner for a day.
         #[arg(long)]
         silent: bool,
-        /// Requests instead, with money that no order paid out or will: parts, what cancelled ones got, and what came after the
-        /// partner was asked.
+        /// Lists requests instead of orders: those with money that no order has paid out or will pay out. These are
+        /// partial payments, payments of cancelled requests, and payments after the order was sent to the partner.
         #[arg(long, conflicts_with_all = ["all", "silent"])]
         unsettled: bool,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Ends what no order pays out, once you settled it with the partner: a request that is not over is failed then.
+    /// Closes a request whose money no order pays out, after you settled it with the partner. An unfinished request
+    /// then fails.
     Close {
         /// Public id of the request.
         request: String,
-        /// How it was settled, for those who look later.
+        /// How the money was settled. The note is stored with the request.
         #[arg(long)]
         note: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -58,7 +59,7 @@ pub(super) async fn run(ctx: &Ctx, verb: OfframpVerb) -> anyhow::Result<()> {
         OfframpVerb::List {
             all, silent, output, ..
         } => {
-            let listed = list::run(ctx, Wanted { all, silent }).await?;
+            let listed = list::run(ctx, OrderFilter { all, silent }).await?;
             print_all(&output, "orders", listed.iter().map(describe));
         }
         OfframpVerb::Close { request, note, output } => {
@@ -84,7 +85,7 @@ fn print_all(output: &Output, name: &str, listed: impl Iterator<Item = Value>) {
     }
 }
 
-fn describe_unsettled(unsettled: &Unsettled) -> Value {
+fn describe_unsettled(unsettled: &UnsettledRequest) -> Value {
     let request = &unsettled.request;
     json!({
         "requestId": request.id.as_str(), "platform": request.origin.platform.as_str(),
@@ -95,7 +96,7 @@ fn describe_unsettled(unsettled: &Unsettled) -> Value {
     })
 }
 
-fn describe(listed: &Listed) -> Value {
+fn describe(listed: &OrderSummary) -> Value {
     let order = &listed.order;
     json!({
         "id": order.id.as_str(), "platform": order.platform.as_str(), "requestId": listed.request_id,

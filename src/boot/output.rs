@@ -1,10 +1,10 @@
-//! How `prs admin` prints its results.
+//! Output of `prs admin`.
 
 use clap::Args;
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Writes a line to standard output, as `println!` does, but ends the command when nobody reads any more.
+/// Writes a line to standard output like `println!`. Ends the command when the reader has closed the output.
 macro_rules! say {
     ($($part:tt)*) => {
         $crate::boot::output::write(&format!("{}\n", format_args!($($part)*)))
@@ -12,7 +12,7 @@ macro_rules! say {
 }
 pub(super) use say;
 
-/// How results are printed.
+/// Output format.
 #[derive(Debug, Args)]
 pub struct Output {
     /// Prints JSON.
@@ -20,7 +20,7 @@ pub struct Output {
     pub(super) json: bool,
 }
 
-/// Writes to standard output. A reader that went away, such as `head`, has what it wanted.
+/// Writes to standard output. The command ends if the reader, such as `head`, has closed the output.
 pub(super) fn write(text: &str) {
     let mut out = io::stdout();
     if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
@@ -41,7 +41,8 @@ pub(super) fn print(output: &Output, result: &Value) {
     }
 }
 
-/// A text as a terminal may show it: what would move the cursor or turn the direction of letters is written out.
+/// Escapes a string for a terminal: characters that would move the cursor or change the text direction are written as
+/// escapes.
 fn for_terminal(text: &str) -> String {
     let is_quote = |letter: char| matches!(letter, '"' | '\'' | '\\');
     let parts = text.split_inclusive(is_quote);
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_drives_a_terminal_is_written_out() {
+    fn terminal_control_characters_are_escaped() {
         for (text, shown) in [
             ("a\x1b]0;pwn\x07", "a\\u{1b}]0;pwn\\u{7}"),
             ("ab\u{202e}cd\u{2066}", "ab\\u{202e}cd\\u{2066}"),

@@ -1,30 +1,30 @@
-//! What this process is: its part of the service, its workers, and how far its stop is.
+//! State of this process: its role, its workers, and its shutdown.
 
 use crate::{
     boot::role::Role,
     domain::network::Network,
-    http::{dev::Room, edge::server::Shutdown},
-    worker::{Workers, pace::News},
+    http::{dev::DevRoom, edge::server::Shutdown},
+    worker::{Workers, pace::BlockNotices},
 };
 use std::collections::HashMap;
 
-/// What a process does, and how far its stop is.
+/// State of a process.
 #[derive(Clone)]
 pub struct Process {
-    /// Its part of the service.
+    /// Its role.
     pub role: Role,
-    /// The workers that run in it.
+    /// Its workers.
     pub workers: Workers,
-    /// How it is told to stop.
+    /// Its shutdown signals.
     pub shutdown: Shutdown,
-    /// What a developer does to it; `None` but for `prs dev`.
-    pub room: Option<Room>,
-    /// What tells of new blocks, where something does: the local chain of `prs dev`.
-    pub news: HashMap<Network, News>,
+    /// Developer operations; only for `prs dev`.
+    pub room: Option<DevRoom>,
+    /// Notification of new blocks. Only the local chain of `prs dev` sends it.
+    pub news: HashMap<Network, BlockNotices>,
 }
 
 impl Process {
-    /// One without workers.
+    /// A process without workers.
     pub fn new(role: Role) -> Self {
         Self {
             role,

@@ -1,4 +1,4 @@
-//! `prs admin quarantine`: what was set aside, found and decided.
+//! `prs admin quarantine`: lists quarantined payments and decides about them.
 
 use super::{
     network_of,
@@ -9,10 +9,10 @@ use crate::{
     domain::{
         amount::Amount,
         ids::{QuarantineId, RequestRowId},
-        oddity::{OddReason, Verdict},
+        oddity::{OddReason, OperatorDecision},
         request::{Request, progress::Scale},
     },
-    flows::payments::quarantine::{self, Quarantined, Wanted},
+    flows::payments::quarantine::{self, QuarantineEntry, QuarantineQuery},
     http::forms::wire::Instant,
 };
 use alloy::primitives::B256;
@@ -24,60 +24,60 @@ use std::collections::HashMap;
 /// Verbs of `prs admin quarantine`.
 #[derive(Debug, Subcommand)]
 pub enum QuarantineVerb {
-    /// Lists what waits for a decision, newest first; at most 1000.
+    /// Lists payments that wait for a decision, newest first; at most 1000.
     List {
-        /// What to look for.
+        /// Filter.
         #[command(flatten)]
         wanted: WantedArgs,
-        /// Only what is older than this id: the last one of the list before.
+        /// Only payments older than the payment with this id. For the next page, pass the last id of the previous page.
         #[arg(long)]
         after: Option<String>,
-        /// Also what is minor, accepted, rejected or settled.
+        /// Also minor, accepted, rejected and settled payments.
         #[arg(long)]
         all: bool,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Shows one in full.
+    /// Shows one payment in full.
     Show {
-        /// Its id, as `list` prints it.
+        /// Id, as printed by `list`.
         id: String,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Reads its block again: what is no longer odd is credited or forgotten by itself.
-    Retry(Decision),
-    /// Credits the payment as it is, once its block was read again.
-    Accept(Decision),
-    /// Leaves the payment alone for good, or everything undecided that is looked for, at once.
+    /// Reads the block again, and credits or removes the payment if it is no longer unexpected.
+    Retry(QuarantineDecision),
+    /// Accepts the payment: reads its block again and credits it, although it is unexpected.
+    Accept(QuarantineDecision),
+    /// Rejects one payment permanently, or all undecided payments that match the filter.
     Reject {
-        /// Its id, as `list` prints it.
+        /// Id, as printed by `list`.
         #[arg(
             required_unless_present_any = ["network", "request", "tx", "reason"],
             conflicts_with_all = ["network", "request", "tx", "reason", "min_amount"],
         )]
         id: Option<String>,
-        /// What to look for instead.
+        /// Filter instead of an id.
         #[command(flatten)]
         wanted: WantedArgs,
-        /// Why, for those who look later.
+        /// Reason, stored for later readers.
         #[arg(long)]
         note: Option<String>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
 }
 
-/// What to look for; everything that is given must hold.
+/// Filter; all given conditions must match.
 #[derive(Debug, Args)]
 pub struct WantedArgs {
     /// Only this network.
     #[arg(long)]
     network: Option<String>,
-    /// Only what concerns this request, by its public id.
+    /// Only for this request, by its public id.
     #[arg(long)]
     request: Option<String>,
     /// Only this transaction.
@@ -86,19 +86,20 @@ pub struct WantedArgs {
     /// Only this reason, such as `path_not_handed_out`.
     #[arg(long)]
     reason: Option<String>,
-    /// Only what brought at least this much, in the payment currency of the request.
+    /// Only payments of at least this amount, in the payment currency of the request.
     #[arg(long, requires = "request")]
     min_amount: Option<String>,
 }
 
 impl WantedArgs {
-    fn read(self) -> anyhow::Result<Wanted> {
+    fn read(self) -> anyhow::Result<QuarantineQuery> {
         let reasons = || OddReason::ALL.map(OddReason::wire).join(", ");
         let reason = |text: String| {
-            OddReason::from_wire(&text).with_context(|| format!("{text:?}: a reason is one of {}", reasons()))
+            OddReason::from_wire(&text)
+                .with_context(|| format!("{text:?} is an unknown reason; must be one of {}", reasons()))
         };
         let amount = |text: String| Amount::parse(&text).map_err(|why| anyhow::anyhow!("--min-amount {why}"));
-        Ok(Wanted {
+        Ok(QuarantineQuery {
             network: self.network.as_deref().map(network_of).transpose()?,
             request_id: self.request,
             tx_hash: self.tx,
@@ -108,15 +109,15 @@ impl WantedArgs {
     }
 }
 
-/// A decision about something that was set aside.
+/// A decision about a quarantined payment.
 #[derive(Debug, Args)]
-pub struct Decision {
-    /// Its id, as `list` prints it.
+pub struct QuarantineDecision {
+    /// Id, as printed by `list`.
     id: String,
-    /// Why, for those who look later.
+    /// Reason, stored for later readers.
     #[arg(long)]
     note: Option<String>,
-    /// How the result is printed.
+    /// Output format.
     #[command(flatten)]
     output: Output,
 }
@@ -162,27 +163,27 @@ pub(super) async fn run(ctx: &Ctx, verb: QuarantineVerb) -> anyhow::Result<()> {
             note,
             output,
             ..
-        } => (Verdict::Reject, id, note, output),
-        QuarantineVerb::Retry(decision) => (Verdict::Retry, decision.id, decision.note, decision.output),
-        QuarantineVerb::Accept(decision) => (Verdict::Accept, decision.id, decision.note, decision.output),
+        } => (OperatorDecision::Reject, id, note, output),
+        QuarantineVerb::Retry(decision) => (OperatorDecision::Retry, decision.id, decision.note, decision.output),
+        QuarantineVerb::Accept(decision) => (OperatorDecision::Accept, decision.id, decision.note, decision.output),
     };
     let after = quarantine::decide(ctx, &QuarantineId(id), verdict, note.as_deref()).await?;
     print_one(ctx, &output, after).await
 }
 
-async fn print_one(ctx: &Ctx, output: &Output, quarantined: Quarantined) -> anyhow::Result<()> {
+async fn print_one(ctx: &Ctx, output: &Output, quarantined: QuarantineEntry) -> anyhow::Result<()> {
     for shown in described(ctx, &[quarantined]).await? {
         print(output, &shown);
     }
     Ok(())
 }
 
-async fn described(ctx: &Ctx, quarantined: &[Quarantined]) -> anyhow::Result<Vec<Value>> {
+async fn described(ctx: &Ctx, quarantined: &[QuarantineEntry]) -> anyhow::Result<Vec<Value>> {
     let requests = quarantine::concerned(ctx, quarantined).await?;
     Ok(quarantined.iter().map(|one| describe(ctx, one, &requests)).collect())
 }
 
-fn describe(ctx: &Ctx, quarantined: &Quarantined, requests: &HashMap<RequestRowId, Request>) -> Value {
+fn describe(ctx: &Ctx, quarantined: &QuarantineEntry, requests: &HashMap<RequestRowId, Request>) -> Value {
     let odd = &quarantined.oddity;
     let concerned = odd.concerned.as_ref();
     let request = concerned.and_then(|concerned| requests.get(&concerned.request));

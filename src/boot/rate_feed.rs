@@ -1,4 +1,4 @@
-//! The feed of rates of `prs dev`, over loopback HTTP, so that what reads it is what reads a real one.
+//! The rate feed of `prs dev`. The service reads it over loopback HTTP, like a real feed.
 
 use crate::{
     adapters::rates::sandbox::RateSandbox,
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use url::form_urlencoded;
 
-/// Where the feed has its simple prices, as the real one.
+/// Path of the prices, as in the real feed.
 const PATH: &str = "/api/v3/simple/price";
 
-/// Takes a free port; returns the address of the feed, which answers once it is served.
+/// Binds a free port and returns the URL of the feed. The feed responds after [`serve`] is called.
 pub(super) async fn bind() -> std::io::Result<(TcpListener, String)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}{PATH}", listener.local_addr()?);
@@ -29,7 +29,7 @@ pub(super) fn serve(listener: TcpListener, sandbox: Arc<RateSandbox>) {
     tokio::spawn(async move {
         let served = server::serve(vec![listener], routes, ServerOptions::default(), Shutdown::default());
         if let Err(error) = served.await {
-            tracing::error!(%error, "the sandbox of rates ended");
+            tracing::error!(%error, "the rates sandbox stopped");
         }
     });
 }

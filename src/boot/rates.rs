@@ -1,4 +1,4 @@
-//! `prs admin rates`: what the feeds tell, and the operator's word about it.
+//! `prs admin rates`: lists rates from the feeds and accepts held rates.
 
 use super::output::{Output, print, say};
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     domain::{
         pair::Pair,
         rate::Rate,
-        rates::{Finding, Reading},
+        rates::{ReadingResult, StoredReading},
     },
     flows::rates::{
-        accept::{self, Word},
+        accept::{self, RateDecision},
         list,
     },
     http::forms::wire::Instant,
@@ -22,23 +22,24 @@ use serde_json::{Value, json};
 /// Verbs of `prs admin rates`.
 #[derive(Debug, Subcommand)]
 pub enum RatesVerb {
-    /// Lists every pair that a quote may need: its rate now or why it has none, and the last accepted one.
+    /// Lists every pair that a quote may need. Shows its current rate or the reason why it has none, and the last
+    /// accepted rate.
     List {
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
-    /// Has a rate believed that was held back, or names one; payments that waited for it are looked at again.
+    /// Accepts a rate that was held back, or sets a rate. Payments that waited for the rate are checked again.
     Accept {
         /// The pair, such as `USDC/USD`.
         pair: String,
-        /// The rate, in units of the currency for one token; absent, the newest one that was held back.
+        /// The rate, in units of the currency for one token. Default: the newest rate that was held back.
         #[arg(long)]
         rate: Option<String>,
-        /// The time from which on it held, such as `2030-01-01T12:00:00Z`; absent, now.
+        /// The time from which the rate is valid, such as `2030-01-01T12:00:00Z`. Default: now.
         #[arg(long, requires = "rate")]
         at: Option<DateTime<Utc>>,
-        /// How the result is printed.
+        /// Output format.
         #[command(flatten)]
         output: Output,
     },
@@ -67,13 +68,13 @@ pub(super) async fn run(ctx: &Ctx, verb: RatesVerb) -> anyhow::Result<()> {
             }
         }
         RatesVerb::Accept { pair, rate, at, output } => {
-            let pair = Pair::parse(&pair).with_context(|| format!("{pair}: a pair is written USDC/USD"))?;
+            let pair = Pair::parse(&pair).with_context(|| format!("{pair}: must be a pair such as USDC/USD"))?;
             let word = match rate {
                 Some(text) => {
                     let rate = Rate::parse(&text).map_err(|why| anyhow!("--rate: {why}"))?;
-                    Word::Rate(rate, at.unwrap_or_else(|| ctx.clock.now()))
+                    RateDecision::Rate(rate, at.unwrap_or_else(|| ctx.clock.now()))
                 }
-                None => Word::Held,
+                None => RateDecision::Held,
             };
             let accepted = accept::run(ctx, &pair, word).await?;
             tracing::warn!(%pair, "the operator accepted a rate");
@@ -86,10 +87,10 @@ pub(super) async fn run(ctx: &Ctx, verb: RatesVerb) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shown(reading: &Reading) -> Value {
+fn shown(reading: &StoredReading) -> Value {
     let (price, flaw) = match reading.finding {
-        Finding::Accepted(price) | Finding::Held(price) => (Some(price), None),
-        Finding::Refused(flaw) => (None, Some(flaw)),
+        ReadingResult::Accepted(price) | ReadingResult::Held(price) => (Some(price), None),
+        ReadingResult::Refused(flaw) => (None, Some(flaw)),
     };
     json!({
         "state": reading.finding.state().wire(),

@@ -1,20 +1,20 @@
-//! `prs reconcile`: the payments table beside the chain.
+//! `prs reconcile`: compares the payments table with the chain.
 
 use crate::{
     boot::{context, open_existing, output::say},
-    domain::network::Network,
-    domain::reconciliation::Difference,
-    flows::payments::reconcile::{self, Report},
+    domain::{block_range::BlockRange, network::Network, reconciliation::RecordDifference},
+    flows::payments::reconcile::{self, ReconciliationReport},
     settings::Settings,
 };
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// What is compared.
+/// Arguments of `prs reconcile`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 nothing differs any more, 1 there are differences, 2 some could not be compared or mended"
+    after_help = "Exit codes: 0: no differences are left; 1: differences are left; 2: payments, requests or blocks \
+                  could not be compared or fixed"
 )]
 pub(super) struct ReconcileArguments {
     /// Network ID, such as `base`.
@@ -26,31 +26,41 @@ pub(super) struct ReconcileArguments {
     /// Last block; it must be final.
     #[arg(long)]
     to: u64,
-    /// Credits what is missing and reverses what the chain does not hold.
+    /// Credits missing payments and reverses payments that are not on the chain.
     #[arg(long)]
     fix: bool,
-    /// Prints one JSON object for each difference and one at the end.
+    /// Prints one JSON object for each difference, and a summary object at the end.
     #[arg(long)]
     json: bool,
 }
 
-/// Differences that were found and not mended.
+/// Error of a comparison: number of differences that were found and not fixed.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} differences; `--fix` mends them")]
-pub(super) struct Unmended(usize);
+#[error("{0} differences between the records and the chain; run with `--fix` to fix them")]
+pub(super) struct UnfixedDifferences(usize);
 
-/// Compares, and prints every difference when it is found or mended. Errors: [`Unmended`]; that some could not be compared
-/// or mended, after what was printed.
+/// Compares, and prints every difference when it is found or fixed.
+///
+/// Errors, after all output: [`UnfixedDifferences`] if differences are left; the number of payments, requests and blocks that
+/// could not be compared or fixed.
 pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> anyhow::Result<()> {
     let network = &arguments.network;
     let known = Network::from_id(network);
-    let known = known.with_context(|| format!("--network {network}: accepted are {}", Network::ids_in_words()))?;
+    let known = known.with_context(|| {
+        format!(
+            "--network: {network} is not a supported network; supported networks are {}",
+            Network::ids_in_words()
+        )
+    })?;
     let ctx = context(settings, open_existing(settings).await?)?;
     let chain = ctx.partners.chains.followed.get(&known).cloned();
-    let chain = chain.with_context(|| format!("--network {network}: the settings name no node of it"))?;
-    let range = (arguments.from, arguments.to);
+    let chain = chain.with_context(|| format!("--network {network}: set chains.{network}.rpc_urls"))?;
+    let range = BlockRange {
+        from: arguments.from,
+        to: arguments.to,
+    };
     let mut told = 0_usize;
-    let mut tell = |difference: &Difference| {
+    let mut tell = |difference: &RecordDifference| {
         told += 1;
         if arguments.json {
             say!("{}", as_json(difference));
@@ -59,7 +69,7 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
         }
     };
     let report = reconcile::run(&ctx, chain.as_ref(), range, arguments.fix, &mut tell).await;
-    let Report {
+    let ReconciliationReport {
         same,
         differences,
         failures,
@@ -71,21 +81,21 @@ pub(super) async fn run(settings: &Settings, arguments: &ReconcileArguments) -> 
         );
     } else {
         let mended = match differences - failures {
-            mended if arguments.fix && differences > 0 => format!(", {mended} of them mended"),
+            mended if arguments.fix && differences > 0 => format!(", {mended} of them fixed"),
             _ => String::new(),
         };
-        say!("{same} payments are the same, {differences} differences{mended}");
+        say!("{same} payments match, {differences} differences{mended}");
     }
     if failures > 0 {
-        bail!("{failures} differences could not be compared or mended");
+        bail!("{failures} payments, requests or blocks could not be compared or fixed");
     }
     if differences > 0 && !arguments.fix {
-        return Err(Unmended(differences).into());
+        return Err(UnfixedDifferences(differences).into());
     }
     Ok(())
 }
 
-fn as_json(difference: &Difference) -> Value {
+fn as_json(difference: &RecordDifference) -> Value {
     json!({
         "kind": difference.kind.wire(),
         "blockNumber": difference.place.map(|place| place.block_number),
@@ -97,7 +107,7 @@ fn as_json(difference: &Difference) -> Value {
     })
 }
 
-fn in_words(difference: &Difference) -> String {
+fn in_words(difference: &RecordDifference) -> String {
     let place = difference.place.map(|place| {
         format!(
             " block {} transaction {} position {}",
@@ -108,7 +118,7 @@ fn in_words(difference: &Difference) -> String {
         "" => String::new(),
         id => format!(" request {id}"),
     };
-    let why = difference.unmended.as_ref().map(|why| format!("; not mended: {why}"));
+    let why = difference.unmended.as_ref().map(|why| format!("; not fixed: {why}"));
     format!(
         "{}{}{request}: {}{}",
         difference.kind.wire(),

@@ -1,8 +1,8 @@
-//! The part of the service that a process runs.
+//! The role of a process.
 
 use clap::ValueEnum;
 
-/// What a process does.
+/// The role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// API and workers.

@@ -1,4 +1,4 @@
-//! What `prs dev` lets a developer do to its world.
+//! Developer controls of `prs dev`.
 
 use super::clock::MovableClock;
 use crate::{
@@ -20,7 +20,7 @@ use devnet::{
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The clock of the service and the local chain, moved together.
+/// Moves the clock of the service and of the local chain together.
 pub(super) struct LocalTime {
     clock: Arc<MovableClock>,
     chain: Mutex<Arc<Devnet>>,
@@ -39,18 +39,18 @@ impl LocalTime {
 impl TimeMachine for LocalTime {
     async fn forward(&self, by: TimeDelta) -> anyhow::Result<DateTime<Utc>> {
         let by = by.to_std().context("time only moves forward")?;
-        // One move at a time: the two must not come apart.
+        // Clock changes run one after the other, so that the two clocks stay equal.
         let chain = self.chain.lock().await;
         chain
             .increase_time(by.as_secs())
             .await
-            .context("the local chain does not follow")?;
+            .context("the time of the local chain could not be moved forward")?;
         self.clock.forward(by);
         Ok(self.clock.now())
     }
 }
 
-/// The account of the local chain that pays what the documentation asks for.
+/// The account of the local chain that pays in the examples of the documentation.
 pub(super) struct LocalWallet {
     chain: Arc<Devnet>,
     index: usize,

@@ -1,7 +1,7 @@
-//! The providers of screening of `prs dev`, over loopback HTTP, so that what asks them is what asks real ones.
+//! The screening providers of `prs dev`. The service calls them over loopback HTTP, like real providers.
 
 use crate::{
-    adapters::screening::sandbox::{Reaction, ScreeningSandbox},
+    adapters::screening::sandbox::{SandboxReaction, ScreeningSandbox},
     domain::destination::ScreeningProvider,
     http::{
         edge::server::{self, ServerOptions, Shutdown},
@@ -12,16 +12,16 @@ use poem::{Body, Response, Route, endpoint::make, post};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, time::sleep};
 
-/// Where the providers have their questions, as the real ones.
+/// Paths of the screening calls, as in the real providers.
 const PATHS: [(&str, ScreeningProvider); 2] = [
     ("/screener/reputation", ScreeningProvider::Hypernative),
     ("/api/v4.2/addresses/", ScreeningProvider::Merklescience),
 ];
 
-/// How long a question hangs: longer than anybody waits.
+/// How long a call hangs: longer than any timeout.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// Largest question that is read.
+/// Maximum size of a request body.
 const QUESTION_BYTES_MAX: usize = 64 * 1024;
 
 /// A free port of this machine for the providers.
@@ -30,7 +30,7 @@ pub(super) struct Bound {
     address: SocketAddr,
 }
 
-/// Takes a free port; it answers once it is served.
+/// Binds a free port. The providers respond after [`Bound::serve`] is called.
 pub(super) async fn bind() -> std::io::Result<Bound> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -38,7 +38,7 @@ pub(super) async fn bind() -> std::io::Result<Bound> {
 }
 
 impl Bound {
-    /// The address of every provider.
+    /// The URL of every provider.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -62,7 +62,7 @@ impl Bound {
                 Shutdown::default(),
             );
             if let Err(error) = served.await {
-                tracing::error!(%error, "the sandbox of screening ended");
+                tracing::error!(%error, "the screening sandbox stopped");
             }
         });
     }
@@ -71,9 +71,9 @@ impl Bound {
 async fn answer(sandbox: &ScreeningSandbox, provider: ScreeningProvider, body: Body) -> poem::Result<Response> {
     let question = body.into_bytes_limit(QUESTION_BYTES_MAX).await?;
     let told = match sandbox.react(provider, &String::from_utf8_lossy(&question)) {
-        Reaction::Answers(told) => Some(told),
-        Reaction::Fails => None,
-        Reaction::Hangs => {
+        SandboxReaction::Answers(told) => Some(told),
+        SandboxReaction::Fails => None,
+        SandboxReaction::Hangs => {
             sleep(HANGS).await;
             None
         }

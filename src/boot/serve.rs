@@ -4,8 +4,8 @@ use crate::{
     adapters::clock::SystemClock,
     boot::{
         clock, context, dev_database,
-        documents::{self, Document},
-        health::{self, Health, Report},
+        documents::{self, PublishedDocument},
+        health::{self, Health, HealthReport},
         identity::Identity,
         open_database,
         process::Process,
@@ -15,8 +15,8 @@ use crate::{
     http::{
         contract::{
             apis,
-            described::Described,
-            docs::{self, Liberties},
+            described::DescribedDocument,
+            docs::{self, PagePermissions},
         },
         dev,
         edge::{
@@ -28,13 +28,13 @@ use crate::{
         },
         error::probed,
         gate::{address::Addresses, identify::Identify, rate_limits::RateLimits},
-        hosted::{self, Kept, Page},
+        hosted::{self, CachedFile, PageFrame},
         routes::RouteTable,
     },
     settings::Settings,
     store::{
         Db,
-        presence::{ANNOUNCED_EVERY, Intent, Presence},
+        presence::{ANNOUNCED_EVERY, InstancePresence, PresencePurpose},
     },
     worker::{self, deliver_webhooks, lead_chains, try_writes},
 };
@@ -53,53 +53,52 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// Serves until the process is told to stop.
+/// Serves until the process is stopped.
 ///
-/// Errors: a database of `prs dev` in production.
+/// Errors: `http.production` is true and `prs dev` created the database.
 pub async fn run(settings: &Settings, role: Role) -> anyhow::Result<()> {
     let db = open_database(settings).await?;
     if settings.http.production && dev_database::is_of_dev(&db).await? {
         bail!(
-            "database.url: `prs dev` made this database, and everybody knows the wallet and the password in it; use \
-             another one, or set http.production to false"
+            "database.url: `prs dev` created this database, and its wallet and password are public; use another one, \
+             or set http.production to false"
         );
     }
     run_with(settings, context(settings, db)?, Process::new(role), || {}).await
 }
 
-/// Serves with handles that are already built; `ready` is called once connections are accepted.
+/// Serves with handles that are already built. Calls `ready` once connections are accepted.
 ///
-/// Errors: a process with a room for developers in production.
+/// Errors: `http.production` is true and the process has developer operations.
 pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready: impl FnOnce()) -> anyhow::Result<()> {
     let role = process.role;
     if settings.http.production && process.room.is_some() {
-        bail!("http.production: must be false where `/_dev` is served");
+        bail!("http.production: must be false when `/_dev` is served");
     }
-    let Some(presence) = Presence::announce(&ctx.db, Intent::Serve).await? else {
-        bail!("somebody takes the schema of the database back; start again when that is done");
+    let Some(presence) = InstancePresence::announce(&ctx.db, PresencePurpose::Serve).await? else {
+        bail!(
+            "another process is reverting the database schema; start this process again when the revert has finished"
+        );
     };
     let tasks = TaskTracker::new();
-    let listener = bind(settings.http.listen).await.context("http.listen")?;
+    let listener = bind("http.listen", settings.http.listen).await?;
     let instance = instance_name(&ctx, &listener)?;
     let mut listeners = vec![listener];
     if let Some(listen) = settings.http.auth_listen {
-        listeners.push(bind(listen).await.context("http.auth_listen")?);
+        listeners.push(bind("http.auth_listen", listen).await?);
     }
-    let operator = match settings.http.metrics_listen == settings.http.listen {
-        true => None,
-        false => Some(
-            bind(settings.http.metrics_listen)
-                .await
-                .context("http.metrics_listen")?,
-        ),
+    let operator = if settings.http.metrics_listen == settings.http.listen {
+        None
+    } else {
+        Some(bind("http.metrics_listen", settings.http.metrics_listen).await?)
     };
     tell_start(settings, &ctx, role);
-    // Before anything counts: what is measured without a recorder is lost.
+    // The recorder starts before the workers: metrics recorded before it are lost.
     health::install_recorder();
     if role != Role::Api {
-        let ends = (&process.shutdown.leaving, &process.shutdown.stop);
+        let (leaving, stop) = (&process.shutdown.leaving, &process.shutdown.stop);
         let chains = chain_options(settings, &process, &instance);
-        process.workers = worker::start(&ctx, delivery_options(settings), chains, ends, &tasks);
+        process.workers = worker::start(&ctx, delivery_options(settings), chains, leaving, stop, &tasks);
     }
     let health = Health::new(settings, &ctx, &process);
     let app = app(settings, &ctx, &process);
@@ -108,7 +107,7 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready
     tasks.spawn(clock::keep(ctx.db.clone(), SystemClock, process.shutdown.stop.clone()));
     let writes = process.workers.writes.clone();
     tasks.spawn(try_writes::run(ctx.clone(), writes, process.shutdown.stop.clone()));
-    // The sockets listen already; calls that come now wait for the loop that starts next.
+    // The sockets already listen. Calls that arrive now wait until the loop below accepts them.
     ready();
     let options = server_options(settings);
     let served = server::serve(listeners, app, options.clone(), process.shutdown.clone());
@@ -123,17 +122,19 @@ pub async fn run_with(settings: &Settings, ctx: Ctx, mut process: Process, ready
     process.shutdown.leaving.cancel();
     process.shutdown.stop.cancel();
     tasks.close();
-    // Sends in flight end within their own deadline; what is left is handed over by its lease.
+    // Deliveries in flight end within their own timeout. Other instances take over the remaining deliveries when their
+    // leases expire.
     let waited = Duration::from_millis(settings.http.stop_timeout_ms);
     if tokio::time::timeout(waited, tasks.wait()).await.is_err() {
-        tracing::warn!("workers did not end in time; their leases end by themselves");
+        tracing::warn!("workers did not stop in time; their leases will expire");
     }
     announcing.abort();
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Says what starts with which settings; addresses of nodes and databases stay out, because they hold keys.
+/// Logs the role and the main settings of this process. URLs of nodes and databases are not logged, because they
+/// contain keys.
 fn tell_start(settings: &Settings, ctx: &Ctx, role: Role) {
     let networks: Vec<&str> = ctx
         .partners
@@ -152,7 +153,8 @@ fn tell_start(settings: &Settings, ctx: &Ctx, role: Role) {
     );
 }
 
-/// SIGTERM begins to leave and stops after the pause; a second signal, or Ctrl-C, stops at once.
+/// On SIGTERM the process reports that it is not ready, serves calls for the time `drain`, and then stops. On a second
+/// signal, or Ctrl-C, it stops immediately.
 fn stop_on_signals(shutdown: Shutdown, drain: Duration) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -163,7 +165,10 @@ fn stop_on_signals(shutdown: Shutdown, drain: Duration) -> anyhow::Result<()> {
         };
         shutdown.leaving.cancel();
         if is_patient && !drain.is_zero() {
-            tracing::info!(drain_ms = drain.as_millis(), "not ready any more, still answering");
+            tracing::info!(
+                drain_ms = drain.as_millis(),
+                "this process reports that it is not ready, and still serves calls"
+            );
             tokio::select! {
                 () = tokio::time::sleep(drain) => {}
                 _ = terminate.recv() => {}
@@ -176,36 +181,46 @@ fn stop_on_signals(shutdown: Shutdown, drain: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Announces this process again when the database was restarted and forgot it.
-async fn keep_announced(presence: Presence, db: Db) {
+/// Repeatedly renews the registration of this process in the database, which a restart of the database deletes.
+async fn keep_announced(presence: InstancePresence, db: Db) {
     loop {
         tokio::time::sleep(ANNOUNCED_EVERY).await;
         match presence.renew().await {
             Ok(true) => {}
-            Ok(false) => tracing::warn!("somebody takes the schema of the database back while this process serves"),
+            Ok(false) => {
+                tracing::warn!("another process is reverting the database schema while this process is serving")
+            }
             Err(error) => {
-                tracing::debug!(%error, "this process could not be announced to the database");
+                tracing::debug!(%error, "this process could not be registered in the database");
                 if let Some(cause) = db.obstacle().await {
-                    tracing::warn!(cause, "the database cannot be reached");
+                    tracing::warn!(cause, "the database is unreachable");
                 }
             }
         }
     }
 }
 
-async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
+/// Listens on the address of a setting. Errors: the setting, the address and the cause.
+async fn bind(setting: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{setting}: the service cannot listen on {address}"))
 }
 
-/// Everything that is served, wrapped in what holds for every call.
+/// All routes, wrapped in the rules for every call.
 pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'static, Response> {
-    let documents = [Document::V2, Document::Auth, Document::Webhooks].map(documents::committed_text);
+    let documents = [
+        PublishedDocument::V2,
+        PublishedDocument::Auth,
+        PublishedDocument::Webhooks,
+    ]
+    .map(documents::committed_text);
     let identity = Arc::new(Identity::new(ctx.clone()));
     let identify: Arc<dyn Identify> = identity.clone();
     let origins: Arc<dyn AllowedOrigins> = identity;
     let [platform, auth, webhooks] = documents;
     let room = process.room.as_ref().map(|_| dev::document());
-    // Webhooks are no paths of this service.
+    // The table has no routes of the webhook document, because that document describes calls to receivers.
     let table = RouteTable::from_documents([platform, auth].into_iter().chain(room.as_deref()));
     let mut routes = docs::routes(
         Route::new(),
@@ -214,16 +229,16 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
             ("Auth API v1", "/openapi/auth.json", auth),
             ("Webhooks", "/openapi/webhooks.json", webhooks),
         ],
-        Liberties {
+        PagePermissions {
             keeps_keys: !settings.http.production,
             has_room: process.room.is_some(),
         },
     );
     if process.role != Role::Worker {
-        // Titles stand in the committed documents; these services only route.
+        // These services only route calls, so they get no titles: the committed documents contain the titles.
         routes = routes
-            .nest_no_strip("/v2", OpenApiService::new(Described(apis::platform()), "", ""))
-            .nest_no_strip("/v1", OpenApiService::new(Described(apis::auth()), "", ""));
+            .nest_no_strip("/v2", OpenApiService::new(DescribedDocument(apis::platform()), "", ""))
+            .nest_no_strip("/v1", OpenApiService::new(DescribedDocument(apis::auth()), "", ""));
         routes = hosted::routes(routes, page(settings));
     }
     if let Some(room) = &process.room {
@@ -231,9 +246,10 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
     }
     let health = Health::new(settings, ctx, process);
     observe::begin(&table);
-    let routes = match settings.http.metrics_listen == settings.http.listen {
-        true => operator_pages(routes, &health),
-        false => health_pages(routes, &health, Report::in_short),
+    let routes = if settings.http.metrics_listen == settings.http.listen {
+        operator_pages(routes, &health)
+    } else {
+        health_pages(routes, &health, HealthReport::in_short)
     };
     let routes = routes.data(identify).data(ctx.clone());
     let edge = Edge {
@@ -256,17 +272,17 @@ pub fn app(settings: &Settings, ctx: &Ctx, process: &Process) -> BoxEndpoint<'st
     edge::wrap(routes, edge)
 }
 
-/// What all payment pages share. The settings were validated when they were read.
-fn page(settings: &Settings) -> Page {
+/// Data shared by all payment pages, from the validated settings.
+fn page(settings: &Settings) -> PageFrame {
     let brand = &settings.brand;
     let pay_url = settings.pay_url();
     let nodes = settings.networks();
-    Page {
+    PageFrame {
         address: format!("{}/pay", pay_url.strip_suffix("/pay").unwrap_or(&pay_url)),
         name: brand.name.clone(),
         language: brand.language,
-        style: Kept::style(brand.brand().unwrap_or_default().as_ref()),
-        logo: brand.picture().unwrap_or_default().map(Kept::logo),
+        style: CachedFile::style(brand.brand().unwrap_or_default().as_ref()),
+        logo: brand.picture().unwrap_or_default().map(CachedFile::logo),
         nodes: nodes
             .filter_map(|(network, chain)| Some((network, chain.wallet_rpc_url.clone()?)))
             .collect(),
@@ -282,8 +298,8 @@ fn answer(is_good: bool, body: &Value) -> Response {
         .body(body.to_string())
 }
 
-/// What load balancers ask.
-fn health_pages(routes: Route, health: &Health, shown: fn(Report) -> Value) -> Route {
+/// Health probes for load balancers.
+fn health_pages(routes: Route, health: &Health, shown: fn(HealthReport) -> Value) -> Route {
     let health = health.clone();
     let readiness = move |_| {
         let health = health.clone();
@@ -298,21 +314,21 @@ fn health_pages(routes: Route, health: &Health, shown: fn(Report) -> Value) -> R
         .at("/health/ready", get(make(readiness)))
 }
 
-/// What the operator asks: the same with everything that is known, and the metrics.
+/// Routes for the operator: the health probes with all details, and the metrics.
 fn operator_pages(routes: Route, health: &Health) -> Route {
     health_pages(routes, health, |report| report.body).at("/metrics", get(health::metrics_page(health.clone())))
 }
 
-fn delivery_options(settings: &Settings) -> deliver_webhooks::Options {
-    deliver_webhooks::Options {
+fn delivery_options(settings: &Settings) -> deliver_webhooks::DeliveryOptions {
+    deliver_webhooks::DeliveryOptions {
         concurrency: settings.webhooks.concurrency.max(1),
         concurrency_per_endpoint: settings.webhooks.concurrency_per_endpoint.max(1),
     }
 }
 
-fn chain_options(settings: &Settings, process: &Process, instance: &str) -> lead_chains::Options {
+fn chain_options(settings: &Settings, process: &Process, instance: &str) -> lead_chains::LeadershipOptions {
     let polls = settings.networks();
-    lead_chains::Options {
+    lead_chains::LeadershipOptions {
         instance: instance.to_owned(),
         lease: Duration::from_secs(settings.workers.chain_lease_s),
         polls: polls
@@ -322,8 +338,8 @@ fn chain_options(settings: &Settings, process: &Process, instance: &str) -> lead
     }
 }
 
-/// Name of this instance: no other process has this address on this machine, and it is the same after a restart. Where
-/// the machine does not tell its name, one that is drawn anew.
+/// Name of this instance: host name and listen address. No other process on this machine has the same name, and the
+/// name stays the same after a restart. If the host name is unknown, the name is random.
 fn instance_name(ctx: &Ctx, listener: &TcpListener) -> std::io::Result<String> {
     let address = listener.local_addr()?;
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| ctx.ids.ulid());

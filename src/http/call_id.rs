@@ -1,16 +1,16 @@
-//! The id of a call, which its answer, its log lines and its error body carry.
+//! The id of a call, in its response, its log lines and its error body.
 
 use crate::ports::ids::Ids;
 use poem::{Request, http::HeaderName};
 use std::sync::Arc;
 
-/// Name of the header that carries the id of a call.
+/// Name of the header with the id of a call.
 pub const CALL_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id that is accepted from a caller.
+/// Maximum length of an id from a caller.
 const CALL_ID_LENGTH_MAX: usize = 128;
 
-/// Id of a call: the caller's own, when it is sane, else a new ULID.
+/// Id of a call: the caller's id if it is valid, else a new ULID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallId(Arc<str>);
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sane_ids_are_taken_over() {
+    fn only_valid_ids_are_adopted() {
         assert!(is_sane("01JZX4T9QK3M7N8P2R5S6V0WYB"));
         assert!(is_sane("a-b_c.d:1"));
         assert!(!is_sane(""));

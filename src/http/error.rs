@@ -1,6 +1,6 @@
-//! The one table from what can go wrong to the status and body that a caller sees, and every other status number.
+//! The only table that maps each failure to its HTTP status and error body. All other status numbers are here too.
 //!
-//! Every failure of the framework passes through [`render`] too, so that no answer of this service has another shape.
+//! Framework errors also pass through [`render`], so every error response of this service has the same shape.
 //! Source: decisions D12.
 
 use crate::{
@@ -31,77 +31,77 @@ use poem_openapi::{
 use serde_json::Value;
 use std::{borrow::Cow, num::NonZeroU32};
 
-/// Message of input whose fields are named one by one.
+/// Message for invalid input; the fields are listed separately.
 const VALIDATION: &str = "Validation failed";
 
-/// Message of every failure that only the operator can act on.
+/// Message for a failure that only the operator can fix.
 const INTERNAL: &str = "Internal server error";
 
-/// Message while the database does not answer or a handler takes too long.
-const UNAVAILABLE: &str = "The service cannot answer at the moment; try again";
+/// Message while the database is unavailable or a handler takes too long.
+const UNAVAILABLE: &str = "The service is temporarily unavailable; retry shortly";
 
-/// Message of a call without a credential that anybody knows.
+/// Message for a missing or unknown credential.
 const UNAUTHORIZED: &str = "Unauthorized";
 
-/// Message of a call that came too soon.
+/// Message for a rate-limited call.
 const TOO_MANY: &str = "Too many requests";
 
-/// What such a caller can do.
-pub(in crate::http) const TOO_MANY_HINT: &str = "Wait for the seconds that Retry-After names, then go on more slowly";
+/// Hint for a rate-limited call.
+pub(in crate::http) const TOO_MANY_HINT: &str = "Wait the number of seconds in Retry-After, then call less often";
 
-/// Message of a body of another kind.
-const NOT_JSON: &str = "The content-type header must be application/json, with charset=utf-8 or without a charset";
+/// Message for an unsupported content type.
+const NOT_JSON: &str = "The content-type header must be application/json, optionally with charset=utf-8";
 
-/// What is said of a part of a path that is no text.
-const NOT_UTF_8: &str = "must be text in UTF-8, percent-encoded";
+/// Message for a path segment that is not valid text.
+const NOT_UTF_8: &str = "must be percent-encoded UTF-8 text";
 
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
-/// Id of the call in examples.
+/// Call id used in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
-/// Most wrong fields that one answer names; the documents have the number too.
+/// Maximum number of wrong fields in one response. The API documents state this number too.
 pub(in crate::http) const FIELDS_MAX: usize = 1_000;
 
-/// What an answer says that names fewer than are wrong.
-const FIELDS_HINT: &str = "More than 1000 fields are wrong, and errors names the first 1000";
+/// Hint when the list of wrong fields is truncated.
+const FIELDS_HINT: &str = "More than 1000 fields are wrong; `errors` lists the first 1000 of them";
 
-/// Longest part of a path that an error message repeats.
+/// Maximum number of path characters that an error message repeats.
 const PATH_LENGTH_SHOWN: usize = 200;
 
-/// Body of every failed call.
+/// Error response body.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
 pub struct ErrorBody {
-    /// HTTP status of the answer.
+    /// HTTP status code.
     #[oai(validator(minimum(value = "400"), maximum(value = "599")))]
     pub status_code: u16,
-    /// What went wrong, readable for people.
+    /// Human-readable description of the error.
     #[oai(validator(max_length = 2000))]
     pub message: String,
-    /// Name of the status.
+    /// Name of the HTTP status.
     #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z -]*$"))]
     pub error: String,
-    /// Every wrong field, when the input was refused; of more than 1000 the first ones, and `hint` says so.
+    /// The wrong fields, when the input was rejected: at most the first 1000, and `hint` says if there are more.
     #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
     pub errors: Option<Vec<ErrorDetail>>,
-    /// Machine-readable name of the failure, where there is one.
+    /// Machine-readable error code, if there is one.
     #[oai(skip_serializing_if_is_none, validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
     pub code: Option<String>,
-    /// What to do about it.
+    /// How to resolve the error.
     #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
-    /// State of a secure payment that is paid: `completed`. Example: `completed`
+    /// Status of a paid secure payment: `completed`. Example: `completed`
     #[oai(skip_serializing_if_is_none, validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
     pub status: Option<String>,
-    /// Look of its page; absent when it has none of its own
+    /// Branding of the payment page of a paid secure payment; absent when the page has none
     #[oai(skip_serializing_if_is_none)]
     pub branding: Option<Branding>,
-    /// What became of its requests.
+    /// Payment status of the requests of a paid secure payment.
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
     pub request_statuses: Option<Vec<RequestPaid>>,
-    /// Id of the call, as in the x-request-id header; quote it when asking for help.
+    /// Id of the call, as in the x-request-id header; include it when you contact support.
     #[oai(
         skip_serializing_if_is_none,
         validator(max_length = 128, pattern = "^[A-Za-z0-9._:-]{1,128}$")
@@ -109,7 +109,7 @@ pub struct ErrorBody {
     pub request_id: Option<String>,
 }
 
-/// What became of a request of a secure payment.
+/// Payment status of one request of a secure payment.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RequestPaid {
@@ -117,25 +117,25 @@ pub struct RequestPaid {
     pub request_id: RequestIdText,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
-    /// Transaction that completed it; null before
+    /// Transaction that completed the payment; null until then
     pub tx_hash: OrNull<TxHash>,
 }
 
-/// A secure payment that is paid.
+/// A paid secure payment.
 #[derive(Debug, Clone)]
-pub struct Completed {
-    /// What became of its requests.
+pub struct CompletedLink {
+    /// Payment status of the requests of a paid secure payment.
     pub requests: Vec<RequestPaid>,
 }
 
-/// One wrong field.
+/// One wrong field of the input.
 #[derive(Debug, Clone, Object)]
 #[oai(example)]
 pub struct ErrorDetail {
-    /// Path of the field: members after dots, entries of lists in brackets, as in `requests[17].payee`.
+    /// Path of the field, with dots before members and brackets around list indexes, as in `requests[17].payee`.
     #[oai(validator(max_length = 4096))]
     pub field: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is expected.
     #[oai(validator(max_length = 2000))]
     pub message: String,
 }
@@ -148,7 +148,7 @@ impl Example for ErrorBody {
             error: "Bad Request".to_owned(),
             errors: Some(vec![ErrorDetail::example()]),
             code: Some("validation_failed".to_owned()),
-            hint: Some("Correct the named fields and send the call again".to_owned()),
+            hint: Some("Correct the listed fields and send the call again".to_owned()),
             status: None,
             branding: None,
             request_statuses: None,
@@ -166,22 +166,22 @@ impl Example for ErrorDetail {
     }
 }
 
-/// A failure on its way to the caller.
+/// An error response before it is rendered.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// Status of the answer.
+    /// HTTP status.
     pub status: StatusCode,
-    /// Sentence for the caller.
+    /// Message for the caller.
     pub message: String,
-    /// Every wrong field.
+    /// All wrong fields.
     pub fields: Vec<FieldError>,
-    /// What to do about it.
+    /// How to resolve the error.
     pub hint: Option<Cow<'static, str>>,
-    /// Seconds after which another try makes sense.
+    /// Seconds after which the caller should retry.
     pub retry_after_s: Option<u64>,
-    /// The secure payment that is paid already.
-    pub completed: Option<Box<Completed>>,
+    /// The secure payment, when it is already paid.
+    pub completed: Option<Box<CompletedLink>>,
 }
 
 impl Problem {
@@ -196,33 +196,33 @@ impl Problem {
         }
     }
 
-    /// Input that cannot be used as it is.
+    /// Invalid input.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// A failure that only the operator can act on; the cause belongs into the log, not here.
+    /// A failure that only the operator can fix. Its cause goes to the log, not into the response.
     pub fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds after how many seconds another try makes sense.
+    /// Adds the number of seconds after which the caller should retry.
     #[must_use]
     pub fn with_retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }
 
-    /// Adds what became of a secure payment.
+    /// Adds the payment status of a secure payment.
     #[must_use]
-    pub fn with_completed(mut self, completed: Completed) -> Self {
+    pub fn with_completed(mut self, completed: CompletedLink) -> Self {
         self.completed = Some(Box::new(completed));
         self
     }
@@ -252,7 +252,7 @@ impl Problem {
         }
     }
 
-    /// The answer. Without an id the member is left out.
+    /// Builds the response. Without an id, the member `requestId` is omitted.
     pub fn respond(&self, request_id: Option<&str>) -> Response {
         let mut response = Response::builder()
             .status(self.status)
@@ -301,11 +301,11 @@ impl From<FlowError> for Problem {
         match error {
             FlowError::Refused(refusal) => refusal.into(),
             FlowError::Unavailable(source) | FlowError::NotYet(source) => {
-                tracing::error!(error = format!("{source:#}"), "the database does not answer");
+                tracing::error!(error = format!("{source:#}"), "the database does not respond");
                 unavailable()
             }
             FlowError::Full(source) => {
-                tracing::error!(error = format!("{source:#}"), "the disk of the database is full");
+                tracing::error!(error = format!("{source:#}"), "the database disk is full");
                 unavailable()
             }
             FlowError::Faulted(fault) => {
@@ -320,22 +320,22 @@ fn unavailable() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE).with_retry_after(1)
 }
 
-/// Statuses of successes.
+/// Success status codes.
 pub mod done {
-    /// There is a body.
+    /// OK, with a body.
     pub const OK: u16 = 200;
-    /// Something was made.
+    /// An object was created.
     pub const CREATED: u16 = 201;
-    /// Something is going to be done.
+    /// The call was accepted and is processed later.
     pub const ACCEPTED: u16 = 202;
 }
 
-/// 204: a success that says all in its headers.
+/// 204: a success whose information is all in the headers.
 pub(in crate::http) fn empty() -> Response {
     StatusCode::NO_CONTENT.into()
 }
 
-/// 200 or 503, as probes of the operator read them.
+/// 200 or 503, for health probes.
 pub fn probed(is_good: bool) -> StatusCode {
     if is_good {
         StatusCode::OK
@@ -344,42 +344,42 @@ pub fn probed(is_good: bool) -> StatusCode {
     }
 }
 
-/// 200 of a page; 410 of one that ends with the link that it shows.
+/// 200 for a page; 410 for a page whose link is gone.
 pub(in crate::http) fn paged(is_gone: bool) -> StatusCode {
     if is_gone { StatusCode::GONE } else { StatusCode::OK }
 }
 
-/// 302: it is elsewhere for now.
+/// 302: temporary redirect.
 pub(in crate::http) fn elsewhere() -> StatusCode {
     StatusCode::FOUND
 }
 
-/// 308: it is elsewhere, and was never here.
+/// 308: permanent redirect.
 pub(in crate::http) fn elsewhere_for_good() -> StatusCode {
     StatusCode::PERMANENT_REDIRECT
 }
 
-/// 304: the client has it.
+/// 304: the client already has the current version.
 pub(in crate::http) fn unchanged() -> StatusCode {
     StatusCode::NOT_MODIFIED
 }
 
-/// 202: taken, and what follows from it comes later.
+/// 202: accepted and processed later.
 pub(in crate::http) fn taken() -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-/// 404 of a page for people.
+/// 404 for an HTML page.
 pub(in crate::http) fn unknown_page() -> StatusCode {
     StatusCode::NOT_FOUND
 }
 
-/// 429 of a page for people.
+/// 429 for an HTML page.
 pub(in crate::http) fn crowded_page() -> StatusCode {
     StatusCode::TOO_MANY_REQUESTS
 }
 
-/// Bits for the statuses that an operation may answer with, besides those that every operation has.
+/// Bits for the statuses that an operation may return in addition to those that every operation has.
 pub mod s {
     /// 400.
     pub const BAD_REQUEST: u16 = 1;
@@ -391,45 +391,45 @@ pub mod s {
     pub const CONFLICT: u16 = 1 << 3;
     /// 502.
     pub const BAD_GATEWAY: u16 = 1 << 4;
-    /// 401, for operations without a security scheme that can still refuse a credential.
+    /// 401, for operations without a security scheme that can still reject a credential.
     pub const UNAUTHORIZED: u16 = 1 << 5;
 }
 
-/// When an operation can answer with a status.
+/// When an operation can return a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum ReturnCondition {
     /// Always.
     Always,
-    /// When it reads a body or parameters.
+    /// When the operation reads a body or parameters.
     Input,
-    /// When it reads a body.
+    /// When the operation reads a body.
     Body,
-    /// When it asks for a credential.
+    /// When the operation requires a credential.
     Secured,
-    /// When it says so, with a bit of [`s`].
+    /// When the operation declares the status with a bit of [`s`].
     Declared,
 }
 
-/// What the documents say of a status.
+/// How the API documents describe a status.
 #[derive(Debug)]
-pub(in crate::http) struct Documented {
-    when: When,
+pub(in crate::http) struct DocumentedStatus {
+    when: ReturnCondition,
     bit: u16,
     /// The status.
     pub(in crate::http) status: u16,
-    /// Name of the answer, where it is the same for every operation that has no sentence of its own.
+    /// Name of the shared response component, used by every operation without a message of its own.
     pub(in crate::http) component: Option<&'static str>,
-    /// What it means.
+    /// Description of the status.
     pub(in crate::http) meaning: &'static str,
-    /// The sentence that is sent.
+    /// Default message.
     message: &'static str,
 }
 
 macro_rules! documented {
     ($($status:literal $when:ident $(($bit:ident))? $($component:literal)?: $meaning:literal, $message:expr;)+) => {
-        /// Every documented status of a failure.
-        const DOCUMENTED: &[Documented] = &[$(Documented {
-            when: When::$when,
+        /// All documented error statuses.
+        const DOCUMENTED: &[DocumentedStatus] = &[$(DocumentedStatus {
+            when: ReturnCondition::$when,
             bit: 0 $(| s::$bit)?,
             status: $status,
             component: [$(Some($component),)? None][0],
@@ -440,49 +440,49 @@ macro_rules! documented {
 }
 
 documented! {
-    400 Input (BAD_REQUEST): "The input has to change; every wrong field is named.", VALIDATION;
+    400 Input (BAD_REQUEST): "The input is invalid; the response lists every wrong field.", VALIDATION;
     401 Secured (UNAUTHORIZED) "Unauthorized": "The credential is missing, unknown, expired or revoked.", UNAUTHORIZED;
-    403 Secured (FORBIDDEN) "Forbidden": "The credential is good but does not allow this.",
-        "This credential does not open this operation";
-    404 Declared (NOT_FOUND): "There is no such object for this caller.", "Not found";
+    403 Secured (FORBIDDEN) "Forbidden": "The credential is valid but does not allow this.",
+        "This credential is not accepted for this operation";
+    404 Declared (NOT_FOUND): "The object does not exist, or the caller may not see it.", "Not found";
     408 Body "RequestTimeout": "The body did not arrive in time.", SLOW_BODY;
     409 Declared (CONFLICT) "IdempotencyConflict":
-        "The key was used with another body, or its first call is still being answered.",
-        "Idempotency-Key was used before with another body; use a new key";
+        "The Idempotency-Key was used with a different body, or the first call with this key is still in progress.",
+        "Idempotency-Key was already used with a different body; use a new key";
     413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
-    429 Always "TooManyRequests": "Too many calls; Retry-After tells when to try again.", TOO_MANY;
+    429 Always "TooManyRequests": "Too many calls; Retry-After says when to retry.", TOO_MANY;
     500 Always "InternalServerError":
-        "Unexpected failure; the operator finds it in the log by the id of the call.", INTERNAL;
-    502 Declared (BAD_GATEWAY) "BadGateway": "A node, or a partner of this service, that has to be asked gives no usable answer.",
-        "Not enough nodes of sepolia answer at the moment; try again";
-    503 Always "ServiceUnavailable": "The service cannot answer at the moment; try again.", UNAVAILABLE;
+        "Unexpected failure; the operator can find it in the log by the id of the call.", INTERNAL;
+    502 Declared (BAD_GATEWAY) "BadGateway": "A node or a partner of this service returned no usable response.",
+        "Not enough nodes of sepolia are responding; retry shortly";
+    503 Always "ServiceUnavailable": "The service is temporarily unavailable; retry shortly.", UNAVAILABLE;
 }
 
-/// What a status of a failure, as documents write it, means; `None` for a success.
-pub(in crate::http) fn documented(status: &str) -> Option<&'static Documented> {
+/// The documentation of an error status; `None` for a success status.
+pub(in crate::http) fn documented(status: &str) -> Option<&'static DocumentedStatus> {
     DOCUMENTED.iter().find(|row| row.status.to_string() == status)
 }
 
-/// The answers that an operation of this kind can give without saying so.
+/// The error responses that an operation of this kind can return without declaring them.
 pub(in crate::http) fn implied(
     is_secured: bool,
     has_input: bool,
     has_body: bool,
 ) -> impl Iterator<Item = MetaResponse> {
     let applies = move |when| match when {
-        When::Always => true,
-        When::Input => has_input,
-        When::Body => has_body,
-        When::Secured => is_secured,
-        When::Declared => false,
+        ReturnCondition::Always => true,
+        ReturnCondition::Input => has_input,
+        ReturnCondition::Body => has_body,
+        ReturnCondition::Secured => is_secured,
+        ReturnCondition::Declared => false,
     };
     DOCUMENTED
         .iter()
         .filter(move |row| applies(row.when))
-        .map(Documented::response)
+        .map(DocumentedStatus::response)
 }
 
-impl Documented {
+impl DocumentedStatus {
     fn response(&self) -> MetaResponse {
         MetaResponse {
             description: self.meaning,
@@ -496,35 +496,34 @@ impl Documented {
         }
     }
 
-    /// Whether it is sent for what a credential opens, before the operation itself can send it.
+    /// Whether the credential check returns this status, before the operation runs.
     pub(in crate::http) fn is_about_credentials(&self) -> bool {
-        matches!(self.when, When::Secured)
+        matches!(self.when, ReturnCondition::Secured)
     }
 
-    /// What it means to an operation that has sentences of its own for it, and takes an `Idempotency-Key` or none; `None`
-    /// where that makes no difference.
+    /// Description of the status for an operation that declares messages of its own. Only a 409 has such a description,
+    /// which depends on whether the operation takes an `Idempotency-Key`; `None` for every status other than 409.
     pub(in crate::http) fn about_state(&self, is_repeatable: bool) -> Option<&'static str> {
-        (self.bit == s::CONFLICT).then_some(match is_repeatable {
-            true => {
-                "What is there does not allow this; or the key was used with another body, or its first call is still \
-                     being answered."
-            }
-            false => "What is there does not allow this.",
+        (self.bit == s::CONFLICT).then_some(if is_repeatable {
+            "The current state does not allow this; or the Idempotency-Key was used with a different body, or the \
+                 first call with this key is still in progress."
+        } else {
+            "The current state does not allow this."
         })
     }
 
-    /// Whether it is sent for how often somebody calls.
+    /// Whether the status is 429, the status of rate limits.
     pub(in crate::http) fn is_about_haste(&self) -> bool {
         self.message == TOO_MANY
     }
 
-    /// Whether the answer says in `Retry-After` how long to wait.
+    /// Whether the response carries `Retry-After`.
     pub(in crate::http) fn says_when(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
 
-    /// The body that is sent, with the sentence or the wrong fields of an operation where it has its own, and what it
-    /// says to do.
+    /// The example body. The message, wrong fields and hint of an operation replace those of the status, if the
+    /// operation has any.
     pub(in crate::http) fn example(
         &self,
         sentence: Option<&str>,
@@ -538,10 +537,10 @@ impl Documented {
         problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
     }
 
-    /// The body about a secure payment that is paid, with the sentence of an operation.
+    /// The example body of an operation for a paid secure payment; `sentence` is its message.
     pub(in crate::http) fn completed_example(&self, sentence: &str) -> Value {
         let status = StatusCode::from_u16(self.status).unwrap_or_default();
-        let problem = Problem::new(status, sentence).with_completed(Completed {
+        let problem = Problem::new(status, sentence).with_completed(CompletedLink {
             requests: vec![RequestPaid {
                 request_id: RequestIdText::example(),
                 has_been_paid: true,
@@ -581,7 +580,9 @@ impl<const S: u16> From<FlowError> for Fail<S> {
 impl<const S: u16> From<Fail<S>> for poem::Error {
     fn from(fail: Fail<S>) -> Self {
         let status = fail.0.status;
-        let is_known = |row: &Documented| S & row.bit != 0 || !matches!(row.when, When::Declared | When::Input);
+        let is_known = |row: &DocumentedStatus| {
+            S & row.bit != 0 || !matches!(row.when, ReturnCondition::Declared | ReturnCondition::Input)
+        };
         debug_assert!(
             documented(status.as_str()).is_some_and(is_known),
             "status {status} is not documented for this operation"
@@ -594,7 +595,7 @@ impl<const S: u16> ApiResponse for Fail<S> {
     fn meta() -> MetaResponses {
         let declared = DOCUMENTED.iter().filter(|row| S & row.bit != 0);
         MetaResponses {
-            responses: declared.map(Documented::response).collect(),
+            responses: declared.map(DocumentedStatus::response).collect(),
         }
     }
 
@@ -603,24 +604,25 @@ impl<const S: u16> ApiResponse for Fail<S> {
     }
 }
 
-/// What [`render`] knows about the failed call.
-pub(in crate::http) struct Call {
+/// The failed call, as [`render`] needs it.
+pub(in crate::http) struct FailedCall {
     pub(in crate::http) method: Method,
     pub(in crate::http) path: String,
     pub(in crate::http) request_id: Option<CallId>,
 }
 
-/// Turns every error of handlers and framework into the one body.
-pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTable) -> Response {
+/// Turns every error of handlers and framework into the standard error body.
+pub(in crate::http) fn render(error: poem::Error, call: &FailedCall, routes: &RouteTable) -> Response {
     let status = error.status();
     let problem = if let Some(problem) = error.downcast_ref::<Problem>() {
         problem.clone()
     } else if error.is::<NotFoundError>() {
         not_found(call)
     } else if error.is::<MethodNotAllowedError>() {
-        match routes.names_nothing(&call.path) {
-            true => not_found(call),
-            false => method_not_allowed(call),
+        if routes.names_nothing(&call.path) {
+            not_found(call)
+        } else {
+            method_not_allowed(call)
         }
     } else if let Some(error) = error.downcast_ref::<ParseParamError>() {
         Refusal::field(error.name, plain(&error.reason)).into()
@@ -645,8 +647,8 @@ pub(in crate::http) fn render(error: poem::Error, call: &Call, routes: &RouteTab
     problem.respond(call.request_id.as_ref().map(CallId::as_str))
 }
 
-/// The body for an answer that carries nothing but a status.
-pub(in crate::http) fn from_status(status: StatusCode, call: &Call) -> Problem {
+/// The error body for a response that has only a status.
+pub(in crate::http) fn from_status(status: StatusCode, call: &FailedCall) -> Problem {
     match status {
         StatusCode::NOT_FOUND => not_found(call),
         StatusCode::METHOD_NOT_ALLOWED => method_not_allowed(call),
@@ -657,43 +659,43 @@ pub(in crate::http) fn from_status(status: StatusCode, call: &Call) -> Problem {
     }
 }
 
-fn not_found(call: &Call) -> Problem {
+fn not_found(call: &FailedCall) -> Problem {
     let shown: String = call.path.chars().take(PATH_LENGTH_SHOWN).collect();
     Problem::new(StatusCode::NOT_FOUND, format!("Cannot {} {shown}", call.method))
         .with_hint("The operations are listed at /docs")
 }
 
-fn method_not_allowed(call: &Call) -> Problem {
+fn method_not_allowed(call: &FailedCall) -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        format!("{} is not possible here", call.method),
+        format!("{} is not supported on this path", call.method),
     )
-    .with_hint("The Allow header names the methods of this path")
+    .with_hint("The Allow header lists the methods of this path")
 }
 
 fn unreadable(error: &ReadBodyError) -> Problem {
     match error {
         ReadBodyError::PayloadTooLarge => too_large(),
-        ReadBodyError::Io(_) => Problem::bad_request("The body could not be read to its end"),
+        ReadBodyError::Io(_) => Problem::bad_request("The body could not be read completely: send the call again"),
         ReadBodyError::Utf8(_) => Problem::bad_request("The body is not valid UTF-8"),
         ReadBodyError::BodyHasBeenTaken => Problem::internal(),
     }
 }
 
-/// 400: a call without a host, or with several.
+/// 400: the call has no Host header, or several.
 pub(in crate::http) fn no_host() -> Problem {
     Problem::bad_request(
-        "The header Host must be given once, as a host with or without a port, for example api.example.com",
+        "The Host header must be present once, as a host with an optional port, for example api.example.com",
     )
 }
 
-/// 406: in no form that the client takes.
+/// 406: no available encoding is acceptable to the client.
 pub(in crate::http) fn no_coding() -> Problem {
     Problem::new(
         StatusCode::NOT_ACCEPTABLE,
-        "Accept-Encoding refuses every form of this file",
+        "Accept-Encoding excludes every available encoding of this file",
     )
-    .with_hint("Leave the header out, or accept br, gzip or identity")
+    .with_hint("Omit the Accept-Encoding header, or accept br, gzip or identity")
 }
 
 /// 413.
@@ -706,7 +708,7 @@ pub(in crate::http) fn too_slow() -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, SLOW_BODY)
 }
 
-/// 401 of a call without a credential that anybody knows.
+/// 401: the credential is missing or unknown.
 pub fn unauthorized() -> Refusal {
     Refusal::unauthenticated(UNAUTHORIZED)
 }
@@ -718,27 +720,28 @@ pub(in crate::http) fn too_many(retry_after_s: u64) -> Problem {
         .with_retry_after(retry_after_s.max(1))
 }
 
-/// 429 of a call with more items than its credential may have now; `quota` says how many a minute, and how many at once.
+/// 429: the call has more items than the remaining quota allows. `quota` is the maximum number of items per minute, and
+/// the maximum number of items at once.
 pub(in crate::http) fn too_many_items(
     items: NonZeroU32,
     (per_minute, burst): (NonZeroU32, NonZeroU32),
     retry_after_s: u64,
 ) -> Refusal {
     let sentence = format!(
-        "This call has {items} items, and {per_minute} a minute are accepted, at most {burst} at once: send it again after \
-         the seconds that Retry-After names"
+        "This call has {items} items; the limit is {per_minute} items per minute and {burst} items at once: retry \
+         after the number of seconds in Retry-After"
     );
     let seconds = u32::try_from(retry_after_s.max(1)).unwrap_or(u32::MAX);
     Refusal::new(RefusalKind::TooMany, sentence).after(seconds)
 }
 
-/// 503 of a handler that did not end in time.
+/// 503: the handler did not finish in time.
 pub(in crate::http) fn out_of_time() -> Problem {
     unavailable()
 }
 
-/// The answer to a panic; its text stays in the log.
-pub(in crate::http) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call) -> Response {
+/// The response after a panic. The panic text goes only to the log.
+pub(in crate::http) fn panicked(panic: &(dyn std::any::Any + Send), call: &FailedCall) -> Response {
     let text = panic
         .downcast_ref::<&str>()
         .copied()
@@ -748,8 +751,8 @@ pub(in crate::http) fn panicked(panic: &(dyn std::any::Any + Send), call: &Call)
     Problem::internal().respond(call.request_id.as_ref().map(CallId::as_str))
 }
 
-/// Adds to a refusal of the method which ones there are. The framework may have refused it without a [`Problem`].
-pub(in crate::http) fn name_methods(response: &mut Response, call: &Call, routes: &RouteTable) {
+/// Adds the `Allow` header to a 405. The framework may have returned the 405 without a [`Problem`].
+pub(in crate::http) fn name_methods(response: &mut Response, call: &FailedCall, routes: &RouteTable) {
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         let allow = routes.allow(&call.path).unwrap_or(ALLOW_READS);
         response.headers_mut().insert(header::ALLOW, allow);

@@ -1,5 +1,5 @@
-//! Files that browsers keep: under an address that changes with what they hold, compressed once for each way that a
-//! browser takes, and not sent again to whoever has them.
+//! Static files with browser caching: their URL changes with their content, each encoding is compressed once, and
+//! clients with a current copy get 304.
 
 use crate::http::error;
 use brotli::enc::BrotliEncoderParams;
@@ -20,29 +20,30 @@ use tokio::{
     task::{JoinError, spawn_blocking},
 };
 
-/// Digits of an edition.
+/// Number of digits of a content hash.
 const EDITION_LENGTH: usize = 16;
 
-/// How hard Brotli compresses what is kept, and what is larger than [`LARGE`] bytes: ten times as fast, a tenth larger.
+/// Brotli levels: [`QUALITY`] for stored files, [`QUALITY_LARGE`] for files larger than [`LARGE`] bytes. The lower
+/// level is ten times as fast, and its result is a tenth larger.
 const QUALITY: i32 = 11;
 const QUALITY_LARGE: i32 = 9;
 const LARGE: usize = 256 * 1024;
 
-/// How hard it compresses what is made for one call.
+/// Brotli level for a body created for one call.
 const QUALITY_ONCE: i32 = 5;
 
-/// Ways to compress that a client may take, the best first.
-const CODINGS: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
+/// Supported encodings, best first.
+const CODINGS: [ContentCoding; 2] = [ContentCoding::Brotli, ContentCoding::Gzip];
 
-/// How a body travels.
+/// Content encoding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coding {
+enum ContentCoding {
     Brotli,
     Gzip,
     Identity,
 }
 
-impl Coding {
+impl ContentCoding {
     fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -52,8 +53,8 @@ impl Coding {
     }
 }
 
-/// The best way that a client takes; `None` where it takes none that there is, not even the plain body.
-fn coding(request: &Request) -> Option<Coding> {
+/// The best encoding that a client accepts; `None` if it accepts none, not even the plain body.
+fn coding(request: &Request) -> Option<ContentCoding> {
     let sent = request.headers().get_all(header::ACCEPT_ENCODING).iter();
     let sent = sent
         .filter_map(|value| value.to_str().ok())
@@ -70,12 +71,16 @@ fn coding(request: &Request) -> Option<Coding> {
         })
         .collect();
     let said = |wanted: &str| named.iter().find(|(name, _)| name == wanted).map(|(_, takes)| *takes);
-    let takes = |coding: &Coding| said(coding.name()).or_else(|| said("*"));
+    let takes = |coding: &ContentCoding| said(coding.name()).or_else(|| said("*"));
     let compressed = CODINGS.into_iter().find(|coding| takes(coding) == Some(true));
-    compressed.or_else(|| takes(&Coding::Identity).unwrap_or(true).then_some(Coding::Identity))
+    compressed.or_else(|| {
+        takes(&ContentCoding::Identity)
+            .unwrap_or(true)
+            .then_some(ContentCoding::Identity)
+    })
 }
 
-/// What tells contents from those of before.
+/// Content hash.
 pub(super) fn edition<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -86,9 +91,9 @@ pub(super) fn edition<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     edition
 }
 
-/// A file, and its compressed forms once somebody asked for them.
+/// A file, and its compressed forms once they were requested.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct CompressedFile {
     kind: &'static str,
     bytes: Bytes,
     edition: OnceLock<String>,
@@ -96,7 +101,7 @@ pub(super) struct File {
     gzip: OnceCell<Bytes>,
 }
 
-impl File {
+impl CompressedFile {
     /// A file of this media type.
     pub(super) fn new(kind: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
@@ -109,17 +114,18 @@ impl File {
         }
     }
 
-    /// What tells its content from any other one.
+    /// Content hash of the file.
     pub(super) fn edition(&self) -> &str {
         self.edition.get_or_init(|| edition([&*self.bytes]))
     }
 
-    /// The file as a client takes it, or that it is still what the client has. Errors: the client takes no form of it.
+    /// The file in an encoding that the client accepts, or 304. Errors: the client accepts no encoding of it.
     pub(super) async fn answer(&self, request: &Request) -> Result<Response, error::Problem> {
-        // Pictures are compressed in their own way.
-        let coding = match self.kind.starts_with("image/") {
-            true => Coding::Identity,
-            false => coding(request).ok_or_else(error::no_coding)?,
+        // Images are already compressed.
+        let coding = if self.kind.starts_with("image/") {
+            ContentCoding::Identity
+        } else {
+            coding(request).ok_or_else(error::no_coding)?
         };
         let tag = format!("\"{}-{}\"", self.edition(), coding.name());
         let response = Response::builder()
@@ -129,7 +135,7 @@ impl File {
             return Ok(response.status(error::unchanged()).finish());
         }
         let response = response.content_type(self.kind);
-        if coding == Coding::Identity {
+        if coding == ContentCoding::Identity {
             return Ok(response.body(self.bytes.clone()));
         }
         let response = response.header(header::CONTENT_ENCODING, coding.name());
@@ -137,17 +143,18 @@ impl File {
         Ok(response.body(body))
     }
 
-    /// The file in one of its forms. Large files take half a second, once: of a crowd one compresses, and the others wait
-    /// without a thread.
-    async fn packed(&self, coding: Coding) -> Result<Bytes, JoinError> {
+    /// The file in one encoding. Compressing a large file takes half a second and happens once. If several callers need
+    /// the file at the same time, one caller compresses it, and the others wait without blocking a thread.
+    async fn packed(&self, coding: ContentCoding) -> Result<Bytes, JoinError> {
         let form = match coding {
-            Coding::Brotli => &self.brotli,
-            Coding::Gzip => &self.gzip,
-            Coding::Identity => return Ok(self.bytes.clone()),
+            ContentCoding::Brotli => &self.brotli,
+            ContentCoding::Gzip => &self.gzip,
+            ContentCoding::Identity => return Ok(self.bytes.clone()),
         };
-        let quality = match self.bytes.len() > LARGE {
-            true => QUALITY_LARGE,
-            false => QUALITY,
+        let quality = if self.bytes.len() > LARGE {
+            QUALITY_LARGE
+        } else {
+            QUALITY
         };
         let pack = || {
             let bytes = self.bytes.clone();
@@ -157,19 +164,19 @@ impl File {
     }
 }
 
-/// Files that name each other relative to their own address, so that all of them have the same edition.
+/// Files that link to each other by relative URLs, so all of them share one content hash.
 #[derive(Debug)]
 pub(super) struct Folder {
     edition: String,
-    files: Vec<(&'static str, Arc<File>)>,
+    files: Vec<(&'static str, Arc<CompressedFile>)>,
 }
 
 impl Folder {
-    /// Files by their names, with their media types.
+    /// Files by name, with their media types.
     pub(super) fn new<T: Into<Bytes>>(files: impl IntoIterator<Item = (&'static str, &'static str, T)>) -> Self {
         let files: Vec<_> = files
             .into_iter()
-            .map(|(name, kind, bytes)| (name, Arc::new(File::new(kind, bytes))))
+            .map(|(name, kind, bytes)| (name, Arc::new(CompressedFile::new(kind, bytes))))
             .collect();
         let parts = files.iter().flat_map(|(name, file)| [name.as_bytes(), &*file.bytes]);
         Self {
@@ -178,13 +185,13 @@ impl Folder {
         }
     }
 
-    /// What tells these files from those of before.
+    /// Content hash of these files.
     pub(super) fn edition(&self) -> &str {
         &self.edition
     }
 
-    /// A file of this edition, to be kept for good. Errors: there is no such file (404), or it is one of another edition, which
-    /// a page that is old asks for.
+    /// A file of this version, cached permanently. Errors: 404 if there is no such file, or if an outdated page
+    /// requests another version.
     pub(super) async fn answer(&self, request: &Request, edition: &str, name: &str) -> poem::Result<Response> {
         let file = self.files.iter().find(|(known, _)| *known == name);
         let Some((_, file)) = file.filter(|_| edition == self.edition) else {
@@ -196,7 +203,7 @@ impl Folder {
     }
 }
 
-/// Whether a client says that it has what this tag stands for.
+/// Whether the client already has the content of this tag.
 fn is_known(request: &Request, tag: &str) -> bool {
     let sent = request.headers().get_all(header::IF_NONE_MATCH).iter();
     let mut tags = sent
@@ -206,28 +213,28 @@ fn is_known(request: &Request, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// A body that is made for one call, compressed for those who take it.
+/// A body created for one call, compressed if the client accepts it.
 pub(super) fn once(request: &Request, kind: &str, text: Bytes) -> Response {
     let response = Response::builder()
         .content_type(kind)
         .header(header::VARY, "Accept-Encoding");
-    match coding(request).unwrap_or(Coding::Identity) {
-        Coding::Identity => response.body(text),
+    match coding(request).unwrap_or(ContentCoding::Identity) {
+        ContentCoding::Identity => response.body(text),
         coding => response
             .header(header::CONTENT_ENCODING, coding.name())
             .body(compressed(&text, coding, QUALITY_ONCE, Compression::fast())),
     }
 }
 
-fn compressed(text: &[u8], coding: Coding, quality: i32, level: Compression) -> Bytes {
+fn compressed(text: &[u8], coding: ContentCoding, quality: i32, level: Compression) -> Bytes {
     // Writing to memory cannot fail.
     match coding {
-        Coding::Gzip => {
+        ContentCoding::Gzip => {
             let mut encoder = GzEncoder::new(Vec::new(), level);
             let _ = encoder.write_all(text);
             encoder.finish().unwrap_or_default().into()
         }
-        Coding::Brotli => {
+        ContentCoding::Brotli => {
             let parameters = BrotliEncoderParams {
                 quality,
                 size_hint: text.len(),
@@ -237,21 +244,21 @@ fn compressed(text: &[u8], coding: Coding, quality: i32, level: Compression) -> 
             let _ = brotli::BrotliCompress(&mut &*text, &mut out, &parameters);
             out.into()
         }
-        Coding::Identity => Bytes::copy_from_slice(text),
+        ContentCoding::Identity => Bytes::copy_from_slice(text),
     }
 }
 
-/// Lets browsers keep what has an address of its own edition.
+/// Lets browsers cache a file whose URL contains its content hash.
 pub(super) fn keep(response: &mut Response) {
     cached(response, "public, max-age=31536000, immutable");
 }
 
-/// Has browsers ask each time whether it changed.
+/// Makes browsers revalidate each time.
 pub(super) fn ask_again(response: &mut Response) {
     cached(response, "no-cache");
 }
 
-/// Lets nobody keep what stands under an address that is not its own.
+/// Forbids caching: the URL of the response belongs to another version of the file.
 pub(super) fn forget(response: &mut Response) {
     cached(response, "no-store");
 }
@@ -267,40 +274,40 @@ mod tests {
     use futures_util::future::join_all;
     use std::io::Read;
 
-    fn asked(accepted: &str) -> Option<Coding> {
+    fn asked(accepted: &str) -> Option<ContentCoding> {
         coding(&Request::builder().header(header::ACCEPT_ENCODING, accepted).finish())
     }
 
     #[test]
-    fn a_client_gets_the_best_form_that_it_takes() {
+    fn a_client_gets_the_best_encoding_that_it_accepts() {
         for (accepted, best) in [
-            ("", Some(Coding::Identity)),
-            ("gzip, deflate, br, zstd", Some(Coding::Brotli)),
-            ("BR;q=0.1", Some(Coding::Brotli)),
-            ("br;q=0, gzip", Some(Coding::Gzip)),
-            ("br;q=0.000, *", Some(Coding::Gzip)),
-            ("*", Some(Coding::Brotli)),
-            ("zstd", Some(Coding::Identity)),
+            ("", Some(ContentCoding::Identity)),
+            ("gzip, deflate, br, zstd", Some(ContentCoding::Brotli)),
+            ("BR;q=0.1", Some(ContentCoding::Brotli)),
+            ("br;q=0, gzip", Some(ContentCoding::Gzip)),
+            ("br;q=0.000, *", Some(ContentCoding::Gzip)),
+            ("*", Some(ContentCoding::Brotli)),
+            ("zstd", Some(ContentCoding::Identity)),
             ("zstd, *;q=0", None),
             ("identity;q=0", None),
-            ("identity;q=0, gzip", Some(Coding::Gzip)),
-            ("*;q=0, identity", Some(Coding::Identity)),
-            ("br;q=x", Some(Coding::Brotli)),
+            ("identity;q=0, gzip", Some(ContentCoding::Gzip)),
+            ("*;q=0, identity", Some(ContentCoding::Identity)),
+            ("br;q=x", Some(ContentCoding::Brotli)),
         ] {
             assert_eq!(asked(accepted), best, "{accepted}");
         }
-        assert_eq!(coding(&Request::default()), Some(Coding::Identity));
+        assert_eq!(coding(&Request::default()), Some(ContentCoding::Identity));
     }
 
     #[tokio::test]
-    async fn what_is_compressed_is_what_was_written_and_compressed_once() {
-        let text = "so many words, so many words".repeat(50);
-        let file = File::new("text/plain", text.clone());
+    async fn files_are_compressed_once_and_without_loss() {
+        let text = "the same words, the same words".repeat(50);
+        let file = CompressedFile::new("text/plain", text.clone());
         let mut plain = Vec::new();
-        brotli::BrotliDecompress(&mut &*file.packed(Coding::Brotli).await.unwrap(), &mut plain).unwrap();
+        brotli::BrotliDecompress(&mut &*file.packed(ContentCoding::Brotli).await.unwrap(), &mut plain).unwrap();
         assert_eq!(plain, text.as_bytes());
         let mut plain = Vec::new();
-        let crowd = join_all([Coding::Gzip; 9].map(|coding| file.packed(coding))).await;
+        let crowd = join_all([ContentCoding::Gzip; 9].map(|coding| file.packed(coding))).await;
         let crowd: Vec<Bytes> = crowd.into_iter().map(Result::unwrap).collect();
         let packed = &crowd[0];
         assert!(crowd.iter().all(|other| other.as_ptr() == packed.as_ptr()));
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_file_is_known_by_its_tag() {
+    fn a_client_that_has_a_file_is_recognised_by_its_etag() {
         let has = |tags: &str| {
             let request = Request::builder().header(header::IF_NONE_MATCH, tags).finish();
             is_known(&request, "\"1-br\"")

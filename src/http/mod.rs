@@ -1,7 +1,7 @@
-//! HTTP: the declared contract, one folder for each noun, and what holds for every call.
+//! HTTP: the API contract, with one folder for each resource, and the rules for every call.
 //!
-//! A call passes [`edge`] (what holds for every socket), [`gate`] (who may) and [`forms`] (texts become values) before
-//! the operation of its noun runs one flow; [`contract`] publishes what the nouns declare.
+//! A call passes [`edge`] (rules for every socket), [`gate`] (access control) and [`forms`] (parsing) before the
+//! operation of its resource runs one flow; [`contract`] publishes what the resources declare.
 
 pub mod body;
 pub mod call_id;
@@ -23,6 +23,7 @@ pub mod destinations;
 pub mod dev;
 pub mod events;
 pub mod hosted;
+pub mod orchestrators;
 pub mod payers;
 pub mod payments;
 pub mod payouts;

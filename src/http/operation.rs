@@ -1,11 +1,11 @@
-//! What operations and their bodies are written with, in one import.
+//! Common imports of operations and their bodies.
 
 pub(in crate::http) use crate::{
     ctx::Ctx,
     domain::refusal::Checks,
     http::{
         body::{
-            Body, Draft,
+            Body, BodyDraft,
             idempotency::{Keyed, answer_once},
             reply::{Accepted, Answered, Created, Reply, Success},
         },

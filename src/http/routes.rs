@@ -1,4 +1,4 @@
-//! What the documents say about paths: templates for logs, methods for `Allow`, names for path parameters.
+//! Path data from the documents: templates for logs, methods for `Allow`, names of path parameters.
 
 use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
@@ -10,34 +10,34 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What is read of a document: the rest of it is many times as large, and nobody needs it at a start.
+/// The part of a document that is read; the rest is many times as large and not needed at startup.
 #[derive(Deserialize)]
-struct Document {
+struct DocumentPaths {
     #[serde(default)]
     paths: IndexMap<String, PathItem>,
 }
 
 #[derive(Deserialize)]
 struct PathItem {
-    get: Option<Operation>,
-    head: Option<Operation>,
-    post: Option<Operation>,
-    put: Option<Operation>,
-    patch: Option<Operation>,
-    delete: Option<Operation>,
+    get: Option<RouteOperation>,
+    head: Option<RouteOperation>,
+    post: Option<RouteOperation>,
+    put: Option<RouteOperation>,
+    patch: Option<RouteOperation>,
+    delete: Option<RouteOperation>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Operation {
+struct RouteOperation {
     operation_id: Option<String>,
     #[serde(default)]
-    parameters: Vec<Parameter>,
+    parameters: Vec<RouteParameter>,
 }
 
-/// A parameter, or a reference to one that many operations share, which has none of these members.
+/// A parameter. A reference to a shared parameter has none of these members.
 #[derive(Deserialize)]
-struct Parameter {
+struct RouteParameter {
     name: Option<String>,
     #[serde(rename = "in")]
     place: Option<String>,
@@ -50,8 +50,8 @@ struct Schema {
 }
 
 impl PathItem {
-    /// Methods and operations, in the order in which `Allow` names them.
-    fn operations(&self) -> impl Iterator<Item = (Method, &Operation)> {
+    /// Methods and operations, in the order of the `Allow` header.
+    fn operations(&self) -> impl Iterator<Item = (Method, &RouteOperation)> {
         let operations = [
             (Method::GET, &self.get),
             (Method::HEAD, &self.head),
@@ -65,7 +65,7 @@ impl PathItem {
             .filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
     }
 
-    /// The pattern of a parameter of the path, as one of its operations documents it.
+    /// The pattern of a path parameter, as documented by one of its operations.
     fn pattern(&self, name: &str) -> Option<&str> {
         let mut parameters = self.operations().flat_map(|(_, operation)| &operation.parameters);
         let meant = parameters
@@ -74,14 +74,14 @@ impl PathItem {
     }
 }
 
-/// A pattern that is compiled when a text is held against it first.
+/// A pattern that is compiled on first use.
 #[derive(Debug)]
-struct Form {
+struct LazyPattern {
     pattern: String,
     compiled: OnceLock<Option<Regex>>,
 }
 
-impl Form {
+impl LazyPattern {
     fn new(pattern: &str) -> Self {
         Self {
             pattern: pattern.to_owned(),
@@ -95,19 +95,19 @@ impl Form {
     }
 }
 
-/// The value of an `Allow` header for paths that no document describes.
+/// The `Allow` header of paths that no document describes.
 pub(in crate::http) const ALLOW_READS: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
 /// Every documented path.
 #[derive(Debug, Clone, Default)]
-pub struct RouteTable(Arc<Vec<Row>>);
+pub struct RouteTable(Arc<Vec<Route>>);
 
 #[derive(Debug)]
-struct Row {
+struct Route {
     template: String,
     segments: Vec<String>,
-    /// What the text of each parameter has to look like, where the document says so.
-    forms: Vec<Option<Arc<Form>>>,
+    /// The pattern of each parameter, where the document has one.
+    forms: Vec<Option<Arc<LazyPattern>>>,
     allow: HeaderValue,
     operations: Vec<(Method, String)>,
 }
@@ -116,8 +116,8 @@ impl RouteTable {
     /// Reads the paths of finished documents.
     pub fn from_documents<'a>(documents: impl IntoIterator<Item = &'a str>) -> Self {
         let documents = documents.into_iter().filter_map(|text| serde_json::from_str(text).ok());
-        let paths = documents.flat_map(|document: Document| document.paths);
-        let mut forms: HashMap<String, Arc<Form>> = HashMap::new();
+        let paths = documents.flat_map(|document: DocumentPaths| document.paths);
+        let mut forms: HashMap<String, Arc<LazyPattern>> = HashMap::new();
         let rows = paths.map(|(template, item)| {
             let mut methods: Vec<String> = item.operations().map(|(method, _)| method.to_string()).collect();
             if item.get.is_some() && item.head.is_none() {
@@ -128,9 +128,9 @@ impl RouteTable {
             let mut form = |segment: &String| {
                 let pattern = item.pattern(parameter(segment)?)?;
                 let form = forms.entry(pattern.to_owned());
-                Some(form.or_insert_with(|| Arc::new(Form::new(pattern))).clone())
+                Some(form.or_insert_with(|| Arc::new(LazyPattern::new(pattern))).clone())
             };
-            Row {
+            Route {
                 forms: segments.iter().map(&mut form).collect(),
                 operations: item
                     .operations()
@@ -141,13 +141,13 @@ impl RouteTable {
                 template,
             }
         });
-        let mut rows: Vec<Row> = rows.collect();
-        // Literal segments win over parameters, as in the router.
+        let mut rows: Vec<Route> = rows.collect();
+        // Literal segments take precedence over parameters, as in the router.
         rows.sort_by_key(|row| row.segments.iter().filter(|segment| is_parameter(segment)).count());
         Self(Arc::new(rows))
     }
 
-    fn row(&self, path: &str) -> Option<&Row> {
+    fn row(&self, path: &str) -> Option<&Route> {
         let segments: Vec<&str> = path.split('/').collect();
         self.0.iter().find(|row| {
             row.segments.len() == segments.len()
@@ -183,7 +183,7 @@ impl RouteTable {
         self.row(path).map(|row| row.allow.clone())
     }
 
-    /// Whether a parameter of the path has a text that is none of its kind, so that nothing can be there.
+    /// Whether a path parameter does not match its pattern, so that the object cannot exist.
     pub(in crate::http) fn names_nothing(&self, path: &str) -> bool {
         let forms = self.row(path).map_or(&[][..], |row| &row.forms);
         let mut segments = forms.iter().zip(path.split('/'));
@@ -197,7 +197,7 @@ impl RouteTable {
         parameter(row.segments.iter().filter(|segment| is_parameter(segment)).nth(index)?)
     }
 
-    /// The documented name of the first path parameter that is no text.
+    /// The documented name of the first path parameter that is not valid text.
     pub(in crate::http) fn unreadable_parameter(&self, path: &str) -> Option<&str> {
         let mut segments = self.row(path)?.segments.iter().zip(path.split('/'));
         let is_text = |segment| percent_decode_str(segment).decode_utf8().is_ok();

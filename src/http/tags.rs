@@ -1,48 +1,58 @@
-//! Groups of operations in the documents, in the order of work.
+//! Groups of operations in the documents, in the order of use.
 
-/// Groups of the platform document, in the order of work.
+/// Groups of the platform document, in the order of use.
 #[derive(poem_openapi::Tags)]
 pub enum PlatformTag {
-    /// Begin here. A request says who is paid, how much and in what; `/pay` hands out what the payer's wallet signs, and the state follows the chain. `payment.confirmed` tells that it is paid
+    /// Start here. A request says who is paid, how much and in which currency; `/pay` returns the calldata for the
+    /// payer's wallet, and the status follows the chain. The event `payment.confirmed` reports that the request is paid
     Requests,
-    /// What has arrived and is final: look it up by transaction, wallet, reference or request, page through it, or export it for bookkeeping
+    /// Final payments: search them by transaction, wallet, reference or request, page through them, or export them for
+    /// bookkeeping
     Payments,
-    /// Pay somebody yourself: the request and its calldata in one call, many at once, or again and again with one signature
+    /// Pay others: a request and its calldata in one call, many payouts at once, or recurring payouts with one
+    /// signature
     Payouts,
-    /// Payment links, for payers without your page: whoever has the token sees what is due and pays it, one request or several, incoming or outgoing
+    /// Payment links, if you have no payment page of your own: anyone with the token can view and pay the link, for one
+    /// request or several, incoming or outgoing
     #[oai(rename = "Secure payments")]
     SecurePayments,
-    /// Who is paid out to a bank account: first the identity, then the agreement and the account; then requests with `isCryptoToFiatAvailable`
+    /// People or companies whose payouts go to their bank account: first the identity, then the agreement and the
+    /// account; then requests with `isCryptoToFiatAvailable`
     Payers,
-    /// What can be asked for and paid in: tokens, native coins and fiat currencies of the enabled networks, and the routes between them
+    /// Currencies for amounts and payments: tokens, native coins and fiat currencies of the enabled networks, and the
+    /// conversion routes between them
     Currencies,
-    /// Public identifiers for pages of browsers and for backends that act for a platform. Make one before a page may call this service
+    /// Public identifiers for browser pages, and identifiers for backends that act for a platform. A page needs a
+    /// client ID to call this service
     #[oai(rename = "Client IDs")]
     ClientIds,
-    /// Where a wallet wants to be paid, agreed to with its signature: needed before links pay to it and client IDs are bound to it
+    /// The token and address in which a wallet is paid, confirmed by a signature of this wallet. A wallet needs a
+    /// destination before a link can pay it or a client ID can be bound to it
     Destinations,
-    /// The log of what was told: events, their deliveries with every try, replays, and a stream to follow when there is no public address (an addition of this service)
+    /// The event log: events, their deliveries with every attempt, replays, and a stream for clients without a public
+    /// URL (added by this service)
     Events,
-    /// Endpoints of a partner who builds on several platforms, and their secrets
+    /// Webhook endpoints of a partner that builds on several platforms, and their secrets
     Orchestrators,
-    /// What partners of the operator tell this service; integrators do not call it (an addition of this service)
+    /// Callbacks from partners of the operator; integrators do not call them (added by this service)
     #[oai(rename = "Provider callbacks")]
     ProviderCallbacks,
 }
 
-/// Groups of the authentication document, in the order of work.
+/// Groups of the authentication document, in the order of use.
 #[derive(poem_openapi::Tags)]
 pub enum AuthTag {
-    /// Sign in with a wallet or with e-mail and password before you manage anything, and sign out
+    /// Sign in with a wallet or with e-mail and password, and sign out
     Sessions,
-    /// Public identifiers for pages of browsers and for backends, managed by a person who signed in
+    /// Public identifiers for browser pages, and identifiers for backends, managed with a session
     #[oai(rename = "Client IDs")]
     ClientIds,
-    /// Where the wallet that signed in wants to be paid: needed before links pay to it and client IDs are bound to it
+    /// The token and address in which the signed-in wallet is paid. The wallet needs a destination before a link can
+    /// pay it or a client ID can be bound to it
     Destinations,
-    /// Keys for servers of the platform, made and taken back by a person who signed in (an addition of this service)
+    /// Keys for servers of the platform, created and revoked with a session (added by this service)
     #[oai(rename = "API keys")]
     ApiKeys,
-    /// Endpoints that receive events: register one, test it, and change its secret without a gap
+    /// Endpoints that receive events: register one, test it, and rotate its secret without downtime
     Webhooks,
 }

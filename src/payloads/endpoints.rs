@@ -1,4 +1,4 @@
-//! What owners are told about their endpoints.
+//! Event bodies about endpoints, sent to their owners.
 
 use super::{forms::timestamp, pattern, placeholders as sample};
 use crate::domain::event::WebhookDisabled;
@@ -15,13 +15,13 @@ pub struct WebhookDisabledBody {
     /// The endpoint.
     #[schemars(length(max = 26), regex(pattern = pattern::ULID), extend("examples" = [sample::WEBHOOK_ID]))]
     pub webhook_id: String,
-    /// Client ID whose events it received; null when it received those of its whole owner.
+    /// Client ID whose events the endpoint received; null when the endpoint received the events of its whole owner.
     #[schemars(length(max = 34), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
     /// Host of its URL.
     #[schemars(length(max = 255), extend("examples" = ["shop.example.com"]))]
     pub host: String,
-    /// Since when it took nothing.
+    /// Start of the period in which every delivery failed.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = ["2030-01-26T12:00:00.000Z"]))]
     pub failing_since: String,
     /// When it was switched off.

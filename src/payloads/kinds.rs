@@ -1,8 +1,8 @@
-//! The kinds of events: what each is called, when it is sent, and its body.
+//! The kinds of events: their names, when they are sent, and their bodies.
 
 use super::{
     endpoints::{self, WebhookDisabledBody},
-    forms::Names,
+    forms::ProcessorNames,
     orchestrators::{self, ClientIdLinkedBody, KytScreeningCompleted},
     payers::{self, ComplianceUpdatedBody, PaymentDetailUpdatedBody},
     payments::{
@@ -19,27 +19,27 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// One kind of event, as receivers see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Kind {
-    /// Name on the wire.
+pub struct PayloadKind {
+    /// Name in the API.
     pub name: &'static str,
     /// Name of its schema in the document.
     pub component: &'static str,
-    /// One line for the document.
+    /// One-line summary for the document.
     pub summary: &'static str,
-    /// When it is sent and what to do with it.
+    /// When the event is sent, and what a receiver should do.
     pub description: &'static str,
     /// Its schema.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    sample: fn(&Names) -> String,
+    sample: fn(&ProcessorNames) -> String,
 }
 
 /// Every kind, in the order of the document.
-pub const KINDS: [Kind; 18] = [
-    Kind {
+pub const KINDS: [PayloadKind; 18] = [
+    PayloadKind {
         name: "payment.confirmed",
         component: "PaymentConfirmed",
         summary: "A request is paid",
-        description: "The whole expected amount has arrived and its last payment is final. Compare requestId, expectedAmount, currency and payee with your order, never reference alone, and deliver the goods.",
+        description: "The whole expected amount has arrived and its last payment is final. Compare requestId, expectedAmount, currency and payee with your order, never reference alone, then deliver the goods.",
         schema: PaymentConfirmed::json_schema,
         sample: |names| {
             render(&PaymentConfirmed {
@@ -49,10 +49,10 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "payment.partial",
         component: "PaymentPartial",
-        summary: "A part of a request is paid",
+        summary: "A request is partly paid",
         description: "A payment is final, but the total is still below the expected amount. More payments may follow.",
         schema: PaymentPartial::json_schema,
         sample: |names| {
@@ -63,91 +63,91 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "payment.failed",
         component: "PaymentFailed",
         summary: "A payment could not be executed",
-        description: "A recurring execution or a payout to a bank account failed. The member subStatus holds the reason. Crosschain payments and payments of smart accounts, which may fail too, are not in this version.",
+        description: "A recurring execution or a payout to a bank account failed. The member subStatus contains the reason. Crosschain and smart account payments, which can fail too, are not in this version.",
         schema: PaymentFailedBody::json_schema,
         sample: |names| render(&progress::failed_sample(names)),
     },
-    Kind {
+    PayloadKind {
         name: "payment.refunded",
         component: "PaymentRefunded",
-        summary: "A payment went back to the payer",
-        description: "Not in this version: nothing raises it but a test delivery. The payment could not be completed and the payer has the money again. Do not deliver, or take back.",
+        summary: "A payment was refunded to the payer",
+        description: "Not in this version: only test deliveries send it. The payment could not be completed and the payer has the money back. Do not ship the goods, or take them back.",
         schema: PaymentRefundedBody::json_schema,
         sample: |names| render(&progress::refunded_sample(names)),
     },
-    Kind {
+    PayloadKind {
         name: "payment.reversed",
         component: "PaymentReversed",
-        summary: "A credited payment left the chain",
-        description: "An addition of this service. A payment that counted left the chain, and the request was counted again without it: totalAmountPaid is what is left. Do not deliver, or take back. It is sent once for a payment that had been told as confirmed or partial, and once for one that had not when a confirmed request is no longer paid without it; never for a surplus that was never told. It takes back an earlier payment.confirmed of the request in any case: while other payments still cover the expected amount, payment.confirmed of the one that completes it now follows. When the payment is included again, payment.confirmed or payment.partial follows once more, unless the request is confirmed by then: what arrives beyond the expected amount raises nothing. Only when the service is set to send reversals.",
+        summary: "A credited payment was reversed by a reorganisation",
+        description: "Added by this service. A credited payment left the chain, and the totals of the request were computed again without it: totalAmountPaid is the remaining total. Do not ship the goods, or take them back. It is sent once for a payment that was reported as confirmed or partial. For a payment that was not reported, it is sent once if a confirmed request is no longer fully paid without it. It is never sent for a surplus that was not reported. If payment.confirmed was sent for the request, this event revokes it. If other payments still cover the expected amount, payment.confirmed follows for the payment that now completes the request. When the payment is included again, payment.confirmed or payment.partial is sent again, unless the request is already confirmed by then, because payments beyond the expected amount send no event. Sent only if the service is configured to send reversals.",
         schema: PaymentReversedBody::json_schema,
         sample: |names| render(&payments::reversed_sample(names)),
     },
-    Kind {
+    PayloadKind {
         name: "payment.processing",
         component: "PaymentProcessing",
-        summary: "A payout to a bank account moved on",
-        description: "Sent for every state of the payout. Once the bank has the money, payment.confirmed follows; when it bounces, payment.failed.",
+        summary: "The status of a payout to a bank account changed",
+        description: "Sent for every status of the payout. payment.confirmed follows once the bank has the money, payment.failed if the bank returns it.",
         schema: PaymentProcessingBody::json_schema,
         sample: |names| render(&progress::processing_sample(names)),
     },
-    Kind {
+    PayloadKind {
         name: "request.recurring",
         component: "RequestRecurring",
         summary: "A recurring request generated the next one",
-        description: "The new request has its own id and reference; the one that repeats is named beside it.",
+        description: "The new request has its own id and reference; originalRequestId names the recurring request.",
         schema: RequestRecurringBody::json_schema,
         sample: |names| render(&progress::recurring_sample(names)),
     },
-    Kind {
+    PayloadKind {
         name: "compliance.updated",
         component: "ComplianceUpdated",
-        summary: "Identity or agreement of a payer changed",
-        description: "Sent to platform-wide endpoints only. A payer who is compliant can pay to a bank account.",
+        summary: "The identity or agreement status of a payer changed",
+        description: "Sent to platform-wide endpoints only. A compliant payer can receive payouts to a bank account.",
         schema: ComplianceUpdatedBody::json_schema,
         sample: |_| render(&payers::compliance_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "payment_detail.updated",
         component: "PaymentDetailUpdated",
-        summary: "The verification of a bank account moved on",
-        description: "Sent to platform-wide endpoints only. Only approved accounts can be paid out to.",
+        summary: "The verification status of a bank account changed",
+        description: "Sent to platform-wide endpoints only. Payouts need an approved account.",
         schema: PaymentDetailUpdatedBody::json_schema,
         sample: |_| render(&payers::payment_detail_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "secure_payment.user_event",
         component: "SecurePaymentUserEvent",
         summary: "A payer took a step on the payment page",
-        description: "Told by the browser as well as it can: its absence proves nothing, and only payment.confirmed tells that money arrived.",
+        description: "Reported by the browser when possible. A missing event proves nothing, and only payment.confirmed shows that money arrived.",
         schema: SecurePaymentUserEvent::json_schema,
         sample: |_| render(&secure_payments::user_event_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "secure_payment.access_rejected",
         component: "SecurePaymentAccessRejected",
-        summary: "A wallet that may not pay tried to",
-        description: "The wallet is not among the allowed payers. Further attempts of the same wallet at the same payment are kept back for 10 minutes, unless no endpoint took the event. With `paid` true, an addition of this service, the wallet paid all the same, by calldata that another wallet was given: the money is credited, and each such payment is told, never kept back.",
+        summary: "A wallet that may not pay attempted to pay",
+        description: "The wallet is not on the list of allowed payers. Further attempts of the same wallet at the same payment are suppressed for 10 minutes, unless no endpoint accepted the event. `paid` is added by this service: if it is true, the wallet paid with calldata that was issued to another wallet. The money is credited, and the event is sent for each such payment and never suppressed.",
         schema: SecurePaymentAccessRejected::json_schema,
         sample: |_| render(&secure_payments::access_rejected_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "webhook.disabled",
         component: "WebhookDisabled",
         summary: "An endpoint was switched off",
-        description: "An addition of this service. Every try to the endpoint failed for days; what waited for it is cancelled, and it receives nothing until it is switched on again. The other endpoints of the same owner are told, those of a client ID when the endpoint belongs to it, and it is in the event log. Once it is on, `POST /v2/events/replay` brings all that it missed: `failingSince` as `since`, `webhookId` as `endpointId`, and `failedOnly`.",
+        description: "Added by this service. Every attempt to reach the endpoint failed for days. Its queued deliveries are cancelled, and it receives nothing until it is switched on again. The event goes to the other endpoints of the same owner, or of the client ID if the endpoint belongs to one, and to the event log. After switching the endpoint on, `POST /v2/events/replay` sends everything it missed: pass `failingSince` as `since`, `webhookId` as `endpointId`, and `failedOnly`.",
         schema: WebhookDisabledBody::json_schema,
         sample: |_| render(&endpoints::disabled_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "payment.confirmed.client_id",
         component: "PaymentConfirmedClientId",
         summary: "A request of a client ID is paid",
-        description: "A further event besides payment.confirmed, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        description: "Sent in addition to payment.confirmed, for requests that a client ID created. Sent only if the service is configured to send scoped variants.",
         schema: PaymentConfirmedClientId::json_schema,
         sample: |names| {
             render(&PaymentConfirmedClientId {
@@ -157,11 +157,11 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "payment.partial.client_id",
         component: "PaymentPartialClientId",
-        summary: "A part of a request of a client ID is paid",
-        description: "A further event besides payment.partial, for requests that a client ID created. Only when the service is set to send scoped variants.",
+        summary: "A request of a client ID is partly paid",
+        description: "Sent in addition to payment.partial, for requests that a client ID created. Sent only if the service is configured to send scoped variants.",
         schema: PaymentPartialClientId::json_schema,
         sample: |names| {
             render(&PaymentPartialClientId {
@@ -171,11 +171,11 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "payment.confirmed.checkout",
         component: "PaymentConfirmedCheckout",
         summary: "A request of a secure payment is paid",
-        description: "A further event besides payment.confirmed, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        description: "Sent in addition to payment.confirmed, for requests that a secure payment created. Sent only if the service is configured to send scoped variants.",
         schema: PaymentConfirmedCheckout::json_schema,
         sample: |names| {
             render(&PaymentConfirmedCheckout {
@@ -185,11 +185,11 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "payment.partial.checkout",
         component: "PaymentPartialCheckout",
-        summary: "A part of a request of a secure payment is paid",
-        description: "A further event besides payment.partial, for requests that a secure payment created. Only when the service is set to send scoped variants.",
+        summary: "A request of a secure payment is partly paid",
+        description: "Sent in addition to payment.partial, for requests that a secure payment created. Sent only if the service is configured to send scoped variants.",
         schema: PaymentPartialCheckout::json_schema,
         sample: |names| {
             render(&PaymentPartialCheckout {
@@ -199,26 +199,26 @@ pub const KINDS: [Kind; 18] = [
             })
         },
     },
-    Kind {
+    PayloadKind {
         name: "client_id.linked",
         component: "ClientIdLinked",
         summary: "A platform finished its onboarding",
-        description: "For orchestrators. Not in this version: nothing raises it but a test delivery. The platform followed a link intent to its end; find it by intentId or externalId and store clientId. Not sent when a client ID is linked directly.",
+        description: "For orchestrators. Not in this version: only test deliveries send it. The platform completed a link intent; find it by intentId or externalId and store clientId. Not sent when a client ID is linked directly.",
         schema: ClientIdLinkedBody::json_schema,
         sample: |_| render(&orchestrators::linked_sample()),
     },
-    Kind {
+    PayloadKind {
         name: "kyt.screening.completed",
         component: "KytScreeningCompleted",
         summary: "A wallet was screened",
-        description: "For orchestrators. Not in this version: nothing raises it but a test delivery. The screening of a wallet came to a result; an error of the provider is none.",
+        description: "For orchestrators. Not in this version: only test deliveries send it. The screening of a wallet produced a result; a provider error is not a result.",
         schema: KytScreeningCompleted::json_schema,
         sample: |_| render(&orchestrators::screening_sample()),
     },
 ];
 
 /// The body of an event: the bytes that are stored, signed and sent.
-pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
+pub fn body(event: &Event, catalogue: &Catalogue, names: &ProcessorNames) -> String {
     match event {
         Event::PaymentReceived(facts) => received::body(facts, catalogue, names),
         Event::PaymentFailed(facts) => render(&progress::failed(facts, names)),
@@ -236,8 +236,8 @@ pub fn body(event: &Event, catalogue: &Catalogue, names: &Names) -> String {
     }
 }
 
-/// A body with placeholder values for test deliveries; `None` when there is no such kind.
-pub fn sample(kind: &str, names: &Names) -> Option<String> {
+/// A body with placeholder values for test deliveries; `None` for an unknown kind.
+pub fn sample(kind: &str, names: &ProcessorNames) -> Option<String> {
     KINDS
         .iter()
         .find(|known| known.name == kind)

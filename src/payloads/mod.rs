@@ -1,4 +1,4 @@
-//! Bodies of webhooks: what each event says, rendered once, stored, signed and sent unchanged.
+//! Bodies of webhooks: each event body is rendered once, then stored, signed and sent unchanged.
 
 pub mod endpoints;
 mod forms;
@@ -15,8 +15,8 @@ mod render;
 pub mod secure_payments;
 mod words;
 
-pub use forms::Names;
-pub use kinds::{KINDS, Kind, body, sample};
+pub use forms::ProcessorNames;
+pub use kinds::{KINDS, PayloadKind, body, sample};
 pub use persons::without_persons;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bodies of what orchestrators are told.
+//! Bodies of events for orchestrators.
 
 use super::{forms::timestamp, pattern, placeholders as sample};
 use crate::domain::{
@@ -19,22 +19,22 @@ pub struct ClientIdLinkedBody {
     /// Client ID of the platform: store it.
     #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: String,
-    /// You.
+    /// Your orchestrator id.
     #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::ORCHESTRATOR]))]
     pub orchestrator_id: String,
-    /// The link.
+    /// Id of the link.
     #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = ["01JZX8D4EF5G6H7J8K9MNPQRST"]))]
     pub link_id: String,
-    /// The intent that the platform followed.
+    /// Intent that the platform completed.
     #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = ["01JZX9E5FG6H7J8K9MNPQRSTVW"]))]
     pub intent_id: String,
-    /// Your own id of the platform, as given with the intent; null when none was given.
+    /// Your own id of the platform, as given with the intent; null if none was given.
     #[schemars(length(max = 255), extend("examples" = ["merchant-7"]))]
     pub external_id: Option<String>,
     /// Composite id of the destination: wallet, network and token.
     #[schemars(length(max = 255), extend("examples" = [sample::DESTINATION_ID]))]
     pub destination_id: String,
-    /// Wallet that the platform is paid to: lower case on EVM networks, the original case on Tron.
+    /// Wallet that receives payments for the platform: lower case on EVM networks, the original case on Tron.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYEE_LOWER]))]
     pub destination_wallet_address: String,
     /// Network of the destination.
@@ -61,19 +61,19 @@ pub struct KytScreeningCompleted {
     /// Wallet that was screened.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub wallet_address: String,
-    /// Account of the person behind it; null when it is not known.
+    /// Account of the person behind the wallet; null if unknown.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub eoa_address: Option<String>,
-    /// Connected smart account; null when there is none.
+    /// Connected smart account; null if there is none.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYEE]))]
     pub smart_account_address: Option<String>,
     /// Result.
     #[schemars(with = "ScreeningStatus")]
     pub status: &'static str,
-    /// Provider that came to the result, which may be the backup.
+    /// Provider that produced the result; may be the backup provider.
     #[schemars(length(max = 64), extend("examples" = ["screening-provider"]))]
     pub provider: String,
-    /// Policy that was used; null for the default of the account with the provider.
+    /// Policy that was used; null for the default of the account at the provider.
     #[schemars(length(max = 255), extend("examples" = ["policy-strict"]))]
     pub policy_id: Option<String>,
     /// When it was screened.

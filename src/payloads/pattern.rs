@@ -1,10 +1,10 @@
-//! Forms of the texts in bodies, as patterns for the documents.
+//! Patterns of texts in bodies, for the documents.
 
 /// Decimal number in human units.
 pub(super) const AMOUNT: &str = r"^[0-9]+(\.[0-9]+)?$";
 /// Client ID.
 pub(super) const CLIENT_ID: &str = "^cli_[0-9A-Za-z]{30}$";
-/// Name of a state, or nothing.
+/// Name of a state, or empty.
 pub(super) const CODE: &str = "^[a-z_]*$";
 /// Symbol of a currency, or its id.
 pub(super) const CURRENCY: &str = r"^[^\s\x00-\x1f\x7f-\x9f]+$";

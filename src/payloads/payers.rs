@@ -1,4 +1,4 @@
-//! Bodies of what becomes known about payers and their bank accounts.
+//! Bodies of events about payers and their bank accounts.
 
 use super::{
     forms::{clipped, foreign, timestamp},
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// Identity or agreement of a payer changed.
+/// The identity or agreement status of a payer changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComplianceUpdatedBody {
@@ -19,10 +19,10 @@ pub struct ComplianceUpdatedBody {
     /// Your own id of the payer.
     #[schemars(length(max = 255), extend("examples" = [sample::CLIENT_USER_ID]))]
     pub client_user_id: String,
-    /// What is known about the payer's identity.
+    /// Identity status of the payer.
     #[schemars(with = "KycStatus")]
     pub kyc_status: &'static str,
-    /// Whether the payer agreed to the terms.
+    /// Agreement status of the payer.
     #[schemars(with = "AgreementStatus")]
     pub agreement_status: &'static str,
     /// Whether the identity is approved and the agreement completed.
@@ -31,19 +31,19 @@ pub struct ComplianceUpdatedBody {
     /// When it changed.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// What the provider told, as it told it.
+    /// Original data of the provider.
     #[schemars(extend("examples" = [{ "verificationLevel": "standard", "documents": "accepted" }]))]
     pub raw_payload: Map<String, Value>,
 }
 
-/// The verification of a bank account moved on.
+/// The verification status of a bank account changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentDetailUpdatedBody {
     /// Name of the event.
     #[schemars(extend("enum" = ["payment_detail.updated"], "examples" = ["payment_detail.updated"]))]
     pub event: &'static str,
-    /// The bank account.
+    /// Id of the bank account.
     #[schemars(length(max = 64), extend("examples" = [sample::PAYMENT_DETAIL]))]
     pub payment_details_id: String,
     /// The same value as paymentDetailsId, under the older name.
@@ -55,18 +55,18 @@ pub struct PaymentDetailUpdatedBody {
     /// Whether the account can be used.
     #[schemars(with = "PaymentDetailStatus")]
     pub status: &'static str,
-    /// Why the account was refused; only with the status failed.
+    /// Why the account was rejected; only with status failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "String",
         length(max = 1024),
-        extend("examples" = ["The account belongs to somebody else"])
+        extend("examples" = ["The account belongs to another person"])
     )]
     pub rejection_message: Option<String>,
     /// When it changed.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// What the provider told, as it told it.
+    /// Original data of the provider.
     #[schemars(extend("examples" = [{ "reason": "account_holder_mismatch" }]))]
     pub raw_payload: Map<String, Value>,
 }
@@ -117,7 +117,7 @@ pub(super) fn payment_detail_sample() -> PaymentDetailUpdatedBody {
         payment_account_id: sample::PAYMENT_DETAIL.to_owned(),
         client_user_id: sample::CLIENT_USER_ID.to_owned(),
         status: PaymentDetailStatus::Failed.wire(),
-        rejection_message: Some("The account belongs to somebody else".to_owned()),
+        rejection_message: Some("The account belongs to another person".to_owned()),
         timestamp: sample::TIME.to_owned(),
         raw_payload: object(&[("reason", "account_holder_mismatch")]),
     }

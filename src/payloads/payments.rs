@@ -1,6 +1,6 @@
 //! Bodies of the payment events.
 
-use super::{forms::Names, pattern, placeholders as sample};
+use super::{forms::ProcessorNames, pattern, placeholders as sample};
 use crate::domain::{
     network::Network,
     payment::{PayerAccess, ReversalReason},
@@ -37,20 +37,21 @@ pub struct PaymentPartial {
     pub creator: Creator,
 }
 
-/// A payment that counted has left the chain; its request was counted again without it.
+/// A credited payment left the chain; the totals of its request were computed again without it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentReversedBody {
     /// Name of the event.
     #[schemars(extend("enum" = ["payment.reversed"], "examples" = ["payment.reversed"]))]
     pub event: &'static str,
-    /// The payment, as a search of payments names it.
+    /// Id of the payment, as in a search of payments.
     #[schemars(length(max = 26), regex(pattern = pattern::ULID), extend("examples" = [sample::PAYMENT_ID]))]
     pub payment_id: String,
-    /// Why it was taken back: the chain reorganised below what was final, or a comparison with the chain did not find it.
+    /// Why the payment was reversed: the chain reorganised below a final block, or a comparison with the chain did not
+    /// find the payment.
     #[schemars(with = "ReversalReason")]
     pub reason: &'static str,
-    /// Facts of the payment; the totals are those without it.
+    /// The reversed payment. The totals of its request exclude it.
     #[serde(flatten)]
     pub payment: PaymentBody,
     /// Who created the request.
@@ -58,7 +59,7 @@ pub struct PaymentReversedBody {
     pub creator: Creator,
 }
 
-/// The twin of `payment.confirmed` for a client ID.
+/// The variant of `payment.confirmed` for a client ID.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PaymentConfirmedClientId {
     /// Name of the event.
@@ -72,7 +73,7 @@ pub struct PaymentConfirmedClientId {
     pub scope: ClientIdScope,
 }
 
-/// The twin of `payment.partial` for a client ID.
+/// The variant of `payment.partial` for a client ID.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PaymentPartialClientId {
     /// Name of the event.
@@ -86,7 +87,7 @@ pub struct PaymentPartialClientId {
     pub scope: ClientIdScope,
 }
 
-/// The twin of `payment.confirmed` for a secure payment.
+/// The variant of `payment.confirmed` for a secure payment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PaymentConfirmedCheckout {
     /// Name of the event.
@@ -95,12 +96,12 @@ pub struct PaymentConfirmedCheckout {
     /// Facts of the payment.
     #[serde(flatten)]
     pub payment: PaymentBody,
-    /// Secure payment that the request was created through.
+    /// Secure payment that created the request.
     #[serde(flatten)]
     pub scope: CheckoutScope,
 }
 
-/// The twin of `payment.partial` for a secure payment.
+/// The variant of `payment.partial` for a secure payment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PaymentPartialCheckout {
     /// Name of the event.
@@ -109,12 +110,12 @@ pub struct PaymentPartialCheckout {
     /// Facts of the payment.
     #[serde(flatten)]
     pub payment: PaymentBody,
-    /// Secure payment that the request was created through.
+    /// Secure payment that created the request.
     #[serde(flatten)]
     pub scope: CheckoutScope,
 }
 
-/// Who created the request, where that may be nobody in particular.
+/// Creator of a request; both fields can be absent.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Creator {
@@ -122,25 +123,25 @@ pub struct Creator {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
-    /// Page that created the request.
+    /// Origin of the page that created the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 2048), extend("examples" = [sample::ORIGIN]))]
     pub origin: Option<String>,
 }
 
-/// Who created the request, where that is a client ID.
+/// Client ID that created a request.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientIdScope {
     /// Client ID that created the request.
     #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: String,
-    /// Page that created the request; null when it was no page.
+    /// Origin of the page that created the request; null if no page did.
     #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
     pub origin: Option<String>,
 }
 
-/// Secure payment that the request was created through.
+/// Secure payment that created a request.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckoutScope {
@@ -150,16 +151,16 @@ pub struct CheckoutScope {
     /// Client ID that created the secure payment; null when an API key did.
     #[schemars(length(max = 64), regex(pattern = pattern::CLIENT_ID), extend("examples" = [sample::CLIENT_ID]))]
     pub client_id: Option<String>,
-    /// Page that created the secure payment; null when it was no page.
+    /// Origin of the page that created the secure payment; null if no page did.
     #[schemars(length(max = 2048), extend("examples" = [sample::ORIGIN]))]
     pub origin: Option<String>,
 }
 
-/// What all payment events tell.
+/// Common fields of all payment events.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentBody {
-    /// The request that was paid.
+    /// Id of the paid request.
     #[schemars(
         length(max = 66), regex(pattern = pattern::REQUEST_ID),
         extend("examples" = [sample::REQUEST_ID])
@@ -172,7 +173,7 @@ pub struct PaymentBody {
         extend("examples" = [sample::REQUEST_ID])
     )]
     pub request_id_upper: String,
-    /// Reference that the payment carried on chain.
+    /// Reference that the payment carries on chain.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
     /// Page of a public explorer that shows the transaction.
@@ -183,13 +184,13 @@ pub struct PaymentBody {
         ])
     )]
     pub explorer: String,
-    /// What this payment settles, in the invoice currency.
+    /// Amount that this payment settles, in the invoice currency.
     #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub amount: String,
-    /// What all payments of the request settle so far, in the invoice currency.
+    /// Amount that all payments of the request settle so far, in the invoice currency.
     #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub total_amount_paid: String,
-    /// What the request asks for, in the invoice currency.
+    /// Amount due to the payee, in the invoice currency: the amount of the request without a fee that the payee bears.
     #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub expected_amount: String,
     /// Time of the block that holds the payment.
@@ -201,10 +202,10 @@ pub struct PaymentBody {
         extend("examples" = [sample::TX_HASH])
     )]
     pub tx_hash: String,
-    /// Wallet that the money came from; null when the chain does not tell, and for an endpoint that is not approved.
+    /// Wallet that the money came from; null if the chain does not show it, and for an endpoint that is not approved.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub payer_address: Option<String>,
-    /// Account of the person who paid; differs from payerAddress when a smart account paid, null when unknown, and for an endpoint that is not approved.
+    /// Account of the person who paid; differs from payerAddress when a smart account paid. Null if unknown, and for an endpoint that is not approved.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub payer_eoa_address: Option<String>,
     /// Network of the payment.
@@ -216,16 +217,16 @@ pub struct PaymentBody {
     /// Symbol of the currency that was paid.
     #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub payment_currency: String,
-    /// Whether the money goes on to a bank account.
+    /// Whether the payment is paid out to a bank account.
     #[schemars(extend("examples" = [false]))]
     pub is_crypto_to_fiat: bool,
-    /// Progress of a payout to a bank account; empty for payments that stay on chain.
+    /// Status of the payout to a bank account; empty for payments that stay on chain.
     #[schemars(length(max = 64), regex(pattern = pattern::CODE), extend("examples" = [""]))]
     pub sub_status: String,
-    /// Which part of the service recognised the payment.
+    /// Part of the service that recognised the payment.
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
     pub payment_processor: String,
-    /// Fees that were paid with it.
+    /// Fees that were paid with the payment.
     #[schemars(length(max = 16))]
     pub fees: Vec<EventFee>,
     /// Wallet that was paid.
@@ -240,43 +241,43 @@ pub struct PaymentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 255), extend("examples" = ["order-1042"]))]
     pub reference: Option<String>,
-    /// The recurring payment that executed this one.
+    /// The recurring payment that executed this payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EventRecurringPayment")]
     pub recurring_payment: Option<EventRecurringPayment>,
-    /// Units of the invoice currency for one unit of the payment currency, when the payment was converted.
+    /// Units of the invoice currency per unit of the payment currency, if the payment was converted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate: Option<String>,
-    /// The same rate where it was paid.
+    /// The same rate as conversionRate, on the payer's side.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate_source: Option<String>,
-    /// The same rate where it was received.
+    /// The same rate as conversionRate, on the payee's side.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.99985"]))]
     pub conversion_rate_destination: Option<String>,
-    /// What was paid of a converted amount, in the payment currency.
+    /// Amount that was paid, in the payment currency, if the payment was converted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.515077"]))]
     pub converted_amount_source: Option<String>,
-    /// The same where it was received.
+    /// The same amount as convertedAmountSource, on the payee's side.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.515077"]))]
     pub converted_amount_destination: Option<String>,
-    /// Where the rate came from: `chainlink` for price feeds on chain, `coingecko`, or `unknown`.
+    /// Source of the rate: `chainlink` for price feeds on chain, `coingecko`, or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 64), extend("examples" = ["chainlink"]))]
     pub rate_provider: Option<String>,
-    /// What was paid beyond the expected amount, in the invoice currency.
+    /// Amount paid beyond the expected amount, in the invoice currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.5"]))]
     pub excess_amount: Option<String>,
-    /// What is missing of the fees on top, in the invoice currency; the payee has the whole amount.
+    /// How much of the required fees the payment did not pay, in the invoice currency. `amount` does not contain the fees, so the payment is credited with the whole `amount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["0.25"]))]
     pub fee_shortfall: Option<String>,
-    /// Of a link with a list or a screening: `ok`, or which of them the payer fails; `unknown` while the payer is not screened, or where the chain does not show who paid. The money is credited in any case. Null for an endpoint that is not approved. An addition of this service.
+    /// Only for payments of a link that has an allow list or requires screening: `ok`, or the check that the payer fails. `unknown` while the payer is not screened, or if the chain does not show who paid. The money is credited in any case. Null for an endpoint that is not approved. Added by this service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PayerAccess>", extend("examples" = ["ok"]))]
     pub payer_access: Option<&'static str>,
@@ -300,7 +301,7 @@ pub struct EventFee {
 /// A recurring payment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct EventRecurringPayment {
-    /// Its id.
+    /// Id of the recurring payment.
     #[schemars(length(max = 64), extend("examples" = ["01JZX6B2CD3E4F5G6H7J8K9MNP"]))]
     pub id: String,
 }
@@ -370,8 +371,8 @@ impl From<&CustomerInfo> for EventCustomer {
     }
 }
 
-/// The facts of a test delivery about a payment of the whole amount.
-pub(super) fn whole_sample(names: &Names) -> PaymentBody {
+/// The facts of a test delivery about a full payment.
+pub(super) fn whole_sample(names: &ProcessorNames) -> PaymentBody {
     PaymentBody {
         request_id: sample::REQUEST_ID.to_owned(),
         request_id_upper: sample::REQUEST_ID.to_owned(),
@@ -411,8 +412,8 @@ pub(super) fn whole_sample(names: &Names) -> PaymentBody {
     }
 }
 
-/// The facts of a test delivery about a payment of a part.
-pub(super) fn part_sample(names: &Names) -> PaymentBody {
+/// The facts of a test delivery about a partial payment.
+pub(super) fn part_sample(names: &ProcessorNames) -> PaymentBody {
     PaymentBody {
         amount: "40".to_owned(),
         total_amount_paid: "40".to_owned(),
@@ -421,7 +422,7 @@ pub(super) fn part_sample(names: &Names) -> PaymentBody {
 }
 
 /// A test delivery about a payment that left the chain.
-pub(super) fn reversed_sample(names: &Names) -> PaymentReversedBody {
+pub(super) fn reversed_sample(names: &ProcessorNames) -> PaymentReversedBody {
     PaymentReversedBody {
         event: "payment.reversed",
         payment_id: sample::PAYMENT_ID.to_owned(),
@@ -434,7 +435,7 @@ pub(super) fn reversed_sample(names: &Names) -> PaymentReversedBody {
     }
 }
 
-/// Creator of a test delivery: nobody in particular.
+/// Creator of a test delivery: without any fields.
 pub(super) fn creator_sample() -> Creator {
     Creator {
         client_id: None,

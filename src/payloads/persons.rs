@@ -1,8 +1,8 @@
-//! What bodies tell about persons and about what opens a link, and bodies without it.
+//! Personal data and link tokens in event bodies, and their removal.
 
 use serde_json::{Map, Value};
 
-/// Members that say who a customer or a payer is. Each may be null wherever it stands.
+/// Members that identify a customer or a payer. In every body each of them may be null.
 pub(super) const PERSONAL: [&str; 6] = [
     "customerInfo",
     "payerAccess",
@@ -12,28 +12,29 @@ pub(super) const PERSONAL: [&str; 6] = [
     "attemptedPayerWalletAddress",
 ];
 
-/// Members that are objects of what a browser told about a person.
+/// Members that are objects reported by the browser of a payer.
 pub(super) const PERSONAL_OBJECTS: [&str; 1] = ["properties"];
 
-/// What opens a link, and what it pays. Whoever reads a public client ID off a page would have the links of all other
-/// visitors by it.
+/// Members with the token that opens a link, and with the requests that the link pays. Anyone can read a public client
+/// ID on a page. With these values such a reader could open the links of all other visitors.
 const OPENING: &str = "securePaymentToken";
 const REQUESTS: &str = "requestIds";
 const SOLE_REQUEST: &str = "requestId";
 
-/// That a payer who was not admitted paid all the same, which is what `payerAccess` says; absent otherwise.
+/// Member that is present only if a payer paid without being allowed to. `payerAccess` shows the same.
 const PAID: &str = "paid";
 
-/// The customer, who is absent where nobody was named.
+/// The customer; absent if the request names none.
 const CUSTOMER: &str = "customerInfo";
 
-/// The payer of a payment, whose body may name a customer too.
+/// The payer of a payment; the same body may name a customer too.
 const PAYER: &str = "payerAddress";
 
-/// A body without what it says about persons and about what opens a link: null instead, and an empty object or list where
-/// a member always is one. Whether a customer was named does not show.
+/// Removes personal data and link tokens from a body. A member with such data becomes null, or empty if it is always an
+/// object or a list. The member `paid` is removed, and so is `requestId` if the body also has `requestIds`. The result
+/// does not show whether a customer was named.
 ///
-/// Errors: the body is no object. Source: decisions D31; decisions D32.
+/// Errors: the body is not a JSON object. Source: decisions D31; decisions D32.
 pub fn without_persons(body: &str) -> serde_json::Result<String> {
     let mut members: Map<String, Value> = serde_json::from_str(body)?;
     let is_payment = members.contains_key(PAYER);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_a_rejected_payer_paid_is_not_told() {
+    fn a_rejected_payers_payment_is_not_disclosed() {
         let body = r#"{"event":"secure_payment.access_rejected","attemptedPayerWalletAddress":"0x1","paid":true}"#;
         let bare = without_persons(body).unwrap();
         assert_eq!(

@@ -1,12 +1,12 @@
-//! Values of test deliveries. They look real and mean nothing.
+//! Values of test deliveries. They look real but are not.
 
 /// Request.
 pub(super) const REQUEST_ID: &str = "01e273ecc29d4b526df3a0f1f05ffc59372af8752c2b678096e49ac270416a7cdb";
-/// Request that repeats.
+/// Recurring request.
 pub(super) const ORIGINAL_REQUEST_ID: &str = "01b7c41d0e5f6a7283940a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60";
 /// Reference of the request.
 pub(super) const REFERENCE: &str = "0x9a3f5c1e7b2d4860";
-/// Reference of the request that repeats.
+/// Reference of the recurring request.
 pub(super) const ORIGINAL_REFERENCE: &str = "0x1c2d3e4f5a6b7c8d";
 /// Payment.
 pub(super) const PAYMENT_ID: &str = "01JZX8D4EF5G6H7J8K9MNPQRST";
@@ -20,12 +20,12 @@ pub(super) const PAYER_LOWER: &str = "0x7eb023bfbaee228de6dc5b92d0beeb1edb1fd567
 pub(super) const PAYEE: &str = "0xb07D2398d2004378cad234DA0EF14f1c94A530e4";
 /// The payee, in lower case.
 pub(super) const PAYEE_LOWER: &str = "0xb07d2398d2004378cad234da0ef14f1c94a530e4";
-/// Destination: the payee on Base, with its checksum, and a token there.
+/// Id of a destination: the placeholder payee on Base with its checksum, and a token on Base.
 pub(super) const DESTINATION_ID: &str =
     "0xb07D2398d2004378cad234DA0EF14f1c94A530e4@eip155:8453#EC7F03CE:0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
-/// Time of the fact.
+/// Time of the event.
 pub(super) const TIME: &str = "2030-01-31T12:00:00.000Z";
-/// A moment before [`TIME`], as a browser tells it.
+/// A time shortly before [`TIME`], as a browser reports it.
 pub(super) const TIME_OF_BROWSER: &str = "2030-01-31T11:59:59.250Z";
 /// Client ID.
 pub(super) const CLIENT_ID: &str = "cli_abcdefghijklmnopqrstuvwxyz0123";

@@ -1,7 +1,7 @@
-//! Bodies of what happens to a request besides its payments: it fails, is refunded, is paid out, repeats.
+//! Bodies of events about a request, without those about received payments: failed payment, refund, payout, recurrence.
 
 use super::{
-    forms::{Names, clipped, processor, symbol, timestamp},
+    forms::{ProcessorNames, clipped, processor, symbol, timestamp},
     pattern,
     payments::EventRecurringPayment,
     placeholders as sample,
@@ -15,7 +15,7 @@ use crate::domain::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Execution of a payment failed.
+/// The execution of a payment failed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentFailedBody {
@@ -32,16 +32,16 @@ pub struct PaymentFailedBody {
     /// Reference of the payment.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// Reason as a code, for example insufficient_funds, failed or bounced; more may follow.
+    /// Reason as a code, for example insufficient_funds, failed or bounced. Further codes may follow.
     #[schemars(length(max = 64), extend("examples" = ["insufficient_funds"]))]
     pub sub_status: String,
-    /// Which part of the service tried to execute the payment.
+    /// Part of the service that tried to execute the payment.
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
     pub payment_processor: String,
     /// When it failed.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// The reason in words, when there are any.
+    /// The reason in words, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "String",
@@ -53,7 +53,7 @@ pub struct PaymentFailedBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EventRecurringPayment")]
     pub recurring_payment: Option<EventRecurringPayment>,
-    /// Page of a public explorer that shows the transaction; absent when there was none.
+    /// Page of a public explorer that shows the transaction; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "String",
@@ -63,7 +63,7 @@ pub struct PaymentFailedBody {
     pub explorer: Option<String>,
 }
 
-/// Money went back to the payer.
+/// A payment was refunded to the payer.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentRefundedBody {
@@ -80,28 +80,28 @@ pub struct PaymentRefundedBody {
     /// Reference of the payment.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// Wallet that has the money again; null for an endpoint that is not approved.
+    /// Wallet that received the refund; null for an endpoint that is not approved.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER]))]
     pub refunded_to: Option<String>,
-    /// How much went back, in the currency of the member currency.
+    /// Refunded amount, in the currency that the member currency names.
     #[schemars(length(max = 108), regex(pattern = pattern::AMOUNT), extend("examples" = ["100.5"]))]
     pub refund_amount: String,
-    /// Symbol of the currency that went back.
+    /// Symbol of the refunded currency.
     #[schemars(length(max = 64), regex(pattern = pattern::CURRENCY), extend("examples" = ["USDC"]))]
     pub currency: String,
-    /// When it went back.
+    /// Time of the refund.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// Which part of the service recognised the refund.
+    /// Part of the service that recognised the refund.
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
     pub payment_processor: String,
-    /// Transaction of the refund; null when it is not known.
+    /// Transaction of the refund; null if unknown.
     #[schemars(length(max = 66), regex(pattern = pattern::TX_HASH), extend("examples" = [sample::TX_HASH]))]
     pub tx_hash: Option<String>,
-    /// Network on which the money went back.
+    /// Network of the refund.
     #[schemars(length(max = 32), regex(pattern = pattern::NETWORK), extend("examples" = ["base"]))]
     pub network: String,
-    /// Page of a public explorer that shows the refund; absent while its transaction is not known.
+    /// Page of a public explorer that shows the refund; absent while its transaction is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "String",
@@ -111,14 +111,14 @@ pub struct PaymentRefundedBody {
     pub explorer: Option<String>,
 }
 
-/// A payout to a bank account moved on.
+/// The status of a payout to a bank account changed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentProcessingBody {
     /// Name of the event.
     #[schemars(extend("enum" = ["payment.processing"], "examples" = ["payment.processing"]))]
     pub event: &'static str,
-    /// The request that is paid out.
+    /// Id of the request that is paid out.
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
@@ -128,21 +128,21 @@ pub struct PaymentProcessingBody {
     /// Reference of the payment.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// The payout.
+    /// Id of the payout.
     #[schemars(length(max = 255), extend("examples" = ["01JZX7C3DE4F5G6H7J8K9MNPQR"]))]
     pub offramp_id: String,
-    /// When it moved on.
+    /// When the status changed.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// How far it is.
+    /// Status of the payout.
     #[schemars(with = "OffRampStatus")]
     pub sub_status: &'static str,
-    /// Which part of the service pays out.
+    /// Part of the service that pays out.
     #[schemars(length(max = 64), extend("examples" = ["service-tech"]))]
     pub payment_processor: String,
-    /// What the provider of the payout told.
+    /// Data of the payout provider.
     pub raw_payload: EventPayout,
-    /// Page of a public explorer that shows the payment; absent while its transaction is not known.
+    /// Page of a public explorer that shows the payment; absent while its transaction is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "String",
@@ -152,11 +152,11 @@ pub struct PaymentProcessingBody {
     pub explorer: Option<String>,
 }
 
-/// A payout in the words of its provider.
+/// A payout as its provider describes it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPayout {
-    /// The provider's word for the state.
+    /// The provider's own status word.
     #[schemars(length(max = 255), extend("examples" = ["sending_fiat"]))]
     pub status: String,
     /// The provider's id of the payout.
@@ -171,31 +171,31 @@ pub struct RequestRecurringBody {
     /// Name of the event.
     #[schemars(extend("enum" = ["request.recurring"], "examples" = ["request.recurring"]))]
     pub event: &'static str,
-    /// The new request.
+    /// Id of the new request.
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
     /// The same value as requestId, under the older name.
     #[serde(rename = "requestID")]
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id_upper: String,
-    /// The request that repeats.
+    /// Id of the recurring request.
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::ORIGINAL_REQUEST_ID]))]
     pub original_request_id: String,
     /// Reference of payments of the new request.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::REFERENCE]))]
     pub payment_reference: String,
-    /// Reference of payments of the request that repeats.
+    /// Reference of payments of the recurring request.
     #[schemars(length(max = 18), regex(pattern = pattern::REFERENCE), extend("examples" = [sample::ORIGINAL_REFERENCE]))]
     pub original_request_payment_reference: String,
     /// When the new request was generated.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// Which part of the service will recognise its payments.
+    /// Part of the service that will recognise payments of the new request.
     #[schemars(length(max = 64), extend("examples" = ["service-network"]))]
     pub payment_processor: String,
 }
 
-pub(super) fn failed(facts: &PaymentFailed, names: &Names) -> PaymentFailedBody {
+pub(super) fn failed(facts: &PaymentFailed, names: &ProcessorNames) -> PaymentFailedBody {
     PaymentFailedBody {
         event: "payment.failed",
         request_id: facts.request.id.to_string(),
@@ -210,7 +210,7 @@ pub(super) fn failed(facts: &PaymentFailed, names: &Names) -> PaymentFailedBody 
     }
 }
 
-pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &Names) -> PaymentRefundedBody {
+pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &ProcessorNames) -> PaymentRefundedBody {
     let transaction = facts.tx_hash.clone().map(|hash| ChainTransaction {
         network: facts.network,
         hash,
@@ -231,7 +231,7 @@ pub(super) fn refunded(facts: &PaymentRefunded, catalogue: &Catalogue, names: &N
     }
 }
 
-pub(super) fn processing(facts: &PaymentProcessing, names: &Names) -> PaymentProcessingBody {
+pub(super) fn processing(facts: &PaymentProcessing, names: &ProcessorNames) -> PaymentProcessingBody {
     PaymentProcessingBody {
         event: "payment.processing",
         request_id: facts.request.id.to_string(),
@@ -249,7 +249,7 @@ pub(super) fn processing(facts: &PaymentProcessing, names: &Names) -> PaymentPro
     }
 }
 
-pub(super) fn recurring(facts: &RequestRecurring, names: &Names) -> RequestRecurringBody {
+pub(super) fn recurring(facts: &RequestRecurring, names: &ProcessorNames) -> RequestRecurringBody {
     RequestRecurringBody {
         event: "request.recurring",
         request_id: facts.request.id.to_string(),
@@ -262,7 +262,7 @@ pub(super) fn recurring(facts: &RequestRecurring, names: &Names) -> RequestRecur
     }
 }
 
-pub(super) fn failed_sample(names: &Names) -> PaymentFailedBody {
+pub(super) fn failed_sample(names: &ProcessorNames) -> PaymentFailedBody {
     PaymentFailedBody {
         event: "payment.failed",
         request_id: sample::REQUEST_ID.to_owned(),
@@ -279,7 +279,7 @@ pub(super) fn failed_sample(names: &Names) -> PaymentFailedBody {
     }
 }
 
-pub(super) fn refunded_sample(names: &Names) -> PaymentRefundedBody {
+pub(super) fn refunded_sample(names: &ProcessorNames) -> PaymentRefundedBody {
     PaymentRefundedBody {
         event: "payment.refunded",
         request_id: sample::REQUEST_ID.to_owned(),
@@ -296,7 +296,7 @@ pub(super) fn refunded_sample(names: &Names) -> PaymentRefundedBody {
     }
 }
 
-pub(super) fn processing_sample(names: &Names) -> PaymentProcessingBody {
+pub(super) fn processing_sample(names: &ProcessorNames) -> PaymentProcessingBody {
     let status = OffRampStatus::SendingFiat.wire();
     PaymentProcessingBody {
         event: "payment.processing",
@@ -315,7 +315,7 @@ pub(super) fn processing_sample(names: &Names) -> PaymentProcessingBody {
     }
 }
 
-pub(super) fn recurring_sample(names: &Names) -> RequestRecurringBody {
+pub(super) fn recurring_sample(names: &ProcessorNames) -> RequestRecurringBody {
     RequestRecurringBody {
         event: "request.recurring",
         request_id: sample::REQUEST_ID.to_owned(),

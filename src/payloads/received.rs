@@ -1,7 +1,7 @@
-//! What the events of a payment that arrived tell: from the facts to the body.
+//! Bodies of the events about received payments.
 
 use super::{
-    forms::{Names, processor, symbol, timestamp},
+    forms::{ProcessorNames, processor, symbol, timestamp},
     payments::{
         CheckoutScope, ClientIdScope, Creator, EventCustomer, EventFee, EventRecurringPayment, PaymentBody,
         PaymentConfirmed, PaymentConfirmedCheckout, PaymentConfirmedClientId, PaymentPartial, PaymentPartialCheckout,
@@ -12,7 +12,7 @@ use super::{
 use crate::domain::{
     amount::format_units,
     currency::{Catalogue, Currency},
-    event::{ChainTransaction, PaymentReceived, PaymentReversed, Variant},
+    event::{ChainTransaction, PaymentEventVariant, PaymentReceived, PaymentReversed},
     ledger::Settlement,
     off_ramp::OffRampStatus,
     payment::PayerAccess,
@@ -22,7 +22,7 @@ use crate::domain::{
 use alloy::primitives::U256;
 
 /// The body of a payment event.
-pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> String {
+pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &ProcessorNames) -> String {
     let event = received.kind();
     let payment = facts(received, catalogue, names);
     let request = &received.request;
@@ -30,7 +30,7 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
         client_id: request.origin.client_id.clone(),
         origin: request.origin.page.clone(),
     };
-    // A twin is made only for a payment that has what it is named after, so the texts below are never empty.
+    // A variant is created only for a payment that has the value it is named after, so the texts below are never empty.
     let client_id_scope = || ClientIdScope {
         client_id: request.origin.client_id.clone().unwrap_or_default(),
         origin: request.origin.page.clone(),
@@ -41,32 +41,32 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
         origin: request.origin.page.clone(),
     };
     match (received.settlement, received.variant) {
-        (Settlement::Confirmed, Variant::Plain) => render(&PaymentConfirmed {
+        (Settlement::Confirmed, PaymentEventVariant::Plain) => render(&PaymentConfirmed {
             event,
             payment,
             creator,
         }),
-        (Settlement::Partial, Variant::Plain) => render(&PaymentPartial {
+        (Settlement::Partial, PaymentEventVariant::Plain) => render(&PaymentPartial {
             event,
             payment,
             creator,
         }),
-        (Settlement::Confirmed, Variant::ClientId) => render(&PaymentConfirmedClientId {
+        (Settlement::Confirmed, PaymentEventVariant::ClientId) => render(&PaymentConfirmedClientId {
             event,
             payment,
             scope: client_id_scope(),
         }),
-        (Settlement::Partial, Variant::ClientId) => render(&PaymentPartialClientId {
+        (Settlement::Partial, PaymentEventVariant::ClientId) => render(&PaymentPartialClientId {
             event,
             payment,
             scope: client_id_scope(),
         }),
-        (Settlement::Confirmed, Variant::Checkout) => render(&PaymentConfirmedCheckout {
+        (Settlement::Confirmed, PaymentEventVariant::Checkout) => render(&PaymentConfirmedCheckout {
             event,
             payment,
             scope: checkout_scope(),
         }),
-        (Settlement::Partial, Variant::Checkout) => render(&PaymentPartialCheckout {
+        (Settlement::Partial, PaymentEventVariant::Checkout) => render(&PaymentPartialCheckout {
             event,
             payment,
             scope: checkout_scope(),
@@ -74,8 +74,12 @@ pub(super) fn body(received: &PaymentReceived, catalogue: &Catalogue, names: &Na
     }
 }
 
-/// The body of a reversal: what was told of the payment, with the totals that are left.
-pub(super) fn reversed(reversed: &PaymentReversed, catalogue: &Catalogue, names: &Names) -> PaymentReversedBody {
+/// The body of a reversal: the reported payment, with the remaining totals.
+pub(super) fn reversed(
+    reversed: &PaymentReversed,
+    catalogue: &Catalogue,
+    names: &ProcessorNames,
+) -> PaymentReversedBody {
     let (request, payment) = (reversed.request.clone(), reversed.payment.clone());
     let creator = Creator {
         client_id: request.origin.client_id.clone(),
@@ -94,7 +98,7 @@ pub(super) fn reversed(reversed: &PaymentReversed, catalogue: &Catalogue, names:
     }
 }
 
-fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> PaymentBody {
+fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &ProcessorNames) -> PaymentBody {
     let PaymentReceived { request, payment, .. } = received;
     let (terms, ledger) = (&request.terms, &request.ledger);
     let (observed, proven) = (&payment.observed, &payment.proven);
@@ -163,9 +167,10 @@ fn facts(received: &PaymentReceived, catalogue: &Catalogue, names: &Names) -> Pa
 
 fn fees(received: &PaymentReceived, paid_in: Option<&Currency>, decimals: u8) -> Vec<EventFee> {
     let payment = &received.payment;
-    let charged = match received.request.terms.is_crypto_to_fiat {
-        true => "crypto-to-fiat",
-        false => "platform",
+    let charged = if received.request.terms.is_crypto_to_fiat {
+        "crypto-to-fiat"
+    } else {
+        "platform"
     };
     let further = payment.further_fees.iter().map(|fee| fee.units);
     let units = [payment.observed.fee_units].into_iter().chain(further);

@@ -1,26 +1,27 @@
-//! Writes a body so that a receiver who parses and re-writes it in JavaScript gets the same bytes back.
+//! Writes a body in the form that JavaScript produces: a receiver that parses and serialises it again gets the same
+//! bytes.
 //!
-//! Receivers verify signatures over re-serialised JSON, so compact output is not enough: numbers that JavaScript would
-//! print in another way become strings, and member names that look like array indices, which JavaScript moves to the
-//! front of an object, get an underscore. Source: decisions D21; rules H.13.
+//! Receivers verify signatures over re-serialised JSON, so compact output is not enough. Numbers that JavaScript would
+//! print differently become strings. JavaScript moves member names that look like array indexes to the front of an
+//! object, so these names get an underscore. Source: decisions D21; rules H.13.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Largest whole number that JavaScript holds exactly.
+/// Largest integer that JavaScript represents exactly.
 const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// The bytes of a body.
 pub(super) fn render<T: Serialize>(body: &T) -> String {
     #[expect(
         clippy::expect_used,
-        reason = "payload types have text keys and no failing serialisers"
+        reason = "the maps in payload types have text keys, and none of their serialisers fails"
     )]
     let value = serde_json::to_value(body).expect("a payload is JSON");
     normalise(value).to_string()
 }
 
-/// Rewrites JSON of a merchant or partner until JavaScript keeps it byte for byte.
+/// Rewrites JSON of a merchant or partner, so that JavaScript preserves it byte for byte.
 pub(super) fn normalise(value: Value) -> Value {
     match value {
         Value::Number(number) => {
@@ -47,7 +48,7 @@ pub(super) fn normalise(value: Value) -> Value {
     }
 }
 
-/// Prefixes underscores until the name neither looks like an index nor meets another member.
+/// Adds underscores to a name that looks like an index, until it equals no other member.
 fn safe_name(name: String, taken: &[String]) -> String {
     let is_index = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
     if !is_index {
@@ -135,7 +136,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn bodies_survive_javascript_byte_for_byte(value in any_json()) {
+        fn javascript_preserves_bodies_byte_for_byte(value in any_json()) {
             let body = render(&value);
             let parsed: Value = serde_json::from_str(&body).unwrap();
             prop_assert_eq!(written_by_javascript(&parsed), body);
@@ -161,7 +162,7 @@ pub(super) mod tests {
         }
     }
 
-    /// JSON that a careless writer would change.
+    /// JSON that a naive writer would change.
     pub(in crate::payloads) fn hostile() -> Value {
         let controls: String = (0u8..0x20).map(char::from).collect();
         json!({

@@ -1,4 +1,4 @@
-//! Bodies of what payers do on the payment page.
+//! Bodies of events about actions on the payment page.
 
 use super::{
     forms::{foreign, timestamp},
@@ -25,7 +25,7 @@ pub struct SecurePaymentUserEvent {
     /// Token of the secure payment; null for an endpoint that is not approved.
     #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::SECURE_PAYMENT_TOKEN]))]
     pub secure_payment_token: Option<String>,
-    /// The request; only when the secure payment has exactly one, and never for an endpoint that is not approved.
+    /// Id of the request. Present only if the secure payment has exactly one request, and never for an endpoint that is not approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: Option<String>,
@@ -36,21 +36,21 @@ pub struct SecurePaymentUserEvent {
         extend("examples" = [[sample::REQUEST_ID]])
     )]
     pub request_ids: Vec<String>,
-    /// Orchestrator of the secure payment; null when it has none.
+    /// Orchestrator of the secure payment; null if it has none.
     #[schemars(length(max = 64), regex(pattern = pattern::ULID), extend("examples" = [sample::ORCHESTRATOR]))]
     pub orchestrator_id: Option<String>,
-    /// When it happened, by the clock of the browser.
+    /// When the step happened, by the clock of the browser.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME_OF_BROWSER]))]
     pub occurred_at: String,
-    /// When the browser reported it to the service.
+    /// When the browser reported the step to the service.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// What the browser told; unproven. A wallet appears only as wallet_address_hashed. Empty for an endpoint that is not approved.
+    /// Data from the browser; unverified. A wallet appears only as wallet_address_hashed. Empty for an endpoint that is not approved.
     #[schemars(extend("examples" = [{ "wallet_provider": "metamask", "selected_source_chain": "base" }]))]
     pub properties: Map<String, Value>,
 }
 
-/// A wallet that may not pay tried to.
+/// A wallet that may not pay attempted to pay.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurePaymentAccessRejected {
@@ -60,16 +60,16 @@ pub struct SecurePaymentAccessRejected {
         "examples" = ["secure_payment.access_rejected"]
     ))]
     pub event: &'static str,
-    /// The request; of a secure payment with several, the first, or the one that was paid.
+    /// Id of the request. If the secure payment has several requests, this is the first request, or the request that was paid.
     #[schemars(length(max = 66), regex(pattern = pattern::REQUEST_ID), extend("examples" = [sample::REQUEST_ID]))]
     pub request_id: String,
-    /// Wallet that tried: lower case on EVM networks, the original case on Tron; null for an endpoint that is not approved.
+    /// Wallet that attempted to pay: lower case on EVM networks, the original case on Tron; null for an endpoint that is not approved.
     #[schemars(length(max = 42), regex(pattern = pattern::WALLET), extend("examples" = [sample::PAYER_LOWER]))]
     pub attempted_payer_wallet_address: Option<String>,
-    /// When it tried, or the time of the block that holds its payment.
+    /// Time of the attempt, or of the block that holds its payment.
     #[schemars(length(max = 24), extend("format" = "date-time", "examples" = [sample::TIME]))]
     pub timestamp: String,
-    /// Only true, of a wallet that paid all the same: the money is credited. An addition of this service.
+    /// True if the wallet paid anyway: the money is credited. Absent otherwise. Added by this service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("examples" = [true]))]
     pub paid: Option<bool>,

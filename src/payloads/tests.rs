@@ -1,7 +1,7 @@
-//! What bodies tell, for facts as flows raise them.
+//! Event bodies for the facts that flows publish.
 
 use super::{
-    KINDS, Names, body,
+    KINDS, ProcessorNames, body,
     forms::foreign,
     render::{normalise, render},
     sample,
@@ -11,10 +11,10 @@ use crate::domain::{
     amount::Amount,
     currency::{Catalogue, Currency, CurrencyKind},
     event::{
-        AccessRejected, AgreementStatus, Audience, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated,
-        Event, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, PayerStep, PaymentDetailStatus, PaymentDetailUpdated,
-        PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed, RequestRecurring,
-        ScreeningCompleted, WebhookDisabled,
+        AccessRejected, AgreementStatus, CLIENT_KINDS, ChainTransaction, ClientIdLinked, ComplianceUpdated, Event,
+        EventAudience, ForeignJson, KycStatus, ORCHESTRATOR_KINDS, PayerStep, PaymentDetailStatus,
+        PaymentDetailUpdated, PaymentFailed, PaymentProcessing, PaymentReceived, PaymentRefunded, PaymentReversed,
+        RequestRecurring, ScreeningCompleted, WebhookDisabled,
     },
     ids::{ClientRowId, EndpointId, OwnerId, PayerId, PaymentId, PlatformId, RequestId, RequestRowId},
     ledger::{Ledger, RequestStatus, Settlement},
@@ -77,6 +77,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
             client: None,
             client_id: Some("cli_abcdefghijklmnopqrstuvwxyz0123".to_owned()),
             page: None,
+            orchestrator: None,
         },
         terms: Terms {
             kind: PaymentKind::Direct,
@@ -144,6 +145,7 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        orchestrator_fees: Default::default(),
         payer_access: None,
         is_execution: false,
         at: DateTime::from_timestamp_millis(1_900_000_000_123).unwrap(),
@@ -153,9 +155,9 @@ fn received(invoice: &str, settlement: Settlement) -> (Event, Catalogue) {
 }
 
 #[test]
-fn a_confirmed_payment_tells_every_member_of_the_contract() {
+fn a_confirmed_payment_has_every_contract_member() {
     let (event, catalogue) = received("USDC-base", Settlement::Confirmed);
-    let text = body(&event, &catalogue, &Names::default());
+    let text = body(&event, &catalogue, &ProcessorNames::default());
     assert!(text.starts_with(r#"{"event":"payment.confirmed","requestId":"01ab","requestID":"01ab","#));
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(body["amount"], "100.515077");
@@ -178,9 +180,9 @@ fn a_confirmed_payment_tells_every_member_of_the_contract() {
 }
 
 #[test]
-fn a_converted_payment_tells_what_was_paid_and_by_which_rate() {
+fn a_converted_payment_contains_the_paid_amount_and_rate() {
     let (event, catalogue) = received("USD", Settlement::Partial);
-    let body: Value = serde_json::from_str(&body(&event, &catalogue, &Names::default())).unwrap();
+    let body: Value = serde_json::from_str(&body(&event, &catalogue, &ProcessorNames::default())).unwrap();
     assert_eq!(body["event"], "payment.partial");
     assert_eq!(body["currency"], "USD");
     assert_eq!(body["paymentCurrency"], "USDC");
@@ -192,10 +194,10 @@ fn a_converted_payment_tells_what_was_paid_and_by_which_rate() {
     assert!(body.get("excessAmount").is_none());
 }
 
-/// Text that breaks careless writers of JSON.
+/// A text that breaks naive JSON writers.
 const HOSTILE_TEXT: &str = "</script>\u{2028}\u{2029}\u{0}\u{7f}\u{feff}\"\\/\r\n\t👩‍🚀 e\u{301}";
 
-/// One event of every kind; texts and objects of others are `text` and `json`.
+/// One event of every kind. All texts of third parties in it are `text`, and all their objects are `json`.
 fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
     let (plain, catalogue) = received("USDC-base", Settlement::Confirmed);
     let Event::PaymentReceived(base) = plain else {
@@ -353,7 +355,7 @@ fn every_event(text: &str, json: &str) -> (Vec<Event>, Catalogue) {
 fn body_of(kind: &str) -> Value {
     let (events, catalogue) = every_event("text", r#"{"level":1.5}"#);
     let event = events.iter().find(|event| event.kind() == kind).unwrap();
-    serde_json::from_str(&body(event, &catalogue, &Names::default())).unwrap()
+    serde_json::from_str(&body(event, &catalogue, &ProcessorNames::default())).unwrap()
 }
 
 #[test]
@@ -365,16 +367,16 @@ fn every_kind_has_facts_a_schema_and_a_sample() {
     assert_eq!(told, known);
     assert_eq!(described, known);
     for kind in known {
-        let body: Value = serde_json::from_str(&sample(kind, &Names::default()).unwrap()).unwrap();
+        let body: Value = serde_json::from_str(&sample(kind, &ProcessorNames::default()).unwrap()).unwrap();
         assert_eq!(body["event"], kind);
     }
-    assert_eq!(sample("payment.unknown", &Names::default()), None);
+    assert_eq!(sample("payment.unknown", &ProcessorNames::default()), None);
 }
 
 #[test]
-fn bodies_and_samples_fit_the_schema_of_their_kind() {
+fn bodies_and_samples_match_the_schema_of_their_kind() {
     let (events, catalogue) = every_event(HOSTILE_TEXT, &super::render::tests::hostile().to_string());
-    let names = Names::default();
+    let names = ProcessorNames::default();
     for kind in KINDS {
         let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
         let mut generator = settings.into_generator();
@@ -395,7 +397,7 @@ fn bodies_and_samples_fit_the_schema_of_their_kind() {
             for member in body.as_object().unwrap().keys() {
                 assert!(
                     schema.as_value()["properties"].get(member).is_some(),
-                    "{}: {member} is not described",
+                    "{}: the schema must describe {member}",
                     kind.name
                 );
             }
@@ -404,7 +406,7 @@ fn bodies_and_samples_fit_the_schema_of_their_kind() {
 }
 
 #[test]
-fn every_kind_tells_the_members_of_the_contract_in_its_order() {
+fn every_kind_has_the_contract_members_in_order() {
     for (kind, members) in [
         (
             "payment.failed",
@@ -459,7 +461,7 @@ fn every_kind_tells_the_members_of_the_contract_in_its_order() {
 }
 
 #[test]
-fn facts_reach_the_members_that_stand_for_them() {
+fn facts_are_written_to_their_members() {
     let failed = body_of("payment.failed");
     assert_eq!(failed["explorer"], "https://tronscan.org/#/transaction/ab");
     assert_eq!(failed["recurringPayment"]["id"], "rec_1");
@@ -500,7 +502,7 @@ fn a_step_names_its_request_only_when_there_is_exactly_one() {
     step.requests.truncate(1);
     let event = Event::PayerStep(step);
     assert_eq!(event.request_id(), Some("01ab"));
-    let body: Value = serde_json::from_str(&body(&event, &catalogue, &Names::default())).unwrap();
+    let body: Value = serde_json::from_str(&body(&event, &catalogue, &ProcessorNames::default())).unwrap();
     assert_eq!(
         (&body["requestId"], &body["requestIds"]),
         (&json!("01ab"), &json!(["01ab"]))
@@ -508,7 +510,7 @@ fn a_step_names_its_request_only_when_there_is_exactly_one() {
 }
 
 #[test]
-fn what_a_partner_wrote_is_never_lost() {
+fn partner_texts_are_preserved() {
     for (written, told) in [
         (r#"{"a":1}"#, json!({ "a": 1 })),
         ("[1]", json!({ "text": "[1]" })),
@@ -520,14 +522,17 @@ fn what_a_partner_wrote_is_never_lost() {
 }
 
 #[test]
-fn twins_follow_from_what_created_the_request() {
+fn scoped_variants_depend_on_what_created_the_request() {
     let (event, catalogue) = received("USDC-base", Settlement::Partial);
     let kinds = |events: &[Event]| events.iter().map(Event::kind).collect::<Vec<_>>();
     assert!(event.twins(false).is_empty());
     let twins = event.twins(true);
     assert_eq!(kinds(&twins), ["payment.partial.client_id"]);
-    assert!(twins[0].twins(true).is_empty(), "a twin has no twins");
-    let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &Names::default())).unwrap();
+    assert!(
+        twins[0].twins(true).is_empty(),
+        "a scoped variant must have no further variants"
+    );
+    let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &ProcessorNames::default())).unwrap();
     assert_eq!(
         (&twin["clientId"], &twin["origin"]),
         (&json!("cli_abcdefghijklmnopqrstuvwxyz0123"), &Value::Null)
@@ -540,7 +545,7 @@ fn twins_follow_from_what_created_the_request() {
     facts.request.origin.client_id = None;
     let twins = Event::PaymentReceived(facts).twins(true);
     assert_eq!(kinds(&twins), ["payment.partial.checkout"]);
-    let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &Names::default())).unwrap();
+    let twin: Value = serde_json::from_str(&body(&twins[0], &catalogue, &ProcessorNames::default())).unwrap();
     assert_eq!(
         (&twin["securePaymentToken"], &twin["clientId"]),
         (&json!("01JZX4T9QK3M7N8P2R5S6V0WYB"), &Value::Null)
@@ -548,7 +553,7 @@ fn twins_follow_from_what_created_the_request() {
 }
 
 #[test]
-fn every_event_has_a_key_of_its_own() {
+fn every_event_has_a_unique_key() {
     let (events, _) = every_event("a:1", "{}");
     let keys: HashSet<String> = events.iter().map(Event::deduplication_key).collect();
     assert_eq!(keys.len(), events.len());
@@ -558,26 +563,29 @@ fn every_event_has_a_key_of_its_own() {
 }
 
 #[test]
-fn orchestrators_and_platforms_are_told_different_kinds() {
+fn orchestrators_and_platforms_receive_different_kinds() {
     let (events, _) = every_event("text", "{}");
     for event in events {
-        let is_for_orchestrators = matches!(event.audience(), Audience::Orchestrator { .. } | Audience::Owner { .. });
+        let is_for_orchestrators = matches!(
+            event.audience(),
+            EventAudience::Orchestrator { .. } | EventAudience::Owner { .. }
+        );
         assert_eq!(is_for_orchestrators, ORCHESTRATOR_KINDS.contains(&event.kind()));
-        let belongs_to_no_client = matches!(event.audience(), Audience::PlatformOnly { .. });
+        let belongs_to_no_client = matches!(event.audience(), EventAudience::PlatformOnly { .. });
         let is_about_a_payer = ["compliance.updated", "payment_detail.updated"].contains(&event.kind());
         assert_eq!(belongs_to_no_client, is_about_a_payer);
     }
 }
 
 #[test]
-fn node_writes_back_the_bytes_of_every_body() {
+fn javascript_reserialises_every_body_byte_for_byte() {
     let hostile = super::render::tests::hostile();
     let (events, catalogue) = every_event(HOSTILE_TEXT, &hostile.to_string());
-    let names = Names::default();
+    let names = ProcessorNames::default();
     let mut bodies: Vec<String> = events.iter().map(|event| body(event, &catalogue, &names)).collect();
     bodies.extend(KINDS.iter().filter_map(|kind| sample(kind.name, &names)));
     bodies.push(render(&hostile));
-    // A compact body holds no line break, so one line is one body.
+    // A compact body has no line break, so one line is one body.
     let script = "const lines = require('fs').readFileSync(0, 'utf8').split('\\n');\
                   process.stdout.write(lines.map(line => JSON.stringify(JSON.parse(line))).join('\\n'))";
     let child = Command::new("node")
@@ -585,7 +593,7 @@ fn node_writes_back_the_bytes_of_every_body() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let mut child = child.expect("node is needed to check the bytes");
+    let mut child = child.expect("Node.js is needed to check the bytes");
     let sent = bodies.join("\n");
     child.stdin.take().unwrap().write_all(sent.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();

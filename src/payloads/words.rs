@@ -1,4 +1,4 @@
-//! Closed lists of the domain as named schemas.
+//! Enums of the domain as named schemas of the documents.
 
 use crate::domain::{
     event::{AgreementStatus, KycStatus, PaymentDetailStatus},
@@ -25,12 +25,12 @@ macro_rules! words {
 }
 
 words! {
-    AgreementStatus: "Whether a payer agreed to the terms.";
-    KycStatus: "What is known about the identity of a payer.";
-    OffRampStatus: "How far a payout to a bank account is.";
-    PayerAccess: "Whether a payer passes the list and the screening of a link.";
-    PayerStepKind: "What a payer did on the payment page.";
+    AgreementStatus: "Agreement status of a payer.";
+    KycStatus: "Identity status of a payer.";
+    OffRampStatus: "Status of a payout to a bank account.";
+    PayerAccess: "Whether a payer passes the allow list and the screening of a link.";
+    PayerStepKind: "Action of a payer on the payment page.";
     PaymentDetailStatus: "Whether a bank account can be used.";
-    ReversalReason: "Why a payment was taken back.";
+    ReversalReason: "Why a payment was reversed.";
     ScreeningStatus: "Result of a screening.";
 }

@@ -1,57 +1,58 @@
-//! Addresses in settings that others read, or that paths are added to.
+//! Checks for URLs in settings that clients see or that the service extends with paths.
 
 use anyhow::{Context, bail};
 use url::{Host, Url};
 
-/// The address in the setting `name`. Errors: it is none of http or https, or it has what does not belong there; an address
-/// is shown to others and in the settings, so that nothing in it may be secret. No error repeats it.
+/// Parses the URL in the setting `name`. Errors: it is not http or https, or it has a user name, query or fragment.
+/// Such a URL is shown to clients and in the settings, so it must contain no secret. No error message repeats the URL.
 pub(super) fn plain(name: &str, text: &str) -> anyhow::Result<Url> {
-    let url = Url::parse(text).with_context(|| format!("{name}: must be an absolute address"))?;
+    let url = Url::parse(text).with_context(|| format!("{name}: must be an absolute URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        bail!("{name}: must be an http or https address");
+        bail!("{name}: must be an http or https URL");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        bail!("{name}: must be an address without a user name and a password");
+        bail!("{name}: must be a URL without a user name and a password");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        bail!("{name}: must be an address without a query and a fragment");
+        bail!("{name}: must be a URL without a query and a fragment");
     }
     Ok(url)
 }
 
-/// The same over https; over http on this machine alone, because anybody on the way could change what is read there.
+/// Parses the URL in the setting `name`. Errors: as for [`plain`]; an http URL that does not point to this machine,
+/// because others could alter its responses on the way.
 pub(super) fn protected(name: &str, text: &str) -> anyhow::Result<Url> {
     let url = plain(name, text)?;
     if url.scheme() != "https" && !is_loopback(&url) {
-        bail!("{name}: must be an https address; http is for this machine alone");
+        bail!("{name}: must be an https URL; http is allowed only on this machine");
     }
     Ok(url)
 }
 
-/// Checks the address of the payment pages in the setting `name`. Errors: like [`plain`]; nothing of this service stands
-/// where it leads, or it is written in a way that links would repeat.
+/// Checks the URL of the payment pages in the setting `name`. Errors: as for [`plain`]; a path that this service does
+/// not serve; whitespace, control characters or backslashes, which every link would contain.
 pub(super) fn of_pages(name: &str, text: &str) -> anyhow::Result<()> {
     let url = plain(name, text)?;
     let is_clean = !text.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\');
     if !is_clean || !matches!(url.path().trim_end_matches('/'), "" | "/pay") {
         bail!(
-            "{name}: must be an address of a host alone, or of /pay on it, where the payment pages stand, as \
-             https://pay.example.com; absent, it is /pay under http.public_url"
+            "{name}: must be a URL with no path or with the path /pay, for example https://pay.example.com; if absent, \
+             it is /pay under http.public_url"
         );
     }
     Ok(())
 }
 
-/// Checks an address in the setting `name` under which the service stands. Errors: like [`plain`]; it has a path, and pages
-/// and documents name each other by paths of their own.
+/// Checks a base URL of the service in the setting `name`. Errors: as for [`plain`]; a path, because pages and
+/// documents link to each other by absolute paths.
 pub(super) fn of_host(name: &str, text: &str) -> anyhow::Result<()> {
     if plain(name, text)?.path() != "/" {
-        bail!("{name}: must be an address of a host without a path, as https://api.example.com");
+        bail!("{name}: must be a URL without a path, for example https://api.example.com");
     }
     Ok(())
 }
 
-/// Whether an address leads to this machine.
+/// Whether a URL points to this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payment_pages_stand_on_a_host_or_under_pay_on_it() {
+    fn payment_pages_are_at_the_root_of_a_host_or_under_pay() {
         for (text, is_good) in [
             ("https://pay.example.com", true),
             ("https://pay.example.com/", true),
@@ -83,14 +84,14 @@ mod tests {
             let refused = of_pages("http.pay_url", text).err().map(|error| format!("{error:#}"));
             assert_eq!(refused.is_none(), is_good, "{text}: {refused:?}");
             assert!(
-                refused.is_none_or(|sentence| sentence.starts_with("http.pay_url: must be an address")),
+                refused.is_none_or(|sentence| sentence.starts_with("http.pay_url: must be a URL")),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn an_address_is_http_and_nothing_else() {
+    fn only_http_and_https_addresses_are_accepted() {
         let refusal = |read: fn(&str, &str) -> anyhow::Result<Url>, text: &str| {
             let error = read("http.pay_url", text).err()?;
             let sentence = format!("{error:#}");

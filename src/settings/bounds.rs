@@ -1,14 +1,15 @@
-//! Numbers that make sense: every numeric setting declares its bounds beside its type (`schemars(range)`), and what is out
-//! of them is refused before anything starts.
+//! Bounds of numeric settings: each setting declares them with its type (`schemars(range)`), and the service does not
+//! start with a value outside them.
 
 use anyhow::{Context, bail};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Refuses numbers out of their bounds, all of them in one sentence.
+/// Rejects all numbers outside their bounds in one error.
 pub(super) fn check<T: JsonSchema + Serialize>(settings: &T) -> anyhow::Result<()> {
-    let schema = serde_json::to_value(schemars::schema_for!(T)).context("the schema of the settings")?;
+    let schema =
+        serde_json::to_value(schemars::schema_for!(T)).context("the schema of the settings must be serialisable")?;
     let values = serde_json::to_value(settings).context("the settings as values")?;
     let mut wrong = Vec::new();
     compare(&schema, &schema, &values, "", &mut wrong);
@@ -18,7 +19,7 @@ pub(super) fn check<T: JsonSchema + Serialize>(settings: &T) -> anyhow::Result<(
     Ok(())
 }
 
-/// The least and the most that a setting accepts; `None` where it is no number.
+/// Minimum and maximum of a setting; `None` if it is not a number.
 pub(super) fn bounds(schema: &Value) -> Option<(u64, u64)> {
     Some((schema["minimum"].as_u64()?, schema["maximum"].as_u64()?))
 }
@@ -38,7 +39,7 @@ fn compare(root: &Value, schema: &Value, value: &Value, path: &str, wrong: &mut 
         };
         if !(least..=most).contains(&number) {
             wrong.push(format!(
-                "{path}: must be a whole number from {least} to {most}, and is {number}"
+                "{path}: must be an integer from {least} to {most}, but is {number}"
             ));
         }
         return;
@@ -61,7 +62,7 @@ mod tests {
     use crate::settings::{ChainSettings, Settings, reference::markdown};
     use std::net::SocketAddr;
 
-    /// Every numeric setting with its bounds, by its section and name.
+    /// Every numeric setting with its bounds, by section and name.
     fn numbers() -> Vec<(String, Option<(u64, u64)>)> {
         let root = serde_json::to_value(schemars::schema_for!(Settings)).unwrap();
         let is_number = |schema: &Value| schema["type"] == "integer" || schema["type"][0] == "integer";
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_has_bounds_of_its_own_and_shows_them() {
+    fn every_number_has_its_own_documented_bounds() {
         let reference = markdown();
         let numbers = numbers();
         assert!(numbers.len() > 25, "{numbers:?}");
@@ -106,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_begins_with_is_within_bounds() {
+    fn the_default_settings_are_within_bounds() {
         assert_eq!(refusal(|_| {}), None);
         check(&Settings::default()).unwrap();
     }
 
     #[test]
-    fn a_senseless_number_is_refused_by_its_name_with_what_would_be_right() {
+    fn an_out_of_range_number_is_rejected_with_its_name_and_bounds() {
         let chain = |change: fn(&mut ChainSettings)| refusal(|all| change(all.chains.get_mut("base").unwrap()));
         for (refusal, name, bounds, value) in [
             (
@@ -159,13 +160,13 @@ mod tests {
                 "0",
             ),
         ] {
-            let expected = format!("settings: {name}: must be a whole number from {bounds}, and is {value}");
+            let expected = format!("settings: {name}: must be an integer from {bounds}, but is {value}");
             assert_eq!(refusal, Some(expected));
         }
     }
 
     #[test]
-    fn every_number_that_is_wrong_is_named_at_once() {
+    fn every_invalid_number_is_reported_at_once() {
         let refusal = refusal(|all| {
             all.http.connections_max = 0;
             all.health.chain_stale_s = u64::MAX;
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_another_kind_of_network_is_refused() {
+    fn a_setting_for_another_kind_of_network_is_rejected() {
         let tron = |change: fn(&mut ChainSettings)| {
             refusal(|all| change(all.chains.entry("tron".to_owned()).or_default())).unwrap_or_default()
         };
@@ -194,7 +195,7 @@ mod tests {
             ),
             (
                 base(|it| it.agreement = Some(2)).unwrap_or_default(),
-                "chains.base.agreement: must be at most the number of addresses in chains.base.rpc_urls, 1",
+                "chains.base.agreement: must be at most the number of URLs in chains.base.rpc_urls, 1",
             ),
         ] {
             assert!(refusal.starts_with(begins), "{refusal}");

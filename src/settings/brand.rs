@@ -1,4 +1,4 @@
-//! How the service names itself, and what the hosted payment page looks like.
+//! Names of the service, and the branding of the hosted payment page.
 
 use crate::domain::{
     colour::{Brand, Colour},
@@ -12,33 +12,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Longest name of a brand, in characters.
+/// Maximum length of a brand name, in characters.
 const NAME_LENGTH_MAX: usize = 60;
 
-/// Largest file of a logo, in bytes.
+/// Maximum size of a logo file, in bytes.
 const LOGO_BYTES_MAX: usize = 200_000;
 
-/// A picture that stands on the payment page.
+/// A logo for the payment page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct LogoImage {
     /// Its media type.
     pub kind: &'static str,
     /// The file.
     pub bytes: Vec<u8>,
 }
 
-impl Picture {
-    /// Reads a file; what it is called says nothing of what it holds. Errors: it is larger, or none of the three kinds.
+impl LogoImage {
+    /// Reads a file and detects its type from the content. Errors: the file is too large, or not PNG, JPEG or WebP.
     fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes = fs::read(path)?;
         if bytes.len() > LOGO_BYTES_MAX {
-            bail!("it has {} bytes, and at most {LOGO_BYTES_MAX} fit", bytes.len());
+            bail!("the file has {} bytes; the maximum is {LOGO_BYTES_MAX}", bytes.len());
         }
         let kind = match bytes.as_slice() {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => "image/png",
             [0xff, 0xd8, 0xff, ..] => "image/jpeg",
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-            _ => bail!("it is no PNG, JPEG or WebP"),
+            _ => bail!("the file is not a PNG, JPEG or WebP image"),
         };
         Ok(Self { kind, bytes })
     }
@@ -62,7 +62,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// Every language, in the order in which they are offered.
+    /// Every language, in display order.
     pub const ALL: [Self; 5] = [Self::En, Self::De, Self::Es, Self::Fr, Self::Ar];
 
     /// Its code.
@@ -77,35 +77,35 @@ impl Language {
     }
 }
 
-/// Names that appear in events, and the looks of the payment page.
+/// Names in events, and branding of the payment page.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BrandSettings {
-    /// `paymentProcessor` of crypto payments.
+    /// Value of `paymentProcessor` in events of crypto payments.
     pub processor_crypto: String,
-    /// `paymentProcessor` of fiat payments.
+    /// Value of `paymentProcessor` in events of fiat payments.
     pub processor_fiat: String,
-    /// Name that payers read on the payment page as the one who is paid, at most 60 characters; absent, they read the
-    /// address of the receiver.
+    /// Payee name on the payment page, at most 60 characters. If absent, the page shows the address of the receiver.
     pub name: Option<String>,
-    /// File of a logo that stands above that name: PNG, JPEG or WebP of at most 200,000 bytes, served by the service itself.
+    /// Logo file shown above `brand.name`: PNG, JPEG or WebP of at most 200,000 bytes. The service serves the file.
     pub logo: Option<PathBuf>,
-    /// Language of the payment page for browsers that ask for none of its own: `en`, `de`, `es`, `fr` or `ar`.
+    /// Language of the payment page for browsers that request none of the languages `en`, `de`, `es`, `fr` and `ar`.
     pub language: Language,
-    /// Colour behind the payment page, `#rrggbb` like those below. With one of them set, what is absent is as published;
-    /// without any, the page has its own colours. What is written on them is made readable whatever they are.
+    /// Background colour of the payment page. Each of the five colours is written `#rrggbb`. If at least one of them is
+    /// set, the others default to the published colours; if none is set, the page uses its own colours. The page
+    /// adjusts text colours so that text stays readable.
     pub page_background: Option<String>,
-    /// Colour behind its texts.
+    /// Background colour behind the text of the payment page.
     pub surface_background: Option<String>,
-    /// Colour of its button.
+    /// Colour of the buttons of the payment page.
     pub primary_action: Option<String>,
-    /// Colour of its texts.
+    /// Text colour.
     pub primary_text: Option<String>,
-    /// Colour of its texts that matter less.
+    /// Colour of secondary text.
     pub secondary_text: Option<String>,
-    /// Address of the terms, shown at the foot of the page.
+    /// URL of the terms, shown in the page footer.
     pub terms_url: Option<String>,
-    /// Address of the privacy policy, shown there too.
+    /// URL of the privacy policy, shown in the page footer.
     pub privacy_url: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Default for BrandSettings {
 }
 
 impl BrandSettings {
-    /// Names and the published colour of each.
+    /// Name and published colour of each colour setting.
     fn colours(&self) -> [(&'static str, Option<&String>, &'static str); 5] {
         [
             ("page_background", self.page_background.as_ref(), "#f3f4f6"),
@@ -140,7 +140,7 @@ impl BrandSettings {
         ]
     }
 
-    /// What the operator chose; `None` for the colours of the page. Errors: what is no colour.
+    /// The configured colours; `None` for the page's own colours. Errors: a value that is not a colour.
     pub fn brand(&self) -> anyhow::Result<Option<Brand>> {
         let colours = self.colours();
         if colours.iter().all(|(_, chosen, _)| chosen.is_none()) {
@@ -160,13 +160,13 @@ impl BrandSettings {
         }))
     }
 
-    /// The logo. Errors: a file that cannot be read, or is no such picture.
-    pub fn picture(&self) -> anyhow::Result<Option<Picture>> {
-        let read = |path: &PathBuf| Picture::read(path).with_context(|| format!("brand.logo: {}", path.display()));
+    /// The logo. Errors: a file that cannot be read, or is not a supported image.
+    pub fn picture(&self) -> anyhow::Result<Option<LogoImage>> {
+        let read = |path: &PathBuf| LogoImage::read(path).with_context(|| format!("brand.logo: {}", path.display()));
         self.logo.as_ref().map(read).transpose()
     }
 
-    /// Refuses what no page could show.
+    /// Rejects values that the page cannot show.
     pub(super) fn validate(&self) -> anyhow::Result<()> {
         let processors = [
             ("processor_crypto", &self.processor_crypto),
@@ -187,7 +187,7 @@ impl BrandSettings {
         for (name, url) in [("terms_url", &self.terms_url), ("privacy_url", &self.privacy_url)] {
             let fits = |url: &String| url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
             if url.as_ref().is_some_and(|url| !fits(url)) {
-                bail!("brand.{name}: must be an http or https address");
+                bail!("brand.{name}: must be an http or https URL");
             }
         }
         Ok(())
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn one_colour_brings_the_published_ones_with_it() {
+    fn one_colour_is_completed_by_the_default_colours() {
         assert!(BrandSettings::default().brand().unwrap().is_none());
         let brand = BrandSettings {
             primary_action: Some("#102030".to_owned()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_page_could_show_is_refused() {
+    fn values_that_no_page_can_show_are_rejected() {
         assert_eq!(refusal(|_| ()), None);
         let name = |name: &str| Some(name.to_owned());
         for (change, setting) in [
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logo_is_a_small_picture_whatever_its_file_is_called() {
+    fn a_logo_must_be_small_and_is_recognised_by_its_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let read = |bytes: &[u8]| {
             let path = folder.path().join("logo.png");

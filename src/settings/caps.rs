@@ -1,64 +1,67 @@
-//! How much of what all share one platform or orchestrator may have.
+//! Caps on the share of common resources that one platform or orchestrator may use.
 
 use crate::domain::caps::Caps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one platform or orchestrator may have. Events of payments are told and queued whatever is capped.
+/// Caps for one platform or orchestrator. Payment events are recorded and queued regardless of caps.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CapSettings {
-    /// Webhook endpoints, inactive ones and those of client IDs included; not those that wait for approval. One more is a
-    /// 409.
+    /// Maximum number of webhook endpoints, including inactive ones and those of client IDs, not counting unapproved
+    /// ones. Registering more returns 409.
     #[schemars(range(min = 1, max = 1_000))]
     pub endpoints: u64,
-    /// Webhook endpoints that a public client ID registered and nobody approved, for each such client ID. One more is a
-    /// 409.
+    /// Maximum number of unapproved webhook endpoints for each public client ID. Registering more returns 409.
     #[schemars(range(min = 1, max = 100))]
     pub unapproved_endpoints: u64,
-    /// API keys of a platform that are good. One more is a 409; the operator's commands make them beyond it.
+    /// Maximum number of valid API keys of a platform. Creating more returns 409; operator commands can exceed it.
     #[schemars(range(min = 1, max = 1_000))]
     pub api_keys: u64,
-    /// Client IDs of a platform that are not revoked. One more is a 409.
+    /// Maximum number of client IDs of a platform, not counting revoked ones. Creating more returns 409.
     #[schemars(range(min = 1, max = 100_000))]
     pub client_ids: u64,
-    /// Event streams of a platform that are open on one instance. One more is a 429; all platforms together may have 256, the
-    /// last 32 of which are for platforms that have none.
+    /// Maximum number of open event streams of a platform on one instance. Opening more returns 429. All platforms
+    /// together may have 256 streams on one instance. A platform gets another stream only if its number of streams is
+    /// then at most seven times the number of streams that remain free. For its first stream, one free stream is
+    /// enough.
     #[schemars(range(min = 1, max = 256))]
     pub event_streams: u64,
-    /// Deliveries that are due and wait for their turn. As long as there are so many, replays and tests are a 429; events
-    /// are queued all the same.
+    /// Maximum number of due deliveries of a platform or orchestrator that wait to be sent. While this number is
+    /// reached, replays and tests return 429; events are still queued.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub due_deliveries: u64,
-    /// Live recurring payments of a platform: signed, and neither completed nor cancelled. With so many, the next one is a
-    /// 409. Each of their payments costs gas of the relayer.
+    /// Maximum number of live recurring payments of a platform: signed, and neither completed nor cancelled. Activating
+    /// more returns 409. Each payment costs the relayer gas.
     #[schemars(range(min = 1, max = 100_000))]
     pub schedules: u64,
-    /// The same of those that a public client ID made, for each such client ID.
+    /// Maximum number of live recurring payments created with one public client ID. Activating more returns 409.
     #[schemars(range(min = 1, max = 100_000))]
     pub public_schedules: u64,
-    /// Requests that await payment and that keys, sessions and backend client IDs of a platform made: pending or paid in
-    /// part, those of links as long as their link can be paid and others for `caps.open_request_days`. A call that would
-    /// make it more is a 429.
+    /// Maximum number of open requests (pending or partially paid) that keys, sessions and backend client IDs of a
+    /// platform created. A request of a link counts while the link can be paid; other requests count for
+    /// `caps.open_request_days`. A call that would exceed the maximum returns 429.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub open_requests: u64,
-    /// The same of those that a public client ID made, for each such client ID. They take nothing from what the platform may
-    /// have.
+    /// Maximum number of open requests created with one public client ID. These requests do not count towards
+    /// `caps.open_requests`. A call that would exceed the maximum returns 429.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub public_open_requests: u64,
-    /// Days after its creation for which a request that awaits payment and that no link pays counts for these two. It can be
-    /// paid afterwards as before.
+    /// Number of days after creation for which an open request without a link counts towards `caps.open_requests` or
+    /// `caps.public_open_requests`. The request can still be paid afterwards.
     #[schemars(range(min = 1, max = 36_500))]
     pub open_request_days: u32,
-    /// Reports of payment pages in an hour about all links that one public client ID made, on one instance. One more is a
-    /// 429: whoever reads such a client ID off a page makes links as he likes.
+    /// Maximum number of reports that payment pages send about the steps of their visitors, per hour and instance, for
+    /// all links created with one public client ID. Further reports get 429. The cap exists because anyone who copies
+    /// such a client ID from a page can create links with it.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub public_reports: u32,
-    /// Reports of payment pages in an hour from one address about all links, on one instance; those of a platform about its
-    /// own links, by a key or a backend client ID, not counted. One more is a 429.
+    /// Maximum number of reports that payment pages send about the steps of their visitors, per hour and instance, from
+    /// one address about all links. Further reports get 429. Reports that a platform sends about its own links, with a
+    /// key or a backend client ID, do not count.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reports_of_address: u32,
-    /// Bank accounts of a payer, without those that failed. One more is a 409.
+    /// Maximum number of bank accounts of a payer, not counting failed ones. Adding more returns 409.
     #[schemars(range(min = 1, max = 1_000))]
     pub bank_accounts: u64,
 }

@@ -1,4 +1,4 @@
-//! The catalogue file: currencies, aliases and contracts, with the overrides of the settings applied.
+//! The catalogue of currencies, aliases and contracts, with the overrides from the settings.
 
 use super::{ChainSettings, RateSource, Settings, USUAL_RATE_AGE};
 use crate::domain::{
@@ -14,7 +14,7 @@ const CATALOGUE: &str = include_str!("catalogue.json");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct CatalogueFile {
     currencies: Vec<CurrencyRow>,
     contracts: HashMap<String, Vec<ContractRow>>,
 }
@@ -47,9 +47,9 @@ struct ContractRow {
 
 /// Builds the catalogue of the enabled networks.
 ///
-/// Errors: a contract or token override that names nothing known, or is no address.
+/// Errors: a contract or token override with an unknown name or an invalid address.
 pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
-    let file: File = serde_json::from_str(CATALOGUE).context("catalogue file")?;
+    let file: CatalogueFile = serde_json::from_str(CATALOGUE).context("catalogue file")?;
     let mut currencies = file
         .currencies
         .into_iter()
@@ -74,7 +74,7 @@ pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
     let mut catalogue = Catalogue::new(currencies, contracts, enabled);
     for symbol in settings.conversion.coin_ids.keys() {
         if !catalogue.knows_symbol(symbol) {
-            bail!("conversion.coin_ids.{symbol}: not the symbol of a known currency");
+            bail!("conversion.coin_ids.{symbol}: {symbol} is not the symbol of a known currency; remove it");
         }
     }
     if settings.partners.rates != RateSource::Off {
@@ -82,7 +82,10 @@ pub fn load(settings: &Settings) -> anyhow::Result<Catalogue> {
     }
     for symbol in settings.conversion.max_rate_age_s.keys() {
         if symbol != USUAL_RATE_AGE && !catalogue.knows_symbol(symbol) {
-            bail!("conversion.max_rate_age_s.{symbol}: neither `{USUAL_RATE_AGE}` nor the symbol of a known currency");
+            bail!(
+                "conversion.max_rate_age_s.{symbol}: {symbol} is neither `{USUAL_RATE_AGE}` nor the symbol of a known \
+                 currency; remove it"
+            );
         }
     }
     Ok(catalogue)
@@ -126,18 +129,18 @@ fn contract(row: ContractRow) -> anyhow::Result<KnownContract> {
     })
 }
 
-/// An overridden contract replaces every version of its kind.
+/// Replaces all published contracts of a network by those in the settings, if there are any.
 fn override_contracts(network: Network, chain: &ChainSettings, known: &mut Vec<KnownContract>) -> anyhow::Result<()> {
     if chain.contracts.is_empty() {
         return Ok(());
     }
-    // A chain with its own contracts has none of the published ones.
+    // A chain with its own contracts does not have the published ones.
     known.clear();
     for (name, address) in &chain.contracts {
         let kind = ContractKind::from_name(name).with_context(|| {
             let names: Vec<_> = ContractKind::ALL.iter().map(|kind| kind.wire()).collect();
             format!(
-                "chains.{network}.contracts.{name}: not a known contract; known are {}",
+                "chains.{network}.contracts.{name}: unknown contract; known contracts are {}",
                 names.join(", ")
             )
         })?;
@@ -162,7 +165,7 @@ fn override_tokens(network: Network, chain: &ChainSettings, currencies: &mut [Cu
             .iter_mut()
             .find(|currency| currency.network == Some(network) && currency.symbol.eq_ignore_ascii_case(symbol))
             .with_context(|| {
-                format!("chains.{network}.tokens.{symbol}: no such token in the catalogue of {network}")
+                format!("chains.{network}.tokens.{symbol}: the catalogue of {network} has no such token")
             })?;
         let old_hash = currency.hash.to_lowercase();
         for hash in currency.conversion_paths.values_mut().flatten() {

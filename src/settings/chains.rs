@@ -5,48 +5,51 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One network. A network is enabled by its node addresses.
+/// One network. Setting its node URLs enables it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChainSettings {
-    /// JSON-RPC addresses of an EVM network, tried in order; two or more let the service check one against another.
+    /// JSON-RPC URLs of an EVM network, tried in order. With two or more, the service checks the nodes against each
+    /// other.
     pub rpc_urls: Vec<String>,
-    /// JSON-RPC address that the payment page names to wallets which do not know the network, so without a key; absent,
-    /// their owners add it by themselves.
+    /// JSON-RPC URL that the payment page gives to wallets that do not know the network. It is public, so it must not
+    /// contain a key. If absent, wallet owners have to add the network themselves.
     pub wallet_rpc_url: Option<String>,
-    /// Blocks after which a payment counts as final, the block itself included; absent, the node's `finalized` tag.
+    /// Number of blocks after which a payment is final; the block of the payment is the first of them. If absent, the
+    /// node's `finalized` tag decides.
     #[schemars(range(min = 1, max = 100_000))]
     pub confirmations: Option<u64>,
-    /// Distinct nodes that have to agree on a final block before its payments count; absent, two where two or more
-    /// addresses are set. A node that is missing delays payments and never lowers it.
+    /// Number of distinct nodes that must agree on a final block before its payments count. Default: two if two or more
+    /// URLs are set. An unavailable node delays payments but never lowers this number.
     #[schemars(range(min = 1, max = 16))]
     pub agreement: Option<usize>,
-    /// Seconds without agreement after which one node is believed alone; absent, never.
+    /// Seconds without agreement after which the service trusts a single node. If absent, it never trusts a single
+    /// node.
     #[schemars(range(min = 10, max = 604_800))]
     pub agreement_fallback_s: Option<u64>,
-    /// First block that is read, when it is older than the final block of the first start; it is filled in beside new
-    /// blocks.
+    /// First block to read, if it is older than the final block at the first start. Old blocks are read in parallel
+    /// with new blocks.
     #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
     pub start_block: Option<u64>,
-    /// Shortest pause between two looks at the chain while a payment is awaited, in milliseconds; a slower chain is
-    /// looked at when its next block is due, and one on which nothing is awaited after thirty
-    /// pauses, or a minute where that is shorter.
+    /// Minimum interval between two polls of the chain while a payment is expected, in milliseconds. A slower chain is
+    /// polled when its next block is due. A chain without expected payments is polled every thirty intervals, but at
+    /// least once a minute.
     #[schemars(range(min = 20, max = 600_000))]
     pub poll_ms: u64,
-    /// Time that one call to a node may take, in milliseconds.
+    /// Timeout of one call to a node, in milliseconds.
     #[schemars(range(min = 50, max = 60_000))]
     pub call_timeout_ms: u64,
-    /// Payment contracts by name, instead of the published ones.
+    /// Payment contracts by name. If any is set, they replace all published payment contracts of the network.
     pub contracts: BTreeMap<String, String>,
-    /// Token contracts by symbol, instead of the published ones.
+    /// Token contracts by symbol. Each replaces the published contract of that token.
     pub tokens: BTreeMap<String, String>,
-    /// The most that the relayer pays for a unit of gas, in gwei; absent, 2000 on `matic` and 200 elsewhere. While gas
-    /// costs more, recurring payments wait.
+    /// Maximum gas price that the relayer pays, in gwei. Default: 2000 on `matic`, 200 elsewhere. While gas costs more,
+    /// recurring payments wait.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub relayer_max_fee_gwei: Option<u32>,
-    /// Address of the HTTP interface of Tron; not in this version, which serves EVM networks only.
+    /// URL of the Tron HTTP API; not used in this version, which serves EVM networks only.
     pub api_url: Option<String>,
-    /// Key of the HTTP interface of Tron; not in this version.
+    /// Key of the Tron HTTP API; not used in this version.
     pub api_key: Option<String>,
 }
 
@@ -71,7 +74,7 @@ impl Default for ChainSettings {
 }
 
 impl ChainSettings {
-    /// Whether the settings are enough to serve the network.
+    /// Whether the settings are sufficient to serve the network.
     pub fn is_enabled(&self, network: Network) -> bool {
         match network.family() {
             Family::Evm => !self.rpc_urls.is_empty(),
@@ -79,15 +82,15 @@ impl ChainSettings {
         }
     }
 
-    /// The most that the relayer pays for a unit of gas, in the smallest unit of the coin.
+    /// Maximum gas price that the relayer pays, in the smallest unit of the coin.
     pub fn relayer_max_fee(&self, network: Network) -> u128 {
         const GWEI: u128 = 1_000_000_000;
-        // Two to four times what gas costs on a busy day, so that only a lie or an extreme is refused.
+        // Two to four times the gas price of a busy day, so that only false data or extremes are rejected.
         let usual = if network == Network::Matic { 2_000 } else { 200 };
         u128::from(self.relayer_max_fee_gwei.unwrap_or(usual)) * GWEI
     }
 
-    /// The name of a setting that is there although a network of this kind has none of it.
+    /// The name of a setting that is set but does not apply to this kind of network.
     pub(super) fn misplaced(&self, network: Network) -> Option<&'static str> {
         let of_nodes = [
             ("rpc_urls", !self.rpc_urls.is_empty()),

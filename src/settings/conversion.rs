@@ -1,4 +1,4 @@
-//! What a conversion on chain may cost, and which rates count: of price feeds on chain, and of feeds beside it.
+//! Limits of on-chain conversion, and rules for rates from on-chain price feeds and from other feeds.
 
 use super::{off_ramp::OffRampSource, screening::ScreeningSource};
 use crate::domain::{amount::Percent, conversion::RateAges, rates::RateGuards};
@@ -12,27 +12,27 @@ use std::{
 };
 use url::Url;
 
-/// Whom the service asks beside the chains.
+/// External services in addition to the chains.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartnerSettings {
-    /// Where rates come from for currencies that no price feed on chain converts: `off` for nowhere, so that such
-    /// requests are refused; `http` for the feeds of `conversion.feed_urls`; `file` for `conversion.feed_file`;
-    /// `sandbox` for the one that `prs dev` runs.
+    /// Source of rates for currencies without an on-chain price feed: `off` for none (such requests are rejected),
+    /// `http` for the feeds in `conversion.feed_urls`, `file` for `conversion.feed_file`, `sandbox` for the feed of
+    /// `prs dev`.
     pub rates: RateSource,
-    /// Who screens the wallets of secure payments whose policy asks for it: `off` for nobody, so that nobody may pay them;
-    /// `http` for the providers of `screening`; `sandbox` for those that `prs dev` runs.
+    /// Provider that screens wallets for secure payments whose policy requires it: `off` for none (such payments cannot
+    /// be paid), `http` for the providers in `screening`, `sandbox` for those of `prs dev`.
     pub screening: ScreeningSource,
-    /// Who proves payers and pays their bank accounts: `off` for nobody, so that there are no payers; `http` for the
-    /// partner of `offramp`; `sandbox` for the one that `prs dev` runs.
+    /// Partner that verifies payers and pays their bank accounts: `off` for none (payers are unavailable), `http` for
+    /// the partner in `offramp`, `sandbox` for the one of `prs dev`.
     pub offramp: OffRampSource,
 }
 
-/// Where rates come from that no price feed on chain tells.
+/// Source of rates without an on-chain price feed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RateSource {
-    /// Nowhere.
+    /// None.
     #[default]
     Off,
     /// The sandbox of `prs dev`.
@@ -47,84 +47,91 @@ pub enum RateSource {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConversionSettings {
-    /// How far above the current rate the payer may be charged, in basis points.
+    /// Maximum that the payer may be charged above the current rate, in basis points.
     #[schemars(range(min = 0, max = 5_000))]
     pub slippage_basis_points: u16,
-    /// How far apart the nodes that have to agree (`chains.<network>.agreement`) may be about a conversion at one block, in
-    /// basis points of the smallest answer, which is the one that counts; further apart, nothing is handed out. It counts
-    /// only up to `slippage_basis_points`, which covers the difference.
+    /// Maximum difference between the results of one conversion at one block from different nodes, in basis points of
+    /// the smallest result. The service compares as many nodes as `chains.<network>.agreement` requires, and uses the
+    /// smallest result. With a larger difference it returns no calldata. Values above `slippage_basis_points` have the
+    /// same effect as that setting.
     #[schemars(range(min = 0, max = 1_000))]
     pub nodes_apart_bps: u16,
-    /// Oldest rate that a conversion accepts, in seconds, by the symbol of a currency in lower case: how often its price
-    /// feed is renewed at the latest, and a margin. `default` is for every currency without an entry; markets that close
-    /// need more than a weekend. Of a path over several feeds the largest counts; 0 accepts any age.
+    /// Maximum age of a rate that a conversion accepts, in seconds, by lowercase currency symbol. Choose the maximum
+    /// update interval of the price feed plus a margin; a currency whose market closes at weekends needs more than a
+    /// weekend. `default` applies to currencies without an entry. For a path over several feeds the largest value
+    /// applies; 0 accepts any age.
     pub max_rate_age_s: BTreeMap<String, u64>,
-    /// Part of what a request asks for, in basis points: a conversion on other terms than were handed out that is worth
-    /// less is kept as `minor` and waits for nobody, so that dust neither hides a payment nor raises an alert. 0 has
-    /// everything wait.
+    /// Share of the requested amount, in basis points, below which a conversion on other terms than the issued ones
+    /// needs no action. A conversion that is worth less than this share is recorded as `minor`, so that tiny payments
+    /// raise no alert. With 0, every conversion on other terms waits for the operator.
     #[schemars(range(min = 0, max = 1_000))]
     pub minor_basis_points: u16,
-    /// Seconds for which a quote holds that `/pay` hands out where no price feed on chain converts.
+    /// Seconds for which a quote from `/pay` is valid, where there is no on-chain price feed.
     #[schemars(range(min = 30, max = 86_400))]
     pub quote_s: u32,
-    /// Part of what such a request asks for that may be missing when a payment at the rate of its block's time completes
-    /// it, in basis points. A payment of a quote settles what was quoted, and nothing may be missing then. It is set when
-    /// the request is created.
+    /// Share of the requested amount, in basis points, that may be missing when a payment without a quote completes a
+    /// quoted request. Such a payment is converted at the rate at the time of its block. A payment of a quote settles
+    /// exactly the quoted amount. A later change of this setting does not affect existing requests.
     #[schemars(range(min = 0, max = 1_000))]
     pub tolerance_bps: u16,
-    /// Addresses of feeds that tell simple prices in the shape of CoinGecko, for example
-    /// `https://api.coingecko.com/api/v3/simple/price`; at most two. Of two, the first one counts while they agree.
+    /// URLs of price feeds in the CoinGecko simple price format, for example
+    /// `https://api.coingecko.com/api/v3/simple/price`; at most two. With two, the service uses the rate of the first
+    /// feed while both feeds agree.
     pub feed_urls: Vec<String>,
-    /// File with prices of the same shape, read again each time; prices without `last_updated_at` are of that moment.
+    /// File with prices in the CoinGecko simple price format, read again every `conversion.rate_interval_s`. Prices
+    /// without `last_updated_at` count as current.
     pub feed_file: Option<PathBuf>,
-    /// Key of CoinGecko, which is sent to its hosts alone.
+    /// CoinGecko API key; it is sent only to CoinGecko hosts.
     pub feed_api_key: Option<String>,
-    /// What feeds call the tokens, by their symbols in lower case. A token without an entry has no rate.
+    /// Token ids of the feeds, by lowercase token symbol. A token without an entry has no rate.
     pub coin_ids: BTreeMap<String, String>,
-    /// Seconds between two readings of the feeds.
+    /// Seconds between two reads of the feeds.
     #[schemars(range(min = 1, max = 3_600))]
     pub rate_interval_s: u32,
-    /// Seconds after which a rate is too old to be one, by the time that the feed gives.
+    /// Maximum age of a rate in seconds, by the timestamp from the feed.
     #[schemars(range(min = 10, max = 86_400))]
     pub rate_age_s: u32,
-    /// How far from the last accepted rate another one may be, in basis points; further off it is none until it has held.
-    /// A first rate has to hold too, unless a second feed or, of dollar tokens, another one confirms it.
+    /// Maximum difference from the last accepted rate, in basis points. A rate with a larger difference is used only
+    /// after it has been stable. A first rate also has to be stable, unless a second feed or, for dollar tokens,
+    /// another dollar token confirms it.
     #[schemars(range(min = 1, max = 10_000))]
     pub rate_jump_bps: u16,
-    /// Seconds for which such a rate has to hold.
+    /// Seconds for which a first rate, or a rate with a difference above `conversion.rate_jump_bps`, has to be stable.
     #[schemars(range(min = 0, max = 86_400))]
     pub rate_hold_s: u32,
-    /// Readings in which such a rate has to hold.
+    /// Number of reads in which a first rate, or a rate with a difference above `conversion.rate_jump_bps`, has to be
+    /// stable.
     #[schemars(range(min = 1, max = 1_000))]
     pub rate_hold_readings: u32,
-    /// How far from a dollar USDC, USDT and DAI may be, in basis points; further off they have no rate.
+    /// Maximum difference of USDC, USDT and DAI from one dollar, in basis points. With a larger difference, the token
+    /// has no rate.
     #[schemars(range(min = 1, max = 10_000))]
     pub peg_bps: u16,
-    /// How far two feeds may differ, in basis points; beyond it there is no rate.
+    /// Maximum difference between two feeds, in basis points. With a larger difference, no rate is available.
     #[schemars(range(min = 0, max = 10_000))]
     pub feeds_apart_bps: u16,
 }
 
-/// Most feeds over HTTP.
+/// Maximum number of HTTP feeds.
 const FEEDS_MAX: usize = 2;
 
-/// Key of the age that counts for currencies without one of their own.
+/// Key of the maximum age for currencies without their own entry.
 pub const USUAL_RATE_AGE: &str = "default";
 
-/// Most feeds are renewed within a day: 25 hours.
+/// 25 hours, because most feeds update at least once a day.
 const USUAL_RATE_AGE_S: u64 = 25 * 3_600;
 
-/// Feeds of currencies whose market closes over the weekend: 74 hours.
+/// 74 hours, for feeds of currencies whose market closes at the weekend.
 const MARKET_RATE_AGE_S: u64 = 74 * 3_600;
 
-/// A year; nobody means a larger one.
+/// Maximum of `conversion.max_rate_age_s`, one year; a larger value is treated as a mistake.
 const RATE_AGE_MAX_S: u64 = 366 * 24 * 3_600;
 
 impl ConversionSettings {
     pub(super) fn validate(&self) -> anyhow::Result<()> {
         for (symbol, age_s) in &self.max_rate_age_s {
             if symbol.to_lowercase() != *symbol {
-                bail!("conversion.max_rate_age_s.{symbol}: must be written in lower case");
+                bail!("conversion.max_rate_age_s.{symbol}: must be lowercase");
             }
             if *age_s > RATE_AGE_MAX_S {
                 bail!("conversion.max_rate_age_s.{symbol}: must be at most {RATE_AGE_MAX_S}; 0 accepts any age");
@@ -133,19 +140,25 @@ impl ConversionSettings {
         let mut ids = BTreeSet::new();
         for (symbol, id) in &self.coin_ids {
             if symbol.to_lowercase() != *symbol {
-                bail!("conversion.coin_ids.{symbol}: must be written in lower case");
+                bail!("conversion.coin_ids.{symbol}: must be lowercase");
             }
             if id.is_empty() || !ids.insert(id) {
-                bail!("conversion.coin_ids.{symbol}: must be the feed's own name of this one coin");
+                bail!(
+                    "conversion.coin_ids.{symbol}: must be the id of this coin at the feed, different from the ids of \
+                     other symbols"
+                );
             }
         }
         if self.rate_age_s < self.rate_interval_s {
-            bail!("conversion.rate_age_s: must be at least conversion.rate_interval_s, or there is no rate in between");
+            bail!(
+                "conversion.rate_age_s: must be at least conversion.rate_interval_s, or no rate is available between \
+                 two reads"
+            );
         }
         Ok(())
     }
 
-    /// Checks that the source of rates has what it needs.
+    /// Checks that the rate source has the settings that it needs.
     pub(super) fn validate_source(&self, source: RateSource, is_production: bool) -> anyhow::Result<()> {
         let urls = self.urls()?;
         match source {
@@ -157,39 +170,39 @@ impl ConversionSettings {
                 bail!("partners.rates: only `prs dev` runs the sandbox; choose http, file or off")
             }
             RateSource::Http if urls.is_empty() => {
-                bail!("conversion.feed_urls: partners.rates = \"http\" needs one or two addresses")
+                bail!("conversion.feed_urls: partners.rates = \"http\" requires one or two URLs")
             }
             RateSource::File if self.feed_file.is_none() => {
-                bail!("conversion.feed_file: partners.rates = \"file\" needs one")
+                bail!("conversion.feed_file: partners.rates = \"file\" requires a file")
             }
             RateSource::Sandbox | RateSource::Http | RateSource::File => {}
         }
         Ok(())
     }
 
-    /// The addresses of the feeds. Errors: too many, or one that anybody on the way could change.
+    /// The URLs of the feeds. Errors: too many URLs, or one that is neither https nor on this machine.
     pub fn urls(&self) -> anyhow::Result<Vec<Url>> {
         if self.feed_urls.len() > FEEDS_MAX {
-            bail!("conversion.feed_urls: must be at most {FEEDS_MAX}");
+            bail!("conversion.feed_urls: must have at most {FEEDS_MAX} entries");
         }
         let url = |text: &String| {
-            let url = Url::parse(text).context("conversion.feed_urls: every entry must be an absolute address")?;
+            let url = Url::parse(text).context("conversion.feed_urls: every entry must be an absolute URL")?;
             let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
             if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
-                bail!("conversion.feed_urls: every entry must be an https address; http is for this machine alone");
+                bail!("conversion.feed_urls: every entry must be an https URL; http is allowed only on this machine");
             }
             Ok(url)
         };
         self.feed_urls.iter().map(url).collect()
     }
 
-    /// What feeds call the tokens, by their symbols as the catalogue writes them.
+    /// Token ids of the feeds, by symbol as in the catalogue.
     pub fn coins(&self) -> BTreeMap<String, String> {
         let coins = self.coin_ids.iter();
         coins.map(|(symbol, id)| (symbol.to_uppercase(), id.clone())).collect()
     }
 
-    /// What a rate has to keep to.
+    /// Limits for rates.
     pub fn rate_guards(&self) -> RateGuards {
         RateGuards {
             max_age: TimeDelta::seconds(self.rate_age_s.into()),
@@ -201,22 +214,22 @@ impl ConversionSettings {
         }
     }
 
-    /// How far apart nodes may be about a conversion: no further than what is charged at most makes up for.
+    /// Maximum difference between nodes about a conversion, limited to the slippage.
     pub fn nodes_apart_bps(&self) -> u16 {
         self.nodes_apart_bps.min(self.slippage_basis_points)
     }
 
-    /// Part of what a request asks for below which a payment that is set aside waits for nobody.
+    /// Share of the requested amount below which a quarantined payment needs no action.
     pub fn minor_share(&self) -> Option<Percent> {
         Percent::from_basis_points(self.minor_basis_points)
     }
 
-    /// Part of a quoted request that may be missing.
+    /// Share of a quoted request that may be missing.
     pub fn tolerance(&self) -> Percent {
         Percent::from_basis_points(self.tolerance_bps).unwrap_or_default()
     }
 
-    /// How old the rates of price feeds may be.
+    /// Maximum age of rates from on-chain price feeds.
     pub fn rate_ages(&self) -> RateAges {
         let mut by_symbol = self.max_rate_age_s.clone();
         RateAges {
@@ -268,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn production_never_begins_with_a_sandbox() {
+    fn production_never_starts_with_a_sandbox() {
         let sandbox = ["http://127.0.0.1:1/simple/price"];
         assert_eq!(refusal(RateSource::Sandbox, false, &sandbox), None);
         for (is_production, urls) in [(true, &sandbox[..]), (true, &[]), (false, &[])] {
@@ -278,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_rates_needs_what_it_reads() {
+    fn a_rate_source_needs_its_feed_settings() {
         let one = "https://rates.example.com/simple/price";
         assert_eq!(refusal(RateSource::Off, true, &[]), None);
         assert_eq!(refusal(RateSource::Http, true, &[one, one]), None);

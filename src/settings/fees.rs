@@ -10,23 +10,23 @@ use anyhow::{anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Fee of the service on every payment for which it hands calldata out, on top of the amount and of the platform's fee.
+/// Fee of the service on every payment for which it returns calldata, on top of the amount and the platform's fee.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeeSettings {
-    /// Part of the amount in basis points; 0 charges nothing.
+    /// Share of the amount in basis points; 0 means no fee.
     #[schemars(range(min = 0, max = 1_000))]
     pub protocol_bps: u16,
-    /// Most of one payment in US dollars; absent, there is no limit. It counts where the amount is in dollars, be they
-    /// USD, USDC, USDT or DAI.
+    /// Maximum fee of one payment in US dollars. If absent, there is no maximum. It applies to amounts in USD, USDC,
+    /// USDT or DAI.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub protocol_cap_usd: Option<u32>,
-    /// Wallet on EVM networks that gets it; required when `fees.protocol_bps` is not 0.
+    /// EVM wallet that receives the fee; required when `fees.protocol_bps` is not 0.
     pub protocol_address: Option<String>,
 }
 
 impl FeeSettings {
-    /// The fee, when there is one. Errors: a setting that is wrong or missing.
+    /// The fee, if there is one. Errors: a wrong or missing setting.
     pub fn protocol(&self) -> anyhow::Result<Option<ProtocolFee>> {
         let percent = Percent::from_basis_points(self.protocol_bps);
         let percent = percent.ok_or_else(|| anyhow!("fees.protocol_bps: must be at most 1000"))?;
@@ -38,7 +38,7 @@ impl FeeSettings {
         let receiver = match address {
             Ok(Some(address)) if address.family() == Family::Evm => Some(address),
             Ok(None) => None,
-            _ => bail!("fees.protocol_address: must be a wallet on EVM networks: 0x and 40 hexadecimal digits"),
+            _ => bail!("fees.protocol_address: must be an EVM wallet: 0x and 40 hexadecimal digits"),
         };
         match (percent.basis_points(), receiver) {
             (0, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! All configuration: compiled-in defaults, then a file, then the environment; checked before anything starts.
+//! All configuration: compiled-in defaults, then a file, then the environment. It is checked before the service starts.
 
 mod addresses;
 mod bounds;
@@ -9,6 +9,7 @@ mod chains;
 mod conversion;
 mod fees;
 mod off_ramp;
+mod orchestrators;
 mod payers;
 mod payouts;
 mod reference;
@@ -37,12 +38,13 @@ use std::{
     path::Path,
 };
 
-pub use brand::{BrandSettings, Language, Picture};
+pub use brand::{BrandSettings, Language, LogoImage};
 pub use caps::CapSettings;
 pub use chains::ChainSettings;
 pub use conversion::{ConversionSettings, PartnerSettings, RateSource, USUAL_RATE_AGE};
 pub use fees::FeeSettings;
 pub use off_ramp::{OffRampAccess, OffRampSettings, OffRampSource};
+pub use orchestrators::{DirectLinkSetting, OrchestratorSettings};
 pub use payers::PayerSettings;
 pub use payouts::PayoutSettings;
 pub use reference::markdown;
@@ -51,7 +53,7 @@ pub use screening::{ScreeningSettings, ScreeningSource};
 pub use secure_payments::SecurePaymentSettings;
 pub use webhooks::{ClientIdManagement, HeaderPrefix, WebhookSettings};
 
-/// File that is read when `--config` names none.
+/// Configuration file when `--config` is absent.
 const DEFAULT_FILE: &str = "prs.toml";
 
 /// All settings.
@@ -59,17 +61,17 @@ const DEFAULT_FILE: &str = "prs.toml";
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
 pub struct Settings {
-    /// Where state is kept.
+    /// Database.
     pub database: DatabaseSettings,
-    /// Addresses and limits of the HTTP side.
+    /// HTTP addresses and limits.
     pub http: HttpSettings,
     /// One section for each enabled network, by network ID.
     pub chains: BTreeMap<String, ChainSettings>,
-    /// Who may open an account.
+    /// Registration of accounts.
     pub accounts: AccountSettings,
     /// Delivery of events.
     pub webhooks: WebhookSettings,
-    /// Names that appear in events, and the looks of the payment page.
+    /// Names in events, and branding of the payment page.
     pub brand: BrandSettings,
     /// Conversion, on chain and by quotes.
     pub conversion: ConversionSettings,
@@ -77,45 +79,48 @@ pub struct Settings {
     pub payouts: PayoutSettings,
     /// Secure payments.
     pub secure_payments: SecurePaymentSettings,
-    /// Whom the service asks beside the chains.
+    /// External services in addition to the chains.
     pub partners: PartnerSettings,
     /// Screening of wallets.
     pub screening: ScreeningSettings,
-    /// The partner that proves payers and pays their bank accounts.
+    /// The partner that verifies payers and pays their bank accounts.
     pub offramp: OffRampSettings,
     /// Payers and their bank accounts.
     pub payers: PayerSettings,
+    /// Partners that build on several platforms.
+    pub orchestrators: OrchestratorSettings,
     /// The service's own fee.
     pub fees: FeeSettings,
-    /// How often credentials may call.
+    /// Rate limits.
     pub rate_limits: RateLimitSettings,
-    /// What one platform or orchestrator may have.
+    /// Caps for one platform or orchestrator.
     pub caps: CapSettings,
-    /// The account with which recurring payments are executed.
+    /// The account that executes recurring payments.
     pub relayer: RelayerSettings,
     /// Sessions of wallets.
     pub wallet_session: WalletSessionSettings,
-    /// What runs beside the API.
+    /// Background workers.
     pub workers: WorkerSettings,
-    /// What counts as healthy.
+    /// Health checks.
     pub health: HealthSettings,
-    /// What is logged, and how.
+    /// Logging.
     pub log: LogSettings,
     /// Key material.
     pub secrets: SecretSettings,
 }
 
-/// Where state is kept.
+/// Database.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatabaseSettings {
-    /// `sqlite:PATH` for the embedded database, `postgres://USER:PASSWORD@HOST/NAME` for one that grows.
+    /// `sqlite:PATH` for the embedded database, or `postgres://USER:PASSWORD@HOST/NAME` for PostgreSQL.
     pub url: String,
-    /// Time that a call waits for one answer of PostgreSQL before it is told to come back later, in milliseconds.
+    /// Timeout for one PostgreSQL response, in milliseconds. After it, the call returns 503.
     #[schemars(range(min = 50, max = 60_000))]
     pub answer_timeout_ms: u64,
-    /// What a commit of SQLite survives: `full`, a power cut; `normal`, the end of the process, but a power cut may take
-    /// the last commits back. `prs dev` uses `normal`. PostgreSQL has its own `synchronous_commit`.
+    /// Durability of SQLite commits: with `full`, they survive a power cut; with `normal`, they survive the end of the
+    /// process, but a power cut may lose the last commits. `prs dev` uses `normal`. PostgreSQL has its own
+    /// `synchronous_commit`.
     pub synchronous: Synchronous,
 }
 
@@ -123,10 +128,10 @@ pub struct DatabaseSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Synchronous {
-    /// Before every commit is acknowledged.
+    /// Before it acknowledges a commit.
     #[default]
     Full,
-    /// Now and then.
+    /// Only at checkpoints.
     Normal,
 }
 
@@ -140,65 +145,67 @@ impl Default for DatabaseSettings {
     }
 }
 
-/// Addresses and limits of the HTTP side.
+/// HTTP addresses and limits.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// Address and port that the service listens on.
     pub listen: SocketAddr,
-    /// Address and port of `/metrics` and of a `/health/ready` that shows the chains, for the operator alone; the same as
-    /// `http.listen`, they are served there.
+    /// Address and port of `/metrics` and of a `/health/ready` that shows the chains, for the operator only. If it
+    /// equals `http.listen`, both are served there.
     pub metrics_listen: SocketAddr,
-    /// Second address for the authentication service; absent, both share `http.listen`.
+    /// Separate address and port for the authentication service. If absent, it shares `http.listen`.
     pub auth_listen: Option<SocketAddr>,
-    /// Address that clients reach the service at, a host without a path, because the pages of `/docs` stand there; absent,
-    /// `http://` and `http.listen`. Like the two below it has no user name, no query and no fragment.
+    /// Public URL of the service, without a path, because it also serves `/docs`. Default: `http://` and `http.listen`.
+    /// Like `http.auth_url` and `http.pay_url`, it must have no user name, query or fragment.
     pub public_url: Option<String>,
-    /// Address that clients reach the authentication service at; absent, `http.public_url`.
+    /// Public URL of the authentication service. Default: `http.public_url`.
     pub auth_url: Option<String>,
-    /// Address of the hosted payment page: a host, or `/pay` on it, and no other path, since the pages stand there. Absent,
-    /// `/pay` under `http.public_url`. In production https, but on this machine.
+    /// Public URL of the hosted payment page, with no path or with the path `/pay`. Default: `/pay` under
+    /// `http.public_url`. In production it must be https, except on this machine.
     pub pay_url: Option<String>,
-    /// Origins of dashboard pages that may sign people in and call with their sessions, for example
-    /// `https://dashboard.example.com`. The service's own addresses need no entry. For cookies a page must be of the
-    /// same site as the service.
+    /// Origins of dashboard pages that may sign people in and use their sessions, for example
+    /// `https://dashboard.example.com`. The service's own URLs need no entry. Cookies work only on pages of the same
+    /// site as the service.
     pub session_origins: Vec<String>,
-    /// Sends session cookies over plain http too: for development, when the service's address is http on a loopback
-    /// host. Refused in production.
+    /// Also sends session cookies over plain http: for development, when the service's URL is http on a loopback host.
+    /// Not allowed in production.
     pub insecure_cookies: bool,
-    /// Networks on which contract wallets are asked for their signatures, by network ID; empty, every enabled EVM
-    /// network. A wallet must accept on one of them, and none may be unreachable or refuse.
+    /// Networks on which signatures of contract wallets are verified, by network ID. If the list is empty, every
+    /// enabled EVM network is used. Verification succeeds if the wallet accepts the signature on at least one of these
+    /// networks and rejects it on none. It fails if one of them is unreachable.
     pub wallet_networks: Vec<String>,
-    /// Production rules: webhooks only over https, client IDs only from their listed domains. Without them the service
-    /// listens on loopback addresses alone.
+    /// Production rules: webhooks only over https, client IDs only from their listed domains. If false, the service
+    /// listens only on loopback addresses.
     pub production: bool,
-    /// Largest request body in bytes.
+    /// Maximum request body size in bytes.
     #[schemars(range(min = 1_024, max = 16_777_216))]
     pub body_bytes_max: usize,
-    /// Most connections at a time.
+    /// Maximum number of open connections.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub connections_max: usize,
-    /// Most connections of one address at a time; an IPv6 network of 64 bits counts as one address. Those of
-    /// `rate_limits.trusted_proxies` are counted among all connections alone.
+    /// Maximum number of open connections from one address; an IPv6 /64 network counts as one address. Connections from
+    /// `rate_limits.trusted_proxies` count only towards `http.connections_max`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub connections_per_address_max: usize,
-    /// Time that a client has for its request headers, in milliseconds.
+    /// Timeout for receiving request headers, in milliseconds.
     #[schemars(range(min = 100, max = 600_000))]
     pub header_timeout_ms: u64,
-    /// Time that a client has for its request body, in milliseconds.
+    /// Timeout for receiving a request body, in milliseconds.
     #[schemars(range(min = 100, max = 600_000))]
     pub body_timeout_ms: u64,
-    /// Time that one answer may take, in milliseconds.
+    /// Timeout for handling one call, in milliseconds.
     #[schemars(range(min = 100, max = 600_000))]
     pub answer_timeout_ms: u64,
-    /// Time in which a client has to take something of its answer, in milliseconds.
+    /// Time without progress after which a connection whose client does not read the response is closed, in
+    /// milliseconds.
     #[schemars(range(min = 100, max = 600_000))]
     pub write_timeout_ms: u64,
-    /// Time between SIGTERM and the end of serving, in milliseconds: the service says that it is not ready and goes on
-    /// answering, so that a load balancer can notice. A second signal, or Ctrl-C, ends it.
+    /// Time between SIGTERM and the end of serving, in milliseconds: the service reports not ready but continues to
+    /// respond, so that a load balancer can react. A second signal, or Ctrl-C, ends this phase.
     #[schemars(range(min = 0, max = 600_000))]
     pub drain_ms: u64,
-    /// Time that in-flight answers have when the service stops, in milliseconds.
+    /// Time for in-flight calls to finish when the service stops, in milliseconds.
     #[schemars(range(min = 0, max = 600_000))]
     pub stop_timeout_ms: u64,
 }
@@ -229,84 +236,87 @@ impl Default for HttpSettings {
     }
 }
 
-/// Who may open an account.
+/// Registration of accounts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccountSettings {
-    /// Who may register with an e-mail address, and sign in with a wallet that never did: `open` for anybody, `invited`
-    /// for those who were sent an invite (`prs admin invite create`), `off` for nobody. Accounts and wallets that are
-    /// there sign in either way. `prs dev` begins with `open`.
-    pub registration: Registration,
+    /// Who may register with an e-mail address or sign in with a new wallet: `open` for everyone, `invited` for people
+    /// with an invite (`prs admin invite create`), `off` for no one. Existing accounts and wallets can always sign in.
+    /// `prs dev` uses `open`.
+    pub registration: RegistrationSetting,
 }
 
-/// Who may open an account.
+/// Registration of accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Registration {
-    /// Anybody.
+pub enum RegistrationSetting {
+    /// Everyone.
     Open,
-    /// Who has an invite.
+    /// People with an invite.
     #[default]
     Invited,
-    /// Nobody.
+    /// No one.
     Off,
 }
 
-impl From<Registration> for registration::Registration {
-    fn from(setting: Registration) -> Self {
+impl From<RegistrationSetting> for registration::Registration {
+    fn from(setting: RegistrationSetting) -> Self {
         match setting {
-            Registration::Open => Self::Open,
-            Registration::Invited => Self::Invited,
-            Registration::Off => Self::Off,
+            RegistrationSetting::Open => Self::Open,
+            RegistrationSetting::Invited => Self::Invited,
+            RegistrationSetting::Off => Self::Off,
         }
     }
 }
 
-/// How often a credential may call from one address; each instance counts for itself.
+/// Rate limits per credential and address; each instance counts separately.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateLimitSettings {
-    /// Whether calls are limited.
+    /// Whether calls are rate limited.
     pub enabled: bool,
-    /// Calls of a credential with the tier `basic`, per minute and address. A sixth of a quota may come at once.
+    /// Calls per minute and address for a credential with the tier `basic`. In every tier, the burst is one sixth of
+    /// the quota per minute.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub basic_per_minute: u32,
-    /// Calls of a credential with the tier `default`.
+    /// Calls per minute and address for a credential with the tier `default`.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub default_per_minute: u32,
-    /// Calls of a credential with the tier `premium`.
+    /// Calls per minute and address for a credential with the tier `premium`.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub premium_per_minute: u32,
-    /// Calls of a credential with the tier `high-volume`.
+    /// Calls per minute and address for a credential with the tier `high-volume`.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub high_volume_per_minute: u32,
-    /// Items of calls that take several, such as links and batches: per minute, credential and address. A call takes as
-    /// many as it has, all of them or none.
+    /// Items per minute, credential and address, for calls that take several items, such as links and batches. A call
+    /// takes all of its items or is rejected as a whole.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub items_per_minute: u32,
-    /// Items that may come at once; 200 are the most of one call.
+    /// Burst of items: how many items may be used at once. One call has at most 200 items.
     #[schemars(range(min = 200, max = 100_000_000))]
     pub items_burst: u32,
-    /// What all API keys and sessions of a platform may call together, and all of its client IDs from one address, in
-    /// quotas of one credential.
+    /// Quota of all API keys and sessions of a platform together, as a multiple of the quota of one credential. All
+    /// client IDs of a platform together have the same quota for calls from one address.
     #[schemars(range(min = 1, max = 1_000))]
     pub platform_factor: u32,
-    /// Challenges, logins and registrations of one address.
+    /// Challenges, logins and registrations per minute from one address.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub sign_in_per_minute: u32,
-    /// Calls of one address with credentials that nobody knows, and as many visits to payment pages that nobody made.
+    /// Calls per minute from one address with unknown credentials. Visits to payment pages that do not exist have the
+    /// same limit.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub unknown_per_minute: u32,
-    /// Calls of one address to the payment page of one link; a page that waits for a payment asks about once a second.
+    /// Calls per minute from one address to the payment page of one link; a page that waits for a payment polls about
+    /// once a second.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub page_per_minute: u32,
-    /// What every quota is multiplied with outside production.
+    /// Factor that multiplies every quota outside production.
     #[schemars(range(min = 1, max = 1_000))]
     pub factor_outside_production: u32,
-    /// Seconds for which a caller is blocked after it was refused a whole minute's quota within one minute.
+    /// Seconds for which a caller is blocked once its rejected calls within one minute reach its quota per minute.
     #[schemars(range(min = 0, max = 86_400))]
     pub block_s: u64,
-    /// Addresses or networks, such as `10.0.0.0/8`, whose `x-forwarded-for` is believed.
+    /// Addresses or networks, such as `10.0.0.0/8`, whose `x-forwarded-for` header is trusted.
     pub trusted_proxies: Vec<String>,
 }
 
@@ -332,7 +342,7 @@ impl Default for RateLimitSettings {
 }
 
 impl RateLimitSettings {
-    /// The trusted networks. Errors: the entry that is no address and no network.
+    /// The trusted networks. Errors: an entry that is neither an address nor a network.
     pub fn trusted_networks(&self) -> Result<Vec<IpNet>, String> {
         let networks = self.trusted_proxies.iter().map(|text| {
             let address = text.parse::<IpAddr>().map(IpNet::from);
@@ -346,7 +356,7 @@ impl RateLimitSettings {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WalletSessionSettings {
-    /// Seconds after which the session of a wallet ends however often it is used.
+    /// Seconds after which the session of a wallet ends, even if it is used.
     #[schemars(range(min = 60, max = 2_592_000))]
     pub absolute_s: u32,
 }
@@ -357,12 +367,13 @@ impl Default for WalletSessionSettings {
     }
 }
 
-/// What runs beside the API.
+/// Background workers.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerSettings {
-    /// Seconds after which another instance follows the networks of one that is gone or out of reach; one that
-    /// is stopped hands them over at once. Short ones change the leader when the database is slow.
+    /// Seconds after which another instance takes over the networks of an instance that has crashed or is unreachable.
+    /// A stopped instance hands them over immediately. If the value is short, a slow database can cause a change of the
+    /// leader.
     #[schemars(range(min = 2, max = 60))]
     pub chain_lease_s: u64,
 }
@@ -373,16 +384,16 @@ impl Default for WorkerSettings {
     }
 }
 
-/// Longest `health.chain_stale_s`, a week.
+/// Maximum of `health.chain_stale_s`, one week.
 pub const CHAIN_STALE_S_MAX: u64 = 7 * 24 * 3_600;
 
-/// What counts as healthy.
+/// Health checks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
-    /// Seconds without a good answer of a chain after which a worker is not ready, and a process that also serves the
-    /// API degraded. Pauses between two looks do not count. A newest block that is older than this is no good answer:
-    /// choose more for a chain that makes blocks only when somebody pays.
+    /// Seconds without a valid response from a chain after which a worker is not ready, and a process that also serves
+    /// the API is degraded. Pauses between two polls do not count. A response whose newest block is older than this
+    /// number of seconds is not valid: choose a larger value for a chain that produces blocks only for transactions.
     #[schemars(range(min = 30, max = CHAIN_STALE_S_MAX))]
     pub chain_stale_s: u64,
 }
@@ -393,14 +404,14 @@ impl Default for HealthSettings {
     }
 }
 
-/// What is logged to standard error, and how.
+/// Logging to standard error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// Form of a line: `auto` writes for people on a terminal and JSON elsewhere.
+    /// Format of log lines: `auto` writes text to a terminal and JSON elsewhere.
     pub format: LogFormat,
-    /// Lowest level, `error`, `warn`, `info`, `debug` or `trace`; also by target, such as `info,prs::worker=debug`. The
-    /// variable `RUST_LOG` goes before it.
+    /// Minimum level: `error`, `warn`, `info`, `debug` or `trace`; also by target, such as `info,prs::worker=debug`.
+    /// The variable `RUST_LOG` takes precedence.
     pub level: String,
 }
 
@@ -413,15 +424,15 @@ impl Default for LogSettings {
     }
 }
 
-/// Form of a log line.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people on a terminal, JSON elsewhere.
+    /// Text on a terminal, JSON elsewhere.
     Auto,
-    /// One JSON object for each line.
+    /// One JSON object per line.
     Json,
-    /// For people.
+    /// Text.
     Pretty,
 }
 
@@ -429,17 +440,17 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretSettings {
-    /// The master key, where there is one: 64 hexadecimal digits. With SQLite, one is made beside the database when no
-    /// other is set; PostgreSQL needs one. Beside `master_keys` it opens what it sealed before.
+    /// A single master key: 64 hexadecimal digits. With SQLite, the service creates one next to the database if none is
+    /// set; PostgreSQL requires one. If `master_keys` is also set, this key only decrypts existing values.
     pub master_key: Option<String>,
-    /// Master keys of customer details, e-mail addresses and webhook secrets. The first one seals, all of them open;
-    /// `prs admin keys rotate` brings everything under the first one. An entry is 64 hexadecimal digits, or `command:`
-    /// and what a shell runs at the start to print them.
+    /// Master keys for customer details, e-mail addresses and webhook secrets. The first one encrypts, all of them
+    /// decrypt; `prs admin keys rotate` re-encrypts everything with the first one. An entry is 64 hexadecimal digits,
+    /// or `command:` and a shell command that prints the digits at startup.
     pub master_keys: Vec<String>,
 }
 
 impl Settings {
-    /// What `prs dev` begins with: everything on one loopback port, over plain http, and open to everybody.
+    /// Defaults of `prs dev`: everything on one loopback port, over plain http, with open registration.
     pub fn development(listen: SocketAddr) -> Self {
         Self {
             http: HttpSettings {
@@ -450,7 +461,10 @@ impl Settings {
                 ..HttpSettings::default()
             },
             accounts: AccountSettings {
-                registration: Registration::Open,
+                registration: RegistrationSetting::Open,
+            },
+            orchestrators: OrchestratorSettings {
+                direct_links: DirectLinkSetting::Open,
             },
             relayer: RelayerSettings {
                 public_client_ids: true,
@@ -462,7 +476,7 @@ impl Settings {
 
     /// Reads defaults, file and environment.
     ///
-    /// Errors: a setting that does not parse or is unknown, with its name and what would be right.
+    /// Errors: a setting that does not parse or is unknown, with its name and what is expected.
     pub fn load(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         figment = match file {
@@ -471,7 +485,7 @@ impl Settings {
             None if Path::new(DEFAULT_FILE).exists() => figment.merge(TomlText::file_exact(DEFAULT_FILE)),
             None => figment,
         };
-        // A key of digits alone is a text too.
+        // A key that consists only of digits is still a string.
         let mut figment = figment.merge(environment());
         for (variable, name) in [
             ("PRS_SECRETS__MASTER_KEY", "secrets.master_key"),
@@ -503,9 +517,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// These settings with what the environment says in some sections, which the caller checks.
+    /// These settings with some sections overridden by the environment; the caller validates them.
     ///
-    /// Errors: a setting of them that does not parse or is unknown, with its name and what would be right.
+    /// Errors: a setting in these sections that does not parse or is unknown, with its name and what is expected.
     pub fn with_environment(&self, sections: &'static [&'static str]) -> anyhow::Result<Self> {
         let environment = environment().filter(|key| {
             let section = key.as_str().split('.').next();
@@ -515,16 +529,17 @@ impl Settings {
         figment.extract().map_err(|error| explain(&error))
     }
 
-    /// The configured networks. Call it on validated settings; unknown names are skipped.
+    /// The configured networks. Call it on validated settings; it skips unknown names.
     pub fn networks(&self) -> impl Iterator<Item = (Network, &ChainSettings)> {
         self.chains
             .iter()
             .filter_map(|(id, chain)| Network::from_id(id).map(|network| (network, chain)))
     }
 
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     ///
-    /// Errors: a setting with what is wrong and what would be right; of numbers out of their bounds, all of them.
+    /// Errors: the first wrong setting with what is wrong and what is expected; numbers outside their bounds are all
+    /// listed.
     pub fn validate(&self) -> anyhow::Result<()> {
         bounds::check(self)?;
         if !(self.database.url.starts_with("sqlite:") || self.database.url.starts_with("postgres")) {
@@ -532,24 +547,27 @@ impl Settings {
         }
         for (id, chain) in &self.chains {
             let Some(network) = Network::from_id(id) else {
-                bail!("chains.{id}: unknown network; accepted are {}", Network::ids_in_words());
+                bail!(
+                    "chains.{id}: unknown network; supported networks are {}",
+                    Network::ids_in_words()
+                );
             };
             let fits = |url: &String| url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
             if !chain.rpc_urls.iter().all(fits) {
-                bail!("chains.{id}.rpc_urls: every entry must be an http or https address");
+                bail!("chains.{id}.rpc_urls: every entry must be an http or https URL");
             }
             if !chain.wallet_rpc_url.iter().all(fits) {
-                bail!("chains.{id}.wallet_rpc_url: must be an http or https address");
+                bail!("chains.{id}.wallet_rpc_url: must be an http or https URL");
             }
             if let Some(name) = chain.misplaced(network) {
-                bail!("chains.{id}.{name}: {id} has no such setting; remove it");
+                bail!("chains.{id}.{name}: {id} does not have this setting; remove it");
             }
             if chain
                 .agreement
                 .is_some_and(|agreement| agreement > chain.rpc_urls.len())
             {
                 bail!(
-                    "chains.{id}.agreement: must be at most the number of addresses in chains.{id}.rpc_urls, {}",
+                    "chains.{id}.agreement: must be at most the number of URLs in chains.{id}.rpc_urls, {}",
                     chain.rpc_urls.len()
                 );
             }
@@ -596,8 +614,8 @@ impl Settings {
         let is_open = listeners.iter().flatten().any(|address| !address.ip().is_loopback());
         if !self.http.production && is_open {
             bail!(
-                "http.production: false is for one machine; set http.listen, http.auth_listen and http.metrics_listen \
-                 to loopback addresses, or http.production to true"
+                "http.production: false is only for one machine; set http.listen, http.auth_listen and \
+                 http.metrics_listen to loopback addresses, or http.production to true"
             );
         }
         Ok(())
@@ -613,9 +631,7 @@ impl Settings {
             let url = url::Url::parse(&self.auth_url()).context("http.auth_url")?;
             let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
             if self.http.production || url.scheme() != "http" || !is_loopback {
-                bail!(
-                    "http.insecure_cookies: only for development, with an http address on localhost, 127.0.0.1 or [::1]"
-                );
+                bail!("http.insecure_cookies: only for development, with an http URL on localhost, 127.0.0.1 or [::1]");
             }
         }
         for id in &self.http.wallet_networks {
@@ -629,7 +645,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Where clients reach the service.
+    /// Public URL of the service.
     pub fn public_url(&self) -> String {
         self.http
             .public_url
@@ -637,7 +653,7 @@ impl Settings {
             .unwrap_or_else(|| format!("http://{}", self.http.listen))
     }
 
-    /// Where clients reach the authentication service.
+    /// Public URL of the authentication service.
     pub fn auth_url(&self) -> String {
         match (&self.http.auth_url, self.http.auth_listen) {
             (Some(url), _) => url.clone(),
@@ -646,7 +662,7 @@ impl Settings {
         }
     }
 
-    /// Where payers find the payment page; without a slash at its end.
+    /// Public URL of the payment page, without a trailing slash.
     pub fn pay_url(&self) -> String {
         match &self.http.pay_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
@@ -659,7 +675,7 @@ impl Settings {
         self.webhooks.allow_loopback.unwrap_or(!self.http.production)
     }
 
-    /// Whether account numbers and IBANs are shown by their last four characters alone. Source: decisions D42.
+    /// Whether only the last four characters of account numbers and IBANs are shown. Source: decisions D42.
     pub fn mask_bank_details(&self) -> bool {
         self.payers.mask_bank_details.unwrap_or(self.http.production)
     }
@@ -686,7 +702,7 @@ impl Settings {
         }
         for chain in shown.chains.values_mut() {
             chain.api_key = chain.api_key.take().map(|_| "(hidden)".to_owned());
-            // Addresses of node providers carry the key in their path.
+            // URLs of node providers contain the key in their path.
             chain.rpc_urls.iter_mut().for_each(hide_path);
         }
         shown.conversion.feed_urls.iter_mut().for_each(hide_path);
@@ -694,7 +710,7 @@ impl Settings {
     }
 }
 
-/// The format of the settings file, read by the one `toml` that this program has; the reader of `figment` is another.
+/// The format of the settings file, read with this program's own `toml` crate; `figment` has a different reader.
 enum TomlText {}
 
 impl Format for TomlText {
@@ -707,7 +723,7 @@ impl Format for TomlText {
     }
 }
 
-/// What the environment sets. Only names with a section are settings; PRS_ANVIL and its like are for tools.
+/// Settings from the environment. Only names with a section are settings; names such as `PRS_ANVIL` are for tools.
 fn environment() -> Env {
     let settings = Env::prefixed("PRS_").filter(|key| key.as_str().contains("__"));
     settings.map(|key| {
@@ -716,14 +732,14 @@ fn environment() -> Env {
     })
 }
 
-/// Leaves scheme and host of an address.
+/// Keeps only the scheme and host of a URL.
 fn hide_path(text: &mut String) {
     if let Ok(url) = url::Url::parse(text) {
         *text = format!("{}://{}/…", url.scheme(), url.host_str().unwrap_or_default());
     }
 }
 
-/// The address of a database without its password, wherever in it that stands.
+/// A database URL without its password, which can be in the authority or in the query.
 pub fn without_password(address: &str) -> String {
     let Ok(mut url) = url::Url::parse(address) else {
         return address
@@ -732,14 +748,17 @@ pub fn without_password(address: &str) -> String {
             .to_owned();
     };
     if url.password().is_some() {
-        // A URL that has a password has a host, so setting one cannot fail.
+        // A URL with a password has a host, so setting the password cannot fail.
         let _ = url.set_password(Some("hidden"));
     }
     if url.query_pairs().any(|(name, _)| is_secret_name(&name)) {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        let shown = pairs.iter().map(|(name, value)| match is_secret_name(name) {
-            true => (name.as_str(), "hidden"),
-            false => (name.as_str(), value.as_str()),
+        let shown = pairs.iter().map(|(name, value)| {
+            if is_secret_name(name) {
+                (name.as_str(), "hidden")
+            } else {
+                (name.as_str(), value.as_str())
+            }
         });
         url.query_pairs_mut().clear().extend_pairs(shown);
     }
@@ -753,7 +772,7 @@ fn is_secret_name(name: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-/// What is wrong with which setting. The value of a secret one is not repeated.
+/// An error text with the name of the setting and what is wrong with it, without the values of secrets.
 fn explain(error: &figment::Error) -> anyhow::Error {
     let lines: Vec<String> = error
         .clone()
@@ -770,9 +789,10 @@ fn explain(error: &figment::Error) -> anyhow::Error {
                 Kind::InvalidValue(_, expected) if is_secret_name(&name) => format!("must be {expected}"),
                 kind => kind.to_string(),
             };
-            match name.is_empty() {
-                true => format!("{what}{place}"),
-                false => format!("{name}: {what}{place}"),
+            if name.is_empty() {
+                format!("{what}{place}")
+            } else {
+                format!("{name}: {what}{place}")
             }
         })
         .collect();

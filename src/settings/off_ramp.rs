@@ -1,4 +1,4 @@
-//! Who proves payers and pays their bank accounts, and how that partner is reached.
+//! The partner that verifies payers and pays their bank accounts.
 
 use super::addresses::{is_loopback, protected};
 use crate::domain::{address::Address, ids::Secret, network::Network};
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use url::Url;
 
-/// Shortest secret that signs.
+/// Minimum length of a signing secret.
 const SECRET_LENGTH_MIN: usize = 32;
 
-/// Who proves payers and pays their bank accounts.
+/// Which partner verifies payers and pays their bank accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OffRampSource {
-    /// Nobody.
+    /// None.
     #[default]
     Off,
     /// The sandbox of `prs dev`.
@@ -24,40 +24,39 @@ pub enum OffRampSource {
     Http,
 }
 
-/// The partner that proves payers and pays their bank accounts. What is sent to it and what it answers is written in
-/// `docs/partners/offramp.md`.
+/// The partner that verifies payers and pays their bank accounts. `docs/partners/offramp.md` describes its API.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OffRampSettings {
-    /// Address of the partner, for example `https://bridge.example.com/offramp`.
+    /// URL of the partner, for example `https://bridge.example.com/offramp`.
     pub url: Option<String>,
-    /// Name of the key with which calls to the partner are signed; it is sent with each of them.
+    /// Id of the key that signs calls to the partner; it is sent with each call.
     pub key_id: Option<String>,
-    /// The key itself, which is never sent; at least 32 characters.
+    /// The signing key, at least 32 characters; it is never sent.
     pub key_secret: Option<String>,
-    /// Secret with which the partner signs its callbacks; at least 32 characters.
+    /// Secret with which the partner signs its callbacks, at least 32 characters.
     pub callback_secret: Option<String>,
-    /// The one of before, while the partner may still sign with it.
+    /// The previous callback secret, while the partner may still use it.
     pub former_callback_secret: Option<String>,
-    /// The only deposit addresses that are believed, by network ID; without an entry for a network, all of its wallets.
+    /// The only accepted deposit addresses, by network ID. Without an entry for a network, every wallet is accepted.
     pub deposit_addresses: BTreeMap<String, Vec<String>>,
 }
 
-/// What is needed to reach the partner.
+/// How to reach the partner.
 #[derive(Debug, Clone)]
 pub struct OffRampAccess {
-    /// Its address.
+    /// URL.
     pub url: Url,
-    /// Name of the key.
+    /// Id of the signing key.
     pub key_id: String,
-    /// The key.
+    /// Signing key.
     pub key_secret: Secret,
-    /// Secrets of its callbacks, the present one first.
+    /// Secrets with which the partner signs its callbacks, the current one first.
     pub callback_secrets: Vec<Secret>,
 }
 
 impl OffRampSettings {
-    /// Checks what types cannot say.
+    /// Checks what types cannot express.
     pub(super) fn validate(&self, source: OffRampSource, is_production: bool) -> anyhow::Result<()> {
         let url = self.address()?;
         let secrets = [
@@ -72,11 +71,11 @@ impl OffRampSettings {
             }
             let mut before = secrets.iter().take(index);
             if let Some((other, _)) = before.find(|(_, other)| other == secret) {
-                bail!("offramp.{name}: must be another one than offramp.{other}");
+                bail!("offramp.{name}: must differ from offramp.{other}");
             }
         }
         if self.former_callback_secret.is_some() && self.callback_secret.is_none() {
-            bail!("offramp.former_callback_secret: must come together with offramp.callback_secret");
+            bail!("offramp.former_callback_secret: requires offramp.callback_secret");
         }
         if self.key_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
             bail!("offramp.key_id: must not be empty");
@@ -86,7 +85,10 @@ impl OffRampSettings {
             .as_ref()
             .is_some_and(|id| !id.bytes().all(|byte| byte.is_ascii_graphic()))
         {
-            bail!("offramp.key_id: must have printable ASCII characters alone, without spaces: it is sent in a header");
+            bail!(
+                "offramp.key_id: must consist of printable ASCII characters without spaces, because it is sent in a \
+                   header"
+            );
         }
         self.deposits()?;
         match source {
@@ -101,12 +103,12 @@ impl OffRampSettings {
         }
     }
 
-    /// What is needed to reach the partner. Errors: the first setting that is missing.
+    /// How to reach the partner. Errors: the first missing setting.
     pub fn access(&self) -> anyhow::Result<OffRampAccess> {
         let needed = |name: &str, value: &Option<String>| {
             value.clone().with_context(|| {
                 format!(
-                    "offramp.{name}: partners.offramp needs offramp.url, offramp.key_id, offramp.key_secret and \
+                    "offramp.{name}: partners.offramp requires offramp.url, offramp.key_id, offramp.key_secret and \
                      offramp.callback_secret"
                 )
             })
@@ -130,14 +132,14 @@ impl OffRampSettings {
             .transpose()
     }
 
-    /// The deposit addresses that are believed; a network without an entry believes all of its wallets.
+    /// The accepted deposit addresses; for a network without an entry, every wallet is accepted.
     ///
-    /// Errors: an unknown network, or what is no address of it.
+    /// Errors: an unknown network, or an invalid address.
     pub fn deposits(&self) -> anyhow::Result<BTreeMap<Network, BTreeSet<Address>>> {
         let known = self.deposit_addresses.iter().map(|(id, addresses)| {
             let network = Network::from_id(id).with_context(|| {
                 let ids = Network::ids_in_words();
-                format!("offramp.deposit_addresses.{id}: unknown network; accepted are {ids}")
+                format!("offramp.deposit_addresses.{id}: unknown network; supported networks are {ids}")
             })?;
             let addresses = addresses.iter().map(|text| {
                 let address = Address::parse_on(text, network);
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn none_set_is_no_partner_and_all_set_is_one() {
+    fn off_ramp_settings_are_either_all_set_or_all_absent() {
         let none = OffRampSettings::default();
         assert!(none.validate(OffRampSource::Off, true).is_ok());
         assert_eq!(refusal(OffRampSource::Http, true, |_| {}), "");
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn production_never_begins_with_a_sandbox() {
+    fn production_never_starts_with_a_sandbox() {
         let local = |it: &mut OffRampSettings| it.url = Some("http://127.0.0.1:1".to_owned());
         assert_eq!(refusal(OffRampSource::Sandbox, false, local), "");
         assert!(refusal(OffRampSource::Sandbox, true, local).starts_with("partners.offramp: "));
@@ -189,28 +191,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_invalid_settings_are_reported() {
         type Change = fn(&mut OffRampSettings);
         let cases: [(OffRampSource, Change, &str); 20] = [
             (
                 OffRampSource::Http,
                 |it| it.url = None,
-                "offramp.url: partners.offramp needs",
+                "offramp.url: partners.offramp requires",
             ),
             (
                 OffRampSource::Http,
                 |it| it.key_id = None,
-                "offramp.key_id: partners.offramp needs",
+                "offramp.key_id: partners.offramp requires",
             ),
             (
                 OffRampSource::Http,
                 |it| it.key_secret = None,
-                "offramp.key_secret: partners.offramp needs",
+                "offramp.key_secret: partners.offramp requires",
             ),
             (
                 OffRampSource::Http,
                 |it| it.callback_secret = None,
-                "offramp.callback_secret: partners.offramp needs",
+                "offramp.callback_secret: partners.offramp requires",
             ),
             (
                 OffRampSource::Off,
@@ -228,22 +230,22 @@ mod tests {
                     it.callback_secret = None;
                     it.former_callback_secret = Some("f".repeat(32));
                 },
-                "offramp.former_callback_secret: must come together",
+                "offramp.former_callback_secret: requires offramp",
             ),
             (
                 OffRampSource::Off,
                 |it| it.callback_secret = it.key_secret.clone(),
-                "offramp.callback_secret: must be another one",
+                "offramp.callback_secret: must differ from",
             ),
             (
                 OffRampSource::Off,
                 |it| it.former_callback_secret = it.key_secret.clone(),
-                "offramp.former_callback_secret: must be another one than offramp.key_secret",
+                "offramp.former_callback_secret: must differ from offramp.key_secret",
             ),
             (
                 OffRampSource::Off,
                 |it| it.former_callback_secret = it.callback_secret.clone(),
-                "offramp.former_callback_secret: must be another one than offramp.callback_secret",
+                "offramp.former_callback_secret: must differ from offramp.callback_secret",
             ),
             (
                 OffRampSource::Off,
@@ -258,7 +260,7 @@ mod tests {
             (
                 OffRampSource::Off,
                 |it| it.key_id = Some("nächt".to_owned()),
-                "offramp.key_id: must have printable ASCII",
+                "offramp.key_id: must consist of printable ASCII",
             ),
             (
                 OffRampSource::Off,
@@ -268,7 +270,7 @@ mod tests {
             (
                 OffRampSource::Off,
                 |it| it.url = Some("http://bridge.example.com".to_owned()),
-                "offramp.url: must be an https address",
+                "offramp.url: must be an https URL",
             ),
             (
                 OffRampSource::Off,
@@ -278,12 +280,12 @@ mod tests {
             (
                 OffRampSource::Off,
                 |it| it.url = Some("https://a:b@bridge.example.com".to_owned()),
-                "offramp.url: must be an address without",
+                "offramp.url: must be a URL without",
             ),
             (
                 OffRampSource::Off,
                 |it| it.url = Some("https://bridge.example.com/?a=b".to_owned()),
-                "offramp.url: must be an address without",
+                "offramp.url: must be a URL without",
             ),
             (
                 OffRampSource::Off,

@@ -1,4 +1,4 @@
-//! What is handed out for payouts.
+//! Limits of payouts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PayoutSettings {
-    /// Most gas that the transaction of a batch may need, by estimates that are above what was measured; with more, the
-    /// call is a 400 that says how many payments fit. Ethereum and most other networks take no transaction above the
-    /// default, 2²⁴.
+    /// Maximum gas that the transaction of a batch may need. The service estimates the gas above measured values. If a
+    /// batch needs more, the call returns 400 and says how many payments fit. Ethereum and most other networks accept
+    /// no transaction above the default, 2²⁴.
     #[schemars(range(min = 500_000, max = 1_000_000_000))]
     pub batch_gas: u64,
 }

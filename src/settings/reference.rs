@@ -1,4 +1,4 @@
-//! The reference of all settings, written from the types, so that it cannot fall behind.
+//! Generates the reference of all settings from the types, so that it cannot become outdated.
 
 use super::{
     ChainSettings, Settings,
@@ -12,10 +12,11 @@ pub fn markdown() -> String {
     let schema = serde_json::to_value(schemars::schema_for!(Settings)).unwrap_or_default();
     let defaults = serde_json::to_value(Settings::default()).unwrap_or_default();
     let mut text = String::from(
-        "# Settings\n\nWritten from the code by `cargo xtask openapi generate`; do not edit.\n\nOrder: compiled-in defaults, \
-         `prs.toml` (or `--config FILE`), environment.\nA setting `section.name` is `PRS_SECTION__NAME` in the environment; \
-         lists are written `[a, b]`.\n`prs serve --print-config` shows the result with secrets hidden.\nA setting that does \
-         not parse, or that nobody knows, stops the start.\n\n| setting | default | accepted | meaning |\n|---|---|---|---|\n",
+        "# Settings\n\nGenerated from the code by `cargo xtask openapi generate`; do not edit.\n\nOrder: compiled-in \
+         defaults, `prs.toml` (or `--config FILE`), environment.\nA setting `section.name` is `PRS_SECTION__NAME` in \
+         the environment; lists are written `[a, b]`.\n`prs serve --print-config` shows the result with secrets \
+         hidden.\nThe service does not start with an unknown or invalid setting.\n\n| setting | default | accepted | \
+         meaning |\n|---|---|---|---|\n",
     );
     for (section, section_schema) in properties(&schema) {
         let resolved = resolve(&schema, section_schema);
@@ -46,7 +47,7 @@ fn rows(text: &mut String, section: &str, schema: &Value, defaults: &Value) {
             Some((least, most)) => format!("{least} to {most}"),
             None => String::new(),
         };
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "| `{section}.{name}` | {default} | {accepted} | {meaning} |");
     }
 }

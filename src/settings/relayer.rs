@@ -1,4 +1,4 @@
-//! The account with which this service executes recurring payments.
+//! The account that executes recurring payments.
 
 use crate::domain::{
     amount::{Amount, AmountError, format_units},
@@ -11,40 +11,43 @@ use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most fraction digits of a token.
+/// Maximum number of fraction digits of a token.
 const FEE_DECIMALS_MAX: u8 = 18;
 
-/// Largest fee in units of a token with so many digits: added to any amount of a payment it stays far below 256 bits.
+/// Maximum fee in units of a token with [`FEE_DECIMALS_MAX`] digits. The sum of this fee and any payment amount stays
+/// far below 256 bits.
 const FEE_UNITS_MAX: u128 = u128::MAX;
 
-/// The account with which this service executes recurring payments.
+/// The account that executes recurring payments.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RelayerSettings {
-    /// Private key of the account, 64 hexadecimal digits, with or without `0x`; absent, recurring payments are not offered. The contract of a
-    /// network has to give the account its relayer role, and the account pays for gas: it needs coins on every network.
-    /// Use it for nothing else, because its transactions are counted.
+    /// Private key of the account, 64 hexadecimal digits, with or without `0x`. If absent, recurring payments are
+    /// unavailable. The contract of each network must grant the account its relayer role. The account pays for gas, so
+    /// it needs coins on every network. Do not use the account for anything else, because the service manages its
+    /// transaction nonces.
     pub private_key: Option<String>,
-    /// What the account gets for each payment on top of it, in the payment currency, for example `0.25`; at most 18
+    /// Fee that the account receives on top of each payment, in the payment currency, for example `0.25`; at most 18
     /// fraction digits. A schedule keeps the fee that its payer signed.
     pub fee: String,
-    /// Whether client IDs with allowed domains make recurring payments too, which is a 403 else. Everybody reads such a
-    /// client ID off its page, so strangers would spend the account's coins, as far as `caps.public_schedules` lets them
-    /// and `fee` does not pay for it; `prs dev` allows it.
+    /// Whether client IDs with allowed domains may create recurring payments; otherwise they get 403. Anyone can copy
+    /// such a client ID from its page, so strangers could make the account pay gas for up to `caps.public_schedules`
+    /// recurring payments, as far as `relayer.fee` does not cover the cost. `prs dev` allows it.
     pub public_client_ids: bool,
-    /// Seconds within which the payer has to sign; a recurring payment that nobody signed in time is cancelled.
+    /// Seconds after its creation within which the payer has to sign a recurring payment; afterwards an unsigned one is
+    /// cancelled.
     #[schemars(range(min = 60, max = 2_592_000))]
     pub sign_within_s: u32,
-    /// Failures in a row after which a recurring payment is paused.
+    /// Number of consecutive failures after which a recurring payment is paused.
     #[schemars(range(min = 1, max = 100))]
     pub failures_max: u32,
-    /// Seconds between a failure and the next try.
+    /// Seconds between a failure and the next attempt.
     #[schemars(range(min = 1, max = 604_800))]
     pub retry_after_s: u32,
-    /// Seconds after which a transaction that is in no block is sent again at a higher price.
+    /// Seconds after which a transaction that is not in a block is sent again with a higher gas price.
     #[schemars(range(min = 10, max = 86_400))]
     pub replace_after_s: u32,
-    /// By how much a higher price is higher, in percent; nodes refuse less than 10.
+    /// Increase of the gas price of a transaction that is sent again, in percent; nodes reject an increase below 10.
     #[schemars(range(min = 10, max = 100))]
     pub price_bump_percent: u32,
 }
@@ -64,13 +67,14 @@ impl Default for RelayerSettings {
     }
 }
 
-/// Whether a text has digits and all of them are 0.
+/// Whether a string has digits and all of them are 0.
 fn is_zero(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
 impl RelayerSettings {
-    /// What the account gets for each payment; `None` for nothing. Errors: what is wrong with the setting.
+    /// Fee of the account for each payment; `None` for no fee. Errors: the setting is not an amount, has too many
+    /// digits or is too large.
     pub fn fee(&self) -> anyhow::Result<Option<Amount>> {
         let (whole, fraction) = self.fee.split_once('.').unwrap_or((&self.fee, "0"));
         if [whole, fraction].iter().all(|digits| is_zero(digits)) {
@@ -87,7 +91,7 @@ impl RelayerSettings {
         }
     }
 
-    /// What follows when an execution fails.
+    /// Policy for failed executions.
     pub fn retries(&self) -> RetryRules {
         RetryRules {
             failures_max: self.failures_max,
@@ -95,7 +99,7 @@ impl RelayerSettings {
         }
     }
 
-    /// What transactions may cost on a network where a unit of gas may cost so much.
+    /// Gas price limits of transactions on a network with the given maximum gas price.
     pub fn bids(&self, max_fee: u128) -> BidRules {
         BidRules {
             max_fee,
@@ -110,12 +114,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_spend_no_gas_unless_the_operator_says_so() {
+    fn strangers_spend_no_gas_by_default() {
         assert!(!RelayerSettings::default().public_client_ids);
     }
 
     #[test]
-    fn no_fee_is_a_number_that_is_zero_and_nothing_else() {
+    fn only_a_numeric_zero_means_no_fee() {
         let fee = |text: &str| {
             let settings = RelayerSettings {
                 fee: text.to_owned(),

@@ -1,4 +1,4 @@
-//! Who screens wallets, and how they are reached.
+//! The providers that screen wallets.
 
 use super::addresses::{is_loopback, protected};
 use crate::domain::{destination::ScreeningProvider, network::Network};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use url::Url;
 
-/// Who screens wallets.
+/// Which providers screen wallets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScreeningSource {
-    /// Nobody.
+    /// None.
     #[default]
     Off,
     /// The sandbox of `prs dev`.
@@ -25,25 +25,26 @@ pub enum ScreeningSource {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScreeningSettings {
-    /// Whether another provider that is configured is asked when the chosen one does not answer. A result ends it: who is
-    /// rejected by one is not shown to the other.
+    /// Whether the other configured provider is queried when the selected one does not respond. A result is final: a
+    /// wallet rejected by one provider is not sent to the other.
     pub backup: bool,
-    /// Address of Hypernative.
+    /// URL of Hypernative.
     pub hypernative_url: String,
-    /// First half of a key of Hypernative; with both halves it is asked.
+    /// Client ID for Hypernative. The service uses Hypernative if client ID and client secret are set.
     pub hypernative_client_id: Option<String>,
-    /// Second half of it.
+    /// Client secret for Hypernative.
     pub hypernative_client_secret: Option<String>,
-    /// Policy of its screener, a UUID; absent, the default one of the account.
+    /// Screener policy of Hypernative, a UUID. If absent, the default policy of the account applies.
     pub hypernative_policy_id: Option<String>,
-    /// Address of Merkle Science.
+    /// URL of Merkle Science.
     pub merklescience_url: String,
-    /// Key of Merkle Science; with one it is asked.
+    /// API key of Merkle Science. The service uses Merkle Science if this key is set.
     pub merklescience_api_key: Option<String>,
-    /// The lowest risk level at which it rejects a wallet, of 0 (no risk) to 5 (critical).
+    /// Minimum risk level at which a wallet is rejected, from 0 (no risk) to 5 (critical).
     #[schemars(range(min = 1, max = 5))]
     pub merklescience_reject_from: u8,
-    /// Numbers that it gives to blockchains, by network ID. It lists them for your key under `/api/v4.2/blockchains/`.
+    /// Blockchain numbers of Merkle Science, by network ID. Merkle Science lists them for your key under
+    /// `/api/v4.2/blockchains/`.
     pub merklescience_blockchains: BTreeMap<String, u32>,
 }
 
@@ -56,7 +57,7 @@ impl Default for ScreeningSettings {
             ("tron", 10),
             ("optimism", 16),
             ("arbitrum-one", 17),
-            // A wallet of the test network is known by what the same key did on mainnet.
+            // A wallet of the test network is screened by its activity on mainnet.
             ("sepolia", 1),
         ];
         Self {
@@ -74,7 +75,7 @@ impl Default for ScreeningSettings {
 }
 
 impl ScreeningSettings {
-    /// Checks that what is asked can be asked about every enabled network.
+    /// Checks that the configured providers can screen every enabled network.
     pub(super) fn validate(
         &self,
         source: ScreeningSource,
@@ -91,7 +92,7 @@ impl ScreeningSettings {
             ("merklescience_api_key", &self.merklescience_api_key),
         ] {
             if key.as_ref().is_some_and(|key| key.trim().is_empty()) {
-                bail!("screening.{name}: must not be blank; remove it where there is none");
+                bail!("screening.{name}: must not be blank; remove it if there is no value");
             }
         }
         if !self.hypernative_policy_id.iter().all(|id| is_uuid(id)) {
@@ -101,7 +102,7 @@ impl ScreeningSettings {
             );
         }
         if self.hypernative_client_id.is_some() != self.hypernative_client_secret.is_some() {
-            bail!("screening.hypernative_client_secret: must come together with screening.hypernative_client_id");
+            bail!("screening.hypernative_client_secret: must be set together with screening.hypernative_client_id");
         }
         let blockchains = self.blockchains()?;
         match source {
@@ -117,7 +118,7 @@ impl ScreeningSettings {
                 }
             }
             ScreeningSource::Http if self.offered().is_empty() => bail!(
-                "screening.hypernative_client_id: partners.screening = \"http\" needs a key of one provider: \
+                "screening.hypernative_client_id: partners.screening = \"http\" requires a key of one provider: \
                  screening.hypernative_client_id and _client_secret, or screening.merklescience_api_key"
             ),
             ScreeningSource::Http => {}
@@ -125,14 +126,17 @@ impl ScreeningSettings {
         if self.merklescience_api_key.is_some() {
             for network in enabled {
                 if !blockchains.contains_key(&network) {
-                    bail!("screening.merklescience_blockchains: needs the number of {network}, which is enabled");
+                    bail!(
+                        "screening.merklescience_blockchains: must contain the blockchain number of {network}, \
+                         because that network is enabled"
+                    );
                 }
             }
         }
         Ok(())
     }
 
-    /// The providers of which there is a key.
+    /// The providers with a configured key.
     pub fn offered(&self) -> Vec<ScreeningProvider> {
         let has_hypernative = self.hypernative_client_id.is_some() && self.hypernative_client_secret.is_some();
         let known = [
@@ -145,22 +149,22 @@ impl ScreeningSettings {
             .collect()
     }
 
-    /// Where Hypernative is asked. Errors: anybody on the way could change its answers, or it has what does not belong there.
+    /// URL of Hypernative. Errors: it is neither https nor on this machine, or it has a user name, query or fragment.
     pub fn hypernative_url(&self) -> anyhow::Result<Url> {
         protected("screening.hypernative_url", &self.hypernative_url)
     }
 
-    /// Where Merkle Science is asked. Errors: as [`Self::hypernative_url`].
+    /// URL of Merkle Science. Errors: as for [`Self::hypernative_url`].
     pub fn merklescience_url(&self) -> anyhow::Result<Url> {
         protected("screening.merklescience_url", &self.merklescience_url)
     }
 
-    /// What Merkle Science calls the networks. Errors: an unknown network.
+    /// Blockchain numbers of Merkle Science. Errors: an unknown network.
     pub fn blockchains(&self) -> anyhow::Result<BTreeMap<Network, u32>> {
         let known = self.merklescience_blockchains.iter().map(|(id, number)| {
             let network = Network::from_id(id).with_context(|| {
                 let ids = Network::ids_in_words();
-                format!("screening.merklescience_blockchains.{id}: unknown network; accepted are {ids}")
+                format!("screening.merklescience_blockchains.{id}: unknown network; supported networks are {ids}")
             })?;
             anyhow::Ok((network, *number))
         });
@@ -168,7 +172,7 @@ impl ScreeningSettings {
     }
 }
 
-/// Whether a text is a UUID as it is usually written.
+/// Whether a string is a UUID in its usual form.
 fn is_uuid(text: &str) -> bool {
     let groups = text.split('-');
     groups.clone().map(str::len).eq([8, 4, 4, 4, 12])
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn production_never_begins_with_a_sandbox() {
+    fn production_never_starts_with_a_sandbox() {
         assert_eq!(refusal(ScreeningSource::Sandbox, false, local), None);
         let in_production = refusal(ScreeningSource::Sandbox, true, local).expect("refused");
         assert!(in_production.starts_with("partners.screening: "), "{in_production}");
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_needs_its_key_and_a_number_of_every_network() {
+    fn a_provider_needs_its_key_and_an_id_for_every_network() {
         assert_eq!(refusal(ScreeningSource::Off, true, |_| {}), None);
         let key = |it: &mut ScreeningSettings| it.merklescience_api_key = Some("k".to_owned());
         let both = |it: &mut ScreeningSettings| {

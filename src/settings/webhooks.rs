@@ -1,4 +1,4 @@
-//! How events are delivered, and under which headers.
+//! Delivery of events, and their headers.
 
 use crate::domain::{client_id::EndpointManagers, recovery::RecoverySchedule};
 use anyhow::{anyhow, bail};
@@ -10,40 +10,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
-    /// Prefix of the webhook headers, or a list of at most four: each header is sent under every one of them, unless an
-    /// endpoint chose one.
+    /// Prefix of the webhook headers, or a list of at most four prefixes. Each header is sent with every prefix, unless
+    /// the endpoint selected one prefix.
     pub header_prefix: HeaderPrefix,
-    /// Whether deliveries carry the headers of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`)
-    /// beside the others.
+    /// Whether deliveries also carry the Standard Webhooks headers (`webhook-id`, `webhook-timestamp`,
+    /// `webhook-signature`).
     pub standard_headers: bool,
-    /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted; absent, outside production.
+    /// Whether http endpoints on localhost, 127.0.0.1 and [::1] are accepted. Default: yes outside production, no in
+    /// production.
     pub allow_loopback: Option<bool>,
-    /// Deliveries that are sent at the same time.
+    /// Maximum number of concurrent deliveries.
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrency: usize,
-    /// Deliveries that one endpoint receives at the same time.
+    /// Maximum number of concurrent deliveries to one endpoint.
     #[schemars(range(min = 1, max = 1_000))]
     pub concurrency_per_endpoint: usize,
-    /// Whether a confirmed or partial payment raises further events besides the plain one: `….client_id` when a client
-    /// ID created the request, `….checkout` when a secure payment did.
+    /// Whether a confirmed or partial payment sends further events in addition to the plain one: `….client_id` if a
+    /// client ID created the request, `….checkout` if a secure payment did.
     pub scoped_variants: bool,
-    /// Whether `payment.reversed` is sent when a credited payment left the chain. The request is counted again either
-    /// way. Without it nothing that was told is taken back, so nothing is told twice: a payment that returns raises an
-    /// event only when it completes a request that was never told as confirmed.
+    /// Whether `payment.reversed` is sent when a credited payment leaves the chain. The request is recalculated in
+    /// either case. If false, the service neither revokes nor repeats events: when the payment is included again, it
+    /// sends an event only if the payment completes a request that was never reported as confirmed.
     pub reversals: bool,
-    /// When a delivery is tried in further rounds after its four tries failed: seconds after the fourth one, ascending, at
-    /// most 20; `[]` for none. Each round is four tries of the same delivery, marked as a replay. An endpoint that answers
-    /// again gets what waits for it at once.
+    /// Start times of further rounds of attempts after the four attempts of a delivery failed: ascending numbers of
+    /// seconds after the fourth attempt, at most 20 entries, `[]` for no further round. Each round has four attempts of
+    /// the same delivery, marked as a replay. An endpoint that recovers receives its failed deliveries immediately.
     pub recovery_rounds_s: Vec<u32>,
-    /// Days for which every try to an endpoint may fail before it is switched off; 0 for ever. Its owner
-    /// learns of it from `webhook.disabled` and switches it on again.
+    /// Days of failed attempts after which an endpoint is switched off; 0 means never. The owner is notified by
+    /// `webhook.disabled` and can switch it on again.
     #[schemars(range(min = 0, max = 365))]
     pub disable_after_days: u32,
-    /// Which client IDs may register, list, switch, delete and test endpoints: `all`, `backend` for those without allowed
-    /// domains, or `off`. API keys and sessions always may. Under `all` a public client ID, one with allowed domains, sees
-    /// only the endpoints that it registered and nobody approved.
+    /// Which client IDs may register, list, switch, delete and test endpoints: `all`, `backend` (those without allowed
+    /// domains), or `off`. API keys and sessions always may. With `all`, a public client ID (one with allowed domains)
+    /// sees only its own unapproved endpoints.
     pub client_id_management: ClientIdManagement,
-    /// Days that events and finished deliveries are kept; PostgreSQL drops them by the month, when its end is that old.
+    /// Days for which events and finished deliveries are stored. On PostgreSQL, all data of a month is deleted at once
+    /// when the end of the month is that old.
     #[schemars(range(min = 1, max = 3_650))]
     pub retention_days: u32,
 }
@@ -66,7 +68,7 @@ impl Default for WebhookSettings {
     }
 }
 
-/// Beginnings of headers that HTTP, its proxies and browsers read.
+/// Header prefixes that HTTP, proxies and browsers use.
 const HTTP_FAMILIES: [&str; 18] = [
     "accept",
     "access-control",
@@ -130,11 +132,11 @@ impl HeaderPrefix {
             rests.any(|rest| rest.is_empty() || rest.starts_with('-'))
         };
         if let Some(prefix) = prefixes.iter().find(is_of_http) {
-            bail!("webhooks.header_prefix: {prefix} begins names of headers of HTTP; choose another one");
+            bail!("webhooks.header_prefix: {prefix} is a prefix of standard HTTP headers; choose another one");
         }
         let is_signature = |prefix: &&String| prefix.split('-').any(|word| word == "signature");
         if let Some(prefix) = prefixes.iter().find(is_signature) {
-            bail!("webhooks.header_prefix: {prefix} would be taken for the header of a signature; choose another one");
+            bail!("webhooks.header_prefix: {prefix} could be mistaken for the signature header; choose another one");
         }
         if has_standard && prefixes.iter().any(|prefix| prefix == "webhook") {
             bail!("webhooks.header_prefix: webhook is the prefix of Standard Webhooks; choose another one");
@@ -144,13 +146,13 @@ impl HeaderPrefix {
 }
 
 impl WebhookSettings {
-    /// When further rounds come. Errors: a list that is no schedule.
+    /// Schedule of further rounds. Errors: an invalid list.
     pub fn recovery(&self) -> anyhow::Result<RecoverySchedule> {
         RecoverySchedule::new(&self.recovery_rounds_s)
             .map_err(|sentence| anyhow!("webhooks.recovery_rounds_s: {sentence}"))
     }
 
-    /// For how long an endpoint may take nothing; none for ever.
+    /// How long an endpoint may fail before it is switched off; `None` for no limit.
     pub fn disable_after(&self) -> Option<TimeDelta> {
         let days = i64::from(self.disable_after_days);
         (days > 0).then(|| TimeDelta::days(days))

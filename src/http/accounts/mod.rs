@@ -1,14 +1,14 @@
-//! Signing in with e-mail and password, the password, and signing out, here and elsewhere.
+//! Operations for accounts with e-mail and password, and for sessions.
 
 use crate::{
     domain::{
         ids::Secret,
-        session::{Account, Session},
+        session::{PasswordAccount, SignInSession},
     },
     flows,
     http::{
         gate::{
-            cookie::WithCookie,
+            cookie::CookieResponse,
             signing::{SessionToken, SigningIn},
         },
         operation::*,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 text! {
-    /// E-mail address. Whether mail reaches anybody there is not checked.
+    /// E-mail address. Whether it can receive mail is not checked.
     EmailText {
         pattern: r"^[^\s@\x00-\x1f\x7f-\x9f]{1,64}@[^\s@\x00-\x1f\x7f-\x9f]{1,252}$",
         length_max: 254,
@@ -26,7 +26,9 @@ text! {
     }
 }
 
-/// A new account. Not printable, for the password in it.
+// Types that hold passwords have no `Debug`, so that they are never printed.
+
+/// A new account.
 #[derive(Clone, Object)]
 pub struct RegisterBody {
     /// E-mail address; upper and lower case are the same. Example: `grace@example.com`
@@ -34,11 +36,11 @@ pub struct RegisterBody {
     /// Password of 8 to 100 characters, none of the 10,000 most common ones. Example: `correct horse battery staple`
     #[oai(validator(min_length = 8, max_length = 100))]
     pub password: String,
-    /// Invite of the operator, where accounts are opened with one
+    /// Invite from the operator, where registration requires one
     pub invite: Option<InviteText>,
 }
 
-/// Who signs in. Not printable, for the password in it.
+/// Credentials of an account.
 #[derive(Clone, Object)]
 pub struct LoginBody {
     /// E-mail address; upper and lower case are the same. Example: `ada@example.com`
@@ -48,31 +50,31 @@ pub struct LoginBody {
     pub password: String,
 }
 
-/// Another password. Not printable, for the passwords in it.
+/// A change of password.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ChangePasswordBody {
-    /// The password of now. Example: `correct horse battery staple`
+    /// Current password. Example: `correct horse battery staple`
     #[oai(validator(max_length = 1000))]
     pub current_password: String,
-    /// The password from now on: 8 to 100 characters, none of the 10,000 most common ones. Example: `another horse in the battery`
+    /// New password of 8 to 100 characters, none of the 10,000 most common ones. Example: `another horse in the battery`
     #[oai(validator(min_length = 8, max_length = 100))]
     pub new_password: String,
 }
 
-/// Where a person is signed in.
+/// One session of a person.
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Session", rename_all = "camelCase")]
 pub struct SessionView {
-    /// Id of the session, which opens nothing
+    /// Id of the session; it is not a credential
     pub id: UlidText,
     /// Time of the sign-in
     pub created_at: Instant,
-    /// Last use, written at most once a minute
+    /// Last use, updated at most once a minute
     pub last_used_at: Instant,
-    /// When it ends unless it is used before
+    /// Time at which the session expires unless it is used again before
     pub expires_at: Instant,
-    /// Whether it is the session of this call. Example: `true`
+    /// Whether this call uses the session. Example: `true`
     pub is_current: bool,
 }
 
@@ -84,7 +86,7 @@ pub struct SessionList {
     pub sessions: Vec<SessionView>,
 }
 
-fn session((session, is_current): (Session, bool)) -> SessionView {
+fn session(session: SignInSession, is_current: bool) -> SessionView {
     SessionView {
         id: UlidText::written(session.id.as_str()),
         created_at: Instant(session.created_at),
@@ -105,8 +107,8 @@ pub struct AccountView {
     pub email: String,
 }
 
-impl From<Account> for AccountView {
-    fn from(account: Account) -> Self {
+impl From<PasswordAccount> for AccountView {
+    fn from(account: PasswordAccount) -> Self {
         Self {
             id: UlidText::written(account.id.as_str()),
             email: account.email,
@@ -121,23 +123,24 @@ pub struct Accounts;
 impl Accounts {
     /// Open an account
     ///
-    /// Opens an account with a platform of its own and signs it in. The session lasts 30 days, or until it was not
-    /// used for 7 days. Who may open one is a setting of the operator, `accounts.registration`: every person, holders of an invite, or no one; others get 403.
+    /// Creates an account with its own platform and signs it in. The session ends after 30 days, or earlier after 7
+    /// days without use. The operator's setting `accounts.registration` decides who may register: everyone, only people
+    /// with an invite, or no one. A person who may not register gets 403.
     ///
-    /// When: somebody without a wallet begins
-    /// Needs: an invite, where the operator asks for one
-    /// Next: `POST /v1/api-keys` for a server, `POST /v1/client-ids` for a page
+    /// When: a person without a wallet starts
+    /// Needs: an invite, where the operator requires one
+    /// Next: create a key for a server with `POST /v1/api-keys`, or a client ID for a page with `POST /v1/client-ids`
     /// 201: The new account; its session is in the cookie
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
-    /// 403: Accounts are opened with an invite of the operator; send it as invite
-    /// 409: This e-mail address has an account already; sign in instead
+    /// 403: Registration requires an invite from the operator; send it as invite
+    /// 409: An account with this e-mail address already exists; sign in instead
     #[oai(path = "/auth/register", method = "post", operation_id = "registerAccount")]
     async fn register(
         &self,
         ctx: Data<&Ctx>,
         from: SigningIn,
         body: Body<RegisterBody>,
-    ) -> Result<WithCookie<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+    ) -> Result<CookieResponse<Created<AccountView>>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
         let RegisterBody {
             email,
             password,
@@ -146,7 +149,7 @@ impl Accounts {
         let invite = invite.map(|invite| Secret::new(invite.as_str()));
         let registered = flows::auth::register::run(&ctx, email.as_str(), Secret::new(password), invite, &from.0);
         let (account, signed_in) = registered.await?;
-        Ok(WithCookie::set(
+        Ok(CookieResponse::set(
             Reply::new(account.into()),
             &signed_in,
             &ctx.people.sessions,
@@ -155,14 +158,15 @@ impl Accounts {
 
     /// Sign in with e-mail and password
     ///
-    /// The session lasts 30 days, or until it was not used for 7 days. After a few wrong tries for one account from one address the next ones have to wait;
-    /// `Retry-After` says how long. A browser that signed in before shows that with the cookie `device_token`, another
-    /// client with its address: tries from elsewhere do not keep it waiting.
+    /// The session ends 30 days after the sign-in, or earlier after 7 days without use. After a few failed attempts for
+    /// one account from one address, further attempts have to wait; `Retry-After` says how long. The service recognises
+    /// a browser that signed in before by the cookie `device_token`, and any other client by its address. Failed
+    /// attempts from other browsers and addresses do not delay a recognised browser or client.
     ///
-    /// When: somebody with an account comes back
+    /// When: a person with an account signs in again
     /// Needs: the e-mail address and the password
-    /// Next: whatever a session may do; `POST /v1/auth/logout` at the end
-    /// 200: Who signed in; the session is in the cookie
+    /// Next: call any operation that accepts a session, and sign out with `POST /v1/auth/logout`
+    /// 200: The account that signed in; the session is in the cookie
     /// 401: The e-mail address or the password is wrong
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
     #[oai(path = "/auth/login", method = "post", operation_id = "logIn")]
@@ -171,11 +175,15 @@ impl Accounts {
         ctx: Data<&Ctx>,
         from: SigningIn,
         body: Body<LoginBody>,
-    ) -> Result<WithCookie<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
+    ) -> Result<CookieResponse<Json<AccountView>>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN }>> {
         let LoginBody { email, password } = body.0;
         let (account, signed_in) =
             flows::auth::login::run(&ctx, email.as_str(), Secret::new(password), &from.0).await?;
-        Ok(WithCookie::set(Json(account.into()), &signed_in, &ctx.people.sessions))
+        Ok(CookieResponse::set(
+            Json(account.into()),
+            &signed_in,
+            &ctx.people.sessions,
+        ))
     }
 
     /// Sign out
@@ -183,32 +191,32 @@ impl Accounts {
     /// Ends the session of the cookie or Bearer token and clears the cookie. Without a session it does nothing and
     /// succeeds.
     ///
-    /// When: somebody leaves
-    /// Needs: the cookie or the Bearer token that is to end
-    /// Next: `POST /v1/auth/login`, or `POST /v1/auth/wallet/challenge`, to come back
-    /// 200: There is no session any more, and the cookie is cleared
-    /// 403: A session cookie counts only in calls of pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
+    /// When: a person signs out
+    /// Needs: the cookie or the Bearer token of the session
+    /// Next: sign in again with `POST /v1/auth/login` or `POST /v1/auth/wallet/challenge`
+    /// 200: The session has ended, and the cookie is cleared
+    /// 403: A session cookie is accepted only from pages of this service: send an Origin header that is listed in http.session_origins, or use the Authorization header
     #[oai(path = "/auth/logout", method = "post", operation_id = "logOut")]
     async fn log_out(
         &self,
         ctx: Data<&Ctx>,
         token: SessionToken,
-    ) -> Result<WithCookie<Json<Success>>, Fail<{ s::FORBIDDEN }>> {
+    ) -> Result<CookieResponse<Json<Success>>, Fail<{ s::FORBIDDEN }>> {
         if let Some(token) = &token.0 {
             flows::auth::logout::run(&ctx, token).await?;
         }
-        Ok(WithCookie::clear(Success::done(), &ctx.people.sessions))
+        Ok(CookieResponse::clear(Success::done(), &ctx.people.sessions))
     }
 
     /// Change the password
     ///
-    /// Takes the password of now and another one, and ends every other session of the account. After a few wrong tries the
-    /// next ones have to wait, as with signing in.
+    /// The call requires the current password and ends every other session of the account. After a few failed attempts,
+    /// further attempts have to wait, as with sign-in.
     ///
-    /// When: a person changes the password, or suspects that others know it
+    /// When: a person changes the password, or suspects that someone else knows it
     /// Needs: a session of an account, and its password
     /// Next: `GET /v1/auth/sessions` shows that this session is the only one
-    /// 200: The new password is good from now on, and every other session has ended
+    /// 200: The new password is in effect, and every other session has ended
     /// 403: A person who signed in with a wallet has no password
     #[oai(path = "/auth/password", method = "post", operation_id = "changePassword")]
     async fn change_password(
@@ -229,44 +237,47 @@ impl Accounts {
 
     /// List sessions
     ///
-    /// Where the person who calls is signed in: with this account, or with this wallet.
+    /// Lists the sessions of the caller's account or wallet.
     ///
-    /// When: a person checks for sign-ins by others
-    /// Next: `DELETE /v1/auth/sessions/{id}` for one that is not known
-    /// 200: The sessions that are good, newest first, 1000 at most
+    /// When: a person checks for unknown sign-ins
+    /// Next: end an unknown session with `DELETE /v1/auth/sessions/{id}`
+    /// 200: The valid sessions, newest first, at most 1000
     #[oai(path = "/auth/sessions", method = "get", operation_id = "listSessions")]
     async fn sessions(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<SessionList>, Fail<0>> {
         let found = flows::auth::sessions::list(&ctx, &caller).await?;
         Ok(Json(SessionList {
-            sessions: found.into_iter().map(session).collect(),
+            sessions: found
+                .into_iter()
+                .map(|(found, is_current)| session(found, is_current))
+                .collect(),
         }))
     }
 
     /// End every session
     ///
-    /// Signs the person who calls out everywhere, here too, and clears the cookie.
+    /// Ends all sessions of the caller, including this one, and clears the cookie.
     ///
-    /// When: a device is lost, or another person may be signed in
-    /// Next: `POST /v1/auth/login`, or `POST /v1/auth/wallet/challenge`, to come back
+    /// When: a device is lost, or someone else may be signed in
+    /// Next: sign in again with `POST /v1/auth/login` or `POST /v1/auth/wallet/challenge`
     /// 200: Every session of the person has ended
     #[oai(path = "/auth/sessions", method = "delete", operation_id = "endSessions")]
     async fn end_sessions(
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<SessionOnly>,
-    ) -> Result<WithCookie<Json<Success>>, Fail<0>> {
+    ) -> Result<CookieResponse<Json<Success>>, Fail<0>> {
         flows::auth::sessions::end_all(&ctx, &caller).await?;
-        Ok(WithCookie::clear(Success::done(), &ctx.people.sessions))
+        Ok(CookieResponse::clear(Success::done(), &ctx.people.sessions))
     }
 
     /// End a session
     ///
-    /// Signs the person who calls out on one device.
+    /// Ends one session of the caller, so that the device with this session is signed out.
     ///
-    /// When: a session of the list is not known
+    /// When: the list shows an unknown session
     /// Needs: the id of a session
-    /// Next: `POST /v1/auth/password`, where others may know the password
-    /// 200: The session is refused from now on
+    /// Next: change the password with `POST /v1/auth/password` if someone else may know it
+    /// 200: The session has ended
     /// 404: Session not found
     #[oai(path = "/auth/sessions/:id", method = "delete", operation_id = "endSession")]
     async fn end_session(

@@ -1,9 +1,9 @@
-//! API keys of the platform of a person who signed in.
+//! API keys of the signed-in person's platform.
 
 use crate::{
     flows::{
-        idempotency::Once,
-        keys::{self, Key, NewKey},
+        idempotency::IdempotentCall,
+        keys::{self, NewKey, StoredApiKey},
     },
     http::operation::*,
 };
@@ -12,26 +12,26 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub struct CreateApiKeyBody {
-    /// Name for people
+    /// Display name
     pub label: Option<NameText>,
 }
 
-/// How a key is replaced.
+/// Options for replacing a key.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RotateApiKeyBody {
-    /// Seconds that the key before stays good, up to a week; 0 when absent. Example: `3600`
+    /// Seconds for which the old key stays valid, at most 604800 (a week). Default: 0. Example: `3600`
     #[oai(validator(maximum(value = "604800")))]
     pub overlap_seconds: Option<u32>,
 }
 
-/// What tells keys apart.
+/// Data that identifies a key.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKeyFacts {
     /// Id of the key
     pub id: UlidText,
-    /// Name for people, or null
+    /// Display name, or null
     pub label: OrNull<NameText>,
     /// First characters of the key. Example: `sk_kX2mV`
     #[oai(validator(max_length = 16, pattern = "^sk_[0-9A-Za-z_-]*$"))]
@@ -40,8 +40,8 @@ pub struct ApiKeyFacts {
     pub created_at: Instant,
 }
 
-impl From<&Key> for ApiKeyFacts {
-    fn from(key: &Key) -> Self {
+impl From<&StoredApiKey> for ApiKeyFacts {
+    fn from(key: &StoredApiKey) -> Self {
         Self {
             id: UlidText::written(key.id.as_str()),
             label: OrNull(key.label.as_deref().map(NameText::written)),
@@ -51,14 +51,14 @@ impl From<&Key> for ApiKeyFacts {
     }
 }
 
-/// A key right after its creation.
+/// A newly created key.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKeyCreated {
-    /// The key for `x-api-key`, shown only this once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
+    /// The key for `x-api-key`; it is shown only once. Example: `sk_kX2mV9cB1nQ8wE7rT6yU5iO4pA3sD2fG1hJ0kL9zX8c`
     #[oai(validator(max_length = 64, pattern = "^sk_[0-9A-Za-z_-]+$"))]
     pub api_key: String,
-    /// Facts
+    /// Common members
     #[oai(flatten)]
     pub facts: ApiKeyFacts,
 }
@@ -67,12 +67,13 @@ pub struct ApiKeyCreated {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKey {
-    /// Facts
+    /// Common members
     #[oai(flatten)]
     pub facts: ApiKeyFacts,
-    /// Last use, written at most once a minute; null before the first
+    /// Last use, updated at most once a minute; null before the first use
     pub last_used_at: OrNull<Instant>,
-    /// From when on it is refused, ahead of now while a rotated key overlaps; null for a key without end
+    /// When the key stops working, or when it stopped; null for a key that has no end. The time is in the future while
+    /// a rotated key stays valid beside its replacement
     pub revoked_at: OrNull<Instant>,
 }
 
@@ -80,7 +81,7 @@ pub struct ApiKey {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ApiKeyList {
-    /// Newest first, with the last 1000 revoked ones
+    /// The keys, newest first: every valid key and the last 1000 revoked ones
     #[oai(validator(max_items = 10000))]
     pub api_keys: Vec<ApiKey>,
 }
@@ -92,8 +93,8 @@ fn created(new: &NewKey) -> ApiKeyCreated {
     }
 }
 
-impl From<Key> for ApiKey {
-    fn from(key: Key) -> Self {
+impl From<StoredApiKey> for ApiKey {
+    fn from(key: StoredApiKey) -> Self {
         Self {
             facts: (&key).into(),
             last_used_at: OrNull(key.last_used_at.map(Instant)),
@@ -109,11 +110,11 @@ pub struct ApiKeys;
 impl ApiKeys {
     /// List API keys
     ///
-    /// What is known about the keys of the platform; never the keys themselves.
+    /// Lists metadata of the platform's keys, never the keys themselves.
     ///
-    /// When: you look which keys are good, and when each was used
-    /// Next: `POST /v1/api-keys/{id}/rotate` for an old one
-    /// 200: What is known about every good key and the last 1000 revoked ones, newest first
+    /// When: you check which keys are valid and when each was last used
+    /// Next: rotate an old key with `POST /v1/api-keys/{id}/rotate`
+    /// 200: Every valid key and the last 1000 revoked ones, newest first
     #[oai(path = "/api-keys", method = "get", operation_id = "listApiKeys")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<ApiKeyList>, Fail<0>> {
         let listed = keys::list(&ctx, &caller.platform).await?;
@@ -124,12 +125,12 @@ impl ApiKeys {
 
     /// Create an API key
     ///
-    /// A key opens everything of the platform and is for servers only. It is shown once.
+    /// A key gives access to the whole platform and is for servers only. It is shown once.
     ///
-    /// When: a server of yours is to call this service
-    /// Next: keep it where your server reads secrets, and send it as `x-api-key`
-    /// 201: The new key, which is shown only here
-    /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
+    /// When: your server needs to call this service
+    /// Next: store the key with your server's secrets and send it as `x-api-key`
+    /// 201: The new key; it is shown only in this response
+    /// 409: The limit is 50 API keys (caps.api_keys); revoke a key first (a rotated key counts until its overlap ends), or ask the operator for a higher limit
     #[oai(path = "/api-keys", method = "post", operation_id = "createApiKey")]
     async fn create(
         &self,
@@ -147,14 +148,14 @@ impl ApiKeys {
 
     /// Rotate an API key
     ///
-    /// Creates the successor of a key, shown once. The key before is refused at once, or after the overlap.
+    /// Replaces a key. The new key is shown once. The old key stops working immediately, or after `overlapSeconds`.
     ///
-    /// When: a key is old, or may be known to others
+    /// When: a key is old, or may have leaked
     /// Needs: the id of a key
-    /// Next: change the key of your server before the overlap ends
-    /// 201: The successor, which is shown only here
+    /// Next: deploy the new key to your server before the overlap ends
+    /// 201: The new key; it is shown only in this response
     /// 404: API key not found
-    /// 409: There may be 50 API keys at most (caps.api_keys); revoke one first; a rotated key counts until its overlap ends, or ask the operator for more
+    /// 409: The limit is 50 API keys (caps.api_keys); revoke a key first (a rotated key counts until its overlap ends), or ask the operator for a higher limit
     #[oai(path = "/api-keys/:id/rotate", method = "post", operation_id = "rotateApiKey")]
     async fn rotate(
         &self,
@@ -165,8 +166,8 @@ impl ApiKeys {
         key: Keyed,
         body: Body<RotateApiKeyBody>,
     ) -> Result<Created<ApiKeyCreated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT }>> {
-        // `once_for` has another formula than the hashes of this operation that are stored.
-        let once = key.once(op::rotateApiKey, &body.0).map(|once| Once {
+        // The stored hashes of this operation have this form; `once_for` would compute a different hash.
+        let once = key.once(op::rotateApiKey, &body.0).map(|once| IdempotentCall {
             body_hash: format!("{}:{}", once.body_hash, id.as_str()),
             ..once
         });
@@ -179,12 +180,12 @@ impl ApiKeys {
 
     /// Revoke an API key
     ///
-    /// For good; a second time changes nothing.
+    /// Revokes the key permanently. Revoking a revoked key changes nothing.
     ///
     /// When: a key is lost or no longer needed
     /// Needs: the id of a key
-    /// Next: `POST /v1/api-keys` for a new one
-    /// 200: The key is refused from now on
+    /// Next: create a new key with `POST /v1/api-keys`
+    /// 200: The key no longer works
     /// 404: API key not found
     #[oai(path = "/api-keys/:id", method = "delete", operation_id = "revokeApiKey")]
     async fn revoke(

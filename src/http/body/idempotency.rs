@@ -1,9 +1,9 @@
-//! The `Idempotency-Key` header, and answers that are given once.
+//! The `Idempotency-Key` header and stored responses.
 
 use crate::{
     flows::{
         FlowError, FlowResult,
-        idempotency::{Answer, Once, Repeatable},
+        idempotency::{IdempotentCall, KeyedResult, RepeatableCall},
     },
     http::{body::reply::Reply, forms::text::text},
 };
@@ -18,7 +18,7 @@ use poem_openapi::{
 use sha2::{Digest, Sha256};
 
 text! {
-    /// Key under which a call is answered once.
+    /// Key under which the response of a call is stored.
     IdempotencyKey {
         pattern: r"^[\x21-\x7e]{1,255}$",
         length_max: 255,
@@ -32,25 +32,27 @@ type Given = Header<Option<IdempotencyKey>>;
 /// Name of the header.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// The header of a call that may be repeated; the documents name and describe it.
+/// The `Idempotency-Key` header of a call that may be repeated; the OpenAPI documents add its name and description.
 #[derive(Debug)]
 pub struct Keyed(Option<IdempotencyKey>);
 
 impl Keyed {
-    /// What makes the call repeatable: its key and what it asks for.
+    /// Identifies a repeatable call by its key and its input.
     ///
-    /// Hashes are stored for a day: another formula would refuse the calls that are repeated across an upgrade.
-    pub fn once<T: ToJSON>(self, operation: &'static str, body: &T) -> Option<Once> {
-        self.0.map(|key| Once {
+    /// The hash formula must stay the same: hashes are stored for a day, and after an upgrade with another formula,
+    /// repeated calls would be rejected.
+    pub fn once<T: ToJSON>(self, operation: &'static str, body: &T) -> Option<IdempotentCall> {
+        self.0.map(|key| IdempotentCall {
             key: key.into(),
             operation,
             body_hash: hash(&body.to_json_string()),
         })
     }
 
-    /// [`Self::once`] of an operation on one object: the same key for another object is another call.
-    pub fn once_for<T: ToJSON>(self, operation: &'static str, object: &str, body: &T) -> Option<Once> {
-        self.once(operation, body).map(|once| Once {
+    /// [`Self::once`] for an operation on one object: the hash covers the object too, so the same key with another
+    /// object is a different call.
+    pub fn once_for<T: ToJSON>(self, operation: &'static str, object: &str, body: &T) -> Option<IdempotentCall> {
+        self.once(operation, body).map(|once| IdempotentCall {
             body_hash: hash(&format!("{object} {}", once.body_hash)),
             ..once
         })
@@ -82,7 +84,8 @@ impl<'a> ApiExtractor<'a> for Keyed {
         self.0.as_ref()
     }
 
-    /// Errors: a value that cannot be read, or more than one; passed over, they would let a call happen twice.
+    /// Errors: the header has an invalid value or occurs more than once. If such a header were ignored, a repeated call
+    /// could be executed twice.
     async fn from_request(
         request: &'a Request,
         _body: &mut RequestBody,
@@ -105,16 +108,16 @@ impl<'a> ApiExtractor<'a> for Keyed {
     }
 }
 
-/// Runs a flow whose answer is given once: `view` makes the body of what it made, and a repeated call gets the stored
-/// body, byte for byte. Errors: those of the flow.
+/// Runs a flow and stores its response: `view` builds the response body, and a repeated call returns the stored body
+/// byte for byte. Errors: those of the flow.
 pub async fn answer_once<const STATUS: u16, T: 'static, V: ToJSON + 'static, E: From<FlowError>>(
-    once: Option<Once>,
+    once: Option<IdempotentCall>,
     view: fn(&T) -> V,
-    flow: impl AsyncFnOnce(Repeatable<T>) -> FlowResult<Answer<T>>,
+    flow: impl AsyncFnOnce(RepeatableCall<T>) -> FlowResult<KeyedResult<T>>,
 ) -> Result<Reply<STATUS, V>, E> {
-    let call = Repeatable::new(once, move |made: &T| view(made).to_json_string());
+    let call = RepeatableCall::new(once, move |made: &T| view(made).to_json_string());
     Ok(match flow(call).await? {
-        Answer::Fresh(made) => Reply::new(view(&made)),
-        Answer::Replayed(body) => Reply::replayed(body),
+        KeyedResult::Fresh(made) => Reply::new(view(&made)),
+        KeyedResult::Replayed(body) => Reply::replayed(body),
     })
 }

@@ -1,5 +1,5 @@
-//! Reads JSON strictly: no duplicate member names, bounded depth, no U+0000, which databases cannot store. A number
-//! without a fraction is an integer, however it is written.
+//! Strict JSON parser: no duplicate member names, bounded depth, no U+0000, which databases cannot store. A number
+//! without a fraction counts as an integer in any notation, for example `12.0` or `1.2e1`.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -8,15 +8,15 @@ use std::{cell::RefCell, fmt};
 /// Deepest nesting of a body. Source: rules C.4.
 pub const DEPTH_MAX: usize = 64;
 
-/// Longest member name that an error message repeats.
+/// Longest member name in an error message.
 const NAME_LENGTH_SHOWN: usize = 64;
 
-/// Longest path that an error message repeats: a message has 2,000 characters at most.
+/// Longest path in an error message, which has at most 2,000 characters.
 const PATH_LENGTH_SHOWN: usize = 1_000;
 
 /// Why a text is not an acceptable JSON document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum JsonFlaw {
     /// Not UTF-8.
     #[error("The body is not valid UTF-8")]
     Encoding,
@@ -29,7 +29,7 @@ pub enum Flaw {
         column: usize,
     },
     /// A member name occurs twice in one object.
-    #[error("The body contains the member {path} twice")]
+    #[error("The body contains the member `{path}` twice: send it once")]
     Duplicate {
         /// Path of the member.
         path: String,
@@ -38,15 +38,15 @@ pub enum Flaw {
     #[error("The body is nested more deeply than {DEPTH_MAX} levels")]
     Depth,
     /// Contains U+0000.
-    #[error("The body contains the character U+0000 in {path}")]
+    #[error("The body contains the character U+0000 in `{path}`: remove that character")]
     Null {
         /// Path of the text.
         path: String,
     },
 }
 
-impl Flaw {
-    /// Path of the member that is wrong, when one is.
+impl JsonFlaw {
+    /// Path of the invalid member, if any.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Duplicate { path } | Self::Null { path } => Some(path),
@@ -55,28 +55,28 @@ impl Flaw {
     }
 }
 
-/// Reads a document. Errors: the first [`Flaw`].
-pub fn read(bytes: &[u8]) -> Result<Value, Flaw> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Flaw::Encoding)?;
-    let state = State::default();
+/// Parses a document. Errors: the first [`JsonFlaw`].
+pub fn read(bytes: &[u8]) -> Result<Value, JsonFlaw> {
+    let text = std::str::from_utf8(bytes).map_err(|_| JsonFlaw::Encoding)?;
+    let state = ParserState::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Node { state: &state }
+    let value = JsonNode { state: &state }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {
-        state.flaw.borrow_mut().take().unwrap_or_else(|| Flaw::Syntax {
+        state.flaw.borrow_mut().take().unwrap_or_else(|| JsonFlaw::Syntax {
             line: error.line(),
             column: error.column(),
         })
     })
 }
 
-/// How an entry of a list is written in a path.
+/// Path segment of a list entry.
 pub(in crate::http) fn entry(index: usize) -> String {
     format!("[{index}]")
 }
 
-/// A path with one more segment: a member after a dot, an entry of a list in brackets.
+/// Appends a segment to a path: a member after a dot, a list entry in brackets.
 pub(in crate::http) fn below(path: &str, segment: &str) -> String {
     let separator = if path.is_empty() || segment.starts_with('[') {
         ""
@@ -86,18 +86,18 @@ pub(in crate::http) fn below(path: &str, segment: &str) -> String {
     format!("{path}{separator}{segment}")
 }
 
-/// Shortens a name of a member for display. U+0000 becomes U+FFFD, because no text of an answer holds it either.
+/// Shortens a member name for display. U+0000 becomes U+FFFD, because responses never contain it.
 pub(in crate::http) fn shown(name: &str) -> String {
     name.replace('\0', "\u{fffd}").chars().take(NAME_LENGTH_SHOWN).collect()
 }
 
 #[derive(Default)]
-struct State {
+struct ParserState {
     path: RefCell<Vec<String>>,
-    flaw: RefCell<Option<Flaw>>,
+    flaw: RefCell<Option<JsonFlaw>>,
 }
 
-impl State {
+impl ParserState {
     fn path(&self) -> String {
         let path = self.path.borrow();
         if path.is_empty() {
@@ -108,8 +108,8 @@ impl State {
         }
     }
 
-    /// Keeps the flaw beside the parser, whose own errors can only carry text.
-    fn fail<E: Error>(&self, flaw: Flaw) -> E {
+    /// Stores the flaw in the state, because errors of the parser can only carry text.
+    fn fail<E: Error>(&self, flaw: JsonFlaw) -> E {
         *self.flaw.borrow_mut() = Some(flaw);
         E::custom("refused")
     }
@@ -118,7 +118,7 @@ impl State {
         let mut path = self.path.borrow_mut();
         if path.len() >= DEPTH_MAX {
             drop(path);
-            return Err(self.fail(Flaw::Depth));
+            return Err(self.fail(JsonFlaw::Depth));
         }
         path.push(segment);
         Ok(())
@@ -130,18 +130,18 @@ impl State {
 
     fn text<E: Error>(&self, text: &str) -> Result<(), E> {
         if text.contains('\0') {
-            return Err(self.fail(Flaw::Null { path: self.path() }));
+            return Err(self.fail(JsonFlaw::Null { path: self.path() }));
         }
         Ok(())
     }
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a> {
-    state: &'a State,
+struct JsonNode<'a> {
+    state: &'a ParserState,
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for JsonNode<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -149,7 +149,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for JsonNode<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,7 +173,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-        // 12.0 and 1.2e1 are integers to a schema, but not to the types that are read by it.
+        // A schema accepts 12.0 and 1.2e1 as integers, but Rust integer types do not parse them.
         if let Ok(integer) = number.to_string().parse::<i64>() {
             return Ok(integer.into());
         }
@@ -207,7 +207,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             self.state.enter(shown(&name))?;
             self.state.text(&name)?;
             if object.contains_key(&name) {
-                return Err(self.state.fail(Flaw::Duplicate {
+                return Err(self.state.fail(JsonFlaw::Duplicate {
                     path: self.state.path(),
                 }));
             }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
+    fn whole_numbers_are_integers_in_any_notation() {
         for (text, integer) in [
             ("12.0", 12),
             ("1.2e1", 12),
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_member_is_named_with_its_path() {
+    fn a_duplicate_member_is_reported_with_its_path() {
         let flaw = read(br#"{"a":{"b":[{"c":1,"c":2}]}}"#).unwrap_err();
         assert_eq!(flaw.path(), Some("a.b[0].c"));
     }
 
     #[test]
-    fn the_same_name_in_two_objects_is_fine() {
+    fn the_same_name_in_two_objects_is_accepted() {
         assert!(read(br#"[{"a":1},{"a":2}]"#).is_ok());
     }
 
@@ -264,12 +264,12 @@ mod tests {
     fn depth_is_bounded() {
         let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(read(nested(DEPTH_MAX).as_bytes()).is_ok());
-        assert_eq!(read(nested(DEPTH_MAX + 1).as_bytes()), Err(Flaw::Depth));
-        assert_eq!(read("[".repeat(100_000).as_bytes()), Err(Flaw::Depth));
+        assert_eq!(read(nested(DEPTH_MAX + 1).as_bytes()), Err(JsonFlaw::Depth));
+        assert_eq!(read("[".repeat(100_000).as_bytes()), Err(JsonFlaw::Depth));
     }
 
     #[test]
-    fn a_path_is_shown_as_far_as_a_message_has_room() {
+    fn a_long_path_is_cut_to_fit_the_message() {
         let name = "n".repeat(NAME_LENGTH_SHOWN);
         let levels = DEPTH_MAX - 1;
         let opened = format!("{{\"{name}\":").repeat(levels);
@@ -281,13 +281,16 @@ mod tests {
 
     #[test]
     fn broken_text_is_refused() {
-        assert_eq!(read(b"{\"a\":\"\xff\"}"), Err(Flaw::Encoding));
-        assert!(matches!(read(b"{\"a\":1}x"), Err(Flaw::Syntax { line: 1, column: 8 })));
-        assert!(matches!(read(b""), Err(Flaw::Syntax { .. })));
+        assert_eq!(read(b"{\"a\":\"\xff\"}"), Err(JsonFlaw::Encoding));
+        assert!(matches!(
+            read(b"{\"a\":1}x"),
+            Err(JsonFlaw::Syntax { line: 1, column: 8 })
+        ));
+        assert!(matches!(read(b""), Err(JsonFlaw::Syntax { .. })));
         assert_eq!(read(br#"{"a":"\u0000"}"#).unwrap_err().path(), Some("a"));
         assert_eq!(read(br#"{"a\u0000":1}"#).unwrap_err().path(), Some("a\u{fffd}"));
-        assert!(matches!(read(br#"{"a":"\ud800"}"#), Err(Flaw::Syntax { .. })));
-        assert!(matches!(read(b"1e999"), Err(Flaw::Syntax { .. })));
+        assert!(matches!(read(br#"{"a":"\ud800"}"#), Err(JsonFlaw::Syntax { .. })));
+        assert!(matches!(read(b"1e999"), Err(JsonFlaw::Syntax { .. })));
     }
 
     proptest::proptest! {

@@ -1,5 +1,5 @@
-//! Request bodies, checked against the documented schema of their type before anything else reads them: the document
-//! decides, every violation is named at once, and nothing that the caller sent is repeated.
+//! Request bodies, checked against the documented schema of their type before any other code reads them. One response
+//! lists every violation, and no message repeats a value that the caller sent.
 
 pub mod idempotency;
 pub mod json;
@@ -13,7 +13,7 @@ use crate::{
         forms::{reason::plain, text::enforced, wire::one_of},
     },
 };
-use json::Flaw;
+use json::JsonFlaw;
 use jsonschema::{
     ValidationError, Validator,
     error::{TypeKind, ValidationErrorKind as Kind},
@@ -71,24 +71,26 @@ impl<T: ParseFromJSON + 'static> ParsePayload for Body<T> {
     }
 }
 
-/// A JSON request body that is judged by rules of the domain too, before anything is refused: so all that is wrong is named
-/// at once. A member that is null counts as absent.
+/// A JSON request body with the violations of its schema. It is refused only after domain rules have checked it too, so
+/// that one response lists all errors. A null member counts as absent.
 #[derive(Debug)]
-pub struct Draft<T> {
+pub struct BodyDraft<T> {
     value: Value,
     violations: Vec<FieldError>,
     kind: PhantomData<T>,
 }
 
-impl<T: ParseFromJSON> Draft<T> {
-    /// A member that is a text.
+impl<T: ParseFromJSON> BodyDraft<T> {
+    /// A string member.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.value.get(name)?.as_str()
     }
 
-    /// Ends the checks with what rules of the domain say beside the schema; of a field, the schema is heard first.
+    /// Ends the checks and adds the errors of domain rules to those of the schema. For one field, schema errors come
+    /// first.
     ///
-    /// Errors: every wrong field. When the schema has nothing to say, the refusal has `message`.
+    /// Errors: one refusal that lists every invalid field. If no field violates the schema, so that only domain rules
+    /// failed, the refusal has the message `message`.
     pub fn finish(self, also: Vec<FieldError>, message: &str) -> Result<T, Problem> {
         let mut wrong = self.violations;
         let by_schema = wrong.len();
@@ -108,7 +110,7 @@ impl<T: ParseFromJSON> Draft<T> {
     }
 }
 
-impl<T: Type> Payload for Draft<T> {
+impl<T: Type> Payload for BodyDraft<T> {
     const CONTENT_TYPE: &'static str = "application/json";
 
     fn check_content_type(content_type: &str) -> bool {
@@ -124,7 +126,7 @@ impl<T: Type> Payload for Draft<T> {
     }
 }
 
-impl<T: ParseFromJSON + 'static> ParsePayload for Draft<T> {
+impl<T: ParseFromJSON + 'static> ParsePayload for BodyDraft<T> {
     const IS_REQUIRED: bool = true;
 
     async fn from_request(request: &Request, body: &mut RequestBody) -> poem::Result<Self> {
@@ -142,24 +144,23 @@ impl<T: ParseFromJSON + 'static> ParsePayload for Draft<T> {
     }
 }
 
-impl_apirequest_for_payload!(Draft<T>, T: ParseFromJSON + 'static);
+impl_apirequest_for_payload!(BodyDraft<T>, T: ParseFromJSON + 'static);
 
-/// The bytes of a body. Errors: it is compressed.
+/// The bytes of a body. Errors: a compressed body.
 async fn plain_bytes(request: &Request, body: &mut RequestBody) -> poem::Result<bytes::Bytes> {
     let encodings = request.headers().get_all(header::CONTENT_ENCODING);
     if !encodings
         .iter()
         .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
-        return Err(Problem::bad_request(
-            "The content-encoding header must be absent: send the body as it is, not compressed",
-        )
-        .into());
+        return Err(
+            Problem::bad_request("The content-encoding header must be absent: send the body uncompressed").into(),
+        );
     }
     bytes::Bytes::from_request(request, body).await
 }
 
-/// Whether a content-type says that a body is JSON in UTF-8, the only kind that is read.
+/// Whether a content-type is JSON in UTF-8, the only accepted one.
 pub(in crate::http) fn is_json(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
@@ -174,7 +175,7 @@ pub(in crate::http) fn is_json(content_type: &str) -> bool {
 
 impl_apirequest_for_payload!(Body<T>, T: ParseFromJSON + 'static);
 
-/// Reads a body of a documented type. Errors: 400 with every violation.
+/// Parses a body of a documented type. Errors: 400 with every violation.
 pub fn parse<T: ParseFromJSON + 'static>(bytes: &[u8]) -> Result<T, Problem> {
     let mut value = json::read(bytes).map_err(|flaw| unreadable(&flaw))?;
     let documented = documented::<T>()?;
@@ -185,11 +186,11 @@ pub fn parse<T: ParseFromJSON + 'static>(bytes: &[u8]) -> Result<T, Problem> {
     T::parse_from_json(Some(value)).map_err(|error| Problem::bad_request(plain(error.message())))
 }
 
-fn unreadable(flaw: &Flaw) -> Problem {
+fn unreadable(flaw: &JsonFlaw) -> Problem {
     let mut problem = Problem::bad_request(flaw.to_string());
     if let Some(path) = flaw.path() {
         let message = match flaw {
-            Flaw::Duplicate { .. } => "must occur only once",
+            JsonFlaw::Duplicate { .. } => "must occur only once",
             _ => "must not contain the character U+0000",
         };
         problem.fields = vec![FieldError::new(path, message)];
@@ -197,19 +198,19 @@ fn unreadable(flaw: &Flaw) -> Problem {
     problem
 }
 
-/// The schema of a type in executable form.
-struct Documented {
+/// The schema of a type, with its compiled validator.
+struct BodySchema {
     schema: Value,
     validator: Validator,
 }
 
-fn documented<T: Type + 'static>() -> Result<Arc<Documented>, Problem> {
-    static CACHE: LazyLock<RwLock<HashMap<TypeId, Arc<Documented>>>> = LazyLock::new(Default::default);
+fn documented<T: Type + 'static>() -> Result<Arc<BodySchema>, Problem> {
+    static CACHE: LazyLock<RwLock<HashMap<TypeId, Arc<BodySchema>>>> = LazyLock::new(Default::default);
     let id = TypeId::of::<T>();
     if let Some(documented) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
         return Ok(documented.clone());
     }
-    let documented = Documented::read(schema::<T>()).map_err(|error| {
+    let documented = BodySchema::read(schema::<T>()).map_err(|error| {
         tracing::error!(%error, "the documented schema of a body does not compile");
         Problem::internal()
     })?;
@@ -221,7 +222,8 @@ fn documented<T: Type + 'static>() -> Result<Arc<Documented>, Problem> {
     Ok(documented)
 }
 
-/// Bodies that grant power: a member that they do not have could be meant to take some of it away, so it is refused.
+/// Bodies that grant rights. Such a body with an unknown member is refused: the caller could have meant the member as a
+/// restriction of these rights.
 const CLOSED: [&str; 7] = [
     "ChangePasswordBody",
     "CreateApiKeyBody",
@@ -232,7 +234,7 @@ const CLOSED: [&str; 7] = [
     "UpdateOwnClientIdBody",
 ];
 
-/// Has the schemas of such bodies, which stand under their names, take no further members.
+/// Makes the schemas of the bodies in [`CLOSED`] refuse unknown members.
 pub(in crate::http) fn close(schemas: &mut Value) {
     for name in CLOSED {
         if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {
@@ -254,16 +256,16 @@ fn schema<T: Type>() -> Value {
     schema
 }
 
-/// What a caller who sends this value reads, by a schema and its components as the framework prints them; nothing when
-/// the value fits.
+/// Checks a value against a schema and returns the error messages; the list is empty for a valid value. The schema and
+/// its components have the form in which the framework prints them.
 pub(in crate::http) fn refusals(schema: &Value, components: &Value, value: &Value) -> Vec<FieldError> {
     let mut schema = schema.clone();
     schema["components"] = components.clone();
-    Documented::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(&mut value.clone()))
+    BodySchema::read(schema).map_or_else(|_| Vec::new(), |documented| documented.violations(&mut value.clone()))
 }
 
-/// Rewrites the few keywords that OpenAPI 3.0 means differently from JSON Schema, and patterns that say less than is
-/// enforced.
+/// Converts an OpenAPI 3.0 schema to JSON Schema: rewrites the few keywords that the two define differently, and
+/// replaces documented patterns with the enforced ones.
 fn executable(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(executable),
@@ -277,7 +279,7 @@ fn executable(schema: &mut Value) {
                 }
             }
             bound_integer(object);
-            // Documents know no word for addresses whose host is in another script; those are read too.
+            // OpenAPI has no format for URLs with an internationalized host, which are accepted too.
             if object.get("format") == Some(&json!("uri")) {
                 object.insert("format".to_owned(), json!("iri"));
             }
@@ -294,7 +296,8 @@ fn executable(schema: &mut Value) {
     }
 }
 
-/// A number beyond its type is refused with its field, like one beyond its documented bounds.
+/// Gives an integer schema the bounds of its Rust type, so that the refusal of a number outside these bounds names the
+/// field.
 fn bound_integer(object: &mut serde_json::Map<String, Value>) {
     if object.get("type").and_then(Value::as_str) != Some("integer") {
         return;
@@ -309,7 +312,7 @@ fn bound_integer(object: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// The format that readers know instead of one of unsigned numbers, and the largest number of it.
+/// For an unsigned integer format: the signed format that the documents show instead, and the largest number.
 pub(in crate::http) fn unsigned(format: &str) -> Option<(&'static str, u64)> {
     match format {
         "uint8" => Some(("int32", u8::MAX.into())),
@@ -342,14 +345,15 @@ fn nullable(object: &mut serde_json::Map<String, Value>) {
     }
 }
 
-impl Documented {
+impl BodySchema {
     fn read(mut schema: Value) -> Result<Self, ValidationError<'static>> {
         executable(&mut schema);
         let validator = jsonschema::options().should_validate_formats(true).build(&schema)?;
         Ok(Self { schema, validator })
     }
 
-    /// Names everything that is wrong. A list that is too long is refused for that alone and emptied: nobody looks into it.
+    /// Lists all violations. An overlong list gets one error, about its length: the function empties the list first, so
+    /// that the entries are not checked.
     fn violations(&self, value: &mut Value) -> Vec<FieldError> {
         let overlong = overlong::empty(&self.schema, value);
         if overlong.is_empty() && self.validator.is_valid(value) {
@@ -361,9 +365,10 @@ impl Documented {
         let mut known = HashSet::new();
         let errors = self.validator.iter_errors(value);
         let violations = overlong.chain(errors.flat_map(|error| self.explain(&error)));
-        // The first sentence about a field says enough: form and length of a text usually fail together.
+        // One message per field is enough: pattern and length of a string usually fail together.
         let violations = violations.filter(|violation| known.insert(violation.field.clone()));
-        // One more than an answer names, so that it says that there are more.
+        // The list may have one error more than a response shows; the response then reports that there are further
+        // errors.
         violations.take(FIELDS_MAX + 1).collect()
     }
 
@@ -382,7 +387,7 @@ impl Documented {
             Kind::AdditionalProperties { unexpected } => {
                 let unknown = unexpected.iter().map(|name| json::below(&field, &json::shown(name)));
                 return unknown
-                    .map(|field| FieldError::new(field, "must be absent: there is no such member"))
+                    .map(|field| FieldError::new(field, "must be absent: unknown member"))
                     .collect();
             }
             Kind::UniqueItems => return repeated(field, error.instance(), schema),
@@ -391,7 +396,7 @@ impl Documented {
         vec![FieldError::new(field, message)]
     }
 
-    /// Of several accepted forms, explains the one that the value comes closest to.
+    /// Explains a value that matches none of several forms: returns the errors of the closest form.
     fn explain_forms(
         &self,
         field: String,
@@ -414,7 +419,10 @@ impl Documented {
                 });
                 match own {
                     Some(error) => self.explain(error),
-                    None => vec![FieldError::new(field, with_example("must have another form", schema))],
+                    None => vec![FieldError::new(
+                        field,
+                        with_example("must have a different form", schema),
+                    )],
                 }
             }
         }
@@ -460,12 +468,12 @@ fn describe_required(schema: &Value) -> String {
     }
 }
 
-/// The entries of a list that stand in it before; of one that is too long anyway, the list.
+/// Errors for the entries of a list that repeat an earlier entry; for an overlong list, one error for the list.
 fn repeated(field: String, list: &Value, schema: &Value) -> Vec<FieldError> {
     let entries = list.as_array().map_or(&[][..], Vec::as_slice);
     let max = schema["maxItems"].as_u64().and_then(|max| usize::try_from(max).ok());
     if max.is_some_and(|max| entries.len() > max) {
-        return vec![FieldError::new(field, "must not contain an item twice")];
+        return vec![FieldError::new(field, "must not contain duplicate items")];
     }
     let again = (0..entries.len()).filter(|index| entries[..*index].contains(&entries[*index]));
     again
@@ -473,19 +481,19 @@ fn repeated(field: String, list: &Value, schema: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// The sentence for a caller: what is wrong and what would be right.
+/// The error message: what is wrong and what is accepted.
 fn describe(kind: &Kind, schema: &Value, is_null: bool) -> String {
     let sentence = match kind {
-        Kind::Type { kind } if is_null => format!(
-            "must be {}, not null; leave the member out when it is optional and there is no value",
-            in_words(kind)
-        ),
+        Kind::Type { kind } if is_null => {
+            let kind = with_example(&format!("must be {}", in_words(kind)), schema);
+            return format!("{kind}, not null; omit an optional member that has no value");
+        }
         Kind::Type { kind } => format!("must be {}", in_words(kind)),
         Kind::Enum { options } => return one_of(options.as_array().map_or(&[], Vec::as_slice)),
         Kind::Constant { expected_value } => return one_of(std::slice::from_ref(expected_value.as_ref())),
         Kind::Pattern { .. } | Kind::Format { .. } => match (hint(schema), kind) {
             (Some(hint), _) => return hint.to_owned(),
-            (None, Kind::Format { format }) => format!("must be a text of the format {format}"),
+            (None, Kind::Format { format }) => format!("must be a string of the format {format}"),
             (None, _) => "must have the documented form".to_owned(),
         },
         Kind::MaxLength { .. } | Kind::MinLength { .. } if hint(schema).is_some() => {
@@ -530,7 +538,7 @@ fn in_words(kind: &TypeKind) -> String {
     }
 }
 
-/// Bounds come out of the framework as floats.
+/// Formats a bound, which the framework returns as a float, without a fraction if it has none.
 fn whole(limit: &Value) -> String {
     match limit.as_f64().filter(|_| limit.is_f64()) {
         Some(limit) => limit.to_string(),
@@ -564,14 +572,14 @@ mod tests {
 
     #[derive(Debug, Enum)]
     #[oai(rename_all = "UPPERCASE")]
-    enum Pace {
+    enum SamplePace {
         Daily,
         Weekly,
     }
 
     #[derive(Debug, Object)]
     #[oai(rename_all = "camelCase")]
-    struct Line {
+    struct SampleLine {
         amount: AmountText,
         #[oai(validator(minimum(value = "1"), maximum(value = "9")))]
         count: u32,
@@ -585,16 +593,16 @@ mod tests {
         #[oai(nullable)]
         fee: Option<PercentText>,
         #[oai(nullable)]
-        extra: Option<Line>,
-        pace: Option<Pace>,
+        extra: Option<SampleLine>,
+        pace: Option<SamplePace>,
         #[oai(validator(min_items = 1, max_items = 2))]
-        lines: Vec<Line>,
+        lines: Vec<SampleLine>,
         is_urgent: Option<bool>,
     }
 
     #[derive(Debug, Union)]
     enum Either {
-        Line(Line),
+        Line(SampleLine),
         Order(Box<Order>),
     }
 
@@ -608,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_field_is_named_at_once_in_plain_words() {
+    fn every_invalid_field_is_reported_at_once() {
         let text = r#"{"amount":10.5,"reference":"","fee":"250","pace":"HOURLY","lines":[{"amount":"hush","count":12},{"count":"1"}],"isUrgent":"yes"}"#;
         let mut found = problems::<Order>(text);
         found.sort();
@@ -637,7 +645,8 @@ mod tests {
         assert!(parse::<Order>(good.as_bytes()).is_ok());
         let found = problems::<Order>(r#"{"amount":"1","reference":null,"lines":[{"amount":"1","count":1}]}"#);
         assert_eq!(found[0].0, "reference");
-        assert!(found[0].1.starts_with("must be a string, not null"), "{}", found[0].1);
+        let expected = "must be a string, for example \"order-1042\", not null";
+        assert!(found[0].1.starts_with(expected), "{}", found[0].1);
     }
 
     #[test]
@@ -656,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_refused_without_a_look_at_its_entries() {
+    fn a_too_long_list_is_rejected_without_reading_its_entries() {
         let text = format!(r#"{{"amount":"hush","lines":[{}{{}}]}}"#, "{},".repeat(20_000));
         let mut found = problems::<Order>(&text);
         found.sort();
@@ -668,13 +677,16 @@ mod tests {
     #[test]
     fn unknown_members_are_ignored() {
         let text = r#"{"amount":"1","count":1,"note":"x"}"#;
-        assert!(parse::<Line>(text.as_bytes()).is_ok());
+        assert!(parse::<SampleLine>(text.as_bytes()).is_ok());
     }
 
     #[test]
     fn duplicate_members_are_refused_with_their_path() {
-        let problem = parse::<Line>(br#"{"amount":"1","count":1,"count":2}"#).unwrap_err();
-        assert_eq!(problem.message, "The body contains the member count twice");
+        let problem = parse::<SampleLine>(br#"{"amount":"1","count":1,"count":2}"#).unwrap_err();
+        assert_eq!(
+            problem.message,
+            "The body contains the member `count` twice: send it once"
+        );
         assert_eq!(problem.fields[0].field, "count");
     }
 }

@@ -1,25 +1,25 @@
-//! Lists that are longer than their schema allows. They are refused whatever they hold, and to look at thousands of
-//! entries first would be work for nothing.
+//! Lists that are longer than their schema allows. They are refused regardless of their content, so their entries are
+//! not checked first.
 
 use serde_json::Value;
 
-/// A list that is too long.
+/// An overlong list.
 #[derive(Debug)]
-pub(super) struct Overlong {
-    /// Where it stands, as a JSON pointer.
+pub(super) struct OverlongList {
+    /// JSON pointer to the list.
     pub(super) pointer: String,
-    /// Most entries.
+    /// Largest number of entries.
     pub(super) max: u64,
 }
 
-/// Empties the lists of a value that are too long, and returns them.
-pub(super) fn empty(schema: &Value, value: &mut Value) -> Vec<Overlong> {
+/// Empties the overlong lists of a value and returns them.
+pub(super) fn empty(schema: &Value, value: &mut Value) -> Vec<OverlongList> {
     let mut found = Vec::new();
     visit(schema, schema, value, &mut String::new(), &mut found);
     found
 }
 
-fn visit(root: &Value, schema: &Value, value: &mut Value, pointer: &mut String, found: &mut Vec<Overlong>) {
+fn visit(root: &Value, schema: &Value, value: &mut Value, pointer: &mut String, found: &mut Vec<OverlongList>) {
     let Some(schema) = only_form(root, schema) else {
         return;
     };
@@ -29,7 +29,7 @@ fn visit(root: &Value, schema: &Value, value: &mut Value, pointer: &mut String, 
             if let Some(max) = schema["maxItems"].as_u64().filter(|max| entries.len() as u64 > *max) {
                 entries.clear();
                 let pointer = pointer.clone();
-                found.push(Overlong { pointer, max });
+                found.push(OverlongList { pointer, max });
                 return;
             }
             let Some(of_entries) = schema.get("items") else {
@@ -57,7 +57,8 @@ fn visit(root: &Value, schema: &Value, value: &mut Value, pointer: &mut String, 
     }
 }
 
-/// What a reference means, and of a form that may also be null the form; `None` where a value may have several.
+/// Follows references and nullable schemas to the one schema that the value must match; `None` if several schemas are
+/// possible.
 fn only_form<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return only_form(root, root.pointer(reference.trim_start_matches('#'))?);

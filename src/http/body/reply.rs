@@ -1,4 +1,4 @@
-//! Successful answers: other statuses than 200, stored bodies, and the confirmation of what has nothing to show.
+//! Successful responses: statuses other than 200, stored bodies, and the confirmation for operations without a result.
 
 use crate::http::error::done;
 use poem::{IntoResponse, Response, http::StatusCode};
@@ -9,36 +9,38 @@ use poem_openapi::{
     types::{ToJSON, Type},
 };
 
-/// Header that tells an answer that was stored from a new one; its value is `true`.
+/// Header that marks a stored response; its value is `true`.
 pub const REPLAYED_HEADER: &str = "idempotency-replayed";
 
-/// A JSON answer with the status `STATUS`.
+/// A JSON response with the status `STATUS`.
 #[derive(Debug, Clone)]
 pub struct Reply<const STATUS: u16, T> {
-    body: Body<T>,
+    body: ReplyBody<T>,
 }
 
 #[derive(Debug, Clone)]
-enum Body<T> {
+enum ReplyBody<T> {
     New(T),
     Stored(String),
 }
 
 impl<const STATUS: u16, T> Reply<STATUS, T> {
-    /// A new answer.
+    /// A new response.
     pub fn new(body: T) -> Self {
-        Self { body: Body::New(body) }
+        Self {
+            body: ReplyBody::New(body),
+        }
     }
 
-    /// The stored body of an answer that was given before; a header says so.
+    /// The stored body of a previous response, marked by a header.
     pub fn replayed(body: String) -> Self {
         Self {
-            body: Body::Stored(body),
+            body: ReplyBody::Stored(body),
         }
     }
 }
 
-/// Confirmation.
+/// Confirmation of success.
 #[derive(Debug, Clone, Object)]
 pub struct Success {
     /// Always true. Example: `true`
@@ -46,19 +48,19 @@ pub struct Success {
 }
 
 impl Success {
-    /// The one confirmation there is.
+    /// The only confirmation.
     pub fn done() -> Json<Self> {
         Json(Self { success: true })
     }
 }
 
-/// A body that may be a stored one.
+/// A response whose body may be the stored body of an earlier call.
 pub type Answered<T> = Reply<{ done::OK }, T>;
 
-/// The body of what was made.
+/// A response with the created object.
 pub type Created<T> = Reply<{ done::CREATED }, T>;
 
-/// The body of what is going to be done.
+/// A response to a call that is accepted now and processed later.
 pub type Accepted<T> = Reply<{ done::ACCEPTED }, T>;
 
 impl<const STATUS: u16, T: ToJSON> IntoResponse for Reply<STATUS, T> {
@@ -67,8 +69,8 @@ impl<const STATUS: u16, T: ToJSON> IntoResponse for Reply<STATUS, T> {
             .status(StatusCode::from_u16(STATUS).unwrap_or_default())
             .content_type("application/json; charset=utf-8");
         match self.body {
-            Body::New(body) => response.body(body.to_json_string()),
-            Body::Stored(body) => response.header(REPLAYED_HEADER, "true").body(body),
+            ReplyBody::New(body) => response.body(body.to_json_string()),
+            ReplyBody::Stored(body) => response.header(REPLAYED_HEADER, "true").body(body),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Bodies of the operations on client IDs, for API keys and for people who signed in.
+//! Bodies of the operations on client IDs, for API keys and for sessions.
 
 use crate::{
-    domain::{client_id::ClientStatus, network::Network},
+    domain::{client_id::ClientStatus, network::Network, orchestrator::LinkStatus},
     http::{forms::shape::shape, operation::*},
 };
 use poem_openapi::{
@@ -11,7 +11,7 @@ use poem_openapi::{
 use serde_json::Value;
 
 text! {
-    /// Page that may use a client ID, as an origin. Which schemes and hosts are accepted is a rule of the domain.
+    /// Page that may use a client ID, as an origin. The domain layer decides which schemes and hosts are accepted.
     DomainText {
         pattern: r"^https?://[^\s\x00-\x1f\x7f-\x9f]{1,250}$",
         length_max: 255,
@@ -19,46 +19,44 @@ text! {
         example: "https://shop.example.com",
         hint: "must be an origin such as https://shop.example.com: https (http only for localhost, 127.0.0.1 or [::1]), no path, query, fragment or user name",
     }
-    /// Public text of a client ID.
-    ClientIdText {
-        pattern: "^cli_[0-9A-Za-z]{30}$",
-        length_max: 34,
-        example: "cli_8Jd2kLmN0pQrStUvWxYz1234567890",
-        hint: "must be a client ID: cli_ and 30 letters or digits",
-    }
-    /// Row id of a client ID, opaque to callers.
+    /// Row id of a client ID; opaque to callers.
     ClientRowText {
         pattern: "^[0-9A-Za-z_-]{1,64}$",
         length_max: 64,
         example: "01K9Z0T3G9R5M1N2P3Q4R5S6T7",
-        hint: "must be the id of a client ID as the list shows it: letters and digits only",
+        hint: "must be the `id` of a client ID from the list: letters and digits only",
     }
 }
 
-/// Largest amount of one request, and of all that a link or a batch asks for together.
+/// Maximum amount of one request, and maximum total of a link or a batch.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct AmountLimit {
     /// Amount in human units
     pub amount: AskedAmountText,
-    /// Its currency. Requests in another currency are refused, except that dollars and dollar tokens (USDC, USDT, DAI) are compared with each other
+    /// Currency of the limit. Requests in another currency are rejected, except that dollars and dollar tokens (USDC,
+    /// USDT, DAI) are compared with each other
     pub currency: CurrencyIdText,
 }
 
-/// What may be asked for with a client ID. What is absent stays, null lifts a limit.
+/// Limits of a client ID. In an update, an absent member leaves its limit unchanged, and null removes the limit.
 #[derive(Debug, Clone, Default, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ClientIdLimitsChange {
-    /// Wallets that alone may be named as payee; absent or null, any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
+    /// The only wallets allowed as payee. Null allows any wallet; an absent member does so at creation and changes
+    /// nothing in an update. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
     #[oai(nullable, validator(min_items = 1, max_items = 20, unique_items))]
     pub allowed_payees: MaybeUndefined<Vec<WalletText>>,
-    /// Currencies that alone may be used, for the amount as for the payment; absent or null, any. Example: `["FAU-sepolia"]`
+    /// The only currencies allowed, for the amount and for the payment. Null allows any currency; an absent member does
+    /// so at creation and changes nothing in an update. Example: `["FAU-sepolia"]`
     #[oai(nullable, validator(min_items = 1, max_items = 50, unique_items))]
     pub allowed_currencies: MaybeUndefined<Vec<CurrencyIdText>>,
-    /// Networks on which alone may be paid; absent or null, any. Example: `["sepolia"]`
+    /// The only networks allowed for payment. Null allows any network; an absent member does so at creation and changes
+    /// nothing in an update. Example: `["sepolia"]`
     #[oai(nullable, validator(min_items = 1, max_items = 8, unique_items))]
     pub allowed_networks: MaybeUndefined<Vec<Network>>,
-    /// Largest amount of one request, and of all that a link or a batch asks for; absent or null, any
+    /// Maximum amount of one request, and maximum total of a link or a batch. Null allows any amount; an absent member
+    /// does so at creation and changes nothing in an update
     #[oai(nullable)]
     pub max_amount: MaybeUndefined<AmountLimit>,
 }
@@ -67,27 +65,32 @@ pub struct ClientIdLimitsChange {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateClientIdBody {
-    /// Name for people
+    /// Display name
     pub label: NameText,
-    /// Pages that may use it: https origins without path, or http for localhost. Stored as origins. Example: `["https://shop.example.com"]`
+    /// Pages that may use the client ID: https origins without a path, or http for localhost. Stored as origins.
+    /// Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10, unique_items))]
     pub allowed_domains: Vec<DomainText>,
-    /// Fee on top of requests that this client ID makes from now on, and of calldata that it asks for where the request has none of a client ID; 0 to 100 with at most 2 fraction digits; other than 0 it overrides the fee of a call
+    /// Fee in percent, 0 to 100 with at most 2 fraction digits. Requests that this client ID creates from now on carry
+    /// the fee. When this client ID gets calldata for a request of another caller, the fee is added if that request has
+    /// no fee of a client ID. Where the fee applies and is not 0, it replaces the fee that the call sets
     pub fee_percentage: Option<PercentText>,
-    /// Receiver of the fee; required with `feePercentage`
+    /// Fee receiver; required with `feePercentage`
     pub fee_address: Option<WalletText>,
-    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Not allowed here: bind a payee destination with a session of its wallet, using `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
-    /// Operator wallet, kept for commerce payments
+    /// Operator wallet for commerce payments; the service stores the value and does not use it
     pub operator_wallet_address: Option<WalletText>,
-    /// Seconds, kept for commerce payments. Example: `3600`
+    /// Expiry of pre-approvals of commerce payments in seconds; the service stores the value and does not use it.
+    /// Example: `3600`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_pre_approval_expiry: Option<i64>,
-    /// Seconds, kept for commerce payments. Example: `86400`
+    /// Expiry of authorizations of commerce payments in seconds; the service stores the value and does not use it.
+    /// Example: `86400`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_authorization_expiry: Option<i64>,
-    /// What may be asked for with it
+    /// Limits
     #[oai(flatten)]
     pub limits: ClientIdLimitsChange,
 }
@@ -108,40 +111,46 @@ impl Example for CreateClientIdBody {
     }
 }
 
-/// A new client ID of a person who signed in.
+/// A new client ID, created with a session.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateOwnClientIdBody {
-    /// Name for people
+    /// Display name
     pub label: NameText,
-    /// Pages that may use it; none for a backend client ID, which works without `Origin`. Example: `["https://shop.example.com"]`
+    /// Pages that may use the client ID; empty for a backend client ID, which works without `Origin`.
+    /// Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
-    /// Fee on top of requests that this client ID makes from now on, and of calldata that it asks for where the request has none of a client ID; 0 to 100 with at most 2 fraction digits
+    /// Fee in percent, 0 to 100 with at most 2 fraction digits. Requests that this client ID creates from now on carry
+    /// the fee. When this client ID gets calldata for a request of another caller, the fee is added if that request has
+    /// no fee of a client ID. Where the fee applies and is not 0, it replaces the fee that the call sets
     #[oai(nullable)]
     pub fee_percentage: Option<PercentText>,
-    /// Receiver of the fee; required with `feePercentage`
+    /// Fee receiver; required with `feePercentage`
     #[oai(nullable)]
     pub fee_address: Option<WalletText>,
-    /// Row id of the active payee destination: requests made with it are paid to its wallet, and to nobody else. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Row id of the active payee destination to which the client ID is bound: requests created with this client ID can
+    /// be paid only to the wallet of the destination. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(nullable, validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
-    /// Operator wallet, kept for commerce payments
+    /// Operator wallet for commerce payments; the service stores the value and does not use it
     #[oai(nullable)]
     pub operator_wallet_address: Option<WalletText>,
-    /// Seconds, kept for commerce payments. Example: `3600`
+    /// Expiry of pre-approvals of commerce payments in seconds; the service stores the value and does not use it.
+    /// Example: `3600`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
     )]
     pub default_pre_approval_expiry: Option<i64>,
-    /// Seconds, kept for commerce payments. Example: `86400`
+    /// Expiry of authorizations of commerce payments in seconds; the service stores the value and does not use it.
+    /// Example: `86400`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
     )]
     pub default_authorization_expiry: Option<i64>,
-    /// What may be asked for with it
+    /// Limits
     #[oai(flatten)]
     pub limits: ClientIdLimitsChange,
 }
@@ -162,14 +171,14 @@ impl Example for CreateOwnClientIdBody {
     }
 }
 
-/// Name of the component of [`Network`].
+/// Component name of [`Network`].
 const NETWORK: &str = "PaymentNetwork";
 
 shape! {
     Network, NETWORK, { MetaSchemaRef::Reference(NETWORK.to_owned()) },
     |registry: &mut Registry| {
         registry.create_schema::<Self, _>(NETWORK.to_owned(), |_| MetaSchema {
-            description: Some("Network on which payments are made"),
+            description: Some("Payment network"),
             enum_items: Self::ALL.iter().map(|network| network.id().into()).collect(),
             ..MetaSchema::new("string")
         });
@@ -190,30 +199,47 @@ impl ParseFromJSON for Network {
 }
 
 words! {
-    /// State of a client ID: in use, switched off, gone for good
+    /// State of a client ID: active, inactive (can be reactivated), or revoked permanently
     ClientStatus as "ClientIdStatus";
 }
 
-/// Changes of the fee and of the stored facts of a client ID.
+words! {
+    /// State of a link: active, or permanently ended
+    LinkStatus as "OrchestratorLinkStatus";
+}
+
+/// Link of a client ID to an orchestrator.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ClientIdLink {
+    /// The orchestrator
+    pub orchestrator_id: UlidText,
+    /// State
+    pub status: LinkStatus,
+    /// When the orchestrator linked the client ID
+    pub linked_at: Instant,
+}
+
+/// Changes to the fee and the stored values of a client ID.
 #[derive(Debug, Clone, Default, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ClientIdTermsChange {
-    /// Fee in percent; after the change there must be both fee and receiver, or neither
+    /// Fee in percent. After the change, the fee and its receiver must both be set or both be absent
     #[oai(nullable)]
     pub fee_percentage: MaybeUndefined<PercentText>,
-    /// Receiver of the fee
+    /// Fee receiver
     #[oai(nullable)]
     pub fee_address: MaybeUndefined<WalletText>,
     /// Operator wallet
     #[oai(nullable)]
     pub operator_wallet_address: MaybeUndefined<WalletText>,
-    /// Seconds. Example: `3600`
+    /// Expiry of pre-approvals of commerce payments in seconds; only stored. Example: `3600`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
     )]
     pub default_pre_approval_expiry: MaybeUndefined<i64>,
-    /// Seconds. Example: `86400`
+    /// Expiry of authorizations of commerce payments in seconds; only stored. Example: `86400`
     #[oai(
         nullable,
         validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991"))
@@ -221,25 +247,30 @@ pub struct ClientIdTermsChange {
     pub default_authorization_expiry: MaybeUndefined<i64>,
 }
 
-/// Changes of a client ID: what is absent stays, what is null is unset.
+/// Changes that a caller with an API key makes to a client ID: an absent member stays unchanged, null unsets a value.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateClientIdBody {
-    /// Name for people
+    /// Display name
     pub label: Option<NameText>,
-    /// Pages that may use it; the list replaces the one before. Example: `["https://shop.example.com"]`
+    /// Pages that may use the client ID; replaces the whole list. Example: `["https://shop.example.com"]`
     #[oai(validator(min_items = 1, max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
-    /// Refused: a payee destination belongs to a wallet, whose session binds it with `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Not allowed here: bind a payee destination with a session of its wallet, using `POST /v1/client-ids` or `PUT /v1/client-ids/{id}`. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(validator(max_length = 64))]
     pub payee_destination_id: Option<String>,
-    /// Fee and stored facts
+    /// Fee and stored values
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
-    /// What may be asked for with it
+    /// Limits
     #[oai(flatten)]
     pub limits: ClientIdLimitsChange,
-    /// State; revoked is for good
+    /// Orchestrator that may link the client ID and then create its payments; null withdraws this consent. An active
+    /// link to an orchestrator ends permanently when this member becomes null or names another orchestrator.
+    /// Example: `null`
+    #[oai(nullable)]
+    pub orchestrator_id: MaybeUndefined<UlidText>,
+    /// State; `revoked` is permanent
     pub status: Option<ClientStatus>,
 }
 
@@ -251,30 +282,38 @@ impl Example for UpdateClientIdBody {
             payee_destination_id: None,
             terms: ClientIdTermsChange::default(),
             limits: ClientIdLimitsChange::default(),
+            orchestrator_id: MaybeUndefined::Undefined,
             status: Some(ClientStatus::Active),
         }
     }
 }
 
-/// Changes of a client ID by a person who signed in: what is absent stays, what is null is unset.
+/// Changes that a caller with a session makes to a client ID: an absent member stays unchanged, null unsets a value.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct UpdateOwnClientIdBody {
-    /// Name for people
+    /// Display name
     pub label: Option<NameText>,
-    /// Pages that may use it; the list replaces the one before, and one that has pages keeps at least one: it was public, and stays so. Example: `["https://shop.example.com"]`
+    /// Pages that may use the client ID; replaces the whole list. A client ID with pages is public and must keep at
+    /// least one page. Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Option<Vec<DomainText>>,
-    /// Row id of the active payee destination. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Row id of the active payee destination to which the client ID is bound; null ends the binding.
+    /// Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     #[oai(nullable, validator(max_length = 64))]
     pub payee_destination_id: MaybeUndefined<String>,
-    /// Fee and stored facts
+    /// Fee and stored values
     #[oai(flatten)]
     pub terms: ClientIdTermsChange,
-    /// What may be asked for with it
+    /// Limits
     #[oai(flatten)]
     pub limits: ClientIdLimitsChange,
-    /// State; revoked is for good
+    /// Orchestrator that may link the client ID and then create its payments; null withdraws this consent. An active
+    /// link to an orchestrator ends permanently when this member becomes null or names another orchestrator.
+    /// Example: `null`
+    #[oai(nullable)]
+    pub orchestrator_id: MaybeUndefined<UlidText>,
+    /// State; `revoked` is permanent
     pub status: Option<ClientStatus>,
 }
 
@@ -286,69 +325,75 @@ impl Example for UpdateOwnClientIdBody {
             payee_destination_id: MaybeUndefined::Undefined,
             terms: ClientIdTermsChange::default(),
             limits: ClientIdLimitsChange::default(),
+            orchestrator_id: MaybeUndefined::Undefined,
             status: Some(ClientStatus::Active),
         }
     }
 }
 
-/// What names a client ID.
+/// Identification of a client ID.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdNames {
     /// Row id for the management operations. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub id: UlidText,
-    /// The public text that calls carry in `x-client-id`
+    /// The client ID that calls send in `x-client-id`
     pub client_id: ClientIdText,
-    /// Name for people
+    /// Display name
     pub label: NameText,
-    /// Pages that may use it, as origins; empty for a backend client ID. Example: `["https://shop.example.com"]`
+    /// Pages that may use the client ID, as origins; empty for a backend client ID.
+    /// Example: `["https://shop.example.com"]`
     #[oai(validator(max_items = 10, unique_items))]
     pub allowed_domains: Vec<DomainText>,
     /// State
     pub status: ClientStatus,
+    /// Orchestrator that may link the client ID, or null
+    pub orchestrator_id: OrNull<UlidText>,
+    /// Link of the client ID to an orchestrator, active or ended; null if it was never linked
+    pub orchestrator_link: OrNull<ClientIdLink>,
 }
 
-/// Fee and stored facts of a client ID.
+/// Fee and stored values of a client ID.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdTerms {
     /// Fee in percent, or null
     pub fee_percentage: OrNull<PercentText>,
-    /// Receiver of the fee, or null
+    /// Fee receiver, or null
     pub fee_address: OrNull<WalletText>,
     /// Operator wallet, or null
     pub operator_wallet_address: OrNull<WalletText>,
-    /// Seconds, or null. Example: `3600`
+    /// Expiry of pre-approvals of commerce payments in seconds, or null; only stored. Example: `3600`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_pre_approval_expiry: OrNull<i64>,
-    /// Seconds, or null. Example: `86400`
+    /// Expiry of authorizations of commerce payments in seconds, or null; only stored. Example: `86400`
     #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub default_authorization_expiry: OrNull<i64>,
-    /// Wallets that alone may be named as payee, or null for any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
+    /// The only wallets allowed as payee, or null for any. Example: `["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`
     #[oai(validator(max_items = 20, unique_items))]
     pub allowed_payees: OrNull<Vec<WalletText>>,
-    /// Currencies that alone may be used, or null for any. Example: `["FAU-sepolia"]`
+    /// The only currencies allowed, or null for any. Example: `["FAU-sepolia"]`
     #[oai(validator(max_items = 50, unique_items))]
     pub allowed_currencies: OrNull<Vec<CurrencyIdText>>,
-    /// Networks on which alone may be paid, or null for any. Example: `["sepolia"]`
+    /// The only networks allowed for payment, or null for any. Example: `["sepolia"]`
     #[oai(validator(max_items = 8, unique_items))]
     pub allowed_networks: OrNull<Vec<Network>>,
-    /// Largest amount of one request, and of all that a link or a batch asks for, or null for any
+    /// Maximum amount of one request, and maximum total of a link or a batch, or null for any
     pub max_amount: OrNull<AmountLimit>,
 }
 
-/// A client ID right after its creation.
+/// A newly created client ID.
 ///
-/// With pages among `allowedDomains` it is public: whoever reads it off a page can use it from a program that writes any
-/// `Origin`. Unless it is bound to a payee destination or has `allowedPayees`, a stranger can then ask for payments to a
-/// wallet of the stranger's own, with your references.
+/// A client ID with pages in `allowedDomains` is public: anyone can copy it from a page and use it from a program that
+/// sends any `Origin`. Bind a public client ID to a payee destination, or set `allowedPayees`. Otherwise anyone can
+/// create requests with your references that pay their own wallet.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdCreated {
     /// Names
     #[oai(flatten)]
     pub names: ClientIdNames,
-    /// Fee and stored facts
+    /// Fee and stored values
     #[oai(flatten)]
     pub terms: ClientIdTerms,
     /// Time of creation
@@ -364,7 +409,7 @@ pub struct ClientIdSummary {
     pub names: ClientIdNames,
     /// Time of creation
     pub created_at: Instant,
-    /// Last authenticated use, written at most once a minute; null before the first
+    /// Last authenticated use, updated at most once a minute; null before the first use
     pub last_used_at: OrNull<Instant>,
 }
 
@@ -372,37 +417,37 @@ pub struct ClientIdSummary {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdDetail {
-    /// What it was created with
+    /// Members of the creation response
     #[oai(flatten)]
     pub created: ClientIdCreated,
     /// Last change
     pub updated_at: Instant,
-    /// Last authenticated use, written at most once a minute; null before the first
+    /// Last authenticated use, updated at most once a minute; null before the first use
     pub last_used_at: OrNull<Instant>,
 }
 
-/// A client ID right after a change.
+/// A changed client ID.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ClientIdUpdated {
     /// Names
     #[oai(flatten)]
     pub names: ClientIdNames,
-    /// Fee and stored facts
+    /// Fee and stored values
     #[oai(flatten)]
     pub terms: ClientIdTerms,
     /// Time of the change
     pub updated_at: Instant,
 }
 
-/// A client ID as a person who signed in sees it.
+/// A client ID as a signed-in person sees it.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct OwnClientId {
     /// Its details
     #[oai(flatten)]
     pub detail: ClientIdDetail,
-    /// Row id of the payee destination that it is bound to, or null
+    /// Row id of the payee destination that the client ID is bound to, or null
     pub payee_destination_id: OrNull<UlidText>,
 }
 

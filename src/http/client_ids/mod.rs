@@ -1,4 +1,4 @@
-//! Client IDs, managed with an API key; [`own`] has the operations of people who signed in.
+//! Client IDs, managed with an API key; [`own`] has the operations for sessions.
 
 mod bodies;
 pub mod own;
@@ -14,16 +14,16 @@ pub struct ClientIds;
 impl ClientIds {
     /// Create a client ID
     ///
-    /// A client ID with allowed domains is public: a browser page sends it together with its `Origin`, which has to be
-    /// among them, and everybody can read it off that page and write the same `Origin` in a program. Give it
-    /// `allowedPayees`: otherwise a stranger can name a wallet of the stranger's own as payee. Webhooks and requests that
-    /// are made with it belong to it.
+    /// A client ID with allowed domains is public: a browser page sends it with its `Origin`, which must be one of
+    /// these domains, and anyone can copy it from the page and send the same `Origin` from a program. Set
+    /// `allowedPayees`: otherwise anyone can name their own wallet as payee. Webhook endpoints and requests created
+    /// with a client ID belong to this client ID.
     ///
-    /// When: a page or a simple backend of yours is to call this service
-    /// Needs: the pages that may use it
-    /// Next: send it as `x-client-id`, and register an endpoint for it with `POST /v1/webhook`
+    /// When: your page or a simple backend needs to call this service
+    /// Needs: the origins of the pages that may use the client ID
+    /// Next: send the client ID as `x-client-id`, and register an endpoint for its events with `POST /v1/webhook`
     /// 201: The new client ID
-    /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
+    /// 409: The limit is 1000 client IDs (caps.client_ids); revoke a client ID before you create another, or ask the operator for a higher limit
     #[oai(path = "/client-ids", method = "post", operation_id = "createClientId")]
     async fn create(
         &self,
@@ -42,11 +42,11 @@ impl ClientIds {
 
     /// List client IDs
     ///
-    /// Client IDs of the platform, newest first, with the last 1000 of those that were revoked.
+    /// Lists the client IDs of the platform, newest first, including the last 1000 revoked ones.
     ///
-    /// When: you look which client IDs there are
-    /// Next: `GET /v2/client-ids/{id}` for one of them
-    /// 200: Every client ID that is not revoked and the last 1000 that are, newest first
+    /// When: you want an overview of your client IDs
+    /// Next: read one of them with `GET /v2/client-ids/{id}`
+    /// 200: Every client ID that is not revoked and the last 1000 revoked ones, newest first
     #[oai(path = "/client-ids", method = "get", operation_id = "listClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<KeyOnly>) -> Result<Json<Vec<ClientIdSummary>>, Fail<0>> {
         let clients = flows::client_ids::list::run(&ctx, &caller).await?;
@@ -55,12 +55,12 @@ impl ClientIds {
 
     /// Read a client ID
     ///
-    /// With its fee and expiries, revoked or not.
+    /// Returns the client ID with its fee and expiries, even if it is revoked.
     ///
-    /// When: you show the settings of one
-    /// Needs: the `id` that its creation answered
-    /// Next: `PUT /v2/client-ids/{id}`
-    /// 200: Everything about the client ID
+    /// When: you show the settings of a client ID
+    /// Needs: the `id` from the creation response
+    /// Next: change the settings with `PUT /v2/client-ids/{id}`
+    /// 200: The client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getClientId")]
     async fn read(
@@ -76,12 +76,12 @@ impl ClientIds {
 
     /// Change a client ID
     ///
-    /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
+    /// An absent member stays unchanged; null unsets a value. An inactive or revoked client ID is rejected from the next call on.
     ///
-    /// When: its pages, limits or fee change
-    /// Needs: the `id` that its creation answered
-    /// Next: nothing; the next call is judged by what is set
-    /// 200: The client ID as it is now
+    /// When: the pages, limits or fee of a client ID change
+    /// Needs: the `id` from the creation response
+    /// Next: nothing; the change applies to every later call
+    /// 200: The changed client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateClientId")]
     async fn update(
@@ -99,12 +99,12 @@ impl ClientIds {
 
     /// Revoke a client ID
     ///
-    /// For good: it is refused from the next call on. A second time changes nothing.
+    /// Revokes the client ID permanently: it is rejected from the next call on. Revoking it again changes nothing.
     ///
     /// When: a client ID is misused or no longer needed
-    /// Needs: the `id` that its creation answered
-    /// Next: `POST /v2/client-ids` for a new one
-    /// 200: The client ID is revoked, for good
+    /// Needs: the `id` from the creation response
+    /// Next: create a new client ID with `POST /v2/client-ids`
+    /// 200: The client ID is permanently revoked
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeClientId")]
     async fn revoke(

@@ -1,24 +1,24 @@
-//! Client IDs, managed by a person who signed in.
+//! Client IDs, managed with a session.
 
 use super::{bodies::*, view};
 use crate::{flows, http::operation::*};
 
-/// Client IDs of the platform of a person who signed in.
+/// Client IDs of the signed-in person's platform.
 pub struct OwnClientIds;
 
 #[OpenApi(prefix_path = "/v1", tag = "AuthTag::ClientIds")]
 impl OwnClientIds {
     /// Create a client ID
     ///
-    /// With domains it is for pages of browsers, and public: everybody can read it off a page, and programs write any
-    /// `Origin`. Bind it to a payee destination or give it `allowedPayees`; otherwise a stranger can name a wallet of
-    /// the stranger's own as payee. Without domains it is for a backend, works without `Origin`, and is a secret.
+    /// A client ID with domains is for browser pages, and public: anyone can copy it from a page, and programs can send
+    /// any `Origin`. Bind it to a payee destination or set `allowedPayees`; otherwise anyone can name their own wallet
+    /// as payee. A client ID without domains is for a backend, works without `Origin`, and is a secret.
     ///
-    /// When: a page or a simple backend of yours is to call this service
-    /// Needs: the pages that may use it; for links also a destination
-    /// Next: send it as `x-client-id`, and register an endpoint for it with `POST /v1/webhook`
+    /// When: your page or a simple backend needs to call this service
+    /// Needs: the origins of the pages that may use the client ID; for links also a destination
+    /// Next: send the client ID as `x-client-id`, and register an endpoint for its events with `POST /v1/webhook`
     /// 201: The new client ID
-    /// 409: There may be 1000 client IDs at most (caps.client_ids); revoke one before you create another, or ask the operator for more
+    /// 409: The limit is 1000 client IDs (caps.client_ids); revoke a client ID before you create another, or ask the operator for a higher limit
     #[oai(path = "/client-ids", method = "post", operation_id = "createOwnClientId")]
     async fn create(
         &self,
@@ -37,11 +37,11 @@ impl OwnClientIds {
 
     /// List client IDs
     ///
-    /// Client IDs of the platform, newest first, with the last 1000 of those that were revoked.
+    /// Lists the client IDs of the platform, newest first, including the last 1000 revoked ones.
     ///
-    /// When: you look which client IDs there are
-    /// Next: `GET /v1/client-ids/{id}` for one of them
-    /// 200: Every client ID that is not revoked and the last 1000 that are, newest first
+    /// When: you want an overview of your client IDs
+    /// Next: read one of them with `GET /v1/client-ids/{id}`
+    /// 200: Every client ID that is not revoked and the last 1000 revoked ones, newest first
     #[oai(path = "/client-ids", method = "get", operation_id = "listOwnClientIds")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<SessionOnly>) -> Result<Json<Vec<OwnClientId>>, Fail<0>> {
         let clients = flows::client_ids::list::run(&ctx, &caller).await?;
@@ -50,11 +50,11 @@ impl OwnClientIds {
 
     /// Read a client ID
     ///
-    /// Revoked ones too.
+    /// Returns revoked client IDs too.
     ///
-    /// When: you show the settings of one
-    /// Needs: the `id` that its creation answered
-    /// Next: `PUT /v1/client-ids/{id}`
+    /// When: you show the settings of a client ID
+    /// Needs: the `id` from the creation response
+    /// Next: change the settings with `PUT /v1/client-ids/{id}`
     /// 200: The client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "get", operation_id = "getOwnClientId")]
@@ -71,12 +71,12 @@ impl OwnClientIds {
 
     /// Change a client ID
     ///
-    /// What is absent stays, null unsets. Switched off or revoked, it is refused from the next call on.
+    /// An absent member stays unchanged; null unsets a value. An inactive or revoked client ID is rejected from the next call on.
     ///
-    /// When: its pages, limits, fee or destination change
-    /// Needs: the `id` that its creation answered
-    /// Next: nothing; the next call is judged by what is set
-    /// 200: The client ID as it is now
+    /// When: the pages, limits, fee or destination of a client ID change
+    /// Needs: the `id` from the creation response
+    /// Next: nothing; the change applies to every later call
+    /// 200: The changed client ID
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "put", operation_id = "updateOwnClientId")]
     async fn update(
@@ -94,12 +94,12 @@ impl OwnClientIds {
 
     /// Revoke a client ID
     ///
-    /// For good: it is refused from the next call on. A second time changes nothing.
+    /// Revokes the client ID permanently: it is rejected from the next call on. Revoking it again changes nothing.
     ///
     /// When: a client ID is misused or no longer needed
-    /// Needs: the `id` that its creation answered
-    /// Next: `POST /v1/client-ids` for a new one
-    /// 200: The client ID is revoked, for good
+    /// Needs: the `id` from the creation response
+    /// Next: create a new client ID with `POST /v1/client-ids`
+    /// 200: The client ID is permanently revoked
     /// 404: Client ID not found
     #[oai(path = "/client-ids/:id", method = "delete", operation_id = "revokeOwnClientId")]
     async fn revoke(

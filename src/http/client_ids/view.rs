@@ -1,4 +1,4 @@
-//! Client IDs as bodies, and bodies as what the flows take.
+//! Converts client IDs to response bodies, and request bodies to flow input.
 
 use super::bodies::*;
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
         amount::Percent,
         client_id::{ClientId, ClientIdChange, NewClientId, normalise_domain},
         client_limits::{self, LimitsChange},
-        ids::DestinationId,
+        ids::{DestinationId, OrchestratorId},
         network::Network,
         refusal::Refusal,
     },
-    http::operation::*,
+    http::{forms::null::changed, operation::*},
 };
 use poem_openapi::types::MaybeUndefined;
 
@@ -35,17 +35,17 @@ fn domains(texts: &[DomainText], checks: &mut Checks) -> Vec<String> {
     texts.iter().enumerate().filter_map(&mut domain).collect()
 }
 
-/// Fails for a payee destination: it belongs to a wallet, and no wallet signs in here.
+/// Rejects a payee destination: it belongs to a wallet, and this operation has no wallet session.
 fn bound_elsewhere(is_named: bool, checks: &mut Checks) {
     if is_named {
-        let message = "must be absent: a client ID is bound to a payee destination by the session of its wallet, with \
-                       POST /v1/client-ids or PUT /v1/client-ids/{id}";
+        let message = "must be absent: bind a payee destination with a session of its wallet, using POST \
+                       /v1/client-ids or PUT /v1/client-ids/{id}";
         checks.fail("payeeDestinationId", message);
     }
 }
 
 impl CreateClientIdBody {
-    /// The new client ID of a platform. Errors: every wrong text at once.
+    /// Parses the body that creates a client ID with an API key. Errors: one refusal that lists every invalid member.
     pub fn read(self) -> Result<NewClientId, Refusal> {
         let mut checks = Checks::new();
         bound_elsewhere(self.payee_destination_id.is_some(), &mut checks);
@@ -69,8 +69,8 @@ impl CreateClientIdBody {
 }
 
 impl CreateOwnClientIdBody {
-    /// The new client ID of a person who signed in; none of its texts are for a backend alone. Errors: every wrong text
-    /// at once.
+    /// Parses the body that creates a client ID with a session; the client ID may have no domains. Errors: one refusal
+    /// that lists every invalid member.
     pub fn read(self) -> Result<NewClientId, Refusal> {
         let body = CreateClientIdBody {
             label: self.label,
@@ -91,16 +91,8 @@ impl CreateOwnClientIdBody {
     }
 }
 
-/// What a change says about a member: nothing for what stays, nothing inside for what is unset.
-fn changed<T, V>(member: MaybeUndefined<T>, read: impl FnOnce(T) -> Option<V>) -> Option<Option<V>> {
-    match member {
-        MaybeUndefined::Undefined => None,
-        MaybeUndefined::Null => Some(None),
-        MaybeUndefined::Value(value) => read(value).map(Some),
-    }
-}
-
-/// Reads the entries of a list, each under its own field; null is the empty list, which limits nothing.
+/// Parses the entries of a list; an error names the entry, for example `allowedPayees[0]`. An absent list is `None`;
+/// null becomes the empty list, which means no limit.
 fn entries<T, V>(
     field: &str,
     list: MaybeUndefined<Vec<T>>,
@@ -128,7 +120,7 @@ fn limits(body: ClientIdLimitsChange, checks: &mut Checks) -> LimitsChange {
 }
 
 impl UpdateClientIdBody {
-    /// The change of a client ID of a platform. Errors: every wrong text at once.
+    /// Parses the body that changes a client ID with an API key. Errors: one refusal that lists every invalid member.
     pub fn read(self) -> Result<ClientIdChange, Refusal> {
         let mut checks = Checks::new();
         bound_elsewhere(self.payee_destination_id.is_some(), &mut checks);
@@ -144,6 +136,7 @@ impl UpdateClientIdBody {
             default_pre_approval_expiry_s: changed(terms.default_pre_approval_expiry, Some),
             default_authorization_expiry_s: changed(terms.default_authorization_expiry, Some),
             limits: limits(self.limits, &mut checks),
+            orchestrator: changed(self.orchestrator_id, |id| Some(OrchestratorId(id.to_string()))),
             status: self.status,
         };
         checks.finish()?;
@@ -152,7 +145,7 @@ impl UpdateClientIdBody {
 }
 
 impl UpdateOwnClientIdBody {
-    /// The change of a client ID by a person who signed in. Errors: every wrong text at once.
+    /// Parses the body that changes a client ID with a session. Errors: one refusal that lists every invalid member.
     pub fn read(self) -> Result<ClientIdChange, Refusal> {
         let body = UpdateClientIdBody {
             label: self.label,
@@ -160,6 +153,7 @@ impl UpdateOwnClientIdBody {
             payee_destination_id: None,
             terms: self.terms,
             limits: self.limits,
+            orchestrator_id: self.orchestrator_id,
             status: self.status,
         };
         Ok(ClientIdChange {
@@ -177,10 +171,16 @@ fn names(client: &ClientId) -> ClientIdNames {
         label: NameText::written(&client.label),
         allowed_domains: client.allowed_domains.iter().map(DomainText::written).collect(),
         status: client.status,
+        orchestrator_id: OrNull(client.orchestrator.as_ref().map(UlidText::written)),
+        orchestrator_link: OrNull(client.link.as_ref().map(|link| ClientIdLink {
+            orchestrator_id: UlidText::written(&link.orchestrator),
+            status: link.status,
+            linked_at: Instant(link.linked_at),
+        })),
     }
 }
 
-/// The entries of a limit; null when there is none.
+/// The entries of a limit; null when there is no limit.
 fn list<'a, T, V>(entries: &'a [T], written: impl Fn(&'a T) -> V) -> OrNull<Vec<V>> {
     OrNull((!entries.is_empty()).then(|| entries.iter().map(written).collect()))
 }
@@ -203,7 +203,7 @@ fn terms(client: &ClientId) -> ClientIdTerms {
     }
 }
 
-/// A client ID right after its creation.
+/// A newly created client ID.
 pub fn created(client: &ClientId) -> ClientIdCreated {
     ClientIdCreated {
         names: names(client),
@@ -212,7 +212,7 @@ pub fn created(client: &ClientId) -> ClientIdCreated {
     }
 }
 
-/// A client ID right after a change.
+/// A changed client ID.
 pub fn updated(client: &ClientId) -> ClientIdUpdated {
     ClientIdUpdated {
         names: names(client),
@@ -239,7 +239,7 @@ pub fn detail(client: &ClientId) -> ClientIdDetail {
     }
 }
 
-/// A client ID as a person who signed in sees it.
+/// A client ID as a signed-in person sees it.
 pub fn own(client: &ClientId) -> OwnClientId {
     OwnClientId {
         detail: detail(client),

@@ -1,11 +1,11 @@
-//! What each document says about itself, and how the answer of one operation leads to another.
+//! The introduction of each API document, and the links from the response of one operation to another operation.
 
 use crate::http::gate::access::op;
 use serde_json::{Value, json};
 
-/// What a document says about itself.
+/// The introduction of a document.
 #[derive(Debug, Clone, Copy)]
-pub struct About {
+pub struct DocumentInfo {
     /// Title.
     pub title: &'static str,
     /// Version of the contract.
@@ -13,53 +13,53 @@ pub struct About {
     /// Overview, in Markdown.
     pub description: &'static str,
     /// Links between operations.
-    pub links: &'static [Link],
+    pub links: &'static [OperationLink],
 }
 
-/// How the answer of one operation leads to another.
+/// A link from the response of one operation to another operation.
 #[derive(Debug, Clone, Copy)]
-pub struct Link {
-    /// operationId whose success leads on.
+pub struct OperationLink {
+    /// operationId of the operation whose success response has the link.
     pub from: &'static str,
     /// Name of the link.
     pub name: &'static str,
-    /// operationId that it leads to.
+    /// operationId of the link target.
     pub to: &'static str,
-    /// Parameters of the second operation and where the answer holds them.
+    /// Parameters of the target operation and their location in the response.
     pub parameters: &'static [(&'static str, &'static str)],
 }
 
 /// The document of the platform API, version 2.
-pub const PLATFORM: About = About {
+pub const PLATFORM: DocumentInfo = DocumentInfo {
     title: "Payment Request Service: Platform API",
     version: "0.13.0",
     description: include_str!("about/platform.md"),
     links: &[
-        Link {
+        OperationLink {
             from: op::createRequest,
             name: "read",
             to: op::getRequest,
             parameters: &[("requestId", "$response.body#/requestId")],
         },
-        Link {
+        OperationLink {
             from: op::createRequest,
             name: "pay",
             to: op::getPaymentCalldata,
             parameters: &[("requestId", "$response.body#/requestId")],
         },
-        Link {
+        OperationLink {
             from: op::createPayout,
             name: "read",
             to: op::getRequest,
             parameters: &[("requestId", "$response.body#/requestId")],
         },
-        Link {
+        OperationLink {
             from: op::createOrchestratorWebhook,
             name: "deactivate",
             to: op::deactivateOrchestratorWebhook,
             parameters: &[("id", "$response.body#/webhook/id")],
         },
-        Link {
+        OperationLink {
             from: op::createOrchestratorWebhook,
             name: "rotate",
             to: op::rotateOrchestratorWebhookSecret,
@@ -69,24 +69,24 @@ pub const PLATFORM: About = About {
 };
 
 /// The document of the auth API, version 1.
-pub const AUTH: About = About {
+pub const AUTH: DocumentInfo = DocumentInfo {
     title: "Payment Request Service: Auth API",
     version: "1.0.0",
     description: include_str!("about/auth.md"),
     links: &[
-        Link {
+        OperationLink {
             from: op::createWebhook,
             name: "toggle",
             to: op::toggleWebhook,
             parameters: &[("webhookId", "$response.body#/id")],
         },
-        Link {
+        OperationLink {
             from: op::createWebhook,
             name: "delete",
             to: op::deleteWebhook,
             parameters: &[("webhookId", "$response.body#/id")],
         },
-        Link {
+        OperationLink {
             from: op::createWebhook,
             name: "rotate",
             to: op::rotateWebhookSecret,
@@ -95,7 +95,8 @@ pub const AUTH: About = About {
     ],
 };
 
-/// The one server of every document: a self-hosted service knows no other address of itself.
+/// The server list of every document. It has one entry, the relative URL `/`, because a self-hosted service does not
+/// know under which host names it is reached.
 pub(super) fn this_host() -> Value {
     json!([{
         "url": "/",
@@ -104,7 +105,7 @@ pub(super) fn this_host() -> Value {
     }])
 }
 
-pub(super) fn info(about: &About) -> Value {
+pub(super) fn info(about: &DocumentInfo) -> Value {
     json!({
         "title": about.title,
         "version": about.version,

@@ -1,12 +1,11 @@
-//! Completes answers: what they mean, their headers, and an example of what is sent.
+//! Completes the documented responses: descriptions, headers and examples.
 //!
-//! Lines at the end of the doc comment of an operation say it in words of its own, one for each status: what a success
-//! holds (`201: The new endpoint and its secret`), and the sentence of a refusal (`404: Webhook not found`); a status
-//! that is sent for several reasons has a line for each. A 400
-//! without such a line shows the answer to one wrong field, read from the forms of the operation itself; one that names
-//! its field has it in the line too (`400 firstOnly: …`), and a 409 that says what became of the requests of a secure
-//! payment has their member there (`409 requestStatuses: …`). Failures that are the same for every operation stand once, in
-//! the components.
+//! Lines at the end of the doc comment of an operation describe its responses, one line for each status: the body of a
+//! success (`201: The new endpoint and its secret`) or the message of an error (`404: Webhook not found`). A status
+//! with several causes has several lines. A 400 without such a line shows the error for one wrong field, derived from
+//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`), and a 409 that reports the
+//! requests of a secure payment names their member (`409 requestStatuses: …`). Errors that are the same for every
+//! operation are defined once, in the components.
 
 use crate::{
     domain::refusal::FieldError,
@@ -17,17 +16,17 @@ use crate::{
             members::members_mut,
             schemas::{LIST_ITEMS_MAX, component_name},
         },
-        error::{Documented, TOO_MANY_HINT, documented},
+        error::{DocumentedStatus, TOO_MANY_HINT, documented},
         gate::{access, rate_limits::SHOWN_MAX, scheme::needs},
     },
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The member of a failure that says what became of requests.
+/// The member of an error body with the payment status of requests.
 const REQUESTS_PAID: &str = "requestStatuses";
 
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [&str; 5] = [
     "x-request-id",
     "Access-Control-Allow-Origin",
@@ -36,7 +35,7 @@ const HEADERS: [&str; 5] = [
     "RateLimit-Reset",
 ];
 
-/// The headers that answers refer to.
+/// The headers that responses refer to.
 pub(super) fn headers() -> Value {
     let text = |description: &str, pattern: &str, length_max: u32, example: &str| {
         let schema = json!({ "type": "string", "pattern": pattern, "maxLength": length_max, "example": example });
@@ -47,24 +46,25 @@ pub(super) fn headers() -> Value {
             json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": maximum, "example": example });
         json!({ "description": description, "schema": schema })
     };
-    let page = "The calling page, when it belongs to an active client ID; else absent.";
-    let quota = "Calls a minute of this credential from this address, or of its platform where that has less left; absent \
-                 where limits are switched off.";
+    let page = "Origin of the calling page, if this origin belongs to an active client ID; otherwise absent.";
+    let quota = "Limit of calls per minute: of this credential from this address, or of its platform if the platform \
+                 has fewer calls left. Absent when rate limits are off.";
     json!({
         HEADERS[0]: text("Id of the call.", "^[A-Za-z0-9._:-]{1,128}$", 128, "01JZX4T9QK3M7N8P2R5S6V0WYB"),
         HEADERS[1]: text(page, r"^https?://[^\s/]+$", 2048, "https://shop.example.com"),
         HEADERS[2]: count(quota, SHOWN_MAX, 300),
-        HEADERS[3]: count("Calls that are left at once.", SHOWN_MAX, 49),
-        HEADERS[4]: count("Seconds until the whole burst is there again.", SHOWN_MAX, 25),
-        "Retry-After": count("Seconds to wait before the next try.", 86_400, 1),
-        REPLAYED_HEADER: text("`true` when the answer is the stored one of an earlier call; else absent.", "^true$", 4, "true"),
+        HEADERS[3]: count("Calls left in the current burst.", SHOWN_MAX, 49),
+        HEADERS[4]: count("Seconds until the rate limit resets.", SHOWN_MAX, 25),
+        "Retry-After": count("Seconds to wait before retrying.", 86_400, 1),
+        REPLAYED_HEADER: text("`true` for the stored response of an earlier call; else absent.", "^true$", 4, "true"),
     })
 }
 
-/// What a caller reads who gets one thing wrong: leaves out the first member that is required, sends the first one in
-/// another form where none is, or sends a parameter that has not its form.
+/// Example error for a call with one mistake: the first required member is missing, the first member has a wrong type
+/// if no member is required, or a parameter is malformed.
 ///
-/// It reads the operation as the framework prints it: the sentences travel in titles, which the document drops.
+/// The function reads the operation as the framework prints it, because the messages are in `title` members, which the
+/// document drops.
 pub(super) fn refused(operation: &Value, components: &Value) -> Vec<FieldError> {
     let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
     if let Some(reference) = schema["$ref"].as_str() {
@@ -96,7 +96,7 @@ pub(super) fn refused(operation: &Value, components: &Value) -> Vec<FieldError> 
     formed.next().into_iter().collect()
 }
 
-/// Completes the answers of an operation; what it shares with others goes to `shared`.
+/// Completes the responses of an operation; responses shared with other operations go to `shared`.
 pub(super) fn finish(
     operation: &mut Value,
     mut wrong: Vec<FieldError>,
@@ -110,9 +110,12 @@ pub(super) fn finish(
         .any(|parameter| parameter["name"] == IDEMPOTENCY_KEY);
     let row = operation["operationId"].as_str().and_then(access::row);
     let accepted = row.map_or(&[][..], |row| row.any_of);
-    let hint = |failure: &Documented| match failure.is_about_credentials() {
-        true => Some(needs(accepted)),
-        false => failure.is_about_haste().then(|| TOO_MANY_HINT.to_owned()),
+    let hint = |failure: &DocumentedStatus| {
+        if failure.is_about_credentials() {
+            Some(needs(accepted))
+        } else {
+            failure.is_about_haste().then(|| TOO_MANY_HINT.to_owned())
+        }
     };
     for (status, response) in members_mut(operation, "responses") {
         let mut words = words.remove(status).unwrap_or_default();
@@ -127,13 +130,15 @@ pub(super) fn finish(
         };
         match (failure.component, &words[..]) {
             (Some(name), []) => {
-                // What a credential would have to be is the same for operations that take the same ones.
-                let name = match failure.is_about_credentials() {
-                    true => accepted
+                // The hint of the response names the required credentials, so operations share a component only if they
+                // accept the same schemes.
+                let name = if failure.is_about_credentials() {
+                    accepted
                         .iter()
                         .map(|scheme| scheme.id())
-                        .fold(name.to_owned(), |name, id| name + id),
-                    false => name.to_owned(),
+                        .fold(name.to_owned(), |name, id| name + id)
+                } else {
+                    name.to_owned()
                 };
                 shared.entry(&name).or_insert_with(|| {
                     fail(response, failure.example(None, Vec::new(), hint(failure)), failure);
@@ -160,15 +165,15 @@ pub(super) fn finish(
     }
 }
 
-/// What a line of a doc comment says of a status.
-struct Words {
-    /// The field that the sentence is about.
+/// One status line of a doc comment.
+struct StatusSentence {
+    /// The field that the message is about.
     field: Option<String>,
     sentence: String,
 }
 
-impl Words {
-    fn example(&self, failure: &Documented) -> Value {
+impl StatusSentence {
+    fn example(&self, failure: &DocumentedStatus) -> Value {
         if self.field.as_deref() == Some(REQUESTS_PAID) {
             return failure.completed_example(&self.sentence);
         }
@@ -177,9 +182,9 @@ impl Words {
     }
 }
 
-/// Takes the lines `404: Webhook not found` off the description, by status.
-fn own_words(operation: &mut Value) -> BTreeMap<String, Vec<Words>> {
-    let mut words: BTreeMap<String, Vec<Words>> = BTreeMap::new();
+/// Removes lines such as `404: Webhook not found` from the description and returns them by status.
+fn own_words(operation: &mut Value) -> BTreeMap<String, Vec<StatusSentence>> {
+    let mut words: BTreeMap<String, Vec<StatusSentence>> = BTreeMap::new();
     let Some(text) = operation["description"].as_str() else {
         return words;
     };
@@ -188,7 +193,7 @@ fn own_words(operation: &mut Value) -> BTreeMap<String, Vec<Words>> {
             let (status, field) = head
                 .split_once(' ')
                 .map_or((head, None), |(status, field)| (status, Some(field)));
-            let words = Words {
+            let words = StatusSentence {
                 field: field.map(str::to_owned),
                 sentence: sentence.to_owned(),
             };
@@ -211,11 +216,12 @@ fn own_words(operation: &mut Value) -> BTreeMap<String, Vec<Words>> {
     words
 }
 
-fn succeed(response: &mut Value, words: Option<Words>, is_repeatable: bool, schemas: &Value) {
+fn succeed(response: &mut Value, words: Option<StatusSentence>, is_repeatable: bool, schemas: &Value) {
     let more = is_repeatable.then_some(REPLAYED_HEADER);
     add_headers(response, more);
     if let Some(media) = answer_media(response) {
-        // Lists that are whole answers have no member to carry their bound.
+        // The length limit of a list is usually documented at its member. A response that is itself a list gets a
+        // default limit.
         if let Some(schema) = media["schema"]
             .as_object_mut()
             .filter(|schema| schema.get("type") == Some(&json!("array")))
@@ -229,14 +235,15 @@ fn succeed(response: &mut Value, words: Option<Words>, is_repeatable: bool, sche
     }
 }
 
-fn fail(response: &mut Value, example: Value, failure: &Documented) {
+fn fail(response: &mut Value, example: Value, failure: &DocumentedStatus) {
     add_headers(response, failure.says_when().then_some("Retry-After"));
     if let Some(media) = answer_media(response) {
         media["example"] = example;
     }
 }
 
-/// Shows beside the first example what else the operation says, and what all operations say.
+/// If the operation has several messages for this status, or one besides the message that all operations share, the
+/// response gets an example for each message.
 fn fail_further(response: &mut Value, further: Vec<Value>, shared: Option<(&str, Value)>) {
     if further.is_empty() && shared.is_none() {
         return;
@@ -269,7 +276,7 @@ fn add_headers(response: &mut Value, more: Option<&str>) {
     response["headers"] = headers.into();
 }
 
-/// What an answer carries: JSON, or a stream whose schema is that of one message or line.
+/// The content of a response: JSON, or a stream whose schema is that of one message or line.
 fn answer_media(response: &mut Value) -> Option<&mut Value> {
     let content = response.get_mut("content")?.as_object_mut()?;
     content

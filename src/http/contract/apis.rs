@@ -1,9 +1,9 @@
-//! All operations, document by document, in the order of work: the tags of a document stand in it too. They are without
-//! state: they find their handles in the request.
+//! All operations of each document, in the order in which an integrator uses them; the tags have the same order. The
+//! structs of the operations hold no state: each call gets the database and settings from its request.
 
 use crate::http::{
-    accounts, api_keys, client_ids, currencies, destinations, events, payers, payments, payouts, provider_callbacks,
-    requests, secure_payments, wallets, webhooks,
+    accounts, api_keys, client_ids, currencies, destinations, events, orchestrators, payers, payments, payouts,
+    provider_callbacks, requests, secure_payments, wallets, webhooks,
 };
 use poem_openapi::OpenApi;
 
@@ -21,6 +21,8 @@ pub fn platform() -> impl OpenApi {
         client_ids::ClientIds,
         destinations::Destinations,
         events::Events,
+        orchestrators::client_ids::LinkedClientIds,
+        orchestrators::fee_configs::FeeConfigs,
         webhooks::orchestrators::Orchestrators,
         provider_callbacks::ProviderCallbacks,
     )

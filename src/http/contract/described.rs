@@ -1,4 +1,4 @@
-//! What the framework's own types can say of every operation, said once.
+//! Completes what the framework's types describe for every operation.
 
 use crate::http::{
     body::idempotency::IDEMPOTENCY_KEY,
@@ -13,11 +13,11 @@ use poem_openapi::{
 };
 use std::collections::HashMap;
 
-/// Wraps an API and completes its description: equal paths are merged, the statuses that every operation can answer
-/// with are added, the one header that operations read has its name, media types are named without parameters.
-pub struct Described<T>(pub T);
+/// Wraps an API and completes its description: it merges equal paths, adds the statuses that every operation can
+/// return, names and describes the header parameter `Idempotency-Key`, and removes parameters from media types.
+pub struct DescribedDocument<T>(pub T);
 
-impl<T: OpenApi> OpenApi for Described<T> {
+impl<T: OpenApi> OpenApi for DescribedDocument<T> {
     fn meta() -> Vec<MetaApi> {
         let mut paths: IndexMap<String, Vec<MetaOperation>> = IndexMap::new();
         for path in T::meta().into_iter().flat_map(|api| api.paths) {
@@ -44,7 +44,7 @@ fn describe(operation: &mut MetaOperation) {
     let mut headers = operation.params.iter_mut();
     if let Some(key) = headers.find(|parameter| parameter.in_type == MetaParamIn::Header) {
         key.name = IDEMPOTENCY_KEY.to_owned();
-        let about = "Makes the call repeatable: the same key and body get the stored answer for 24 hours";
+        let about = "Makes the call safe to retry: the same key and body return the stored response for 24 hours";
         key.description = Some(about.to_owned());
     }
     let is_secured = !operation.security.is_empty();

@@ -1,17 +1,17 @@
-//! The page at `/docs`: what this is, the first request, every operation with samples, and Swagger UI and Scalar over the
-//! documents; and the documents themselves. All of it is part of the binary; no page loads or calls anything elsewhere.
-//! Source: ADR-0023.
+//! Serves the API documents and the pages at `/docs`: an overview, Swagger UI and Scalar. The overview shows a first
+//! request to send and lists all operations with code samples. All files are in the binary; no page contacts another
+//! host. Source: ADR-0023.
 
 mod listed;
 mod own;
 mod pages;
 mod vendored;
 
-use crate::http::files::{self, File};
-pub use listed::Document;
-use listed::Listed;
-pub use pages::Liberties;
-use pages::{Guest, Overview};
+use crate::http::files::{self, CompressedFile};
+use listed::DocumentIndex;
+pub use listed::IndexedDocument;
+pub use pages::PagePermissions;
+use pages::{DocumentEntry, Overview, ThirdPartyViewer};
 use poem::{
     Endpoint, Request, Response, Route,
     endpoint::{make, make_sync},
@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// A page loads and calls this service alone, and nothing stands inside of it or around it.
+/// A page loads and calls only this service, embeds nothing and cannot be framed.
 macro_rules! policy {
     ($styles:literal) => {
         concat!(
@@ -41,13 +41,14 @@ const POLICY: &str = policy!("'self'");
 /// Scalar writes styles into the page.
 const SCALAR_POLICY: &str = policy!("'self' 'unsafe-inline'");
 
-/// Adds `/docs/` and the documents, which are served byte for byte as they were given.
-pub fn routes(app: Route, documents: Vec<Document>, liberties: Liberties) -> Route {
-    let chooser: Vec<(&'static str, &'static str)> = documents.iter().map(|(title, path, _)| (*title, *path)).collect();
+/// Adds `/docs/` and the documents, which are served byte for byte.
+pub fn routes(app: Route, documents: Vec<IndexedDocument>, liberties: PagePermissions) -> Route {
+    let entry = |(title, path, _): &IndexedDocument| DocumentEntry { title, path };
+    let chooser: Vec<DocumentEntry> = documents.iter().map(entry).collect();
     let shown = documents.clone();
     let overview = page(POLICY, move || {
         let overview = Overview {
-            listed: &Listed::of(&shown),
+            listed: &DocumentIndex::of(&shown),
             liberties,
         };
         overview.written()
@@ -61,25 +62,28 @@ pub fn routes(app: Route, documents: Vec<Document>, liberties: Liberties) -> Rou
         .at("/docs/", get(overview))
         .at("/docs/assets/:edition/:name", get(own_file))
         .at("/docs/vendored/:edition/:name", get(vendored_file));
-    [(Guest::Swagger, POLICY), (Guest::Scalar, SCALAR_POLICY)]
-        .into_iter()
-        .fold(app, |app, (guest, policy)| {
-            let app = app.at(guest.folder(), bare(guest.address("v2")));
-            chooser.iter().fold(app, |app, shown| {
-                let (chooser, shown) = (chooser.clone(), *shown);
-                let address = guest.address(shown.1);
-                app.at(
-                    address,
-                    get(page(policy, move || guest.written(&chooser, shown, liberties))),
-                )
-            })
+    [
+        (ThirdPartyViewer::Swagger, POLICY),
+        (ThirdPartyViewer::Scalar, SCALAR_POLICY),
+    ]
+    .into_iter()
+    .fold(app, |app, (guest, policy)| {
+        let app = app.at(guest.folder(), bare(guest.address("v2")));
+        chooser.iter().fold(app, |app, shown| {
+            let (chooser, shown) = (chooser.clone(), *shown);
+            let address = guest.address(shown.path);
+            app.at(
+                address,
+                get(page(policy, move || guest.written(&chooser, shown, liberties))),
+            )
         })
+    })
 }
 
-/// A page that is written when it is asked for first.
+/// A page that is rendered on first use.
 fn page(policy: &'static str, write: impl Fn() -> String + Send + Sync + 'static) -> impl Endpoint<Output = Response> {
-    let file = LazyLock::new(move || Arc::new(File::new(HTML, write())));
-    let file: Arc<LazyLock<Arc<File>, _>> = Arc::new(file);
+    let file = LazyLock::new(move || Arc::new(CompressedFile::new(HTML, write())));
+    let file: Arc<LazyLock<Arc<CompressedFile>, _>> = Arc::new(file);
     make(move |request: Request| {
         let file = file.clone();
         async move {
@@ -98,7 +102,7 @@ fn page(policy: &'static str, write: impl Fn() -> String + Send + Sync + 'static
 }
 
 fn document(text: &'static str) -> impl Endpoint<Output = Response> {
-    let file = Arc::new(File::new(JSON, text));
+    let file = Arc::new(CompressedFile::new(JSON, text));
     make(move |request: Request| {
         let file = file.clone();
         async move {
@@ -109,7 +113,7 @@ fn document(text: &'static str) -> impl Endpoint<Output = Response> {
     })
 }
 
-/// One of our own files.
+/// A file of the documentation itself.
 #[handler]
 async fn own_file(Path((edition, name)): Path<(String, String)>, request: &Request) -> poem::Result<Response> {
     own::FILES.answer(request, &edition, &name).await

@@ -1,37 +1,38 @@
-//! The documents as they are committed and served: the framework's print, completed part by part.
+//! The documents as they are committed and served: the framework's output, completed step by step.
 
 use crate::http::{
     body::close,
     contract::{
-        about::{self, AUTH, About, Link, PLATFORM},
+        about::{self, AUTH, DocumentInfo, OperationLink, PLATFORM},
         answers, apis,
-        described::Described,
+        described::DescribedDocument,
         examples, guidance,
         members::{list_mut, members_mut},
         parameters, schemas,
     },
     error::documented,
+    gate::scheme::Scheme,
 };
 use poem_openapi::OpenApiService;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Keywords whose schemas are lists.
+/// JSON Schema keywords that hold a list of schemas.
 const COMPOSITIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// The platform document, as the code describes it.
 pub fn v2() -> String {
-    let service = OpenApiService::new(Described(apis::platform()), PLATFORM.title, PLATFORM.version);
+    let service = OpenApiService::new(DescribedDocument(apis::platform()), PLATFORM.title, PLATFORM.version);
     pretty(&complete(&service.spec(), &PLATFORM))
 }
 
 /// The authentication document, as the code describes it.
 pub fn auth() -> String {
-    let service = OpenApiService::new(Described(apis::auth()), AUTH.title, AUTH.version);
+    let service = OpenApiService::new(DescribedDocument(apis::auth()), AUTH.title, AUTH.version);
     pretty(&complete(&service.spec(), &AUTH))
 }
 
-/// Text form for files, snapshots and serving; a reference stands on one line.
+/// Formats a document as indented JSON, as it is committed and served. An object with only a `$ref` takes one line.
 pub fn pretty(document: &Value) -> String {
     let text = format!("{document:#}");
     let lines: Vec<&str> = text.lines().collect();
@@ -53,11 +54,11 @@ pub fn pretty(document: &Value) -> String {
     pretty
 }
 
-/// The finished document of what the framework printed.
-pub fn complete(spec: &str, about: &About) -> Value {
+/// Completes the document that the framework printed.
+pub fn complete(spec: &str, about: &DocumentInfo) -> Value {
     #[expect(
         clippy::expect_used,
-        reason = "the framework prints JSON; every test of a document would fail"
+        reason = "the framework prints valid JSON; otherwise every test of a document would fail"
     )]
     let mut document: Value = serde_json::from_str(spec).expect("a printed document");
     document["openapi"] = json!("3.0.3");
@@ -92,7 +93,7 @@ pub fn complete(spec: &str, about: &About) -> Value {
     document
 }
 
-/// The framework sorts tags by name; they are read in the order in which their operations stand.
+/// Restores the order of the operations for their tags, because the framework sorts tags by name.
 fn order_tags(document: &mut Value) {
     let names: Vec<Value> = operations_mut(document)
         .map(|operation| operation["tags"][0].clone())
@@ -152,10 +153,16 @@ fn within(schema: &mut Value, visit: &mut impl FnMut(&mut Value)) {
     visit(schema);
 }
 
-/// Completes one operation but for its answers: security, parameters and the example of its body.
+/// Completes one operation except its responses: security, parameters and the example of its body.
 fn finish(operation: &mut Value, schemas: &Value) {
-    // The framework keeps the parts of a requirement in no order.
+    // The framework does not preserve the order of schemes within a requirement, so they are sorted.
     for requirement in list_mut(operation, "security").filter_map(Value::as_object_mut) {
+        // The framework cannot express a requirement of several schemes together, so the pair is one scheme there and
+        // is replaced here by its two schemes.
+        if requirement.remove(Scheme::Paired.id()).is_some() {
+            let parts = Scheme::Paired.parts().iter();
+            requirement.extend(parts.map(|part| (part.id().to_owned(), json!([]))));
+        }
         requirement.sort_keys();
     }
     if let Some(object) = operation.as_object_mut() {
@@ -172,7 +179,7 @@ fn json_media(holder: &mut Value) -> Option<&mut Value> {
     holder.get_mut("content")?.get_mut("application/json")
 }
 
-fn add_links(document: &mut Value, links: &[Link]) {
+fn add_links(document: &mut Value, links: &[OperationLink]) {
     for operation in operations_mut(document) {
         let id = operation["operationId"].clone();
         for link in links.iter().filter(|link| id == link.from) {
@@ -194,13 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_printed_the_same_every_time() {
+    fn documents_are_printed_identically_every_time() {
         assert_eq!(v2(), v2());
         assert_eq!(auth(), auth());
     }
 
     #[test]
-    fn every_operation_says_when_it_is_called_what_it_needs_and_what_comes_next() {
+    fn every_operation_documents_its_use_requirements_and_next_step() {
         for text in [v2(), auth()] {
             let document: Value = serde_json::from_str(&text).unwrap();
             for (path, item) in document["paths"].as_object().unwrap() {
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_as_next_or_as_an_event_exists() {
+    fn every_named_next_operation_and_event_exists() {
         let documents: Vec<Value> = [v2(), auth()]
             .iter()
             .map(|text| serde_json::from_str(text).unwrap())

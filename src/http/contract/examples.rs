@@ -3,11 +3,11 @@
 use crate::http::contract::{members::members_mut, schemas::component_name};
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting of an assembled example; only recursive schemas reach it.
+/// Maximum nesting of an assembled example; only recursive schemas reach it.
 const EXAMPLE_DEPTH_MAX: usize = 16;
 
-/// Gives every member without an example of its own the one from the example of the whole object; numbers and truth
-/// values have an obvious one.
+/// Gives every member without an example its value in the example of the whole object. A number or boolean that is not
+/// in that example gets a default example.
 pub(super) fn spread_example(schema: &mut Value) {
     let whole = schema.get("example").cloned().unwrap_or_default();
     for (name, property) in members_mut(schema, "properties") {

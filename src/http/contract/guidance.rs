@@ -1,18 +1,18 @@
-//! Tells of each operation when it is called, what it needs, what comes next and which events follow.
+//! Describes for each operation when to call it, what it needs, which operation comes next and which events follow.
 //!
-//! Lines of its doc comment say so (`When: an order is placed`, `Needs: …`, `Next: …`, `Events: …`) and become a list.
-//! Which credential opens the operation is read off the access table.
+//! The lines `When: an order is placed`, `Needs: …`, `Next: …` and `Events: …` in the doc comment of an operation
+//! become a list in its description. The accepted credentials come from the access table.
 
 use crate::http::gate::{
     access,
-    scheme::{Mark, Scheme},
+    scheme::{PolicyMark, Scheme},
 };
 use serde_json::Value;
 
-/// What is told, in its order, as the lines begin.
+/// The line prefixes, in output order.
 const TOLD: [&str; 4] = ["When", "Needs", "Next", "Events"];
 
-/// Makes a list of the lines.
+/// Turns the lines into a list.
 pub(super) fn finish(operation: &mut Value) {
     let text = operation["description"].as_str().unwrap_or_default();
     let told = |line: &str| TOLD.iter().any(|name| after(name, line).is_some());
@@ -41,19 +41,20 @@ fn after<'a>(name: &str, line: &'a str) -> Option<&'a str> {
 fn credentials(operation: &Value) -> String {
     let row = operation["operationId"].as_str().and_then(access::row);
     let accepted = row.map_or(&[][..], |row| row.any_of);
-    // A client ID with allowed domains stands in pages, where everybody reads it.
-    let is_closed_to_pages = row.is_some_and(|row| row.marks.contains(&Mark::Secret));
+    // A client ID with allowed domains is public, because anyone can read it in a page.
+    let is_closed_to_pages = row.is_some_and(|row| row.marks.contains(&PolicyMark::Secret));
     let carriers: Vec<String> = accepted
         .iter()
         .map(|scheme| match scheme {
             Scheme::ClientId if is_closed_to_pages => {
-                format!("`{}` of a client ID without allowed domains", scheme.in_words())
+                format!("{} of a client ID without allowed domains", scheme.in_words("`"))
             }
-            _ => format!("`{}`", scheme.in_words()),
+            _ => scheme.in_words("`"),
         })
         .collect();
-    match carriers.is_empty() {
-        true => "no credential".to_owned(),
-        false => carriers.join(" or "),
+    if carriers.is_empty() {
+        "no credential".to_owned()
+    } else {
+        carriers.join(" or ")
     }
 }

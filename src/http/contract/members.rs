@@ -1,4 +1,4 @@
-//! Members of JSON values, to be changed where they stand; what has none gives none.
+//! Mutable access to members of JSON values; empty for values without members.
 
 use serde_json::Value;
 

@@ -1,19 +1,19 @@
-//! What is published: the documents, and the page that shows them.
+//! The published API documents, and the page that shows them.
 //!
-//! The framework prints what its types know. What it cannot say is added to its print, each thing in one place:
+//! The framework prints what its types know. These modules add what it cannot express:
 //!
-//! - [`described`]: statuses that every operation can answer with, credentials that are needed together, media types
+//! - [`described`]: statuses that every operation can return, credentials that are required together, media types
 //!   without parameters, paths that several implementations share;
-//! - [`about`]: contact, licence and server, and how the answer of one operation leads to another;
-//! - [`schemas`]: references to what may be null, unsigned bounds, whole numbers, examples out of doc comments;
-//! - [`examples`]: examples of whole bodies, put together from those of their members;
-//! - [`parameters`]: examples that a page for trying things out does not fill in, and the one that many operations share;
-//! - [`guidance`]: when an operation is called, what it needs, what comes next and which events follow;
-//! - [`answers`]: headers, an example of each answer, the words of each operation out of its doc comment, and in the
-//!   components what is the same for every operation.
+//! - [`about`]: contact, licence and server, and links from the response of one operation to another;
+//! - [`schemas`]: nullable references, unsigned bounds, integers, examples from doc comments;
+//! - [`examples`]: examples of whole bodies, assembled from those of their members;
+//! - [`parameters`]: examples that a try-it-out page does not fill in, and the shared parameter;
+//! - [`guidance`]: when to call an operation, what it needs, which operation comes next and which events follow;
+//! - [`answers`]: headers, an example of each response, messages from the doc comments of operations, and the shared
+//!   responses in the components.
 //!
-//! [`document`] puts them together; [`webhooks_document`] is built apart from all this, because OpenAPI 3.0 has no
-//! webhooks. Source: decisions D28; decisions D29.
+//! [`document`] combines them. [`webhooks_document`] is built separately, because OpenAPI 3.0 has no webhooks. Source:
+//! decisions D28; decisions D29.
 
 pub mod about;
 mod answers;

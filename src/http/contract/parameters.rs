@@ -6,14 +6,15 @@ use crate::http::{
 };
 use serde_json::{Map, Value, json};
 
-/// What the doc comment of a parameter says before an example that is filled in though it may be left out.
+/// Prefix in the doc comment of an optional parameter whose example a try-it-out page fills in.
 const FILLED_IN: &str = "Filled in: `";
 
 /// Completes a parameter.
 ///
-/// A page for trying operations out fills in every example that it finds. Filters that are filled in together find
-/// nothing, and an `Idempotency-Key` that is sent twice asks for an old answer; so what may be left out has two
-/// examples, and the first one is empty. Where not all may be left out, one of them says that it is filled in.
+/// A try-it-out page fills in every example that it finds. Filters that are all filled in find nothing, and a repeated
+/// `Idempotency-Key` returns an old response. So an optional parameter has two examples, and the first one is empty. If
+/// a call needs at least one optional parameter, the doc comment of one of them marks its example with [`FILLED_IN`],
+/// and the page fills in that example.
 pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     let Some(object) = parameter.as_object_mut() else {
         return;
@@ -41,7 +42,7 @@ pub(super) fn finish_parameter(parameter: &mut Value, schemas: &Value) {
     }
 }
 
-/// Tells whether the text of a parameter that may be left out says that it is filled in, and has it say so as others do.
+/// Returns whether the description of an optional parameter has the prefix [`FILLED_IN`], and normalises it.
 fn say_example(object: &mut Map<String, Value>) -> bool {
     let Some(Value::String(text)) = object.get_mut("description") else {
         return false;
@@ -51,7 +52,8 @@ fn say_example(object: &mut Map<String, Value>) -> bool {
     is_filled_in
 }
 
-/// Moves the one parameter that many operations share to the components, and returns it.
+/// Replaces the `Idempotency-Key` parameter of an operation by a reference to the shared component, and returns the
+/// parameter for that component.
 pub(super) fn share(operation: &mut Value) -> Option<(String, Value)> {
     let parameters = operation.get_mut("parameters")?.as_array_mut()?;
     let key = parameters
@@ -63,6 +65,7 @@ pub(super) fn share(operation: &mut Value) -> Option<(String, Value)> {
 
 /// The examples that parameters refer to.
 pub(super) fn examples() -> Value {
-    // It has no value: an empty text would not fit the form of most parameters, and generators fetch an address.
+    // The example has no value: an empty string would not match the pattern of most parameters, and generators would
+    // fetch an `externalValue`.
     json!({ "LeftOut": { "summary": "Left out" } })
 }

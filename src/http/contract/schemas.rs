@@ -1,17 +1,18 @@
-//! Brings the framework's schemas into the form that readers and generators agree on.
+//! Converts the framework's schemas to a form that readers and generators handle alike.
 
 use crate::http::{body::unsigned, forms::text::ANY};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Bound of a list that is a whole answer, and of a map; the catalogue and the client IDs of a platform stay far below.
+/// Maximum length in the documents of a response that is itself a list. The currency catalogue and the client IDs of a
+/// platform are far fewer.
 pub(super) const LIST_ITEMS_MAX: u64 = 10_000;
 
-/// Most members of a map, which are networks or tokens. Programs that import a document make so many examples of each, and
-/// of a map in a map the square of it.
+/// Maximum number of members of a map, which are networks or tokens. Programs that import a document create this number
+/// of examples for each map, and its square for a map within a map.
 const MAP_MEMBERS_MAX: u64 = 16;
 
-/// Brings one schema into the form that readers and generators agree on.
+/// Converts one schema to a form that readers and generators handle alike.
 pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     if let Some(name) = wrapped_reference(schema) {
         let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
@@ -38,7 +39,7 @@ pub(super) fn tidy(schema: &mut Value, nullable: &mut BTreeSet<String>) {
     bound_map(object);
 }
 
-/// Doc comments of members end with their example; in the document it stands in its own keyword.
+/// Moves the example at the end of a doc comment to the keyword `example`.
 pub(super) fn take_example(object: &mut Map<String, Value>) {
     let Some(description) = object.get("description").and_then(Value::as_str) else {
         return;
@@ -52,7 +53,7 @@ pub(super) fn take_example(object: &mut Map<String, Value>) {
         .to_owned();
     let text = text.trim_end().to_owned();
     let is_null = example == "null" && object.get("nullable") == Some(&json!(true));
-    // Texts are taken as they stand, everything else is JSON.
+    // Strings are taken literally; everything else is JSON.
     let value = match object.get("type").and_then(Value::as_str) {
         _ if is_null => Value::Null,
         Some("string") | None => json!(example),
@@ -62,7 +63,8 @@ pub(super) fn take_example(object: &mut Map<String, Value>) {
     object.insert("example".to_owned(), value);
 }
 
-/// The component behind a reference that only carries a description or `nullable` beside it.
+/// The name of the referenced component, if the schema is one reference to which it adds only a description or
+/// `nullable`.
 fn wrapped_reference(schema: &Value) -> Option<String> {
     let parts = schema.get("allOf")?.as_array()?;
     let mut references = parts.iter().filter_map(|part| part.get("$ref").and_then(Value::as_str));
@@ -74,8 +76,8 @@ fn wrapped_reference(schema: &Value) -> Option<String> {
     (only_notes && references.next().is_none()).then(|| component_name(reference).to_owned())
 }
 
-/// The framework repeats the text and the example of a reference as a part beside it; generators make a type of that part,
-/// one that is open.
+/// The framework repeats the description and the example of a reference as an extra part; generators would turn that
+/// part into an open type.
 fn drop_notes(schema: &mut Map<String, Value>) {
     let repeated = schema.clone();
     if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
@@ -95,7 +97,7 @@ fn whole(number: &Value) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Formats of unsigned numbers are unknown to readers; bounds say the same.
+/// Replaces the formats of unsigned numbers, which readers do not know, by signed formats with bounds.
 fn bound_unsigned(object: &mut Map<String, Value>) {
     let format = object.get("format").and_then(Value::as_str);
     let Some((format, most)) = format.and_then(unsigned) else {
@@ -106,7 +108,7 @@ fn bound_unsigned(object: &mut Map<String, Value>) {
     object.entry("maximum").or_insert(most.into());
 }
 
-/// A text without a form of its own is any text.
+/// A string without a format gets the pattern of any text.
 fn bound_text(object: &mut Map<String, Value>) {
     let has_form = ["format", "pattern", "enum"]
         .iter()
@@ -116,14 +118,14 @@ fn bound_text(object: &mut Map<String, Value>) {
     }
 }
 
-/// Maps have no type of their own that could carry their bound.
+/// Sets the maximum number of members of a map. A map has no type of its own that could declare this number.
 fn bound_map(object: &mut Map<String, Value>) {
     if object.get("additionalProperties").is_some_and(Value::is_object) {
         object.entry("maxProperties").or_insert(json!(MAP_MEMBERS_MAX));
     }
 }
 
-/// Adds the nullable twin of each component that a nullable member refers to.
+/// For each named component, adds a nullable copy with the suffix `OrNull`, to which nullable members refer.
 pub(super) fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else {
         return;
@@ -144,7 +146,7 @@ pub(super) fn add_nullable(document: &mut Value, names: &BTreeSet<String>) {
     schemas.sort_keys();
 }
 
-/// Drops the components that only their nullable twins stood for.
+/// Drops the components that nothing refers to, for example a component of which only the `OrNull` copy is used.
 pub(super) fn drop_unused(document: &mut Value) {
     let mut used = BTreeSet::new();
     note_references(&document["paths"], &mut used);
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_with_an_example_has_no_open_type_beside_it() {
+    fn a_reference_with_an_example_gets_no_extra_open_type() {
         let text = "Always `single`. Example: `single`";
         let reference = json!({ "$ref": "#/components/schemas/Kind" });
         let mut notes = json!({ "description": text });
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_says_more_stays() {
+    fn a_schema_part_with_more_constraints_is_kept() {
         let parts = json!([{ "$ref": "#/components/schemas/Kind" }, { "maxLength": 3 }]);
         let mut schema = json!({ "allOf": parts });
         tidy(&mut schema, &mut BTreeSet::new());

@@ -1,11 +1,11 @@
 //! The document of the webhooks: OpenAPI 3.1, built from the types that are sent.
 //!
-//! Schemas come from `schemars`, the document from `utoipa`, whose schema model is lossy: [`typed`] refuses a schema
-//! that it would not write back in full. Source: decisions D29; interface §6.1.
+//! Schemas come from `schemars`, the document from `utoipa`, whose schema model is lossy: [`typed`] rejects a schema
+//! that the model would not write back completely. Source: decisions D29; interface §6.1.
 
 use crate::{
     http::forms::text::ANY,
-    payloads::{KINDS, Kind, Names, sample},
+    payloads::{KINDS, PayloadKind, ProcessorNames, sample},
 };
 use schemars::{
     Schema as JsonSchema, SchemaGenerator,
@@ -27,7 +27,7 @@ const TAG: &str = "Webhooks";
 
 macro_rules! headers {
     ($($name:literal $required:ident $pattern:literal $length_max:literal $example:literal: $description:literal;)+) => {
-        /// Headers of a delivery: name, whether it is always there, pattern, longest length, example and description.
+        /// Headers of a delivery: name, whether it is always present, pattern, maximum length, example and description.
         const HEADERS: [(&str, Required, &str, u64, &str, &str); [$($name),+].len()] =
             [$(($name, Required::$required, $pattern, $length_max, $example, $description)),+];
     };
@@ -36,26 +36,27 @@ macro_rules! headers {
 headers! {
     "x-service-signature" True "^[0-9a-f]{64}$" 64
         "ef63a8d5eb6a8f60c11aae934731a9c13a5663c5a7f513ee82cc2832f692b440":
-        "Lower-case hexadecimal HMAC-SHA-256 of the raw body, keyed with the secret as it was shown; during a rotation \
-         with the old one.";
+        "Lowercase hexadecimal HMAC-SHA-256 of the raw body. The key is the secret as it was shown; during a rotation, \
+         the old secret.";
     "x-service-signature-next" False "^[0-9a-f]{64}( [0-9a-f]{64}){0,2}$" 194
         "4bfde9ae4a44b7d618d7bda85c343f8b5bb99a5eedf62aeeb3802312c50b514d":
-        "Only during a rotation: the same, keyed with the new secret; after several rotations one for each newer \
-         secret, separated by spaces, the newest first.";
+        "Present only during a rotation: the HMAC of the raw body with the new secret. After several rotations, one \
+         HMAC for each newer secret, separated by spaces, newest first.";
     "x-service-delivery" True "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" 26 "01JZX4T9QK3M7N8P2R5S6V0WYB":
-        "ULID of the delivery, the same on every try: deduplicate on it.";
-    "x-service-retry-count" True "^[0-3]$" 1 "0": "Number of failed tries before this one, 0 to 3.";
-    "x-service-test" False "" 4 "true": "Only on test deliveries, then `true`.";
-    "x-service-replay" False "" 4 "true": "Only when the delivery was asked for again, then `true`.";
+        "ULID of the delivery, the same for every attempt: use it to deduplicate.";
+    "x-service-retry-count" True "^[0-3]$" 1 "0": "Number of failed attempts before this one, 0 to 3.";
+    "x-service-test" False "" 4 "true": "`true` on test deliveries; otherwise absent.";
+    "x-service-replay" False "" 4 "true": "`true` on replayed deliveries; otherwise absent.";
     "webhook-id" False "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" 26 "01JZX4T9QK3M7N8P2R5S6V0WYB":
-        "Standard Webhooks: the id of the delivery once more. The three headers of that name are sent unless \
+        "Standard Webhooks: the id of the delivery. The three Standard Webhooks headers are sent unless \
          `webhooks.standard_headers` is off.";
     "webhook-timestamp" False "^[0-9]{10}$" 10 "1769860800":
-        "Standard Webhooks: time of this try in seconds since 1970.";
+        "Standard Webhooks: time of this attempt as a Unix timestamp in seconds.";
     "webhook-signature" False "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=){0,3}$" 191
         "v1,ziL2BDFUfiCwsnRPsKiSK5mq9/zLRsr0zFQErdjeL4g=":
-        "Standard Webhooks: `v1,` and the base-64 HMAC-SHA-256 of id, timestamp and raw body, joined by full stops, \
-         under the same key. During a rotation one for each secret that is good, separated by spaces.";
+        "Standard Webhooks: `v1,` and the base64 HMAC-SHA-256 of id, timestamp and raw body, joined by full stops, \
+         with the key of x-service-signature. During a rotation, one signature for each valid secret, separated by \
+         spaces.";
 }
 
 fn settings() -> SchemaSettings {
@@ -63,14 +64,15 @@ fn settings() -> SchemaSettings {
     settings.with_transform(RecursiveTransform(bound_text))
 }
 
-/// The body of a kind. The generator applies transforms to what bodies refer to, and to no body itself.
-fn schema_of(kind: &Kind, generator: &mut SchemaGenerator) -> JsonSchema {
+/// The body schema of an event type. The generator applies transforms to referenced schemas, but not to the body
+/// itself.
+fn schema_of(kind: &PayloadKind, generator: &mut SchemaGenerator) -> JsonSchema {
     let mut schema = (kind.schema)(generator);
     RecursiveTransform(bound_text).transform(&mut schema);
     schema
 }
 
-/// A text without a form of its own is any text.
+/// Gives a string without a format the pattern of any text.
 fn bound_text(schema: &mut JsonSchema) {
     let is_text = match schema.get("type") {
         Some(Value::String(kind)) => kind == "string",
@@ -94,7 +96,7 @@ pub fn document() -> Value {
     let mut generator = settings.into_generator();
     let mut components = Components::new();
     let mut hooks = Paths::new();
-    let mut union = OneOfBuilder::new().description(Some("Any event; the member event tells which."));
+    let mut union = OneOfBuilder::new().description(Some("Any event; the member `event` is its type."));
     let mut discriminator = Discriminator::new("event");
     for kind in KINDS {
         let mut schema = schema_of(&kind, &mut generator);
@@ -127,7 +129,7 @@ pub fn document() -> Value {
         .info(info)
         .tags(Some([TagBuilder::new()
             .name(TAG)
-            .description(Some("One POST for each event and endpoint."))
+            .description(Some("The service sends one POST for each event and endpoint."))
             .build()]))
         .components(Some(components))
         .build();
@@ -139,7 +141,7 @@ pub fn document() -> Value {
     document
 }
 
-/// Name and JSON Schema of each event, every one complete in itself.
+/// Name and self-contained JSON Schema of each event.
 pub fn event_schemas() -> Vec<(String, String)> {
     let schemas = KINDS.iter().map(|kind| {
         let mut generator = settings().into_generator();
@@ -157,8 +159,8 @@ pub fn event_schemas() -> Vec<(String, String)> {
     schemas.collect()
 }
 
-fn operation(kind: &Kind) -> Operation {
-    let example = sample(kind.name, &Names::default()).and_then(|body| serde_json::from_str(&body).ok());
+fn operation(kind: &PayloadKind) -> Operation {
+    let example = sample(kind.name, &ProcessorNames::default()).and_then(|body| serde_json::from_str(&body).ok());
     let content: Content = ContentBuilder::new()
         .schema(Some(Ref::from_schema_name(kind.component)))
         .example(example)
@@ -178,13 +180,17 @@ fn operation(kind: &Kind) -> Operation {
         ))
         .response(
             "2XX",
-            Response::new("Taken. Any other answer, a redirect or none within 5 seconds is tried again after 1, 5 and 15 seconds."),
+            Response::new(
+                "Accepted. After any other response (also a redirect), or none within 5 seconds, the service sends \
+                 the delivery again after 1, 5 and 15 seconds.",
+            ),
         )
         .securities(Some(Vec::new()))
         .build()
 }
 
-/// One endpoint receives every kind, but each webhook has a body of its own: this has the type of them all.
+/// An operation whose body can be any event. An endpoint receives every event type, but each webhook of the document
+/// describes only the body of one type.
 fn receiver() -> PathItem {
     let event = ContentBuilder::new()
         .schema(Some(Ref::from_schema_name("WebhookEvent")))
@@ -194,7 +200,7 @@ fn receiver() -> PathItem {
         .tag(TAG)
         .summary(Some("Any event"))
         .description(Some(
-            "What one endpoint receives: events of every kind, each as its webhook says.",
+            "Any event that an endpoint receives. Each event type is described in its own webhook.",
         ))
         .parameters(Some(parameters()))
         .request_body(Some(
@@ -204,7 +210,7 @@ fn receiver() -> PathItem {
                 .content("application/json", event)
                 .build(),
         ))
-        .response("2XX", Response::new("Taken."))
+        .response("2XX", Response::new("Accepted."))
         .securities(Some(Vec::new()));
     PathItem::new(HttpMethod::Post, operation.build())
 }
@@ -231,13 +237,13 @@ fn parameters() -> impl Iterator<Item = Parameter> {
 
 /// Reads a schema into the model of the document.
 ///
-/// Panics when the model would lose a keyword: half a schema must never be published, and every test of the document
-/// comes through here.
+/// Panics when the model would lose a keyword. An incomplete schema must never be published, and every test of the
+/// document calls this function.
 fn typed(schema: &Value) -> RefOr<Schema> {
     modelled(schema).unwrap_or_else(|| panic!("the model of the document loses part of {schema}"))
 }
 
-/// The schema as the model holds it, unless that is not all of it.
+/// The schema as the model represents it; `None` if the model loses part of it.
 fn modelled(schema: &Value) -> Option<RefOr<Schema>> {
     let typed: RefOr<Schema> = serde_json::from_value(schema.clone()).ok()?;
     (json!(typed) == *schema).then_some(typed)
@@ -248,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_a_webhook_with_headers_and_a_valid_example() {
+    fn every_event_is_a_webhook_with_headers_and_a_valid_example() {
         let document = document();
         assert_eq!(document["openapi"], "3.1.0");
         for kind in KINDS {
@@ -305,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_the_model_cannot_hold_is_refused() {
+    fn a_schema_that_the_model_cannot_represent_is_refused() {
         assert!(modelled(&json!({ "type": "string", "maxLength": 3 })).is_some());
         assert!(
             modelled(&json!({ "type": "string", "x-not-known-to-the-model": 1, "if": { "const": "a" } })).is_none()

@@ -2,7 +2,7 @@
 
 use crate::{domain::currency::CurrencyKind, http::operation::*};
 
-/// Networks of one filter.
+/// Largest number of networks in one filter.
 const NETWORKS_MAX: usize = 16;
 
 words! {
@@ -11,7 +11,7 @@ words! {
 }
 
 text! {
-    /// Truth value of the filter, in a string.
+    /// Boolean filter, as a string.
     FirstOnlyText {
         pattern: "^(true|false)$",
         length_max: 5,
@@ -29,48 +29,48 @@ text! {
     }
 }
 
-/// A currency that requests can be written or paid in.
+/// A currency for invoices or payments.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Currency {
     /// Id for `invoiceCurrency` and `paymentCurrency`. Example: `FAU-sepolia`
     pub id: CurrencyIdText,
-    /// Name for people. Example: `FAU`
+    /// Display name. Example: `FAU`
     #[oai(validator(max_length = 100))]
     pub name: String,
     /// Symbol. Example: `FAU`
     pub symbol: SymbolText,
-    /// Fraction digits of an amount. Example: `18`
+    /// Decimals of an amount. Example: `18`
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     pub decimals: i32,
     /// Contract of a token; native coins and fiat currencies have a pseudo address. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     pub address: WalletText,
     /// Network ID; `fiat` for fiat currencies
     pub network: NetworkText,
-    /// What kind of currency it is
+    /// Kind of the currency
     #[oai(rename = "type")]
     pub kind: CurrencyKind,
-    /// Hash that conversion contracts know it by; the address for tokens. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
+    /// Hash that identifies the currency in conversion contracts; for tokens, the address. Example: `0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C`
     pub hash: WalletText,
     /// Chain ID; 0 for fiat currencies. Example: `11155111`
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub chain_id: i64,
 }
 
-/// What an invoice currency can be paid in.
+/// Currencies that can pay an invoice currency.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ConversionRouteList {
     /// Invoice currency. Example: `ETH-sepolia-sepolia`
     pub currency_id: CurrencyIdText,
-    /// Alias of the currency by which it was asked for; absent when that was its id. Example: `ETH-sepolia`
+    /// Alias of the currency that the caller used; absent when the caller used its id. Example: `ETH-sepolia`
     pub alias: Option<CurrencyIdText>,
-    /// Network filter as it was given; null when there was none. Absent when `networks` was given
+    /// The `network` filter of the call; null if the call had no filter, absent if it had `networks`
     pub network: Option<OrNull<NetworkText>>,
-    /// Network filter as it was given, when it was a list. Example: `["sepolia","base"]`
+    /// The `networks` filter of the call; absent if the call had none. Example: `["sepolia","base"]`
     #[oai(validator(max_items = 16))]
     pub networks: Option<Vec<NetworkText>>,
-    /// Payment currencies, each with the address the payer needs
+    /// Payment currencies, each with its network and its contract address
     #[oai(validator(max_items = 1000))]
     pub conversion_routes: Vec<Currency>,
 }
@@ -82,7 +82,7 @@ impl NetworksText {
     }
 }
 
-/// The ids between the commas; `None` when one of them has another form.
+/// The ids between the commas; `None` when one of them is malformed.
 fn networks(list: &str) -> Option<Vec<NetworkText>> {
     let ids = list.split(',').map(str::trim).filter(|id| !id.is_empty());
     ids.map(|id| NetworkText::parse(id).ok()).collect()

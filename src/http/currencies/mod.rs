@@ -13,11 +13,11 @@ pub struct Currencies;
 impl Currencies {
     /// List currencies
     ///
-    /// Lists the currencies of the enabled networks and the fiat currencies that requests can be written in. Filters
-    /// combine with AND; a filter that matches nothing answers 404. The answer is always an array.
+    /// Lists the currencies of the enabled networks and the fiat currencies that invoices can use. Filters combine with
+    /// AND. Filters without a match return 404. The response is always an array.
     ///
-    /// When: you choose what to ask for, or show what is taken
-    /// Next: `GET /v2/currencies/{currencyId}/conversion-routes`, or `POST /v2/request` with an id
+    /// When: you choose a currency for a request, or list the supported ones
+    /// Next: list the routes of a currency with `GET /v2/currencies/{currencyId}/conversion-routes`, or create a request with `POST /v2/request` and the id of a currency
     /// 200: The currencies that match, in one array
     /// 400 firstOnly: firstOnly can only be used when both network and symbol are provided
     /// 404: Token not found
@@ -28,9 +28,10 @@ impl Currencies {
         _caller: Auth<KeyOrClient>,
         /// Only currencies of this network
         network: Checked<NetworkText>,
-        /// Only currencies with this symbol, or with this name in an alias, in any case. Example: `FAU`
+        /// Only currencies with this symbol, or with this name before the network in the id or an alias;
+        /// case-insensitive. Example: `FAU`
         symbol: Checked<SymbolText>,
-        /// `true` answers only the first match; needs `network` and `symbol`
+        /// `true` returns only the first match; needs `network` and `symbol`
         #[oai(name = "firstOnly")]
         first_only: Checked<FirstOnlyText>,
         /// Only the currency with this id or alias
@@ -51,13 +52,13 @@ impl Currencies {
 
     /// List conversion routes
     ///
-    /// Lists the payment currencies in which a request in this invoice currency can be paid on chain. A currency
-    /// without routes has an empty list.
+    /// Lists the payment currencies that can pay a request in this invoice currency on chain. The list is empty for a
+    /// currency without routes.
     ///
-    /// When: you offer payers a choice of what to pay in
-    /// Needs: the id of an invoice currency
-    /// Next: `POST /v2/request` with one of them as `paymentCurrency`
-    /// 200: The routes of the currency, and the filter as it was given
+    /// When: you offer payers a choice of payment currencies
+    /// Needs: the id or alias of an invoice currency
+    /// Next: create a request with `POST /v2/request` and one of these currencies as `paymentCurrency`
+    /// 200: The routes of the currency, and the filter of the call
     /// 404: Token not found
     #[oai(
         path = "/currencies/:currencyId/conversion-routes",
@@ -73,7 +74,7 @@ impl Currencies {
         currency_id: Path<String>,
         /// Only payment currencies of this network
         network: Checked<NetworkText>,
-        /// Only payment currencies of these networks, separated by commas; wins over `network`
+        /// Only payment currencies of these networks, separated by commas; takes precedence over `network`
         networks: Checked<NetworksText>,
     ) -> Result<Json<ConversionRouteList>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let mut checks = Checks::new();

@@ -3,7 +3,7 @@
 use super::bodies::{ConversionRouteList, Currency};
 use crate::{
     domain::{currency, network::Network},
-    flows::currencies::routes::Routes,
+    flows::currencies::routes::CurrencyRoutes,
     http::operation::*,
 };
 
@@ -22,9 +22,9 @@ pub(super) fn currency(currency: currency::Currency) -> Currency {
     }
 }
 
-/// Routes beside the filter as it was given: a list wins over one network.
+/// Routes with the filter of the call; `networks` takes precedence over `network`.
 pub(super) fn routes(
-    found: Routes,
+    found: CurrencyRoutes,
     network: Option<NetworkText>,
     networks: Option<Vec<NetworkText>>,
 ) -> ConversionRouteList {

@@ -13,7 +13,7 @@ text! {
         example: "0x9a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48601b",
         hint: "must be a signature of 65 bytes: 0x and 130 hexadecimal digits",
     }
-    /// Contract of a token, of either family.
+    /// Contract of a token on an EVM network or on Tron.
     TokenText {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
@@ -32,9 +32,9 @@ text! {
 words! {
     /// Which payers are screened
     AccessMode as "DestinationAccessMode";
-    /// Who screens payers
+    /// Screening provider for payers
     ScreeningProvider as "DestinationScreeningProvider";
-    /// What a wallet can agree to
+    /// Action that a wallet signs
     SigningAction as "DestinationAction";
 }
 
@@ -44,13 +44,13 @@ words! {
 pub struct DestinationAccessPolicy {
     /// Which payers are screened
     pub mode: AccessMode,
-    /// Who screens them: required with `kyt_all_wallets`, absent or null with `off`
+    /// Screening provider: required with `kyt_all_wallets`, absent or null with `off`
     #[oai(nullable)]
     pub screening_provider: Option<ScreeningProvider>,
     /// Whether the payee stays hidden until the payer is approved. Example: `false`
     #[oai(skip_serializing_if_is_none)]
     pub hide_until_approved: Option<bool>,
-    /// Whether payers see the address of the payee masked. Example: `false`
+    /// Whether the payee's address is masked for payers. Example: `false`
     #[oai(skip_serializing_if_is_none)]
     pub hide_payee_address: Option<bool>,
 }
@@ -88,13 +88,13 @@ impl From<DestinationAccessPolicy> for destination::DestinationPolicy {
     }
 }
 
-/// Where a wallet wants to be paid.
+/// Token and chain in which a wallet is paid.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayeeDestination {
-    /// Row id; client IDs are bound with it
+    /// Row id, used to bind client IDs
     pub id: UlidText,
-    /// The interop address of the wallet and the token, joined with a colon
+    /// Interop address of the wallet and the token, joined with a colon
     pub destination_id: DestinationIdText,
     /// Wallet that is paid
     pub wallet_address: WalletText,
@@ -102,27 +102,27 @@ pub struct PayeeDestination {
     pub token_address: TokenText,
     /// Chain. Example: `11155111`
     pub chain_id: u64,
-    /// Policy, or null when none was ever set
+    /// Policy; null when none was ever set
     pub access_policy: OrNull<DestinationAccessPolicy>,
-    /// The wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a71470997970c51812dc3a010c7d01b50e0d17dc79c8`
+    /// Wallet on its chain as bytes (ERC-7930). Example: `0x0001000003aa36a71470997970c51812dc3a010c7d01b50e0d17dc79c8`
     #[oai(validator(max_length = 80, pattern = "^0x([0-9a-f]{2})+$"))]
     pub binary_interop_address: String,
-    /// The wallet on its chain as text (ERC-7828). Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
+    /// Wallet on its chain as text (ERC-7828). Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093`
     #[oai(validator(
         max_length = 100,
         pattern = "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]{1,20}#[0-9A-F]{8}$"
     ))]
     pub human_readable_interop_address: String,
-    /// Whether the owner of the wallet set it up. Example: `true`
+    /// Whether the owner of the wallet set up this destination. Example: `true`
     pub claimed: bool,
-    /// Whether it is the one that is in use. Example: `true`
+    /// Whether this destination is the active one of the wallet. Example: `true`
     pub active: bool,
     /// Time of creation
     pub created_at: Instant,
 }
 
 impl PayeeDestination {
-    /// What callers see of a destination.
+    /// The view of a destination.
     pub fn of(destination: &destination::Destination) -> Self {
         let key = &destination.key;
         Self {
@@ -155,7 +155,7 @@ pub struct TypedDataDomain {
     pub chain_id: u64,
 }
 
-/// A member of a signed structure.
+/// A field of a signed structure.
 #[derive(Debug, Clone, Object)]
 pub struct TypedDataMember {
     /// Name. Example: `wallet`
@@ -166,27 +166,27 @@ pub struct TypedDataMember {
     pub kind: String,
 }
 
-/// The signed structures by name. `EIP712Domain` is left to the wallet library, as these expect.
+/// The signed structures by name. `EIP712Domain` is omitted, as wallet libraries expect.
 #[derive(Debug, Clone, Object)]
 pub struct TypedDataTypes {
-    /// Members of the signed structure, in order
+    /// Fields of the signed structure, in order
     #[oai(rename = "PayeeDestination", validator(max_items = 5))]
     pub payee_destination: Vec<TypedDataMember>,
 }
 
-/// What is agreed to.
+/// Content of the message to sign.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct TypedDataMessage {
     /// Wallet that is paid and signs
     pub wallet: WalletText,
-    /// What it agrees to
+    /// Action that it signs
     pub action: SigningAction,
     /// Contract of the token
     pub token: TokenText,
     /// Chain. Example: `11155111`
     pub chain_id: u64,
-    /// The nonce of this data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
+    /// Nonce of this data. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
     #[oai(validator(max_length = 64, pattern = "^[0-9a-f]{32}$"))]
     pub nonce: String,
 }
@@ -195,19 +195,19 @@ pub struct TypedDataMessage {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct SigningData {
-    /// Names this data when the signature is handed in; works once. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
+    /// Identifies this data when you submit the signature; works once. Example: `9a3f5c1e7b2d48609a3f5c1e7b2d4860`
     #[oai(validator(max_length = 64, pattern = "^[0-9a-f]{32}$"))]
     pub nonce: String,
     /// The EIP-712 domain
     pub domain: TypedDataDomain,
     /// The signed structures
     pub types: TypedDataTypes,
-    /// Which structure is signed. Example: `PayeeDestination`
+    /// Name of the signed structure. Example: `PayeeDestination`
     #[oai(validator(max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9]*$"))]
     pub primary_type: String,
-    /// What is signed
+    /// Message to sign
     pub message: TypedDataMessage,
-    /// Five minutes from now
+    /// Time of expiry, five minutes from now
     pub expires_at: Instant,
 }
 
@@ -247,7 +247,7 @@ impl From<destination::SigningData> for SigningData {
     }
 }
 
-/// A signature under the data of a nonce.
+/// A signature over the data of a nonce.
 #[derive(Debug, Clone, Object)]
 pub struct SignedDestinationBody {
     /// Signature of the wallet over the typed data
@@ -262,13 +262,13 @@ pub struct SignedDestinationBody {
 pub struct DestinationDeactivated {
     /// Always true. Example: `true`
     pub success: bool,
-    /// What happened. Example: `Destination deactivated`
+    /// Result. Example: `Destination deactivated`
     #[oai(validator(max_length = 100))]
     pub message: String,
 }
 
 impl DestinationDeactivated {
-    /// The one confirmation there is.
+    /// The only possible confirmation.
     pub fn done() -> Json<Self> {
         Json(Self {
             success: true,

@@ -1,4 +1,4 @@
-//! Payee destinations, set up by the signature of the wallet that is paid.
+//! Payee destinations, set up with a signature of the wallet that is paid.
 
 mod bodies;
 pub mod own;
@@ -17,12 +17,13 @@ pub struct Destinations;
 impl Destinations {
     /// Get typed data to sign
     ///
-    /// The wallet that is to be paid signs the answer (EIP-712); the signature and the nonce then add or deactivate the
-    /// destination. The nonce works once, within five minutes, for the client ID that asked. EVM wallets only.
+    /// The wallet that is to be paid signs the response (EIP-712). The signature and the nonce then add or deactivate
+    /// the destination. The nonce works once, within five minutes, and only for the client ID that requested it. EVM
+    /// wallets only.
     ///
-    /// When: a wallet is to say on your page where it is paid
-    /// Needs: the wallet at hand, to sign
-    /// Next: `POST /v2/payee-destination`, or `DELETE /v2/payee-destination/{destinationId}`
+    /// When: a wallet sets its destination on your page
+    /// Needs: access to the wallet, to sign
+    /// Next: send the signature to `POST /v2/payee-destination` or `DELETE /v2/payee-destination/{destinationId}`
     /// 200: The typed data that the wallet signs
     #[oai(
         path = "/payee-destination/signing-data",
@@ -36,7 +37,7 @@ impl Destinations {
         /// Wallet that is to be paid
         #[oai(name = "walletAddress")]
         wallet_address: Needed<WalletText>,
-        /// What the wallet agrees to
+        /// Action that the wallet signs
         action: Needed<SigningAction>,
         /// Contract of the token
         #[oai(name = "tokenAddress")]
@@ -63,13 +64,13 @@ impl Destinations {
 
     /// Add a payee destination
     ///
-    /// Sets the destination of the wallet that signed. It replaces the one before; client IDs that are bound to that
-    /// one follow.
+    /// Sets the destination of the wallet that signed. It replaces the previous one, and client IDs bound to the
+    /// previous one are bound to the new one.
     ///
     /// When: the wallet has signed
     /// Needs: the nonce of `GET /v2/payee-destination/signing-data` and the signature
-    /// Next: `POST /v2/secure-payments`, which pays to it
-    /// 201: The destination, in use from now on
+    /// Next: create a link that pays to it with `POST /v2/secure-payments`
+    /// 201: The destination, active from now on
     #[oai(path = "/payee-destination", method = "post", operation_id = "addPayeeDestination")]
     async fn add(
         &self,
@@ -88,11 +89,11 @@ impl Destinations {
 
     /// Get the payee destination of a wallet
     ///
-    /// The one that is in use on this platform, or null.
+    /// Returns the active destination of the wallet on this platform, or null.
     ///
     /// When: you show where a wallet is paid
-    /// Next: `GET /v2/payee-destination/signing-data` to change it
-    /// 200: The destination in use, or null when the wallet has none
+    /// Next: begin a change with `GET /v2/payee-destination/signing-data`
+    /// 200: The active destination, or null when the wallet has none
     #[oai(
         path = "/payee-destination",
         method = "get",
@@ -115,11 +116,11 @@ impl Destinations {
 
     /// Read a payee destination
     ///
-    /// In use or not. In a path `#` has to be written `%23`.
+    /// Returns a destination, active or not. In the path, write `#` as `%23`.
     ///
-    /// When: you have the id of one
-    /// Needs: an id as this service wrote it
-    /// Next: `POST /v2/secure-payments/payouts` pays to it
+    /// When: you have the id of a destination
+    /// Needs: the id exactly as this service returned it
+    /// Next: create a payout to it with `POST /v2/secure-payments/payouts`
     /// 200: The destination
     /// 404: Payee destination not found
     #[oai(
@@ -141,12 +142,12 @@ impl Destinations {
 
     /// Deactivate a payee destination
     ///
-    /// Takes it out of use with a signature of its wallet; it can be added again.
+    /// Deactivates the destination with a signature of its wallet. The wallet can add the destination again.
     ///
-    /// When: a wallet is no longer to be paid there
+    /// When: a wallet should no longer be paid at its destination
     /// Needs: the nonce of `GET /v2/payee-destination/signing-data` with the action `deactivate`, and the signature
-    /// Next: `POST /v2/payee-destination` brings it back
-    /// 200: The destination is out of use
+    /// Next: activate it again with `POST /v2/payee-destination`
+    /// 200: The destination is deactivated
     #[oai(
         path = "/payee-destination/:destinationId",
         method = "delete",

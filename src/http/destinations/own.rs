@@ -1,4 +1,4 @@
-//! Payee destinations of the wallet that signed in.
+//! Payee destinations of the signed-in wallet.
 
 use super::bodies::*;
 use crate::{
@@ -7,20 +7,20 @@ use crate::{
     http::operation::*,
 };
 
-/// Where to be paid.
+/// A destination to set.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct DestinationBody {
     /// Contract of a supported token: USDC, USDT, or FAU on sepolia
     pub token_address: TokenText,
-    /// Chain; it has to fit the wallet. Example: `11155111`
+    /// Chain: an EVM chain for an EVM wallet, Tron for a Tron wallet. Example: `11155111`
     pub chain_id: u64,
-    /// Who may pay; without it the policy that there is stays
+    /// Who may pay; if absent, the existing policy stays in force
     pub access_policy: Option<DestinationAccessPolicy>,
 }
 
 impl Example for DestinationBody {
-    /// It works as it stands on a service with Sepolia.
+    /// An example body that works unchanged on a service with Sepolia enabled.
     fn example() -> Self {
         Self {
             token_address: TokenText::example(),
@@ -40,7 +40,7 @@ impl From<DestinationBody> for NewDestination {
     }
 }
 
-/// A destination to take out of use.
+/// A destination to deactivate.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeactivateDestinationBody {
@@ -48,7 +48,7 @@ pub struct DeactivateDestinationBody {
     pub destination_id: DestinationIdText,
 }
 
-/// Where a recipient wants to be paid.
+/// Token and chain in which a recipient is paid.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayoutDestination {
@@ -60,7 +60,7 @@ pub struct PayoutDestination {
     pub token_address: TokenText,
     /// Chain. Example: `11155111`
     pub chain_id: u64,
-    /// Whether the owner of the wallet set it up. Example: `true`
+    /// Whether the owner of the wallet set up this destination. Example: `true`
     pub claimed: bool,
 }
 
@@ -77,20 +77,20 @@ impl From<Destination> for PayoutDestination {
     }
 }
 
-/// Payee destinations of the wallet that signed in.
+/// Payee destinations of the signed-in wallet.
 pub struct OwnDestinations;
 
 #[OpenApi(prefix_path = "/v1", tag = "AuthTag::Destinations")]
 impl OwnDestinations {
-    /// Set where the wallet is paid
+    /// Set the destination of the wallet
     ///
-    /// Creates the destination of the wallet that signed in, or brings it back. A wallet has one at a time: this one
-    /// replaces the one before, and client IDs that are bound to that one follow.
+    /// Creates or reactivates a destination of the signed-in wallet. A wallet has one active destination. The new one
+    /// replaces the previous one, and client IDs bound to the previous one are bound to the new one.
     ///
     /// When: you set up payment links for the first time
     /// Needs: a session of the wallet that is to be paid
-    /// Next: `POST /v1/client-ids` with its row id, or `POST /v2/secure-payments`
-    /// 201: The destination, in use from now on
+    /// Next: bind a client ID to its row id with `POST /v1/client-ids`, or create a link with `POST /v2/secure-payments`
+    /// 201: The destination, active from now on
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "post", operation_id = "createOwnDestination")]
     async fn create(
@@ -108,17 +108,17 @@ impl OwnDestinations {
         .await
     }
 
-    /// Change where the wallet is paid
+    /// Change the destination of the wallet
     ///
-    /// Replaces the destination that is in use; client IDs that are bound to it follow.
+    /// Replaces the active destination. Client IDs bound to it are bound to the new one.
     ///
     /// When: you want to be paid in another token or on another network
-    /// Needs: a destination in use
-    /// Next: nothing; new links pay there
-    /// 200: The destination, in use from now on
+    /// Needs: an active destination
+    /// Next: nothing; new links pay to the new destination
+    /// 200: The destination, active from now on
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
-    /// 409: The destination of this wallet is being changed at this moment; try again
+    /// 409: Another call is changing the destination of this wallet; try again
     #[oai(path = "/payee-destination", method = "put", operation_id = "updateOwnDestination")]
     async fn update(
         &self,
@@ -130,14 +130,14 @@ impl OwnDestinations {
         Ok(Json(PayeeDestination::of(&changed)))
     }
 
-    /// Get where the wallet is paid
+    /// Get the destination of the wallet
     ///
-    /// The destination in use, or null.
+    /// Returns the active destination, or null.
     ///
     /// When: you show where you are paid
     /// Needs: a session of a wallet
-    /// Next: `PUT /v1/payee-destination` to change it
-    /// 200: The destination in use, or null when the wallet has none
+    /// Next: change it with `PUT /v1/payee-destination`
+    /// 200: The active destination, or null when the wallet has none
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     #[oai(path = "/payee-destination", method = "get", operation_id = "getOwnDestination")]
     async fn active(
@@ -149,14 +149,15 @@ impl OwnDestinations {
         Ok(Json(OrNull(found.as_ref().map(PayeeDestination::of))))
     }
 
-    /// Look up where a recipient is paid
+    /// Look up the destination of a recipient
     ///
-    /// What the owner of a wallet set up, on this platform or another one, or null. Use it before a payout.
+    /// Returns the destination that the owner of a wallet set up, on this platform or another one, or null. Call this
+    /// operation before a payout.
     ///
     /// When: you pay a recipient who has a destination
     /// Needs: the wallet of the recipient
-    /// Next: `POST /v2/secure-payments/payouts` with its id
-    /// 200: Where the wallet wants to be paid, or null when it set up nothing
+    /// Next: create a payout with `POST /v2/secure-payments/payouts` and its id
+    /// 200: The destination of the wallet, or null when its owner set up none
     #[oai(
         path = "/payee-destination/payout-lookup",
         method = "get",
@@ -179,11 +180,11 @@ impl OwnDestinations {
 
     /// Look up a destination by its id
     ///
-    /// A destination of this platform, in use or not.
+    /// Returns a destination of this platform, active or not.
     ///
-    /// When: you have the id of one
-    /// Needs: an id as this service wrote it
-    /// Next: `PUT /v1/payee-destination` if it is yours
+    /// When: you have the id of a destination
+    /// Needs: the id exactly as this service returned it
+    /// Next: change it with `PUT /v1/payee-destination` if it is yours
     /// 200: The destination
     /// 404: Payee destination not found
     #[oai(
@@ -206,14 +207,14 @@ impl OwnDestinations {
         Ok(Json(PayeeDestination::of(&found)))
     }
 
-    /// Stop being paid at a destination
+    /// Deactivate the destination of the wallet
     ///
-    /// Takes the destination of the wallet that signed in out of use; its row stays and can come back.
+    /// Deactivates the destination of the signed-in wallet. It remains stored and can be reactivated.
     ///
-    /// When: you no longer want to be paid there
-    /// Needs: a destination in use
-    /// Next: `POST /v1/payee-destination` brings it back
-    /// 200: The destination is out of use
+    /// When: you no longer want to be paid at this destination
+    /// Needs: an active destination
+    /// Next: activate it again with `POST /v1/payee-destination`
+    /// 200: The destination is deactivated
     /// 403: Payee destinations belong to wallets: sign in with the wallet that is to be paid
     /// 404: Payee destination not found
     #[oai(

@@ -1,7 +1,7 @@
-//! What a developer does to a local service: the room `/_dev`, which `prs dev` alone opens and no document shows.
+//! Developer controls of a local service under `/_dev`. Only `prs dev` serves them, and no OpenAPI document lists them.
 //!
-//! A call shows no credential, so none may come from a page of somebody else: [`routes`] asks for the own origin and the
-//! own host, and for JSON, which a foreign page cannot send without being asked for permission.
+//! The endpoints need no credential, so pages of other origins must not call them: [`routes`] requires the service's
+//! own origin and host, and JSON bodies, which browsers send across origins only after a preflight.
 
 use crate::{
     domain::{
@@ -21,7 +21,7 @@ use crate::{
             refresh,
         },
     },
-    http::{contract::described::Described, gate::page::require_own_origin, operation::*},
+    http::{contract::described::DescribedDocument, gate::page::require_own_origin, operation::*},
     ports::{
         off_ramp::OffRampControls,
         rates::RateControls,
@@ -36,49 +36,50 @@ use poem_openapi::OpenApiService;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the room works on.
+/// Dependencies of the developer endpoints.
 #[derive(Clone)]
-pub struct Room {
-    /// Time of the service and of its chain.
+pub struct DevRoom {
+    /// Clock of the service and of its chain.
     pub time: Arc<dyn TimeMachine>,
-    /// What the sandbox of rates tells.
+    /// Controls of the rate sandbox.
     pub rates: Arc<dyn RateControls>,
-    /// What the sandbox of screening answers.
+    /// Controls of the screening sandbox.
     pub screening: Arc<dyn ScreeningControls>,
-    /// How the off-ramp partner behaves.
+    /// Controls of the off-ramp partner.
     pub off_ramp: Arc<dyn OffRampControls>,
     /// A wallet of the local chain.
     pub wallet: Arc<dyn SandboxWallet>,
-    /// What the documentation is given to work with.
-    pub lent: Lent,
+    /// Credentials and examples for the documentation.
+    pub lent: LentKeys,
 }
 
-/// Credentials of this run, and who is paid in what.
+/// Credentials of this run, and the payee and currency of the examples.
 #[derive(Clone)]
-pub struct Lent {
+pub struct LentKeys {
     /// API key.
     pub api_key: String,
     /// Client ID of a backend.
     pub client_id: String,
     /// Key of an orchestrator.
     pub orchestrator_key: String,
-    /// Session of the wallet that is paid.
+    /// Session of the payee wallet.
     pub session: String,
-    /// Who is paid.
+    /// Payee of the examples.
     pub payee: Address,
-    /// Id of the currency.
+    /// Currency id of the examples.
     pub currency: String,
 }
 
-/// Adds the room to the routes of the service.
-pub fn routes(routes: Route, room: Room) -> Route {
-    let service = OpenApiService::new(Described(Dev), "", "");
+/// Adds the developer endpoints to the routes of the service.
+pub fn routes(routes: Route, room: DevRoom) -> Route {
+    let service = OpenApiService::new(DescribedDocument(Dev), "", "");
     routes.nest_no_strip("/_dev", service.data(room).around(of_own_page))
 }
 
-/// The paths of the room, for logs and for `Allow`.
+/// OpenAPI document of the developer endpoints, as text. The service takes the path templates for log lines and the
+/// `Allow` headers from it.
 pub fn document() -> String {
-    OpenApiService::new(Described(Dev), "", "").spec()
+    OpenApiService::new(DescribedDocument(Dev), "", "").spec()
 }
 
 async fn of_own_page<E: Endpoint>(endpoint: Arc<E>, request: Request) -> poem::Result<E::Output> {
@@ -87,7 +88,7 @@ async fn of_own_page<E: Endpoint>(endpoint: Arc<E>, request: Request) -> poem::R
     endpoint.call(request).await
 }
 
-/// How far the clock moves.
+/// Clock change.
 #[derive(Debug, Clone, Object)]
 pub struct MoveClockBody {
     /// Seconds forward, at most 366 days. Example: `86400`
@@ -95,14 +96,14 @@ pub struct MoveClockBody {
     pub seconds: u32,
 }
 
-/// Where the clock stands.
+/// New time of the clock.
 #[derive(Debug, Clone, Object)]
 pub struct ClockMoved {
-    /// What the clock of the service shows now
+    /// Current time of the service
     pub now: Instant,
 }
 
-/// What the sandbox of rates tells from now on; what is absent stays as it is.
+/// Changes to the rate sandbox; absent members stay unchanged.
 #[derive(Debug, Clone, Object)]
 pub struct ChangeRatesBody {
     /// Token whose price changes. Example: `USDC`
@@ -113,77 +114,77 @@ pub struct ChangeRatesBody {
     pub price: Option<AmountText>,
     /// Whether all prices are a day old. Example: `false`
     pub stale: Option<bool>,
-    /// Whether it answers with an error. Example: `false`
+    /// Whether the sandbox returns an error. Example: `false`
     pub down: Option<bool>,
 }
 
-/// A rate as the service knows it.
+/// A rate as the service currently uses it.
 #[derive(Debug, Clone, Object)]
 pub struct RateNow {
     /// Token
     pub token: SymbolText,
     /// Fiat currency
     pub currency: SymbolText,
-    /// Units of the currency for one token; null where there is no rate
+    /// Units of the currency for one token; null if there is no rate
     pub rate: OrNull<AmountText>,
-    /// Why there is none; null where there is one. Example: `the last one is too old`
+    /// Why there is no rate; null if there is one. Example: `the last rate is too old`
     #[oai(validator(max_length = 200))]
     pub why: OrNull<String>,
 }
 
-/// Every rate after a reading of the sandbox.
+/// All rates after the sandbox was read.
 #[derive(Debug, Clone, Object)]
 pub struct RatesChanged {
-    /// One for each token and currency that a quote may need
+    /// One rate for each pair of token and currency that a quote may need
     #[oai(validator(max_items = 1000))]
     pub rates: Vec<RateNow>,
 }
 
 words! {
-    /// What the sandbox does when it is asked about a wallet
+    /// How the screening sandbox responds for a wallet
     SandboxAnswer as "SandboxAnswer";
     /// How the off-ramp partner of `prs dev` behaves
     OffRampBehaviour as "OffRampBehaviour";
 }
 
-/// What the sandbox of screening answers about a wallet from now on.
+/// Screening result for a wallet.
 #[derive(Debug, Clone, Object)]
 pub struct ScreenWalletBody {
-    /// The wallet, an EVM one in any case
+    /// Wallet address; the lookup ignores the letter case of EVM addresses
     pub wallet: WalletText,
-    /// The answer: `approved`, as about every wallet at first, `rejected`, `error`, or `hang` for none in time
+    /// The result: `approved` (the default for every wallet), `rejected`, `error`, or `hang` for no response in time
     pub outcome: SandboxAnswer,
-    /// Which provider answers so; absent, both
+    /// Provider that returns this result; if absent, both providers return it
     pub provider: Option<ScreeningProvider>,
 }
 
-/// What the sandbox of screening was told.
+/// The new screening result.
 #[derive(Debug, Clone, Object)]
 pub struct WalletScreened {
     /// The wallet
     pub wallet: WalletText,
-    /// The answer from now on
+    /// The result from now on
     pub outcome: SandboxAnswer,
-    /// Which provider answers so; null for both
+    /// Provider that returns this result; null if both providers return it
     pub provider: OrNull<ScreeningProvider>,
 }
 
-/// How the off-ramp partner behaves from now on.
+/// New behaviour of the off-ramp partner.
 #[derive(Debug, Clone, Object)]
 pub struct ChangeOffRampBody {
-    /// The behaviour: `normal`, as at first; `slow` for answers after two seconds, `hang` for none in time, `down` for a 503;
-    /// `silent` for callbacks that are lost; `wrong_address`, `other_payer` and `stale_version` for lies
+    /// The behaviour: `normal` (the default); `slow` for responses after two seconds; `hang` for no response in time;
+    /// `down` for a 503; `silent` for lost callbacks; `wrong_address`, `other_payer` and `stale_version` for false data
     pub behaviour: OffRampBehaviour,
 }
 
-/// What the off-ramp partner was told.
+/// The new behaviour of the off-ramp partner.
 #[derive(Debug, Clone, Object)]
 pub struct OffRampChanged {
-    /// Its behaviour from now on
+    /// The behaviour from now on
     pub behaviour: OffRampBehaviour,
 }
 
-/// Credentials by the names of their schemes in the documents.
+/// Credentials by the names of their security schemes in the OpenAPI documents.
 #[derive(Debug, Clone, Object)]
 pub struct LentCredentials {
     /// API key
@@ -195,54 +196,54 @@ pub struct LentCredentials {
     /// Key of an orchestrator
     #[oai(rename = "OrchestratorKey", validator(max_length = 200))]
     pub orchestrator_key: String,
-    /// Session of the wallet that is paid
+    /// Session of the payee wallet
     #[oai(rename = "SessionBearer", validator(max_length = 200))]
     pub session: String,
 }
 
-/// What the documentation works with.
+/// Credentials and example values for the documentation.
 #[derive(Debug, Clone, Object)]
 pub struct KeysLent {
     /// Credentials of this run
     pub credentials: LentCredentials,
-    /// Wallet that is paid
+    /// Payee wallet
     pub payee: WalletText,
-    /// Wallet that pays
+    /// Payer wallet
     pub payer: WalletText,
-    /// Currency in which it has money
+    /// Currency that the payer holds
     pub currency: CurrencyIdText,
 }
 
-/// A transaction of an answer.
+/// A transaction from a response.
 #[derive(Debug, Clone, Object)]
 pub struct WalletTransaction {
-    /// Encoded call
+    /// Calldata
     #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
-    /// Contract that is called
+    /// Contract to call
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit: a hexadecimal text, an object with `hex`, or 0, as the operations
-    /// answer it. Example: `"0x0"`
+    /// Native coin to send, in its smallest unit: a hexadecimal text, an object with `hex`, or 0, as the operations
+    /// return it. Example: `"0x0"`
     pub value: Value,
 }
 
-/// What the wallet of the local chain signs.
+/// Transactions for the wallet of the local chain to sign.
 #[derive(Debug, Clone, Object)]
 pub struct SignBody {
-    /// The transactions of an answer, in its order
+    /// Transactions from a response, in the same order
     #[oai(validator(min_items = 1, max_items = 100))]
     pub transactions: Vec<WalletTransaction>,
 }
 
-/// What the wallet sent.
+/// Transactions that the wallet sent.
 #[derive(Debug, Clone, Object)]
 pub struct TransactionsSent {
-    /// Hashes in the order of the transactions
+    /// Transaction hashes, in the order of the transactions
     #[oai(validator(min_items = 1, max_items = 100))]
     pub hashes: Vec<TxHash>,
 }
 
-/// The value of a transaction in each form in which the operations answer it.
+/// Parses the value of a transaction in each form that the operations return.
 fn native_units(value: &Value) -> Option<U256> {
     if let Some(number) = value.as_u64() {
         return Some(U256::from(number));
@@ -260,21 +261,18 @@ fn calls(transactions: &[WalletTransaction]) -> Result<Vec<WalletCall>, Refusal>
         let to = match to.value() {
             Ok(Address::Evm(to)) => Some(to),
             _ => {
-                checks.fail(
-                    field("to"),
-                    "must be the address of a contract: 0x and 40 hexadecimal digits",
-                );
+                checks.fail(field("to"), "must be a contract address: 0x and 40 hexadecimal digits");
                 None
             }
         };
         let data = hex::decode(data);
         if data.is_err() {
-            checks.fail(field("data"), "must be 0x and an even count of hexadecimal digits");
+            checks.fail(field("data"), "must be 0x and an even number of hexadecimal digits");
         }
         let value = native_units(value);
         if value.is_none() {
-            let sentence =
-                "must be 0x and at most 64 hexadecimal digits, an object with such a text as hex, or a number";
+            let sentence = "must be a number, a text of 0x and at most 64 hexadecimal digits, or an object with such \
+                            a text in its member `hex`";
             checks.fail(field("value"), sentence);
         }
         if let (Some(to), Ok(data), Some(value)) = (to, data, value) {
@@ -304,7 +302,7 @@ fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal
             checks.take("price", rate).map(|rate| (pair, rate))
         }
         _ => {
-            checks.fail("price", "must come together with token and currency");
+            checks.fail("price", "must be sent together with token and currency");
             None
         }
     };
@@ -316,10 +314,10 @@ fn change(body: ChangeRatesBody, known: &[String]) -> Result<RateChange, Refusal
     })
 }
 
-/// Reads the sandbox of rates. That it does not answer is what somebody asked for.
+/// Reads the rate sandbox. Errors are only logged, since the developer may have set the sandbox to fail.
 async fn read_rates(ctx: &Ctx) {
     if let Err(error) = refresh::now_once(ctx).await {
-        tracing::info!(%error, "the sandbox of rates was read");
+        tracing::info!(%error, "the rate sandbox could not be read; the service keeps its current rates");
     }
 }
 
@@ -332,43 +330,44 @@ fn rate_now(listed: ListedRate) -> RateNow {
     }
 }
 
-/// The room.
+/// The developer endpoints.
 pub struct Dev;
 
 #[OpenApi(prefix_path = "/_dev")]
 impl Dev {
     /// Move the clock forward
     ///
-    /// Everything that is due by then happens: retries, ends of sessions and of kept answers, periods of recurring
-    /// requests. The local chain makes a block at the new time.
+    /// The service then does everything that is due by the new time: retries, expiry of sessions and stored responses,
+    /// periods of recurring requests. The local chain mines a block at the new time.
     ///
-    /// 200: What the clock shows now
+    /// 200: The new time
     #[oai(path = "/clock", method = "post", operation_id = "moveClock")]
     async fn clock(
         &self,
         ctx: Data<&Ctx>,
-        room: Data<&Room>,
+        room: Data<&DevRoom>,
         body: Body<MoveClockBody>,
     ) -> Result<Json<ClockMoved>, Fail<{ s::BAD_REQUEST }>> {
         let moved = room.time.forward(TimeDelta::seconds(body.seconds.into())).await;
         let now = moved.map_err(|error| FlowError::from(Fault(error)))?;
         ctx.due.notify_one();
-        // The rates of before are as old as the clock has moved.
+        // The change of the clock made the stored rates older.
         read_rates(&ctx).await;
         Ok(Json(ClockMoved { now: Instant(now) }))
     }
 
-    /// Change what the sandbox of rates tells
+    /// Change the rate sandbox
     ///
-    /// The feed is read at once. It tells prices in the shape of a real one over HTTP, so what it tells is judged like
-    /// that: a price that is far from the last one is held back until it has held, or until `prs admin rates accept`.
+    /// The service reads the feed at once. The sandbox serves prices over HTTP in the format of a real feed, so the
+    /// usual checks apply: a price far from the last one is held back until it persists or the operator accepts it with
+    /// `prs admin rates accept`.
     ///
-    /// 200: Every rate as the service knows it then
+    /// 200: All rates as the service uses them now
     #[oai(path = "/rates", method = "post", operation_id = "changeRates")]
     async fn rates(
         &self,
         ctx: Data<&Ctx>,
-        room: Data<&Room>,
+        room: Data<&DevRoom>,
         body: Body<ChangeRatesBody>,
     ) -> Result<Json<RatesChanged>, Fail<{ s::BAD_REQUEST }>> {
         room.rates.change(&change(body.0, &room.rates.symbols())?);
@@ -381,12 +380,12 @@ impl Dev {
 
     /// Get the credentials of this run
     ///
-    /// For the documentation, which fills them in.
+    /// The documentation pages insert these credentials into their examples.
     ///
     /// 200: The credentials, and two wallets of the local chain
     #[oai(path = "/keys", method = "get", operation_id = "getLentKeys")]
-    async fn keys(&self, room: Data<&Room>) -> Result<Json<KeysLent>, Fail<0>> {
-        let Lent {
+    async fn keys(&self, room: Data<&DevRoom>) -> Result<Json<KeysLent>, Fail<0>> {
+        let LentKeys {
             api_key,
             client_id,
             orchestrator_key,
@@ -407,44 +406,46 @@ impl Dev {
         }))
     }
 
-    /// Take a delivery
+    /// Accept a webhook delivery
     ///
-    /// The receiver of the endpoints that the examples of the documents name. It takes everything, and keeps nothing.
+    /// The receiver for the webhook endpoints in the documentation examples. It accepts everything and stores nothing.
     ///
-    /// 200: It is taken
+    /// 200: Accepted
     #[oai(path = "/webhooks", method = "post", operation_id = "takeDelivery")]
     async fn webhooks(&self, _body: Json<Value>) -> Result<Json<Success>, Fail<0>> {
         Ok(Success::done())
     }
 
-    /// Have a wallet of the local chain sign and send transactions
+    /// Sign and send transactions with a wallet of the local chain
     ///
-    /// What a payer does with the transactions that an operation answers.
+    /// Plays the payer for the transactions that an operation returns.
     ///
-    /// 200: What was sent; all of it is mined
+    /// 200: The sent transactions; all are mined
     #[oai(path = "/wallet", method = "post", operation_id = "signTransactions")]
     async fn wallet(
         &self,
-        room: Data<&Room>,
+        room: Data<&DevRoom>,
         body: Body<SignBody>,
     ) -> Result<Json<TransactionsSent>, Fail<{ s::BAD_REQUEST | s::CONFLICT }>> {
         let calls = calls(&body.0.transactions)?;
         let sent = room.wallet.send(&calls).await;
-        let hashes = sent.map_err(|error| Refusal::conflict(format!("The local chain does not take it: {error:#}")))?;
+        let hashes =
+            sent.map_err(|error| Refusal::conflict(format!("The local chain rejected the transactions: {error:#}")))?;
         Ok(Json(TransactionsSent {
             hashes: hashes.into_iter().map(TxHash::written).collect(),
         }))
     }
 
-    /// Change what the sandbox of screening answers about a wallet
+    /// Change the screening result of a wallet
     ///
-    /// What was found before is kept with each payment. With one provider that fails, the other one is asked.
+    /// Payments that were screened before the change keep their result. If one provider fails, the service queries the
+    /// other.
     ///
-    /// 200: What it answers from now on
+    /// 200: The result that is valid from now on
     #[oai(path = "/screening", method = "post", operation_id = "changeScreening")]
     async fn screening(
         &self,
-        room: Data<&Room>,
+        room: Data<&DevRoom>,
         body: Body<ScreenWalletBody>,
     ) -> Result<Json<WalletScreened>, Fail<{ s::BAD_REQUEST }>> {
         let ScreenWalletBody {
@@ -465,13 +466,13 @@ impl Dev {
 
     /// Change how the off-ramp partner behaves
     ///
-    /// Calls that are under way and callbacks that were sent stay as they are.
+    /// Calls in progress and callbacks already sent are unaffected.
     ///
-    /// 200: Its behaviour from now on
+    /// 200: The behaviour that is valid from now on
     #[oai(path = "/offramp", method = "post", operation_id = "changeOffRamp")]
     async fn off_ramp(
         &self,
-        room: Data<&Room>,
+        room: Data<&DevRoom>,
         body: Body<ChangeOffRampBody>,
     ) -> Result<Json<OffRampChanged>, Fail<{ s::BAD_REQUEST }>> {
         let behaviour = body.0.behaviour;

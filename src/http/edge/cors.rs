@@ -1,7 +1,8 @@
-//! Which pages of browsers may call. Preflights carry no credential, so they are answered from all registered domains.
+//! CORS. A preflight carries no credential that would name a client ID, so an origin is allowed if any active client ID
+//! may be used from it.
 //!
-//! Cookies are allowed for the listed pages of dashboards alone: client IDs are sent as a header, and a page of a
-//! merchant has no business with the session of a dashboard. Source: rules H.12.
+//! Cookies are allowed only for the listed dashboard pages: client IDs are sent in a header, and a merchant's page must
+//! not use a dashboard session. Source: rules H.12.
 
 use crate::http::{error, routes::RouteTable};
 use async_trait::async_trait;
@@ -23,10 +24,10 @@ const ANYBODY: HeaderValue = HeaderValue::from_static("*");
 const VARY: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
 
-/// Time that a browser may keep the answer to a preflight, in seconds.
+/// Time for which a browser may cache a preflight response, in seconds.
 const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 
-/// The origins that active client IDs may be used from.
+/// The origins from which active client IDs may be used.
 #[async_trait]
 pub trait AllowedOrigins: Send + Sync + 'static {
     /// Whether any active client ID may be used from this origin.
@@ -36,7 +37,7 @@ pub trait AllowedOrigins: Send + Sync + 'static {
     fn carries_sessions(&self, origin: &str) -> bool;
 }
 
-/// Answers `OPTIONS` and adds the headers that let allowed pages read the answers.
+/// Responds to `OPTIONS` and adds the headers that let allowed pages read the responses.
 pub(super) fn cors<E>(
     endpoint: E,
     origins: Arc<dyn AllowedOrigins>,
@@ -48,7 +49,7 @@ where
     endpoint.around(move |endpoint, request| {
         let (origins, routes) = (origins.clone(), routes.clone());
         async move {
-            let grant = Grant::of(&request, origins.as_ref()).await;
+            let grant = CorsGrant::of(&request, origins.as_ref()).await;
             let is_preflight = request.method() == Method::OPTIONS
                 && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
             let allow = routes.allow(request.uri().path());
@@ -63,20 +64,21 @@ where
     })
 }
 
-enum Grant {
+enum CorsGrant {
     Public,
     Page(HeaderValue),
     SessionPage(HeaderValue),
     None,
 }
 
-impl Grant {
+impl CorsGrant {
     async fn of(request: &Request, origins: &dyn AllowedOrigins) -> Self {
         let path = request.uri().path();
         if path.starts_with("/openapi/") || path == "/health" || path.starts_with("/health/") {
             return Self::Public;
         }
-        // Several of them would let one be checked and another be believed.
+        // A call with several `Origin` headers gets no CORS headers: one of them could be checked here, and another one
+        // trusted elsewhere.
         let mut sent = request.headers().get_all(header::ORIGIN).iter();
         let (Some(origin), None) = (sent.next(), sent.next()) else {
             return Self::None;
@@ -126,13 +128,13 @@ impl Grant {
     }
 }
 
-/// Headers that every answer carries unless it says otherwise.
+/// Headers that every response carries unless it sets its own.
 pub(super) fn harden(headers: &mut HeaderMap) {
     const FIXED: [(HeaderName, HeaderValue); 4] = [
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        // Browsers heed it over https alone, so a loopback address stays reachable over http.
+        // Browsers obey this header only over https, so a loopback address stays reachable over http.
         (
             header::STRICT_TRANSPORT_SECURITY,
             HeaderValue::from_static("max-age=31536000"),

@@ -1,4 +1,4 @@
-//! What one call may cost: the size of its body, the time in which it arrives, the time of its handler.
+//! Limits of one call: size of its body, time for receiving it, time of its handler.
 
 use crate::http::error::{Problem, out_of_time, too_large, too_slow};
 use bytes::BytesMut;
@@ -8,18 +8,18 @@ use poem::{Endpoint, EndpointExt, IntoResponse, Request, Response, http::header}
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Bytes beyond the limit that are still read and dropped, so that a client that only listens after it has sent
-/// everything sees the answer instead of a reset connection.
+/// Bytes beyond the limit that are still read and dropped, so that a client that reads only after sending everything
+/// gets the response instead of a connection reset.
 const DISCARDED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Limits of one call. Source: rules C.4.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Largest body.
+    /// Maximum body size.
     pub body_bytes_max: usize,
-    /// Time in which the whole body has to arrive.
+    /// Timeout for receiving the whole body.
     pub body_deadline_ms: u64,
-    /// Time that the handler has.
+    /// Timeout of the handler.
     pub handler_deadline_ms: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for Limits {
     }
 }
 
-/// Applies the limits: 413, 408 and 503 in the form of every other failure.
+/// Applies the limits: 413, 408 and 503 with the standard error body.
 pub(super) fn limited<E>(endpoint: E, limits: Limits) -> impl Endpoint<Output = Response>
 where
     E: Endpoint + 'static,
@@ -41,8 +41,8 @@ where
     endpoint.around(move |endpoint, mut request| async move {
         read_body(&mut request, limits).await?;
         let deadline = Duration::from_millis(limits.handler_deadline_ms);
-        // A caller who hangs up must not stop a handler between the begin and the commit of a transaction: each would cost a
-        // connection to the database. So handlers run to their end in a task.
+        // A client that disconnects must not stop a handler between the begin and the commit of a transaction, because
+        // each such stop would cost a database connection. So handlers run to completion in a task.
         let handler = tokio::spawn(async move { endpoint.call(request).await.map(IntoResponse::into_response) });
         match timeout(deadline, handler).await {
             Ok(Ok(answer)) => answer,
@@ -53,7 +53,7 @@ where
             Err(_) => {
                 tracing::error!(
                     deadline_ms = limits.handler_deadline_ms,
-                    "a handler did not end in time"
+                    "a handler did not finish in time; the client gets 503"
                 );
                 Err(out_of_time().into())
             }
@@ -61,7 +61,7 @@ where
     })
 }
 
-/// Reads the body into memory, so that handlers see either all of it or nothing.
+/// Reads the body into memory, so that handlers get either all of it or nothing.
 async fn read_body(request: &mut Request, limits: Limits) -> Result<(), Problem> {
     let body: http_body_util::combinators::BoxBody<bytes::Bytes, std::io::Error> = request.take_body().into();
     if body.is_end_stream() {
@@ -70,7 +70,9 @@ async fn read_body(request: &mut Request, limits: Limits) -> Result<(), Problem>
     let announced = request
         .header(header::CONTENT_LENGTH)
         .and_then(|length| length.parse::<usize>().ok());
-    // Reading would invite a client that asks first to send what is refused anyway.
+    // A client that sends `Expect: 100-continue` transmits the body only once the service begins to read it. If the
+    // announced length is too large, the service rejects the call without reading, so the client never transmits the
+    // body.
     let asks_first = request.headers().contains_key(header::EXPECT);
     let reading = async {
         if announced.is_some_and(|length| length > limits.body_bytes_max) {
@@ -93,7 +95,8 @@ type Incoming = http_body_util::combinators::BoxBody<bytes::Bytes, std::io::Erro
 async fn collect(mut body: Incoming, bytes_max: usize) -> Result<bytes::Bytes, Problem> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::bad_request("The body could not be read to its end"))?;
+        let frame =
+            frame.map_err(|_| Problem::bad_request("The body could not be read completely: send the call again"))?;
         let Ok(chunk) = frame.into_data() else { continue };
         if bytes.len() + chunk.len() > bytes_max {
             discard(body, bytes.len() + chunk.len()).await;

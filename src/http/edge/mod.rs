@@ -1,6 +1,6 @@
-//! What holds for every socket and every call: deadlines, sizes, pages that may read, ids, one log line, one error body.
+//! Rules for every socket and every call: timeouts, size limits, CORS, ids, one log line, one error body.
 //!
-//! [`wrap`] puts the routes of the service into it, [`server::serve`] puts them on sockets. From the outside in, a call
+//! [`wrap`] wraps the routes of the service, [`server::serve`] serves them on sockets. From the outside in, a call
 //! passes [`observe`], [`cors`], the rate limits, the rendering of errors and [`limits`].
 
 pub mod cors;
@@ -12,7 +12,7 @@ pub mod server;
 use crate::{
     http::{
         call_id::CallId,
-        error::{self, Call},
+        error::{self, FailedCall},
         gate::{
             address::{self, Addresses},
             rate_limits::{self, RateLimits},
@@ -25,10 +25,10 @@ use cors::AllowedOrigins;
 use futures_util::FutureExt;
 use limits::Limits;
 use poem::{Endpoint, EndpointExt, IntoResponse, Response, endpoint::BoxEndpoint};
-use server::Misnamed;
+use server::InvalidHostMark;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
-/// What [`wrap`] needs from the rest of the service.
+/// Dependencies of [`wrap`].
 #[derive(Clone)]
 pub struct Edge {
     /// Limits of one call.
@@ -37,35 +37,36 @@ pub struct Edge {
     pub ids: Arc<dyn Ids>,
     /// The documented paths.
     pub routes: RouteTable,
-    /// Pages of browsers that may call.
+    /// Browser origins that may call.
     pub origins: Arc<dyn AllowedOrigins>,
-    /// Where calls come from.
+    /// Client addresses of calls.
     pub addresses: Arc<Addresses>,
-    /// How often credentials may call; absent, as often as they like.
+    /// Rate limits; `None` for no limits.
     pub rates: Option<Arc<RateLimits>>,
 }
 
-/// Wraps the routes of the service in everything that holds for each call.
+/// Wraps the routes of the service in the rules for every call.
 pub fn wrap<E>(routes: E, edge: Edge) -> BoxEndpoint<'static, Response>
 where
     E: Endpoint + 'static,
 {
     let limited = limits::limited(routes, edge.limits);
     let rendered = rendered(limited, edge.routes.clone());
-    // Without a box here the type of the whole is deeper than the compiler follows it.
+    // Without a box here the nested type exceeds the compiler's limit.
     let metered = rate_limits::metered(rendered.boxed(), edge.rates, &edge.routes);
     let addressed = address::addressed(hardened(metered), edge.addresses);
     let open = cors::cors(addressed, edge.origins, edge.routes.clone());
     observe::observed(named(open), edge.ids, edge.routes).boxed()
 }
 
-/// Refuses a call that names no host, several or what is none: a proxy and this service could read it differently.
+/// Rejects a call with no host, several hosts or an invalid host, because a proxy and this service could interpret it
+/// differently.
 fn named<E>(endpoint: E) -> impl Endpoint<Output = Response>
 where
     E: Endpoint<Output = Response> + 'static,
 {
     endpoint.around(|endpoint, request| async move {
-        if request.data::<Misnamed>().is_none() {
+        if request.data::<InvalidHostMark>().is_none() {
             return Ok(endpoint.get_response(request).await);
         }
         let id = request.data::<CallId>();
@@ -75,7 +76,7 @@ where
     })
 }
 
-/// Adds the headers that every answer carries unless it says otherwise.
+/// Adds the headers that every response carries unless it sets its own.
 fn hardened<E>(endpoint: E) -> impl Endpoint<Output = Response>
 where
     E: Endpoint<Output = Response> + 'static,
@@ -87,7 +88,7 @@ where
     })
 }
 
-/// Turns errors, panics and bare statuses into the one error body.
+/// Turns errors, panics and bare statuses into the standard error body.
 fn rendered<E>(endpoint: E, routes: RouteTable) -> impl Endpoint<Output = Response>
 where
     E: Endpoint<Output = Response> + 'static,
@@ -95,12 +96,12 @@ where
     endpoint.around(move |endpoint, request| {
         let routes = routes.clone();
         async move {
-            let call = Call {
+            let call = FailedCall {
                 method: request.method().clone(),
                 path: request.uri().path().to_owned(),
                 request_id: request.data::<CallId>().cloned(),
             };
-            // `OPTIONS *` and CONNECT carry no path, which the router cannot read.
+            // `OPTIONS *` and CONNECT have no path, which the router cannot handle.
             let answer = if call.path.starts_with('/') {
                 AssertUnwindSafe(endpoint.call(request)).catch_unwind().await
             } else {
@@ -129,7 +130,7 @@ where
     })
 }
 
-/// Whether an answer says no without the body that says why, to programs or to people.
+/// Whether an error response lacks the body that explains it.
 fn is_bare(response: &Response) -> bool {
     let is_failure = response.status().is_client_error() || response.status().is_server_error();
     is_failure

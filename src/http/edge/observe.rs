@@ -1,4 +1,4 @@
-//! What the operator sees of a call: its id, one log line, two metrics. Never a query string, a header or a body.
+//! Observability of a call: its id, one log line, two metrics. Query strings, headers and bodies are never recorded.
 
 use crate::{
     http::{
@@ -19,7 +19,7 @@ use tracing::Instrument;
 /// Upper bounds of the duration histogram, in seconds.
 const DURATION_BUCKETS_S: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// Gives every call its id, writes the log line and counts. The wrapped endpoint never fails.
+/// Gives every call its id, writes the log line and updates the metrics. The wrapped endpoint never fails.
 pub(super) fn observed<E>(endpoint: E, ids: Arc<dyn Ids>, routes: RouteTable) -> impl Endpoint<Output = Response>
 where
     E: Endpoint<Output = Response> + 'static,
@@ -37,7 +37,7 @@ where
             if let Ok(value) = HeaderValue::from_str(id.as_str()) {
                 response.headers_mut().insert(CALL_ID_HEADER, value);
             }
-            let call = Observed {
+            let call = ObservedCall {
                 method: &method,
                 route: routes
                     .template(&path)
@@ -58,7 +58,7 @@ fn pattern(response: &Response) -> Option<&str> {
     response.data::<PathPattern>().map(|pattern| pattern.0.as_ref())
 }
 
-struct Observed<'a> {
+struct ObservedCall<'a> {
     method: &'a Method,
     route: &'a str,
     operation: &'static str,
@@ -66,7 +66,7 @@ struct Observed<'a> {
     seconds: f64,
 }
 
-/// The line of a call. The level of a line is part of its code, so that there is one for each.
+/// The log line of a call. The level is fixed at compile time, so there is one macro call for each level.
 macro_rules! line {
     ($level:ident, $call:expr, $id:expr) => {
         tracing::event!(
@@ -83,7 +83,7 @@ macro_rules! line {
     };
 }
 
-impl Observed<'_> {
+impl ObservedCall<'_> {
     fn count(&self) {
         let method = method_label(self.method);
         metrics::counter!(
@@ -98,17 +98,17 @@ impl Observed<'_> {
     }
 
     fn log(&self, id: &CallId) {
-        // Whoever asks every second whether the service lives fills no log, and neither does who forges callbacks: both are
-        // counted.
+        // Health probes and forged callbacks are logged at DEBUG, so that they do not fill the log; both are counted.
         let is_forged = self.route.starts_with("/v2/provider-callbacks/") && matches!(self.status, 401 | 429);
-        match is_forged || self.route.starts_with("/health/") {
-            true => line!(DEBUG, self, id),
-            false => line!(INFO, self, id),
+        if is_forged || self.route.starts_with("/health/") {
+            line!(DEBUG, self, id)
+        } else {
+            line!(INFO, self, id)
         }
     }
 }
 
-/// Begins to count the failures of every documented operation: they are there with 0 before the first one, for alerts.
+/// Initialises the failure counters of every documented operation with 0, so that alerts see the first failure.
 pub fn begin(routes: &RouteTable) {
     for (method, id) in routes.operations() {
         for status in ["500", "503"] {
@@ -122,7 +122,8 @@ pub fn begin(routes: &RouteTable) {
     }
 }
 
-/// Callers can invent methods; labels of metrics must stay few.
+/// The method as a metric label. Unknown methods share one label, because callers can invent methods and the number of
+/// labels must stay small.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -136,7 +137,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// Installs the recorder of this process. Errors: there is one already.
+/// Installs the recorder of this process. Errors: one is already installed.
 pub fn install_metrics() -> Result<PrometheusHandle, BuildError> {
     PrometheusBuilder::new()
         .set_buckets_for_metric(

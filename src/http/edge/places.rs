@@ -1,4 +1,4 @@
-//! Places for connections: how many one address may take of all that there are.
+//! Connection slots, with a limit for each address.
 
 use ipnet::IpNet;
 use std::{
@@ -7,23 +7,24 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The places that are taken, by address. An IPv6 subscriber has a whole /64, so that counts as one.
+/// The slots in use, by address. All addresses of an IPv6 /64 count as one address, because one subscriber has a whole
+/// /64.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     per_address_max: usize,
-    /// Proxies, behind which many people are.
+    /// Networks of proxies, which have no limit per address because many people share a proxy.
     exempt: Vec<IpNet>,
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A place of an address; free again when it is dropped.
+/// A slot of an address; it is freed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     subscriber: Option<IpAddr>,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(per_address_max: usize, exempt: Vec<IpNet>) -> Self {
         Self {
             per_address_max,
@@ -32,10 +33,10 @@ impl Places {
         }
     }
 
-    /// A place for one more connection of the address, if it has not taken all of its own.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// Takes a slot for one more connection of the address; `None` if the address has reached its limit.
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let address = address.to_canonical();
-        let place = |subscriber| Place {
+        let place = |subscriber| ConnectionSlot {
             subscriber,
             places: self.clone(),
         };
@@ -53,7 +54,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let Some(subscriber) = self.subscriber else {
             return;

@@ -1,9 +1,9 @@
-//! The server loop: HTTP/1.1 on plain sockets, with the deadlines and caps that the framework's own loop lacks.
+//! The server loop: HTTP/1.1 on plain sockets, with the timeouts and limits that the framework's own loop lacks.
 //!
-//! HTTP/2 and TLS belong to the proxy in front. A loop that guesses the protocol from the first bytes would wait for
-//! them without a deadline. Source: rules C.4.
+//! HTTP/2 and TLS belong to the proxy in front. A loop that detects the protocol from the first bytes would wait for
+//! them without a timeout. Source: rules C.4.
 
-use super::places::{Place, Places};
+use super::places::{ConnectionSlot, ConnectionSlots};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ipnet::IpNet;
@@ -32,38 +32,38 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Time after the stop in which what was already sent is still read: connections in the queue of the kernel, and the next
-/// call of a connection that was idle.
+/// Time after the stop during which the service still reads calls that clients had already sent: on connections in the
+/// kernel queue, and the next call on an idle connection.
 const LAST_CALLS: Duration = Duration::from_millis(250);
 
-/// Pause after a failed accept, which mostly means that the process is out of file descriptors.
+/// Pause after a failed accept, which usually means that the process is out of file descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
 
-/// Bytes of an answer that wait in a socket and are not on their way yet. The kernel would take megabytes, and tell of room
-/// only when much of them is gone: a client that takes a little at a time would look like one that takes nothing.
+/// Maximum number of unsent response bytes in a socket. By default the kernel would buffer megabytes and report free
+/// space only after sending much of them, so a slow client would look like one that reads nothing.
 const UNSENT_BYTES: u32 = 64 * 1024;
 
-/// How long a client may acknowledge nothing of what was sent before it counts as gone: the kernel would wait for a quarter of
-/// an hour, in which the streams of a client that vanished keep their places.
+/// Time without acknowledgement after which a client counts as gone. By default the kernel would wait for a quarter of
+/// an hour, during which streams of a vanished client occupy their slots.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// Largest head of a request.
+/// Maximum size of request headers.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// How the server treats connections.
+/// Connection settings of the server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Time in which the head of a request has to arrive; an idle connection is closed after it too.
+    /// Timeout for receiving request headers; an idle connection is also closed after it.
     pub head_deadline_ms: u64,
-    /// Open connections at a time; further ones wait in the queue of the kernel.
+    /// Maximum number of open connections; further ones wait in the kernel queue.
     pub connections_max: usize,
-    /// Open connections of one address at a time; further ones are closed at once.
+    /// Maximum number of open connections from one address; further ones are closed immediately.
     pub connections_per_address_max: usize,
-    /// Proxies, whose connections are counted among all of them alone.
+    /// Networks of trusted proxies; their connections count only towards the total.
     pub proxies: Vec<IpNet>,
-    /// Time in which a client has to take something of its answer before the connection is closed.
+    /// Time without progress after which the connection of a client that does not read its response is closed.
     pub write_deadline_ms: u64,
-    /// Time that calls in flight have to finish after the stop.
+    /// Time for calls in flight to finish after the stop.
     pub drain_deadline_ms: u64,
 }
 
@@ -80,23 +80,23 @@ impl Default for ServerOptions {
     }
 }
 
-/// Cancelled when the server stops; carried by every request, so that answers without an end know when to end.
+/// Cancelled when the server stops; every request carries it, so that endless responses can end.
 #[derive(Debug, Clone)]
-pub struct Stopping(pub CancellationToken);
+pub struct ServerStopping(pub CancellationToken);
 
-/// The connection of a call, which its answer can cut off; carried by every request.
+/// The connection of a call, which the response can close; every request carries it.
 #[derive(Debug, Clone)]
 pub struct HangUp {
-    /// Cancelled when the connection is to be closed, and when it is.
+    /// Cancelled when the connection should be closed, and when it is closed.
     connection: CancellationToken,
-    /// Calls that were begun on the connection.
+    /// Number of calls started on the connection.
     calls: Arc<AtomicU64>,
-    /// The number of this call among them.
+    /// Number of this call.
     call: u64,
 }
 
 impl HangUp {
-    /// Closes the connection and discards what is still to be sent, unless a later call has begun on it.
+    /// Closes the connection and discards unsent data, unless a later call has started on it.
     pub fn cut(&self) {
         if !self.is_over() {
             self.connection.cancel();
@@ -109,11 +109,11 @@ impl HangUp {
     }
 }
 
-/// Said of a call that names no host in the way HTTP/1.1 wants it; carried by the request, and refused around the routes.
+/// Marks a call without a valid HTTP/1.1 host; the request carries it, and the wrapper of the routes rejects it.
 #[derive(Debug, Clone, Copy)]
-pub struct Misnamed;
+pub struct InvalidHostMark;
 
-/// Whether a call names one host, with or without a port; by HTTP/1.0 it may name none.
+/// Whether a call names one host, with or without a port; with HTTP/1.0 the host is optional.
 fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -123,7 +123,7 @@ fn names_one_host<B>(request: &hyper::Request<B>) -> bool {
     }
 }
 
-/// Whether a text is a name or an address, with a port or without.
+/// Whether a string is a host name or an address, with or without a port.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, port)) if address.parse::<Ipv6Addr>().is_ok() => ("address", port),
@@ -138,12 +138,13 @@ fn is_host(text: &str) -> bool {
     !host.is_empty() && host.bytes().all(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// The two steps of a stop. Between them whoever sends calls here has time to notice, and nothing is refused.
+/// The two steps of a stop. The pause between the steps lets load balancers react; the service still accepts calls
+/// during this pause.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Cancelled first: the service says that it is not ready, and each connection is closed after its next answer.
+    /// Cancelled first: the service reports not ready, and each connection is closed after its next response.
     pub leaving: CancellationToken,
-    /// Cancelled last: nothing more is accepted, and what was sent is finished.
+    /// Cancelled last: no connection is accepted any longer, and calls already sent are finished.
     pub stop: CancellationToken,
 }
 
@@ -153,9 +154,9 @@ impl Shutdown {
     }
 }
 
-/// Serves until the shutdown stops it: then accepts nothing more, lets calls in flight finish and returns.
+/// Serves until the shutdown stops it. Then it accepts no connections, lets calls in flight finish and returns.
 ///
-/// Errors: a listener whose address cannot be read.
+/// Errors: the address of a listener cannot be read.
 pub async fn serve<E>(
     listeners: Vec<TcpListener>,
     endpoint: E,
@@ -167,7 +168,7 @@ where
     E::Endpoint: 'static,
 {
     let drain_deadline = Duration::from_millis(options.drain_deadline_ms);
-    let places = Places::new(options.connections_per_address_max, options.proxies.clone());
+    let places = ConnectionSlots::new(options.connections_per_address_max, options.proxies.clone());
     let server = Arc::new(Server {
         endpoint: Box::new(ToDynEndpoint(endpoint.into_endpoint().map_to_response())),
         connections: Arc::new(Semaphore::new(options.connections_max)),
@@ -187,7 +188,7 @@ where
     if timeout(drain_deadline, server.tasks.wait()).await.is_err() {
         tracing::warn!(
             connections = server.tasks.len(),
-            "calls in flight did not finish in time"
+            "calls in flight did not finish in time; their connections are closed"
         );
         server.abort.cancel();
         server.tasks.wait().await;
@@ -199,7 +200,7 @@ struct Server {
     endpoint: Box<dyn DynEndpoint<Output = Response>>,
     options: ServerOptions,
     connections: Arc<Semaphore>,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
     shutdown: Shutdown,
     abort: CancellationToken,
     tasks: TaskTracker,
@@ -211,7 +212,7 @@ impl Server {
         while let Some(next) = stop.run_until_cancelled(self.next(&listener)).await {
             self.clone().admit(next, local).await;
         }
-        // The kernel completed connections before anybody could know of the stop.
+        // The kernel accepted these connections before clients could know of the stop.
         let last_calls = async {
             loop {
                 let next = self.next(&listener).await;
@@ -225,15 +226,16 @@ impl Server {
         }
     }
 
-    async fn admit(self: Arc<Self>, (permit, accepted): Accepted, local: SocketAddr) {
+    async fn admit(self: Arc<Self>, next: AcceptedConnection, local: SocketAddr) {
+        let (permit, accepted) = next;
         match accepted {
             Ok((stream, remote)) => {
                 if let Some(place) = self.places.take(remote.ip()) {
-                    let connection = self.clone().connection(stream, local, remote, (permit, place));
+                    let connection = self.clone().connection(stream, local, remote, permit, place);
                     self.tasks.spawn(connection);
                 } else {
                     metrics::counter!("prs_http_connections_refused_total").increment(1);
-                    tracing::debug!(%remote, "the address has too many connections");
+                    tracing::debug!(%remote, "a connection was closed: its address has too many connections");
                 }
             }
             Err(error) => {
@@ -243,9 +245,9 @@ impl Server {
         }
     }
 
-    /// Waits for a free place first, so that nothing is accepted that cannot be served.
-    async fn next(&self, listener: &TcpListener) -> Accepted {
-        // The semaphore is never closed, so there is always a permit.
+    /// Waits for a free connection slot before it accepts, so that every accepted connection can be served.
+    async fn next(&self, listener: &TcpListener) -> AcceptedConnection {
+        // The semaphore is never closed, so acquiring a permit cannot fail.
         let permit = self.connections.clone().acquire_owned().await.ok();
         (permit, listener.accept().await)
     }
@@ -255,7 +257,8 @@ impl Server {
         stream: TcpStream,
         local: SocketAddr,
         remote: SocketAddr,
-        place: (Option<OwnedSemaphorePermit>, Place),
+        permit: Option<OwnedSemaphorePermit>,
+        place: ConnectionSlot,
     ) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -271,14 +274,16 @@ impl Server {
         stream.set_write_timeout(Some(Duration::from_millis(self.options.write_deadline_ms)));
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let server = self.clone();
-            request.extensions_mut().insert(Stopping(self.shutdown.stop.clone()));
+            request
+                .extensions_mut()
+                .insert(ServerStopping(self.shutdown.stop.clone()));
             request.extensions_mut().insert(HangUp {
                 connection: hang_up.clone(),
                 calls: calls.clone(),
                 call: calls.fetch_add(1, Ordering::AcqRel) + 1,
             });
             if !names_one_host(&request) {
-                request.extensions_mut().insert(Misnamed);
+                request.extensions_mut().insert(InvalidHostMark);
             }
             async move {
                 let local = LocalAddr(Addr::socket(local));
@@ -303,7 +308,7 @@ impl Server {
             sleep(LAST_CALLS).await;
         };
         let ended = tokio::select! {
-            // What is cut off must not go out beside it.
+            // The cancellation is polled first, so that nothing is written to a connection that is to be closed.
             biased;
             () = hang_up.cancelled() => Ok(()),
             ended = &mut connection => ended,
@@ -322,26 +327,27 @@ impl Server {
             tracing::debug!(%error, "connection ended early");
         }
         if hang_up.is_cancelled() {
-            // The kernel would go on to send what it holds; with a linger time of zero it discards that.
+            // The kernel would continue to send its buffer; with a linger time of zero it discards the buffer.
             let socket = connection.into_parts().io.into_inner();
             if let Err(error) = socket.get_ref().set_zero_linger() {
-                tracing::debug!(%error, "what waits in a connection could not be discarded");
+                tracing::debug!(%error, "unsent data of a connection could not be discarded");
             }
         }
         hang_up.cancel();
+        drop(permit);
         drop(place);
     }
 }
 
-/// A connection, and its place among all of them.
-type Accepted = (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>);
+/// A connection and its slot.
+type AcceptedConnection = (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_a_name_or_an_address_with_a_port_or_without() {
+    fn a_host_is_a_name_or_an_address_with_an_optional_port() {
         for good in [
             "api.example.com",
             "localhost:8080",

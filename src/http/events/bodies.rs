@@ -1,4 +1,4 @@
-//! Bodies of events, deliveries and tries.
+//! Bodies of events, deliveries and delivery attempts.
 
 use crate::{domain::webhook::DeliveryState, http::operation::*};
 
@@ -17,7 +17,7 @@ text! {
         example: "payment.confirmed,payment.partial",
         hint: "must be names of events separated by commas, for example payment.confirmed,payment.partial",
     }
-    /// Where a page begins: `nextCursor` of the page before.
+    /// Where a page begins: `nextCursor` of the previous page.
     CursorText {
         pattern: "^[0-7][0-9A-HJKMNP-TV-Z]{25}$",
         length_max: 26,
@@ -31,7 +31,7 @@ words! {
     DeliveryState as "DeliveryState";
 }
 
-/// Something that happened and was told.
+/// A recorded event.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct LoggedEvent {
@@ -39,16 +39,17 @@ pub struct LoggedEvent {
     pub id: UlidText,
     /// Name
     pub event: EventKindText,
-    /// Request that it is about, or null
+    /// Request that the event is about, or null
     pub request_id: OrNull<RequestIdText>,
-    /// Client ID that the object belongs to, or null. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    /// Client ID that the object of the event belongs to, or null. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(max_length = 34, pattern = "^cli_[0-9A-Za-z]{30}$"))]
     pub client_id: OrNull<String>,
-    /// Whether it is the sample of a test. Example: `false`
+    /// Whether this is a test event. Example: `false`
     pub is_test: bool,
     /// Time of creation
     pub created_at: Instant,
-    /// The body as it is signed and sent, byte for byte; of a payer who is erased, the name of the event and `"erased":true` alone. Example: `{"event":"payment.confirmed"}`
+    /// The body exactly as it is signed and sent. After the payer is erased, it contains only the name of the event and
+    /// `"erased":true`. Example: `{"event":"payment.confirmed"}`
     #[oai(validator(max_length = 65536))]
     pub body: String,
 }
@@ -60,7 +61,7 @@ pub struct EventList {
     /// The events
     #[oai(validator(max_items = 100))]
     pub events: Vec<LoggedEvent>,
-    /// `cursor` of the next page; null after the last one
+    /// `cursor` of the next page; null on the last page
     pub next_cursor: OrNull<UlidText>,
 }
 
@@ -70,12 +71,12 @@ pub struct EventList {
 pub struct EventDetail {
     /// The event
     pub event: LoggedEvent,
-    /// Its deliveries, one for each endpoint
+    /// Its deliveries, one per endpoint
     #[oai(validator(max_items = 1000))]
     pub deliveries: Vec<Delivery>,
 }
 
-/// What one endpoint is sent of one event.
+/// The delivery of one event to one endpoint.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Delivery {
@@ -87,26 +88,29 @@ pub struct Delivery {
     pub event: EventKindText,
     /// Id of the endpoint
     pub endpoint_id: UlidText,
-    /// Where it is posted; null when the endpoint is gone. Example: `https://shop.example.com/hooks`
+    /// URL of the endpoint; null when the endpoint is deleted. Example: `https://shop.example.com/hooks`
     #[oai(validator(max_length = 2048))]
     pub url: OrNull<String>,
     /// State
     pub state: DeliveryState,
-    /// Tries that failed in the current round, 0 to 3. Example: `0`
+    /// Failed attempts in the current round, 0 to 3. Example: `0`
     pub retry_count: u32,
-    /// Whether it is a test. Example: `false`
+    /// Whether this is a test delivery. Example: `false`
     pub is_test: bool,
-    /// Whether it is sent again, because it was asked for or in a recovery round. Example: `false`
+    /// Whether this delivery is sent again, after a replay or in a recovery round. Example: `false`
     pub is_replay: bool,
     /// Time of creation
     pub created_at: Instant,
-    /// Not before this time; null unless it is queued
+    /// Earliest time of the next attempt; null unless the delivery is queued
     pub next_attempt_at: OrNull<Instant>,
-    /// When it was delivered, failed or cancelled; null while it is queued. A try that is in flight when it is cancelled is not recorded, even if the receiver took it
+    /// When the delivery succeeded, failed or was cancelled; null while it is queued. If the delivery is cancelled
+    /// while an attempt is in flight, that attempt is not recorded, even if the receiver accepted it
     pub finished_at: OrNull<Instant>,
-    /// Recovery rounds that were begun since its four tries failed. Example: `0`
+    /// Number of recovery rounds so far, which start automatically after all four attempts of the delivery failed; a
+    /// replay sets it to 0. Example: `0`
     pub recovery_rounds: u32,
-    /// When the next recovery round comes; earlier once the endpoint answers again. Null unless it failed and there is one
+    /// When the next recovery round starts; the round starts earlier if the endpoint responds again. Null unless the
+    /// delivery failed and another round follows
     pub next_round_at: OrNull<Instant>,
 }
 
@@ -117,11 +121,11 @@ pub struct DeliveryList {
     /// The deliveries
     #[oai(validator(max_items = 100))]
     pub deliveries: Vec<Delivery>,
-    /// `cursor` of the next page; null after the last one
+    /// `cursor` of the next page; null on the last page
     pub next_cursor: OrNull<UlidText>,
 }
 
-/// How many deliveries of an endpoint are in a state.
+/// Number of deliveries of an endpoint in one state.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeliveryCount {
@@ -129,56 +133,57 @@ pub struct DeliveryCount {
     pub endpoint_id: UlidText,
     /// State
     pub state: DeliveryState,
-    /// Deliveries. Example: `118`
+    /// Number of deliveries. Example: `118`
     pub count: u64,
 }
 
-/// The deliveries of a span of time in numbers.
+/// Number of deliveries in a period.
 #[derive(Debug, Clone, Object)]
 pub struct DeliverySummary {
-    /// One for each endpoint and state that occur
+    /// One entry for each endpoint and state that occurs
     #[oai(validator(max_items = 10000))]
     pub counts: Vec<DeliveryCount>,
 }
 
-/// One POST of a delivery.
+/// One POST of a delivery: an attempt.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeliveryTry {
-    /// Round, from 1; a replay and a recovery begin new ones. Example: `1`
+    /// Round, from 1; a replay and a recovery start new rounds. Example: `1`
     pub round: u32,
-    /// Number in its round, from 1. Example: `1`
+    /// Number of the attempt within its round, from 1. Example: `1`
     pub number: u32,
-    /// When it began
+    /// When it started
     pub started_at: Instant,
-    /// How long it took, in milliseconds. Example: `42`
+    /// Duration in milliseconds. Example: `42`
     pub duration_ms: u64,
-    /// Status of the answer; null when there was none. Example: `200`
+    /// Status of the response; null when there was none. Example: `200`
     pub status: OrNull<u16>,
-    /// Why there was no usable answer; null when there was one. Example: `the connection could not be opened`
+    /// Why there was no usable response; null when there was one. Example: `the connection could not be opened`
     #[oai(validator(max_length = 1024))]
     pub error: OrNull<String>,
-    /// First bytes of the answer; null when there was none. Example: `ok`
+    /// First bytes of the response; null when there was none. Example: `ok`
     #[oai(validator(max_length = 4096))]
     pub response: OrNull<String>,
 }
 
-/// A delivery with its tries.
+/// A delivery with its attempts.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct DeliveryDetail {
     /// The delivery
     pub delivery: Delivery,
-    /// Its tries in the order in which they were made; a replay and a recovery begin new rounds
+    /// Attempts of the delivery in order; a replay and a recovery start new rounds
     #[oai(validator(max_items = 10000))]
     pub tries: Vec<DeliveryTry>,
 }
 
-/// Whom to tell one event again.
+/// Endpoint to which one event is replayed.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct ReplayEventBody {
-    /// Only this endpoint, even if it was registered after the event; absent, every endpoint that was told. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Endpoint to which the event is replayed, even if it was registered after the event; if absent, the event is
+    /// replayed to every endpoint that it was sent to. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub endpoint_id: Option<UlidText>,
 }
 
@@ -188,19 +193,21 @@ impl Example for ReplayEventBody {
     }
 }
 
-/// Which events to tell again, and to whom.
+/// Which events are replayed, and to which endpoint.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct ReplayEventsBody {
-    /// Events from this time on, inclusive. Example: `2026-01-31T12:00:00.000Z`
+    /// Events since this time, inclusive. Example: `2026-01-31T12:00:00.000Z`
     pub since: IsoInstantText,
-    /// Events up to this time, inclusive; absent, until now. Example: `2026-02-28T12:00:00.000Z`
+    /// Events up to this time, inclusive; up to now if absent. Example: `2026-02-28T12:00:00.000Z`
     pub until: Option<IsoInstantText>,
-    /// Only this endpoint, even if it was registered after the events; absent, every endpoint that was told. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// Endpoint to which the events are replayed, even if it was registered after them; if absent, each event is
+    /// replayed to every endpoint that it was sent to. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub endpoint_id: Option<UlidText>,
-    /// Leave out what was delivered. With `endpointId` what the endpoint missed while it was switched off is among the rest. Example: `true`
+    /// Whether to leave out events that were delivered. With `endpointId`, the replay includes events that the endpoint
+    /// missed while it was switched off. Example: `true`
     pub failed_only: Option<bool>,
-    /// `nextCursor` of an earlier call with the same members. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
+    /// `nextCursor` of the previous call, which had the same other fields. Example: `01K9Z0T3G9R5M1N2P3Q4R5S6T7`
     pub cursor: Option<CursorText>,
 }
 
@@ -216,26 +223,27 @@ impl Example for ReplayEventsBody {
     }
 }
 
-/// What was queued.
+/// Result of a replay.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ReplayResult {
     /// Deliveries that were queued. Example: `3`
     pub replayed: u64,
-    /// Deliveries that were left alone: they wait already, or their endpoint is gone or switched off. Example: `0`
+    /// Deliveries that were not queued: they are already queued, or their endpoint is deleted or switched off. Example: `0`
     pub skipped: u64,
-    /// More than 5000 events are replayed by several calls: `cursor` of the next one; null when this was the last
+    /// `cursor` for the next call; null when all events are replayed. One call replays at most 5000 events
     pub next_cursor: OrNull<UlidText>,
 }
 
 /// One message of the stream.
 #[derive(Debug, Clone, Object)]
 pub struct EventMessage {
-    /// Id of the event, to resume after
+    /// Id of the event. Send it to resume the stream after this event
     pub id: UlidText,
     /// Name of the event
     pub event: EventKindText,
-    /// The body as it is signed and sent, byte for byte; of a payer who is erased, the name of the event and `"erased":true` alone. Example: `{"event":"payment.confirmed"}`
+    /// The body exactly as it is signed and sent. After the payer is erased, it contains only the name of the event and
+    /// `"erased":true`. Example: `{"event":"payment.confirmed"}`
     #[oai(validator(max_length = 65536))]
     pub data: String,
 }

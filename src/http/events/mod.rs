@@ -1,4 +1,4 @@
-//! The event log: an addition of this service.
+//! The event log, which this service adds to the published interface.
 
 mod bodies;
 mod stream;
@@ -8,14 +8,14 @@ use crate::{
     domain::webhook::DeliveryState,
     flows::{
         self,
-        events::{DeliveryFilter, EventFilter, replay::Span},
+        events::{DeliveryFilter, EventFilter, replay::ReplayRange},
     },
     http::{forms::paging::page_limit, operation::*},
 };
 pub use bodies::*;
 use poem::Request;
 use std::collections::BTreeSet;
-pub use stream::Messages;
+pub use stream::MessageStream;
 
 /// The event log.
 pub struct Events;
@@ -24,16 +24,16 @@ pub struct Events;
 impl Events {
     /// List events
     ///
-    /// What happened, newest first, kept for 30 days unless the operator chose otherwise. A client ID sees the events
-    /// of what was created with it.
+    /// Lists events, newest first. Events are stored for 30 days unless the operator chose otherwise. A client ID sees
+    /// the events of objects that were created with it.
     ///
-    /// When: you look what was told, or missed deliveries
-    /// Next: `GET /v2/events/{eventId}`, or `POST /v2/events/{eventId}/replay`
+    /// When: you look up which events were sent, or missed deliveries
+    /// Next: read one with `GET /v2/events/{eventId}`, or send it again with `POST /v2/events/{eventId}/replay`
     /// 200: One page of events, newest first
     #[oai(path = "/events", method = "get", operation_id = "listEvents")]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn list(
         &self,
@@ -44,11 +44,11 @@ impl Events {
         /// Id of the request
         #[oai(name = "requestId")]
         request_id: Checked<RequestIdText>,
-        /// From this time on, inclusive
+        /// Since this time, inclusive
         since: Checked<IsoInstantText>,
         /// Up to this time, inclusive
         until: Checked<IsoInstantText>,
-        /// `nextCursor` of the page before
+        /// `nextCursor` of the previous page
         cursor: Checked<CursorText>,
         /// Page size, 1 to 100; 20 when absent
         limit: Checked<LimitText>,
@@ -72,16 +72,17 @@ impl Events {
 
     /// Follow events
     ///
-    /// Server-sent events: each message carries the id of the event, its name and its body, byte for byte as webhooks
-    /// carry it. Without `after` and `Last-Event-ID` the stream begins with what happens next. It ends when the service
-    /// stops, and within fifteen seconds after the credential is revoked; connect again with the last id you have seen. Test events are left out.
+    /// Server-sent events. Each message has the id, the name and the body of the event; the body is byte for byte the
+    /// one that webhooks send. Without `after` and `Last-Event-ID` the stream starts with the next event. It ends when
+    /// the service stops, and within 15 seconds after the credential is revoked. Reconnect with the last id you
+    /// received. Test events are excluded.
     ///
-    /// When: you have no public address, or want to see events at once
+    /// When: you have no public address, or want to see events immediately
     /// Needs: a client that reads server-sent events
-    /// Next: remember the id of the last message and connect again with it
-    /// Events: all that you may see, as messages
-    /// 200: A stream without end: one message for each event
-    /// 429: As many event streams are open as caps.event_streams allows, 32; close one first
+    /// Next: after a disconnect, connect again with the id of the last message
+    /// Events: every event that you may see, as messages
+    /// 200: An endless stream: one message for each event
+    /// 429: The limit is 32 open event streams (caps.event_streams); close a stream first
     #[oai(path = "/events/stream", method = "get", operation_id = "followEvents")]
     async fn follow(
         &self,
@@ -90,9 +91,9 @@ impl Events {
         request: &Request,
         /// Names of events separated by commas; all when absent
         events: Checked<EventKindsText>,
-        /// Id of the last event you have seen; the header `Last-Event-ID` does the same
+        /// Id of the last event you received; the header `Last-Event-ID` has the same effect
         after: Checked<UlidText>,
-    ) -> Result<Messages, Fail<{ s::BAD_REQUEST }>> {
+    ) -> Result<MessageStream, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let kinds = events.take(&mut checks);
         let kinds = kinds.map(|text| text.as_str().split(',').map(str::to_owned).collect::<BTreeSet<_>>());
@@ -107,11 +108,11 @@ impl Events {
 
     /// Read an event
     ///
-    /// The event and the state of its deliveries. A client ID sees those to its own endpoints.
+    /// Returns the event and the state of its deliveries. A client ID sees only deliveries to its own endpoints.
     ///
-    /// When: a delivery of one event is in doubt
+    /// When: you want to check the deliveries of one event
     /// Needs: the id of an event
-    /// Next: `POST /v2/events/{eventId}/replay`
+    /// Next: send it again with `POST /v2/events/{eventId}/replay`
     /// 200: The event with its body and its deliveries
     /// 404: Event not found
     #[oai(path = "/events/:eventId", method = "get", operation_id = "getEvent")]
@@ -135,17 +136,17 @@ impl Events {
 
     /// Replay an event
     ///
-    /// Queues the deliveries of the event again: the same bytes and the same `x-service-delivery`, marked with
-    /// `x-service-replay: true`, with a new round of four tries.
+    /// Queues the deliveries of the event again, each with a new round of four attempts. The body and
+    /// `x-service-delivery` stay the same; the header `x-service-replay: true` marks the repetition.
     ///
-    /// When: a receiver lost or mistreated an event
-    /// Needs: a finished delivery of it
-    /// Next: `GET /v2/deliveries` shows the new tries
-    /// Events: the same event once more
+    /// When: a receiver lost an event or handled it wrongly
+    /// Needs: a finished delivery of the event
+    /// Next: read the new attempts with `GET /v2/deliveries`
+    /// Events: the same event again
     /// 202: How many deliveries are queued
     /// 404: Event not found
     /// 409: The endpoint is switched off
-    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
+    /// 429: The limit of 10000 due deliveries (caps.due_deliveries) is reached; retry replays and tests after some have been sent
     #[oai(path = "/events/:eventId/replay", method = "post", operation_id = "replayEvent")]
     async fn replay(
         &self,
@@ -161,19 +162,20 @@ impl Events {
         Ok(view::queued(result))
     }
 
-    /// Replay the events of a span of time
+    /// Replay the events of a period
     ///
-    /// Like the replay of one event, for all of them; for example after an outage of the receiver. Test events are left
-    /// out. It stops with `nextCursor` when as many deliveries are due as may be; go on from there a little later.
+    /// Like the replay of one event, but for all events of a period, for example after an outage of the receiver. Test
+    /// events are excluded. If the maximum number of queued deliveries is reached, the replay stops and returns
+    /// `nextCursor`; send this cursor a little later to continue.
     ///
     /// When: a receiver was down for a while
-    /// Needs: the begin of that time
-    /// Next: call again with `nextCursor`, then `GET /v2/deliveries/summary`
-    /// Events: the same events once more
-    /// 202: How many deliveries are queued, and where to go on
+    /// Needs: the start of the outage
+    /// Next: repeat the call with `nextCursor`, then check `GET /v2/deliveries/summary`
+    /// Events: the same events again
+    /// 202: How many deliveries are queued, and where to continue
     /// 404: Webhook not found
     /// 409: The endpoint is switched off
-    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
+    /// 429: The limit of 10000 due deliveries (caps.due_deliveries) is reached; retry replays and tests after some have been sent
     #[oai(path = "/events/replay", method = "post", operation_id = "replayEvents")]
     async fn replay_span(
         &self,
@@ -185,7 +187,7 @@ impl Events {
         let mut checks = Checks::new();
         let since = checks.take("since", body.since.value());
         let until = body.until.and_then(|text| checks.take("until", text.value()));
-        let span = Span {
+        let span = ReplayRange {
             since: checks.finish_with(since)?,
             until,
             endpoint: body.endpoint_id.map(|text| text.id()),
@@ -197,15 +199,15 @@ impl Events {
 
     /// List deliveries
     ///
-    /// Newest first. A client ID sees those to its own endpoints.
+    /// Lists deliveries, newest first. A client ID sees only deliveries to its own endpoints.
     ///
-    /// When: you look what reached your endpoints
-    /// Next: `GET /v2/deliveries/{deliveryId}` for one of them
+    /// When: you check which events reached your endpoints
+    /// Next: read one of them with `GET /v2/deliveries/{deliveryId}`
     /// 200: One page of deliveries, newest first
     #[oai(path = "/deliveries", method = "get", operation_id = "listDeliveries")]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn deliveries(
         &self,
@@ -219,7 +221,7 @@ impl Events {
         endpoint_id: Checked<UlidText>,
         /// State
         state: Checked<DeliveryState>,
-        /// `nextCursor` of the page before
+        /// `nextCursor` of the previous page
         cursor: Checked<CursorText>,
         /// Page size, 1 to 100; 20 when absent
         limit: Checked<LimitText>,
@@ -243,17 +245,18 @@ impl Events {
 
     /// Count deliveries
     ///
-    /// Those that were created in a span of time, by endpoint and state. A client ID counts those to its own endpoints.
+    /// Counts the deliveries created in a period, by endpoint and state. A client ID counts only deliveries to its own
+    /// endpoints.
     ///
-    /// When: a dashboard shows how deliveries go
-    /// Next: `GET /v2/deliveries` with the state that stands out
-    /// 200: One count for each endpoint and state that has deliveries in the span
+    /// When: a dashboard shows the state of deliveries
+    /// Next: list the deliveries of a state with `GET /v2/deliveries`
+    /// 200: One count for each endpoint and state with deliveries in the period
     #[oai(path = "/deliveries/summary", method = "get", operation_id = "getDeliverySummary")]
     async fn summary(
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyOrBackend>,
-        /// From this time on, inclusive; a day before `until` when absent
+        /// Since this time, inclusive; one day before `until` when absent
         since: Checked<IsoInstantText>,
         /// Up to this time, inclusive; now when absent
         until: Checked<IsoInstantText>,
@@ -268,12 +271,12 @@ impl Events {
 
     /// Read a delivery
     ///
-    /// With each try: when, how long, what came back.
+    /// Returns each attempt with its time, its duration and the response.
     ///
-    /// When: you want to know why one did not arrive
+    /// When: you want to know why a delivery did not arrive
     /// Needs: the id in `x-service-delivery`
-    /// Next: `POST /v2/deliveries/{deliveryId}/retry`
-    /// 200: The delivery with every try
+    /// Next: retry it with `POST /v2/deliveries/{deliveryId}/retry`
+    /// 200: The delivery with every attempt
     /// 404: Delivery not found
     #[oai(path = "/deliveries/:deliveryId", method = "get", operation_id = "getDelivery")]
     async fn read_delivery(
@@ -290,18 +293,18 @@ impl Events {
 
     /// Retry a delivery
     ///
-    /// Queues a finished delivery again, whether it failed, was cancelled or arrived: the same bytes and identity,
-    /// marked with `x-service-replay: true`, with a new round of four tries.
+    /// Queues a finished delivery again, whether it failed, was cancelled or was delivered, with a new round of four
+    /// attempts. The body and the delivery id stay the same; the header `x-service-replay: true` marks the repetition.
     ///
-    /// When: the receiver is mended
+    /// When: the receiver is fixed
     /// Needs: a finished delivery
-    /// Next: `GET /v2/deliveries/{deliveryId}` shows the new tries
-    /// Events: the same event once more
-    /// 202: The delivery, which is about to be sent again
+    /// Next: read the new attempts with `GET /v2/deliveries/{deliveryId}`
+    /// Events: the same event again
+    /// 202: The delivery, queued again
     /// 404: Delivery not found
-    /// 409: The delivery waits for its next try already
-    /// 409: The endpoint is gone or switched off
-    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
+    /// 409: The delivery is already waiting for its next attempt
+    /// 409: The endpoint is deleted or switched off
+    /// 429: The limit of 10000 due deliveries (caps.due_deliveries) is reached; retry replays and tests after some have been sent
     #[oai(
         path = "/deliveries/:deliveryId/retry",
         method = "post",

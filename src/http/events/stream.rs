@@ -1,8 +1,8 @@
-//! The stream of events: server-sent events that follow the log.
+//! The event stream: server-sent events that follow the event log.
 
 use super::{
     bodies::{EventKindText, EventMessage},
-    view::told,
+    view::show_body,
 };
 use crate::{
     ctx::Ctx,
@@ -10,13 +10,13 @@ use crate::{
     flows::{
         FlowResult,
         auth::identify,
-        events::{EventRecord, follow::Follower},
+        events::{EventRecord, follow::LogFollower},
     },
     http::{
-        edge::server::{HangUp, Stopping},
+        edge::server::{HangUp, ServerStopping},
         error::done,
         forms::wire::UlidText,
-        gate::places::{Place, Places},
+        gate::places::{PlatformSlot, PlatformSlots},
     },
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
@@ -30,33 +30,34 @@ use poem_openapi::{
 use std::{collections::VecDeque, time::Duration};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Who has streams open in this process: each of them asks the database four times a second.
-static STREAMS: Places = Places::new(256, "Too many streams are open; try again later");
+/// Open streams of this process; each of them queries the database four times a second.
+static STREAMS: PlatformSlots = PlatformSlots::new(256, "Too many streams are open; try again later");
 
-/// Pause between two looks of a stream.
+/// Pause between two queries of a stream.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
-/// Pause after which a stream without events says that it lives.
+/// Interval of the heartbeat on a stream without events.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Pause after which the credential of a stream is looked up again. Once it is not good, the connection is closed, and what
-/// waits in it is discarded.
+/// Interval at which the credential of a stream is checked. When it is no longer valid, the connection is closed and
+/// its unsent messages are discarded.
 const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
 
-/// A stream of messages. Its documented schema is that of one message, since 3.0 has no word for a list without an end.
-pub struct Messages(EventStream<BoxStream<'static, EventMessage>>);
+/// A stream of messages. Its documented schema is that of one message, because OpenAPI 3.0 cannot describe an endless
+/// list.
+pub struct MessageStream(EventStream<BoxStream<'static, EventMessage>>);
 
-impl IntoResponse for Messages {
+impl IntoResponse for MessageStream {
     fn into_response(self) -> Response {
         self.0.into_response()
     }
 }
 
-impl ApiResponse for Messages {
+impl ApiResponse for MessageStream {
     fn meta() -> MetaResponses {
         MetaResponses {
             responses: vec![MetaResponse {
-                description: "Messages, one after the other; the schema shows one of them.",
+                description: "A sequence of messages; the schema describes one of them.",
                 status: Some(done::OK),
                 status_range: None,
                 content: vec![MetaMediaType {
@@ -73,18 +74,18 @@ impl ApiResponse for Messages {
     }
 }
 
-/// What an open stream holds.
-struct Open {
-    follower: Follower,
+/// The state of an open stream.
+struct OpenStream {
+    follower: LogFollower,
     waiting: VecDeque<EventRecord>,
-    /// Cancelled when the service stops, and when the credential is not good any more.
+    /// Cancelled when the service stops, and when the credential is no longer valid.
     stop: CancellationToken,
     _watched: DropGuard,
-    _place: Place,
+    _place: PlatformSlot,
 }
 
-impl Open {
-    /// The next event; `None` ends the stream, after which a client comes again with the last id it has seen.
+impl OpenStream {
+    /// Returns the next event. `None` ends the stream; the client then reconnects with the last id it received.
     async fn next(mut self) -> Option<(EventMessage, Self)> {
         loop {
             if self.stop.is_cancelled() {
@@ -94,7 +95,7 @@ impl Open {
                 let message = EventMessage {
                     id: UlidText::written(event.id),
                     event: EventKindText::written(&event.kind),
-                    data: told(event.kind, event.body),
+                    data: show_body(event.kind, event.body),
                 };
                 return Some((message, self));
             }
@@ -107,7 +108,7 @@ impl Open {
                 }
                 Ok(events) => self.waiting.extend(events),
                 Err(error) => {
-                    tracing::warn!(%error, "a stream of events ends early");
+                    tracing::warn!(%error, "an event stream ended early; the client has to reconnect");
                     return None;
                 }
             }
@@ -115,7 +116,7 @@ impl Open {
     }
 }
 
-/// Looks the credential of a stream up until it is no longer good.
+/// Checks the credential of a stream until it is no longer valid.
 async fn wait_for_revocation(ctx: Ctx, caller: PlatformCaller) {
     loop {
         tokio::time::sleep(LOOKUP_PAUSE).await;
@@ -123,48 +124,51 @@ async fn wait_for_revocation(ctx: Ctx, caller: PlatformCaller) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                tracing::warn!(%error, "the credential of a stream could not be looked up");
+                tracing::warn!(%error, "the credential of an event stream could not be looked up; the stream ends");
                 return;
             }
         }
     }
 }
 
-/// Opens a stream of the events of a caller, of some kinds or of all, after one event or from now on.
+/// Opens a stream of a caller's events, of all kinds or some, starting after a given event or with the next one.
 ///
-/// Errors: the platform, or all together, have as many streams open as they may (429).
+/// Errors: the platform, or all platforms together, have reached the maximum number of streams (429).
 pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
     kinds: Vec<String>,
     after: Option<EventId>,
     request: &Request,
-) -> FlowResult<Messages> {
+) -> FlowResult<MessageStream> {
     let place = STREAMS.take(&caller.platform, |own| ctx.caps.admit_event_streams(own))?;
-    let follower = Follower::start(ctx, caller, kinds, after).await?;
-    // Without a server around it, in a test, nothing stops.
-    let stop = request.data::<Stopping>().map(|stopping| stopping.0.child_token());
+    let follower = LogFollower::start(ctx, caller, kinds, after).await?;
+    // A call without a server, as in tests, has no `ServerStopping`: nothing cancels its token.
+    let stop = request
+        .data::<ServerStopping>()
+        .map(|stopping| stopping.0.child_token());
     let stop = stop.unwrap_or_default();
     let ended = CancellationToken::new();
     let revocation = wait_for_revocation(ctx.clone(), caller.clone());
     let (watched, stopped, connection) = (ended.clone(), stop.clone(), request.data::<HangUp>().cloned());
     tokio::spawn(async move {
         if watched.run_until_cancelled(revocation).await.is_some() {
-            // Before the stream ends: an end in good order would send what waits in the connection.
+            // The connection is cut before the stream ends: a regular end would send the messages that wait in the
+            // connection.
             if let Some(connection) = connection {
                 connection.cut();
             }
             stopped.cancel();
         }
     });
-    let open = Open {
+    let open = OpenStream {
         follower,
         waiting: VecDeque::new(),
         stop,
         _watched: ended.drop_guard(),
         _place: place,
     };
-    let messages = stream::unfold(open, Open::next).boxed();
+    let messages = stream::unfold(open, OpenStream::next).boxed();
     let messages = EventStream::new(messages)
         .keep_alive(HEARTBEAT)
         .to_event(|message: EventMessage| {
@@ -172,5 +176,5 @@ pub(super) async fn open(
                 .id(message.id.to_string())
                 .event_type(message.event.to_string())
         });
-    Ok(Messages(messages))
+    Ok(MessageStream(messages))
 }

@@ -1,9 +1,9 @@
-//! Events, deliveries and tries as clients see them.
+//! Events, deliveries and delivery attempts as clients see them.
 
 use super::bodies::*;
 use crate::{
     domain::{ids::EndpointId, webhook::DeliveryState},
-    flows::events::{EventRecord, LoggedDelivery, Opened, Receivers, replay::Replayed},
+    flows::events::{EventRecord, LoggedDelivery, PayerText, VisibleEndpoints, replay::ReplayOutcome},
     http::operation::*,
 };
 use serde_json::json;
@@ -16,17 +16,17 @@ pub(super) fn logged(event: EventRecord) -> LoggedEvent {
         client_id: OrNull(event.client_id),
         is_test: event.is_test,
         created_at: Instant(event.created_at),
-        body: told(event.kind, event.body),
+        body: show_body(event.kind, event.body),
     }
 }
 
-/// What an event told; of a payer who is erased, that it is.
-pub(super) fn told(kind: String, body: Opened) -> String {
+/// The body of an event; after its payer is erased, a body that says so.
+pub(super) fn show_body(kind: String, body: PayerText) -> String {
     body.text()
         .unwrap_or_else(|| json!({ "event": kind, "erased": true }).to_string())
 }
 
-pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Delivery {
+pub(super) fn delivery(found: &LoggedDelivery, receivers: &VisibleEndpoints) -> Delivery {
     let delivery = &found.delivery;
     Delivery {
         id: UlidText::written(&delivery.id),
@@ -46,10 +46,10 @@ pub(super) fn delivery(found: &LoggedDelivery, receivers: &Receivers) -> Deliver
     }
 }
 
-pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryDetail {
+pub(super) fn detail(found: &LoggedDelivery, receivers: &VisibleEndpoints) -> DeliveryDetail {
     let mut round = 0;
     let tries = found.delivery.tries.iter().map(|tried| {
-        // Tries of a round count from 1.
+        // Attempts of a round count from 1.
         round += u32::from(tried.number == 1 || round == 0);
         let outcome = &tried.outcome;
         let duration_ms = (outcome.ended_at - outcome.started_at).num_milliseconds();
@@ -57,7 +57,7 @@ pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryD
             round,
             number: tried.number,
             started_at: Instant(outcome.started_at),
-            // A clock that was set back between the two is not worth a failure.
+            // The duration is 0 if the clock was set back between the start and the end of the attempt.
             duration_ms: u64::try_from(duration_ms).unwrap_or(0),
             status: OrNull(outcome.status),
             error: OrNull(outcome.error.clone()),
@@ -70,7 +70,7 @@ pub(super) fn detail(found: &LoggedDelivery, receivers: &Receivers) -> DeliveryD
     }
 }
 
-pub(super) fn queued(result: Replayed) -> Accepted<ReplayResult> {
+pub(super) fn queued(result: ReplayOutcome) -> Accepted<ReplayResult> {
     Reply::new(ReplayResult {
         replayed: result.replayed,
         skipped: result.skipped,

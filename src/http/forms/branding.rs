@@ -1,34 +1,35 @@
-//! How the page of a secure payment looks, as clients see it.
+//! The look of the page of a secure payment, as clients see it.
 
 use crate::http::forms::wire::UlidText;
 use poem_openapi::Object;
 
-/// Colours and texts of a payment page. This service has the operator's alone, so where one is named it is null.
+/// Colours and texts of a payment page. This service only has the branding of its operator, so members of this type are
+/// always null.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct Branding {
-    /// Its id
+    /// Id of the branding
     pub id: UlidText,
-    /// Row of the client ID that it belongs to
+    /// Row id of the client ID that the branding belongs to
     pub client_id_id: Option<UlidText>,
-    /// Orchestrator that it belongs to
+    /// Orchestrator that the branding belongs to
     pub orchestrator_id: Option<UlidText>,
     /// Path of the logo. Example: `/branding/logo.png`
     #[oai(validator(max_length = 255))]
     pub logo_path: Option<String>,
-    /// Colour behind the page. Example: `#f3f4f6`
+    /// Background colour of the page. Example: `#f3f4f6`
     #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub page_background_color: Option<String>,
-    /// Colour behind the card. Example: `#ffffff`
+    /// Background colour of the card. Example: `#ffffff`
     #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub card_background_color: Option<String>,
     /// Colour of the button. Example: `#00d395`
     #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub primary_action_color: Option<String>,
-    /// Colour of texts. Example: `#475569`
+    /// Colour of text. Example: `#475569`
     #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub primary_text_color: Option<String>,
-    /// Colour of notes. Example: `#94a3b8`
+    /// Colour of secondary text. Example: `#94a3b8`
     #[oai(validator(max_length = 7, pattern = "^#[0-9a-fA-F]{6}$"))]
     pub secondary_text_color: Option<String>,
     /// Path of the terms. Example: `/branding/terms.html`

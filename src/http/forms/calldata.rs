@@ -1,9 +1,9 @@
-//! Calldata as clients see it: the transactions that a payer signs, and what is known about them.
+//! Calldata as clients see it: the transactions that a payer signs, and their metadata.
 
 use crate::{
     domain::{
         network::Network,
-        paying::{Step, charge::FeeKind},
+        paying::{PaymentTransaction, charge::FeeKind},
     },
     flows::paying::Handout,
     http::forms::{
@@ -28,7 +28,7 @@ pub struct BigNumber {
     /// Always `BigNumber`
     #[oai(rename = "type")]
     pub kind: BigNumberType,
-    /// The number, `0x` and an even count of hexadecimal digits. Example: `0x00`
+    /// The number as `0x` and an even number of hexadecimal digits. Example: `0x00`
     #[oai(validator(max_length = 66, pattern = "^0x([0-9a-f]{2})+$"))]
     pub hex: String,
 }
@@ -51,49 +51,50 @@ pub struct Transaction {
     /// Encoded call. Example: `0xc219a14d000000000000000000000000370de27fdb7d1ff1e1baa7d11c5820a324cf623c00000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c800000000000000000000000000000000000000000000000091b77e5e5d9a000000000000000000000000000000000000000000000000000000000000000000c000000000000000000000000000000000000000000000000003a4965bf58a400000000000000000000000000070997970c51812dc3a010c7d01b50e0d17dc79c8000000000000000000000000000000000000000000000000000000000000000806143180ee3cd1b0000000000000000000000000000000000000000000000000`
     #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
-    /// Contract that is called. Example: `0x399F5EE127ce7432E4921a61b8CF52b0af52cbfE`
+    /// Called contract. Example: `0x399F5EE127ce7432E4921a61b8CF52b0af52cbfE`
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit
+    /// Amount of the native coin to send, in its smallest unit
     pub value: BigNumber,
-    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    /// Chain of the transaction. Added by this service. Example: `11155111`
     pub chain_id: u64,
 }
 
-/// What is known about the transactions.
+/// Metadata of the transactions.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CalldataMetadata {
     /// Number of transactions. Example: `1`
     #[oai(validator(minimum(value = "1"), maximum(value = "100")))]
     pub steps_required: u32,
-    /// Whether an approval is among them. Example: `false`
+    /// Whether the transactions include an approval. Example: `false`
     pub needs_approval: bool,
     /// Position of the approval; null when there is none. Example: `null`
     pub approval_transaction_index: OrNull<u32>,
-    /// Position of the payment, always the last. Example: `0`
+    /// Position of the payment, which is always last. Example: `0`
     pub payment_transaction_index: u32,
-    /// Whether the wallet holds the amount and the fee; true when no wallet was given. Example: `true`
+    /// Whether the wallet holds the amount and the fees; true when no wallet was given. Example: `true`
     pub has_enough_balance: bool,
     /// Whether the wallet holds the network fee; true when no wallet was given. Example: `true`
     pub has_enough_gas: bool,
     /// Fee of the platform; absent when there is none
     pub platform_fee: Option<PlatformFee>,
-    /// Fee of the service; absent when there is none. A limit for one payment may make it less than its rate
+    /// Fee of the service; absent when there is none. A maximum per payment can reduce the fee below its percentage
     pub protocol_fee: Option<PlatformFee>,
-    /// Unix time in seconds at which the quote ends that this is, where no price feed on chain converts: a payment of
-    /// exactly this amount that is mined before counts in full, any other at the rate of its time. Of a payment to a bank
-    /// account, when the quote of the partner ends; what arrives later counts too. Absent when nothing is quoted. Example: `1767225600`
+    /// Unix time in seconds at which the quoted amount expires; absent without a quote. An amount is quoted when no
+    /// on-chain price feed converts it. A payment of exactly this amount that is mined before this time counts in full;
+    /// any other payment is converted at the rate of its time. For a payment to a bank account, this is the time at
+    /// which the partner's quote expires; later payments count too. Example: `1767225600`
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub quote_expires_at: Option<i64>,
 }
 
-/// Transactions that pay a request, in the order of their execution.
+/// Transactions that pay a request, in execution order.
 #[derive(Debug, Clone, Object)]
 pub struct PaymentCalldata {
     /// Approvals first, payment last
     #[oai(validator(min_items = 1, max_items = 100))]
     pub transactions: Vec<Transaction>,
-    /// What is known about them
+    /// Metadata of the transactions
     pub metadata: CalldataMetadata,
 }
 
@@ -108,12 +109,12 @@ impl From<StepTexts> for Transaction {
     }
 }
 
-/// The bodies of steps on a network.
-pub fn transactions(steps: &[Step], network: Network) -> Vec<Transaction> {
+/// Converts transactions on a network to their response bodies.
+pub fn transactions(steps: &[PaymentTransaction], network: Network) -> Vec<Transaction> {
     steps.iter().map(|step| StepTexts::of(step, network).into()).collect()
 }
 
-/// The body of what is handed out for one request.
+/// The response body with the calldata of one request.
 pub fn calldata(handout: &Handout) -> PaymentCalldata {
     let texts = HandoutTexts(handout);
     PaymentCalldata {

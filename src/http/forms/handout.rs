@@ -1,11 +1,11 @@
-//! What is handed out in the texts of the contract: every form of it, and the payment page, takes them from here.
+//! Calldata in the text forms of the API contract, shared by all response bodies and the payment page.
 
 use crate::{
     domain::{
         amount::format_units,
         network::Network,
         paying::{
-            Step,
+            PaymentTransaction,
             charge::{Charge, FeeKind},
         },
     },
@@ -20,17 +20,17 @@ use poem_openapi::Object;
 pub struct StepTexts {
     /// Encoded call.
     pub data: String,
-    /// Contract that is called.
+    /// Called contract.
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit.
+    /// Amount of the native coin to send, in its smallest unit.
     pub value: U256,
-    /// Chain that it is sent on.
+    /// Chain of the transaction.
     pub chain_id: u64,
 }
 
 impl StepTexts {
-    /// Of a step on a network.
-    pub fn of(step: &Step, network: Network) -> Self {
+    /// Writes a transaction on a network as texts.
+    pub fn of(step: &PaymentTransaction, network: Network) -> Self {
         Self {
             data: hex::encode_prefixed(&step.calldata),
             to: WalletText::written(step.to),
@@ -39,7 +39,7 @@ impl StepTexts {
         }
     }
 
-    /// The value as wallets take it: hexadecimal, without zeros in front.
+    /// The value as wallets expect it: hexadecimal without leading zeros.
     pub fn quantity(&self) -> String {
         format!("{:#x}", self.value)
     }
@@ -63,12 +63,12 @@ impl From<&Charge> for PlatformFee {
     }
 }
 
-/// What is handed out, in texts.
+/// The texts of issued calldata.
 #[derive(Debug, Clone, Copy)]
 pub struct HandoutTexts<'a>(pub &'a Handout);
 
 impl<'a> HandoutTexts<'a> {
-    /// The transactions, in the order of execution.
+    /// The transactions, in execution order.
     pub fn steps(self) -> impl Iterator<Item = StepTexts> {
         let Handout { bundle, steps, .. } = self.0;
         steps.iter().map(|step| StepTexts::of(step, bundle.network))
@@ -84,13 +84,13 @@ impl<'a> HandoutTexts<'a> {
         StepTexts::of(&self.0.steps.payment, self.0.bundle.network)
     }
 
-    /// Position of the payment, which is the number of approvals.
+    /// Position of the payment; equal to the number of approvals.
     pub fn payment_index(self) -> u32 {
-        // A plan has a handful of steps.
+        // The conversion cannot fail: a plan has only a few steps.
         u32::try_from(self.0.steps.approvals.len()).unwrap_or(u32::MAX)
     }
 
-    /// Position of the approval, if there is one: the last of them, since a reset comes before.
+    /// Position of the approval, if any. It is the last approval transaction, because a reset comes before it.
     pub fn approval_index(self) -> Option<u32> {
         self.payment_index().checked_sub(1)
     }
@@ -100,17 +100,17 @@ impl<'a> HandoutTexts<'a> {
         self.payment_index().saturating_add(1)
     }
 
-    /// A charge of the first payment.
+    /// The charge of this kind that the first payment of the calldata includes, if any.
     pub fn charge(self, kind: FeeKind) -> Option<&'a Charge> {
         self.0.payments.first()?.charges.of(kind)
     }
 
-    /// Units of the currency of a payment, human; `leg` is one of those that are handed out.
+    /// Units of the currency of a payment in human units; `leg` is the position of the payment in this calldata.
     pub fn amount(self, leg: usize, units: U256) -> String {
         format_units(units, self.0.payments[leg].decimals)
     }
 
-    /// Units of the native coin, human.
+    /// Units of the native coin in human units.
     pub fn coins(self, units: U256) -> String {
         format_units(units, self.0.bundle.network.coin_decimals())
     }

@@ -1,4 +1,4 @@
-//! Forms of what comes in and goes out: texts become values, and values become members of bodies.
+//! Shared forms of inputs and outputs: parse texts into values, and write values as members of bodies.
 
 pub mod branding;
 pub mod calldata;

@@ -1,12 +1,12 @@
-//! What is null when there is nothing, as an answer or as a member of one.
+//! A response or member that is null when it has no value.
 //!
-//! A member of this type is always present and `required`. An `Option` is left out by objects that say
-//! `skip_serializing_if_is_none`; the framework's derive joins that with the setting of the member, so a member cannot
-//! ask to stay. Source: decisions D31.
+//! A member of this type is always present and `required`. An `Option` would not do: objects with
+//! `skip_serializing_if_is_none` leave out every `Option` without a value, and the framework offers no exception for
+//! one member. Source: decisions D31.
 
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef, Registry},
-    types::{ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
+    types::{MaybeUndefined, ParseError, ParseFromJSON, ParseResult, ToJSON, Type},
 };
 use serde_json::Value;
 use std::borrow::Cow;
@@ -70,6 +70,15 @@ impl<T: ParseFromJSON> ParseFromJSON for OrNull<T> {
     }
 }
 
+/// The change of a member: `None` leaves it unchanged, `Some(None)` unsets it.
+pub fn changed<T, V>(member: MaybeUndefined<T>, read: impl FnOnce(T) -> Option<V>) -> Option<Option<V>> {
+    match member {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(None),
+        MaybeUndefined::Value(value) => read(value).map(Some),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +86,7 @@ mod tests {
 
     #[derive(Debug, Object)]
     #[oai(skip_serializing_if_is_none)]
-    struct Answer {
+    struct SampleBody {
         always: OrNull<String>,
         sometimes: Option<String>,
         inner: OrNull<Inner>,
@@ -90,17 +99,17 @@ mod tests {
 
     #[test]
     fn a_member_that_is_null_is_present_and_required() {
-        let answer = Answer {
+        let answer = SampleBody {
             always: OrNull(None),
             sometimes: None,
             inner: OrNull(Some(Inner { count: 9 })),
         };
         let text = answer.to_json_string();
         assert_eq!(text, r#"{"always":null,"inner":{"count":9}}"#);
-        let read = Answer::parse_from_json_string(&text).unwrap();
+        let read = SampleBody::parse_from_json_string(&text).unwrap();
         assert_eq!(read.to_json_string(), text);
         let mut registry = Registry::new();
-        let schema = registry.create_fake_schema::<Answer>();
+        let schema = registry.create_fake_schema::<SampleBody>();
         assert_eq!(schema.required, ["always", "inner"]);
         let member = |name| &schema.properties.iter().find(|(member, _)| *member == name).unwrap().1;
         for name in ["always", "inner"] {

@@ -1,4 +1,4 @@
-//! Paging: strings on the way in, whole numbers on the way out.
+//! Paging: parameters are strings, results are whole numbers.
 
 use crate::{
     domain::refusal::Checks,
@@ -6,15 +6,15 @@ use crate::{
 };
 use poem_openapi::Object;
 
-/// Page size when none is asked for. Source: decisions D14.
+/// Default page size. Source: decisions D14.
 const LIMIT_DEFAULT: u64 = 20;
 
-/// Where a page lies.
+/// Position of a page in a list.
 #[derive(Debug, Clone, Object)]
 #[oai(rename = "Pagination", rename_all = "camelCase")]
-pub struct Page {
-    /// Number of matches. In a search of payments 10000 may stand for more: above that it is exact by wallet, kind and
-    /// currencies without dates. Example: `1`
+pub struct PageRange {
+    /// Number of matches. The service counts at most 10000 of them, so 10000 means 10000 or more. Only a payment search
+    /// that filters by nothing except wallet, kind and currencies returns an exact number above 10000. Example: `1`
     pub total: u64,
     /// Page size. Example: `20`
     pub limit: u64,
@@ -24,8 +24,8 @@ pub struct Page {
     pub has_more: bool,
 }
 
-impl Page {
-    /// Where a page of some matches lies.
+impl PageRange {
+    /// Creates the position of a page.
     pub fn new(total: u64, limit: u64, offset: u64, has_more: bool) -> Self {
         Self {
             total,

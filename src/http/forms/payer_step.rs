@@ -1,9 +1,9 @@
-//! What a payer did on the payment page, as the page and the interface read it.
+//! Actions of a payer on the payment page, as the page and the API report them.
 
 use crate::{
     domain::{
         refusal::{Checks, Refusal},
-        secure_payment::step::{KNOWN, PayerStepKind, Report},
+        secure_payment::step::{KNOWN, PageReport, PayerStepKind},
     },
     http::forms::{
         text::{LINE, Reads, text},
@@ -14,17 +14,17 @@ use crate::{
 use poem_openapi::{Object, types::Example};
 
 words! {
-    /// What a payer did on the payment page
+    /// Action of a payer on the payment page
     PayerStepKind as "PayerStep";
 }
 
 text! {
-    /// A wallet program.
+    /// Name of a wallet program.
     ProviderText {
         pattern: LINE,
         length_max: 64,
         example: "metamask",
-        hint: "must be one line of at most 64 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of at most 64 characters, without control, invisible or text direction characters",
     }
     /// A hash of the address of a wallet.
     AddressHashText {
@@ -33,39 +33,39 @@ text! {
         example: "5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f",
         hint: "must be a hash of 64 hexadecimal digits",
     }
-    /// What a wallet answered: the hash of a transaction, or the id of calls that are one.
+    /// Id that a wallet returned: the hash of a transaction, or the id of a batch of calls.
     SubmissionIdText {
         pattern: "^[0-9A-Za-z._:-]{1,255}$",
         length_max: 255,
         example: "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071",
-        hint: "must have 1 to 255 letters and digits of English, dots, colons, dashes and underscores",
+        hint: "must have 1 to 255 ASCII letters, digits, dots, colons, dashes or underscores",
     }
-    /// A word of programs.
+    /// A machine-readable word.
     CodeText {
         pattern: "^[0-9A-Za-z_-]{1,32}$",
         length_max: 32,
         example: "evm_tx_hash",
-        hint: "must have 1 to 32 letters and digits of English, dashes and underscores",
+        hint: "must have 1 to 32 ASCII letters, digits, dashes or underscores",
     }
 }
 
-/// What the page says of its visitor. Others are dropped, and none may hold the address of a wallet.
+/// Details of a payer action. Unknown properties are dropped, and no property may contain the address of a wallet.
 #[derive(Debug, Clone, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub struct PayerStepProperties {
-    /// Which wallet program it is. Example: `metamask`
+    /// Wallet program. Example: `metamask`
     #[oai(nullable)]
     pub wallet_provider: Option<ProviderText>,
-    /// A hash of the address of the wallet. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
+    /// Hash of the wallet address. Example: `5f2b7c1d9e3a40618293a4b5c6d7e8f90a1b2c3d4e5f60718f4e1b2a7c6d5e9f`
     #[oai(nullable)]
     pub wallet_address_hashed: Option<AddressHashText>,
-    /// What the wallet answered. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
+    /// Id that the wallet returned. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
     #[oai(nullable)]
     pub payment_submission_id: Option<SubmissionIdText>,
-    /// What that is. Example: `evm_tx_hash`
+    /// Kind of the id that the wallet returned. Example: `evm_tx_hash`
     #[oai(nullable)]
     pub payment_submission_id_type: Option<CodeText>,
-    /// Chain that was chosen. Example: `sepolia`
+    /// Selected chain. Example: `sepolia`
     #[oai(nullable)]
     pub selected_source_chain: Option<CodeText>,
     /// Kind of the payment. Example: `direct`
@@ -73,15 +73,15 @@ pub struct PayerStepProperties {
     pub payment_type: Option<CodeText>,
 }
 
-/// What a payer did on the payment page.
+/// Action of a payer on the payment page.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct PayerStepBody {
-    /// What it was
+    /// The action
     pub user_event: PayerStepKind,
-    /// When it was, by the clock of the browser
+    /// Time of the action, by the clock of the browser
     pub occurred_at: IsoInstantText,
-    /// What else is known
+    /// Details of the action
     #[oai(nullable)]
     pub properties: Option<PayerStepProperties>,
 }
@@ -97,8 +97,8 @@ impl Example for PayerStepBody {
 }
 
 impl PayerStepBody {
-    /// Reads the values. Errors: a time that is none.
-    pub fn read(self) -> Result<Report, Refusal> {
+    /// Parses the values. Errors: an invalid time.
+    pub fn read(self) -> Result<PageReport, Refusal> {
         let mut checks = Checks::new();
         let occurred_at = checks.take("occurredAt", self.occurred_at.value());
         let given = self.properties.map_or([const { None }; 6], |properties| {
@@ -113,7 +113,7 @@ impl PayerStepBody {
         });
         let properties = KNOWN.into_iter().zip(given);
         let step: PayerStepKind = self.user_event;
-        Ok(Report {
+        Ok(PageReport {
             step,
             occurred_at: checks.finish_with(occurred_at)?,
             properties: properties.filter_map(|(name, value)| Some((name, value?))).collect(),

@@ -9,7 +9,7 @@ use crate::{
         payment_record::PaymentRecord,
         rates::RateProvider,
         request::{
-            progress::{Part, Scale},
+            progress::{CreditedPayment, Scale},
             terms,
         },
     },
@@ -25,9 +25,9 @@ use poem_openapi::{Enum, Object, types::Email};
 words! {
     /// Kind of a payment
     PaymentKind as "PaymentType";
-    /// Whether who paid a link might have, by its list and its screening
+    /// Whether the list of allowed wallets and the screening of a link let its payer pay
     PayerAccess as "PayerAccess";
-    /// Why a payment was taken back
+    /// Why a payment was reversed
     ReversalReason as "ReversalReason";
 }
 
@@ -37,21 +37,21 @@ text! {
         pattern: LINE,
         length_max: 255,
         example: "1 Main Street",
-        hint: "must be one line of at most 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of at most 255 characters, without control, invisible or text direction characters",
     }
     /// City, state or region.
     PlaceText {
         pattern: LINE,
         length_max: 100,
         example: "London",
-        hint: "must be one line of at most 100 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of at most 100 characters, without control, invisible or text direction characters",
     }
     /// Postal code.
     PostalCodeText {
         pattern: LINE,
         length_max: 20,
         example: "SW1A 1AA",
-        hint: "must be one line of at most 20 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of at most 20 characters, without control, invisible or text direction characters",
     }
     /// Country, two letters.
     CountryText {
@@ -59,7 +59,7 @@ text! {
         length_min: 2,
         length_max: 2,
         example: "GB",
-        hint: "must be the two letters of a country, for example GB",
+        hint: "must be a two-letter country code, for example GB",
         holds: |text: &str| text.chars().count() == 2,
     }
 }
@@ -80,7 +80,7 @@ pub struct CustomerAddress {
     pub country: Option<CountryText>,
 }
 
-/// Who the customer is, for receipts.
+/// Customer details, for receipts.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CustomerInfo {
@@ -111,7 +111,7 @@ pub enum FeeType {
     Offramp,
 }
 
-/// Where the rate of one payment comes from
+/// Source of the rate of one payment
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "lowercase")]
 pub enum PaymentRateSource {
@@ -125,17 +125,17 @@ pub enum PaymentRateSource {
     Unknown,
 }
 
-/// Where in the flow of the money a fee was charged
+/// Stage of the payment at which a fee was charged
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "lowercase")]
 pub enum FeeStage {
-    /// On the way from the payer
+    /// When the payer sends
     Sending,
-    /// On the way to the payee
+    /// When the payee receives
     Receiving,
     /// In the payment contract
     Proxying,
-    /// On the way back
+    /// On a refund
     Refunding,
 }
 
@@ -153,16 +153,16 @@ pub struct Fee {
     pub provider: String,
     /// Amount in the currency of the fee, human units. Example: `0.25`
     pub amount: AmountText,
-    /// The same in US dollars; absent when the currency has no dollar price here. Example: `0.25`
+    /// The same amount in US dollars; absent when the service has no dollar price for the currency. Example: `0.25`
     #[oai(rename = "amountInUSD")]
     pub amount_in_usd: Option<AmountText>,
     /// Symbol of the currency
     pub currency: SymbolText,
     /// Receiver
     pub receiver_address: Option<WalletText>,
-    /// Network on which it was charged
+    /// Network on which the fee was charged
     pub network: NetworkText,
-    /// Where the dollar price comes from. Example: `unknown`
+    /// Source of the dollar price. Example: `unknown`
     #[oai(validator(max_length = 32))]
     pub rate_provider: String,
 }
@@ -173,9 +173,9 @@ pub struct Fee {
 pub struct PaymentRequestSummary {
     /// Id of the request
     pub request_id: RequestIdText,
-    /// Reference that its payments carry on chain
+    /// Reference that payments of this request carry on chain
     pub payment_reference: ReferenceText,
-    /// Whether the whole amount has arrived. Example: `true`
+    /// Whether the whole amount has arrived and is final. Example: `true`
     pub has_been_paid: bool,
     /// Customer as given at creation
     pub customer_info: OrNull<CustomerInfo>,
@@ -183,13 +183,13 @@ pub struct PaymentRequestSummary {
     pub reference: OrNull<MerchantReference>,
 }
 
-/// That a payment was taken back.
+/// Reversal of a payment.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Reversal {
-    /// When it was taken back
+    /// When the payment was reversed
     pub reversed_at: Instant,
-    /// Why
+    /// Reason
     pub reason: ReversalReason,
 }
 
@@ -199,49 +199,51 @@ pub struct Reversal {
 pub struct Payment {
     /// Id of the payment
     pub id: UlidText,
-    /// Amount that it settles, in the invoice currency, human units
+    /// Amount that the payment settles, in the invoice currency, in human units
     pub amount: AmountText,
-    /// Network it was paid on
+    /// Network on which the payer paid
     pub source_network: NetworkText,
-    /// Network it was received on
+    /// Network on which the payee received the payment
     pub destination_network: NetworkText,
     /// Transaction on the source network
     pub source_tx_hash: OrNull<TxHash>,
     /// Transaction on the destination network
     pub destination_tx_hash: OrNull<TxHash>,
-    /// Time of its block
+    /// Time of the block that contains the payment
     pub timestamp: Instant,
     /// Kind
     #[oai(rename = "type")]
     pub kind: PaymentKind,
-    /// Invoice units for one unit of the payment currency, where it was paid; null when nothing was converted. Example: `0.9997`
+    /// Invoice units per unit of the payment currency on the source network; null without conversion. Example: `0.9997`
     pub conversion_rate_source: OrNull<AmountText>,
-    /// The same where it was received. Example: `0.9997`
+    /// Invoice units per unit of the payment currency on the destination network; null without conversion.
+    /// Example: `0.9997`
     pub conversion_rate_destination: OrNull<AmountText>,
-    /// Amount in the payment currency, where it was paid; null when nothing was converted. Example: `10.503`
+    /// Amount in the payment currency on the source network; null without conversion. Example: `10.503`
     pub converted_amount_source: OrNull<AmountText>,
-    /// The same where it was received. Example: `10.503`
+    /// Amount in the payment currency on the destination network; null without conversion. Example: `10.503`
     pub converted_amount_destination: OrNull<AmountText>,
     /// Symbol of the invoice currency
     pub currency: SymbolText,
     /// Symbol of the payment currency
     pub payment_currency: SymbolText,
-    /// What is missing of the fees on top, in the invoice currency; absent when nothing is. The payee has the whole amount. Example: `0.25`
+    /// How much of the required fees this payment did not pay, in the invoice currency; absent when nothing is missing.
+    /// `amount` does not contain the fees, so the payment is credited with the whole `amount`. Example: `0.25`
     pub fee_shortfall: Option<AmountText>,
-    /// Fees that were paid with it
+    /// Fees paid with this payment
     #[oai(validator(max_items = 16))]
     pub fees: OrNull<Vec<Fee>>,
-    /// Schedule that it belongs to
+    /// Recurring payment that this payment belongs to
     pub recurring_payment_id: OrNull<UlidText>,
-    /// Where the rate comes from; null when nothing was converted
+    /// Source of the rate; null without conversion
     pub rate_provider: OrNull<PaymentRateSource>,
-    /// Only of a payment that left the chain after it was credited: it does not count any more. An addition of this
-    /// service
+    /// Present only if the payment left the chain after it was credited, and no longer counts. Added by this service
     pub reversal: Option<Reversal>,
-    /// Only of a link with a list or a screening: `ok`, or which of them its payer fails; `unknown` while the payer is not
-    /// screened, or where the chain does not show who paid. It is credited in any case. An addition of this service
+    /// Present only for payments of a link that has a list of allowed wallets or requires screening: `ok`, or the check
+    /// that the payer fails; `unknown` while the payer is not screened, or when the chain does not show who paid. The
+    /// payment is credited in any case. Added by this service
     pub payer_access: Option<PayerAccess>,
-    /// The request that it settles; absent inside that request
+    /// The request that the payment settles; absent inside that request
     pub request: Option<PaymentRequestSummary>,
 }
 
@@ -290,15 +292,15 @@ impl From<terms::CustomerInfo> for CustomerInfo {
     }
 }
 
-/// A payment beside what the catalogue says about its currencies.
-pub(in crate::http) struct Shown<'a> {
+/// A payment with its currencies from the catalogue.
+pub(in crate::http) struct PricedPayment<'a> {
     record: &'a PaymentRecord,
     scale: Scale,
     payment_currency: Option<&'a Currency>,
 }
 
-impl<'a> Shown<'a> {
-    /// Looks the currencies of a payment up.
+impl<'a> PricedPayment<'a> {
+    /// Looks up the currencies of a payment.
     pub(in crate::http) fn new(ctx: &'a Ctx, record: &'a PaymentRecord) -> Self {
         Self {
             record,
@@ -307,14 +309,14 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// How much of its request it settled.
+    /// Amount of its request that the payment settled.
     pub(in crate::http) fn amount(&self) -> AmountText {
         AmountText::written(self.scale.amount(self.record.credited))
     }
 
-    /// Invoice units for one unit of the payment currency, as it was paid.
+    /// Invoice units per unit of the payment currency at the time of payment.
     pub(in crate::http) fn rate(&self) -> Option<AmountText> {
-        let part = Part {
+        let part = CreditedPayment {
             credited: self.record.credited,
             units: self.record.units,
             applied: self.record.applied,
@@ -322,13 +324,13 @@ impl<'a> Shown<'a> {
         self.scale.rate(part).map(AmountText::written)
     }
 
-    /// Where the rate comes from by which it counts; nothing was converted without one.
+    /// Source of the applied rate; Chainlink if no rate was applied.
     pub(in crate::http) fn rate_source(&self) -> PaymentRateSource {
         let applied = self.record.applied;
         applied.map_or(PaymentRateSource::Chainlink, |applied| applied.provider.into())
     }
 
-    /// The fees that were paid with it, each with its receiver.
+    /// The fees paid with the payment, each with its receiver.
     pub(in crate::http) fn fees(&self) -> impl Iterator<Item = (AmountText, WalletText)> {
         let riding = self.record.fee_address.map(|receiver| FeeLeg {
             receiver,
@@ -341,7 +343,7 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// Symbol of the currency that was paid.
+    /// Symbol of the payment currency.
     pub(in crate::http) fn symbol(&self) -> SymbolText {
         let symbol = self.payment_currency.map(|currency| &currency.symbol);
         SymbolText::written(symbol.unwrap_or(&self.record.payment_currency))
@@ -350,7 +352,7 @@ impl<'a> Shown<'a> {
 
 /// A payment inside its request.
 pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
-    let shown = Shown::new(ctx, record);
+    let shown = PricedPayment::new(ctx, record);
     let is_converted = record.invoice_currency != record.payment_currency;
     let converted = is_converted.then(|| AmountText::written(shown.scale.paid(record.units)));
     let rate = shown.rate().filter(|_| is_converted);
@@ -376,7 +378,12 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
             .fee_shortfall
             .map(|missing| AmountText::written(shown.scale.amount(missing))),
         recurring_payment_id: OrNull(record.schedule.as_ref().map(UlidText::written)),
-        fees: OrNull(Some(shown.fees().map(|paid| fee(ctx, &shown, paid)).collect())),
+        fees: OrNull(Some(
+            shown
+                .fees()
+                .map(|(amount, receiver)| fee(ctx, &shown, amount, receiver))
+                .collect(),
+        )),
         rate_provider: OrNull(is_converted.then(|| shown.rate_source())),
         reversal: record.reversal.map(|reversal| Reversal {
             reversed_at: Instant(reversal.at),
@@ -387,7 +394,7 @@ pub(in crate::http) fn payment(ctx: &Ctx, record: &PaymentRecord) -> Payment {
     }
 }
 
-fn fee(ctx: &Ctx, shown: &Shown<'_>, (amount, receiver): (AmountText, WalletText)) -> Fee {
+fn fee(ctx: &Ctx, shown: &PricedPayment<'_>, amount: AmountText, receiver: WalletText) -> Fee {
     let is_dollar = shown.payment_currency.is_some_and(Currency::is_dollar);
     Fee {
         kind: FeeType::Platform,

@@ -1,6 +1,6 @@
-//! What the framework says of a value that cannot be read, without its own words.
+//! Messages of the framework about unreadable values, without its internal names.
 
-/// Drops the names of Rust types that the framework puts around a message.
+/// Removes the Rust type names that the framework adds to a message.
 pub(in crate::http) fn plain(reason: &str) -> &str {
     let own = reason
         .find(" (occurred while parsing")
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_messages_lose_the_type_names() {
+    fn plain_messages_omit_type_names() {
         let reason = "failed to parse \"TxHash\": must be short (occurred while parsing \"Search\")";
         assert_eq!(plain(reason), "must be short");
     }

@@ -1,4 +1,4 @@
-//! When what repeats begins, and how often it does.
+//! Start and frequency of a recurrence.
 
 use crate::{
     domain::{request::terms::start_day, schedule::plan::first_payment},
@@ -9,12 +9,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 pub use crate::domain::request::terms::Frequency;
 
 words! {
-    /// How often it repeats: daily, weekly, monthly, yearly
+    /// Frequency: daily, weekly, monthly, yearly
     Frequency as "RecurrenceFrequency";
 }
 
 text! {
-    /// First due day of a repetition, in UTC. Source: decisions D47.
+    /// First due day of a recurrence, in UTC. Source: decisions D47.
     StartDayText {
         pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00))?$",
         length_max: 35,
@@ -22,7 +22,8 @@ text! {
         hint: "must be a day, for example 2030-01-01, or a time in UTC that ends in Z or +00:00",
         reads: NaiveDate = start_day,
     }
-    /// First due time of a recurring payment: a day, which begins in UTC, or a time at any offset. Source: decisions D47.
+    /// First due time of a recurring payment: a day, which begins at midnight UTC, or a time at any offset. Source:
+    /// decisions D47.
     StartText {
         pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))?$",
         length_max: 35,

@@ -1,6 +1,7 @@
-//! What every wire type tells the framework in the same way.
+//! The framework implementation that all wire types share.
 
-/// Makes a type a wire type: its name, its schema, and what has to be registered with it. Validators see the value itself.
+/// Implements the framework's `Type` for a wire type: its name, its schema and the types to register with it. A
+/// validator of a field gets the wire type itself.
 macro_rules! shape {
     ($own:ty, $name:expr, $schema:block $(, $register:expr)?) => {
         impl poem_openapi::types::Type for $own {

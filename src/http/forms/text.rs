@@ -1,30 +1,31 @@
-//! The macro behind the wire types; operations declare forms of their own with it.
+//! The macro that declares wire types; operations also use it for their own forms.
 
-/// Characters of [`LINE`] that are refused, but for the separators U+2028 and U+2029, which are white space: generators
-/// write them into the code of a client as they are, where they end the line.
+/// Characters that [`LINE`] refuses. U+2028 and U+2029 are refused too but not listed, because [`LINE`] excludes them
+/// as white space: code generators copy a pattern unescaped into client code, where these two characters would end the
+/// line.
 macro_rules! unseen {
     () => {
         r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     };
 }
 
-/// Characters of [`LINE`]: what is no white space and is not refused, and the white space that ends no line.
+/// Characters that [`LINE`] accepts: characters that are neither white space nor refused, and white space that does not
+/// end a line.
 macro_rules! seen {
     ($($refused:expr),+) => {
         concat!(r"(?:[^\s", $($refused,)+ r"]|[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000])*")
     };
 }
 
-/// One line of text that reads as it is written: without control characters, line breaks, marks that turn the direction
-/// of writing around, and characters that nobody sees, which would show people something else than what is stored. What
-/// joins letters and emojis (U+200C, U+200D, U+FE0F) is good.
+/// One line of text that displays as it is stored: without control characters, line breaks, text direction marks and
+/// invisible characters. The joiners of letters and emojis (U+200C, U+200D, U+FE0F) are allowed.
 pub const LINE: &str = concat!("^", seen!(unseen!()), "$");
 
-/// [`LINE`] in which something is written: spaces alone say nothing.
+/// [`LINE`] with at least one character that is not white space.
 pub const WRITTEN_LINE: &str = concat!("^", seen!(unseen!()), r"[^\s", unseen!(), "]", seen!(unseen!()), "$");
 
-/// Tag characters, and what is no character in other planes. Readers of the documents that know no planes cannot compile
-/// them.
+/// Tag characters and noncharacters in other Unicode planes. They are not in the documents, because regex engines
+/// without support for planes cannot compile them.
 macro_rules! unseen_in_other_planes {
     () => {
         concat!(
@@ -50,14 +51,14 @@ const WRITTEN_LINE_IN_ALL_PLANES: &str = concat!(
     "$"
 );
 
-/// Characters of [`WRITTEN_LINE`] that no button says: those of markup, and what joins or stands in for letters.
+/// Characters that [`WRITTEN_LINE`] accepts and button labels refuse: markup, joiners and replacement characters.
 macro_rules! unsaid {
     () => {
         r#"<>&"'`\u200c\u200d\ufffc\ufffd"#
     };
 }
 
-/// What a button says.
+/// Label of a button.
 pub const LABEL: &str = concat!(
     "^",
     seen!(unseen!(), unsaid!()),
@@ -69,23 +70,24 @@ pub const LABEL: &str = concat!(
     "$"
 );
 
-/// What [`LABEL`] is held to before the domain looks at it.
+/// The pattern that is enforced for [`LABEL`] before the domain validates it.
 const LABEL_TO_READ: &str = r#"^[^<>&"'`]*$"#;
 
-/// An IBAN, also in groups.
+/// An IBAN, with or without grouping.
 pub const IBAN: &str = "^[ -]*(?:[A-Za-z][ -]*){2}(?:[0-9][ -]*){2}(?:[A-Za-z0-9][ -]*){11,30}$";
 
 /// A BIC.
 pub const BIC: &str = "^[A-Za-z0-9]{4}[A-Za-z]{2}[A-Za-z0-9]{2}(?:[A-Za-z0-9]{3})?$";
 
-/// A sort code, also in groups.
+/// A sort code, with or without grouping.
 pub const SORT_CODE: &str = "^[ -]*(?:[0-9][ -]*){6}$";
 
 /// An IFSC.
 pub const IFSC: &str = "^[A-Za-z]{4}0[A-Za-z0-9]{6}$";
 
-/// The pattern that texts are held to where the documents say `pattern`. Some forms are rules of the domain, which says what
-/// is wrong in its own words and together with all else; of these the documents say what it takes.
+/// The pattern that is enforced when the documents show `pattern`. For some forms the domain enforces the documented
+/// pattern itself, with its own message and together with all other errors; this function then returns a weaker
+/// pattern.
 pub fn enforced(pattern: &str) -> &str {
     match pattern {
         LINE => LINE_IN_ALL_PLANES,
@@ -95,20 +97,21 @@ pub fn enforced(pattern: &str) -> &str {
     }
 }
 
-/// Any text: of no other does the service know what it may hold. No body, no parameter and no row has U+0000.
+/// Any text without U+0000, which no body, parameter or row may contain. Used for texts whose content the service does
+/// not know.
 pub const ANY: &str = r"^[^\x00]*$";
 
-/// A text form that stands for a value of the domain.
+/// A text form that represents a value of the domain.
 pub trait Reads {
     /// The value.
     type Value;
 
-    /// Reads the value. Errors: what the domain says about a text of the right form, for example a wrong checksum.
+    /// Parses the value. Errors: the domain's message about a text of the right form, for example a wrong checksum.
     fn value(&self) -> Result<Self::Value, String>;
 }
 
-/// Declares a text form: pattern, longest length, example and the hint for callers; `holds` is a check beyond the
-/// pattern, `reads` is the value of the domain that the text stands for.
+/// Declares a text form: pattern, maximum length, example and the hint for callers. `holds` is a check beyond the
+/// pattern; `reads` is the domain value that the text represents.
 macro_rules! text {
     ($(
         $(#[$doc:meta])*
@@ -128,17 +131,17 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// What a caller reads when a value does not fit.
+            /// The error message for an invalid value.
             pub const HINT: &'static str = $hint;
-            /// A value that fits.
+            /// A valid value.
             pub const EXAMPLE: &'static str = $example;
 
-            /// Reads a text. Errors: [`Self::HINT`].
+            /// Parses a text. Errors: [`Self::HINT`].
             pub fn parse(text: &str) -> Result<Self, &'static str> {
-                // The pattern is a literal and a test compiles each, so this cannot fail in service.
+                // Building the pattern cannot fail: each one is a literal that a test compiles.
                 #[allow(clippy::expect_used)]
                 static FORM: std::sync::LazyLock<regex::Regex> =
-                    std::sync::LazyLock::new(|| regex::Regex::new(crate::http::forms::text::enforced($pattern)).expect("pattern of a text form"));
+                    std::sync::LazyLock::new(|| regex::Regex::new(crate::http::forms::text::enforced($pattern)).expect("the pattern of a text form must be valid"));
                 let fits = text.len() <= 4 * $length_max
                     && text.chars().count() <= $length_max
                     $(&& text.chars().count() >= $length_min)?
@@ -147,7 +150,7 @@ macro_rules! text {
                 if fits { Ok(Self(text.to_owned())) } else { Err(Self::HINT) }
             }
 
-            /// Takes over text that the service wrote itself.
+            /// Wraps text that the service wrote itself, without checking it.
             pub fn written(text: impl ToString) -> Self {
                 Self(text.to_string())
             }
@@ -157,7 +160,7 @@ macro_rules! text {
                 Self(Self::EXAMPLE.to_owned())
             }
 
-            /// The id of the domain that is written like this.
+            /// The text as an id of the domain.
             pub fn id<I: From<String>>(&self) -> I {
                 self.0.clone().into()
             }

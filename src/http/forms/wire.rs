@@ -1,8 +1,8 @@
-//! Wire types: one for each form of text that the contract knows, checked with a pattern that is compiled once and
-//! documented where it is used.
+//! Wire types: one for each text form of the contract, checked with a pattern that is compiled once and documented
+//! where it is used.
 //!
-//! Every form carries a hint: the sentence that a caller reads when a value does not fit. In the schema it travels in
-//! `title`, where [`crate::http::body`] finds it; the published documents drop titles.
+//! Every form has a hint: the error message for an invalid value. The schema carries it in `title`, where
+//! [`crate::http::body`] reads it; the published documents drop titles.
 
 use crate::{
     domain::{
@@ -40,7 +40,7 @@ text! {
         hint: "must be a transaction hash: 0x and 64 hexadecimal digits",
         reads: B256 = |text: &str| text.parse::<B256>().map_err(|_| TxHash::HINT),
     }
-    /// Wallet address of an EVM network or of Tron. Checksums are a rule of the domain, not of the form.
+    /// Wallet address of an EVM network or of Tron. The pattern ignores the checksum; the domain checks it.
     WalletText {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
@@ -48,7 +48,7 @@ text! {
         hint: "must be a wallet address: 0x and 40 hexadecimal digits, or a Tron address that begins with T",
         reads: Address = Address::parse,
     }
-    /// The same where the published interface has a sentence of its own for a wrong one. Source: decisions D39.
+    /// A wallet address in a field whose error message the published interface prescribes. Source: decisions D39.
     PayerText {
         pattern: "^(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})$",
         length_max: 42,
@@ -71,8 +71,8 @@ text! {
         hint: "must be a decimal number written as a string, for example \"10.5\": digits, optionally a point and more digits",
         reads: Amount = Amount::parse,
     }
-    /// Decimal number greater than zero in human units: what may be asked for. How many fraction digits there may be is a
-    /// matter of the currency.
+    /// Decimal number greater than zero in human units: the amount of a request. The currency limits the number of
+    /// decimals.
     AskedAmountText {
         pattern: r"^([1-9][0-9]{0,76}(\.[0-9]{1,30})?|0\.[0-9]{0,29}[1-9][0-9]{0,29})$",
         length_max: 108,
@@ -118,7 +118,7 @@ text! {
         example: "sepolia",
         hint: "must be the id of a network, for example mainnet, base or arbitrum-one",
     }
-    /// Id of a payee destination. Whether it names one is a rule of the domain.
+    /// Id of a payee destination. The pattern checks only the form; the domain looks up the destination.
     DestinationIdText {
         pattern: r"^((0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33})@eip155:[0-9]+#[a-fA-F0-9]{8}:[^\s\x00-\x1f\x7f-\x9f]+|[^\s:@\x00-\x1f\x7f-\x9f]+:(0x[a-fA-F0-9]{40}|T[1-9A-HJ-NP-Za-km-z]{33}):[^\s@\x00-\x1f\x7f-\x9f]+)$",
         length_max: 200,
@@ -131,7 +131,7 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "user-1042",
-        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control, invisible or text direction characters",
     }
     /// UUID.
     UuidText {
@@ -147,15 +147,15 @@ text! {
         length_min: 1,
         length_max: 255,
         example: "order-1042",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control, invisible or text direction characters",
     }
-    /// Name for people.
+    /// Display name.
     NameText {
         pattern: LINE,
         length_min: 1,
         length_max: 100,
         example: "Web shop",
-        hint: "must be one line of 1 to 100 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 100 characters, without control, invisible or text direction characters",
     }
     /// Symbol of a currency.
     SymbolText {
@@ -169,10 +169,10 @@ text! {
         pattern: "^[0-9A-Za-z]{1,128}$",
         length_max: 128,
         example: "01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017",
-        hint: "must be the id of a request as POST /v2/request answered it: letters and digits only",
+        hint: "must be the id of a request as returned by POST /v2/request: letters and digits only",
         reads: RequestId = |text: &str| Ok::<_, &str>(RequestId(text.to_owned())),
     }
-    /// Point in time at any offset from UTC, as callers write it. Source: decisions D47.
+    /// Point in time with any UTC offset. Source: decisions D47.
     IsoInstantText {
         pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
         length_max: 35,
@@ -181,8 +181,8 @@ text! {
         hint: "must be a date and time with Z or an offset from UTC, for example 2030-01-31T12:00:00Z or 2030-01-31T13:00:00+01:00; in a query + is written %2B",
         reads: DateTime<Utc> = |text: &str| parse_instant(text).ok_or(IsoInstantText::HINT),
     }
-    /// Point in time that ends in `Z`, as the published interface wants it in searches. It has no format: clients that
-    /// are generated from one write other offsets. Source: decisions D47.
+    /// Point in time that ends in `Z`, as the published interface requires in searches. The schema has no `format`,
+    /// because clients generated from a format send other offsets. Source: decisions D47.
     UtcTimeText {
         pattern: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
         length_max: 30,
@@ -190,31 +190,52 @@ text! {
         hint: "must be a date and time in UTC that ends in Z, for example 2030-01-31T12:00:00Z",
         reads: DateTime<Utc> = |text: &str| parse_instant(text).ok_or(UtcTimeText::HINT),
     }
+    /// Public form of a client ID.
+    ClientIdText {
+        pattern: "^cli_[0-9A-Za-z]{30}$",
+        length_max: 34,
+        example: "cli_8Jd2kLmN0pQrStUvWxYz1234567890",
+        hint: "must be a client ID: cli_ and 30 letters or digits",
+    }
+    /// Number of a page, a number in a string.
+    PageText {
+        pattern: "^[1-9][0-9]{0,3}$",
+        length_max: 4,
+        example: "1",
+        hint: "must be a whole number from 1 to 9999, digits only",
+    }
     /// Page size, a number in a string. Source: decisions D14.
     LimitText {
         pattern: "^([1-9][0-9]?|100)$",
         length_max: 3,
         example: "20",
-        hint: "must be a whole number from 1 to 100, in digits alone",
+        hint: "must be a whole number from 1 to 100, digits only",
     }
     /// Number of rows to skip, a number in a string. Source: decisions D14.
     OffsetText {
         pattern: "^(0|[1-9][0-9]{0,3}|10000)$",
         length_max: 5,
         example: "0",
-        hint: "must be a whole number from 0 to 10000, in digits alone",
+        hint: "must be a whole number from 0 to 10000, digits only",
     }
 }
 
 impl LimitText {
-    /// The number; the form bounds it.
+    /// The number; the pattern limits its range.
+    pub fn number(&self) -> u64 {
+        self.0.parse().unwrap_or(u64::MAX)
+    }
+}
+
+impl PageText {
+    /// The number; the pattern limits its range.
     pub fn number(&self) -> u64 {
         self.0.parse().unwrap_or(u64::MAX)
     }
 }
 
 impl OffsetText {
-    /// The number; the form bounds it.
+    /// The number; the pattern limits its range.
     pub fn number(&self) -> u64 {
         self.0.parse().unwrap_or(u64::MAX)
     }
@@ -259,33 +280,33 @@ impl ToJSON for Instant {
     }
 }
 
-/// A parameter of the query that never fails on its own, so that an operation can name every wrong parameter at once.
+/// A query parameter that does not fail on extraction, so that an operation can report all invalid parameters at once.
 #[derive(Debug, Clone)]
-pub struct Parameter<T, const IS_NEEDED: bool> {
+pub struct QueryParameter<T, const IS_NEEDED: bool> {
     name: &'static str,
     given: Result<Option<T>, String>,
 }
 
-/// A parameter that may be left out.
-pub type Checked<T> = Parameter<T, false>;
+/// An optional parameter.
+pub type Checked<T> = QueryParameter<T, false>;
 
-/// A parameter that must be there.
-pub type Needed<T> = Parameter<T, true>;
+/// A required parameter.
+pub type Needed<T> = QueryParameter<T, true>;
 
 impl<T> Checked<T> {
-    /// Whether the caller sent the parameter, right or wrong.
+    /// Whether the caller sent the parameter, valid or not.
     pub fn is_given(&self) -> bool {
         !matches!(self.given, Ok(None))
     }
 }
 
-impl<T, const IS_NEEDED: bool> Parameter<T, IS_NEEDED> {
-    /// Keeps a good value, notes a wrong or missing one under the name of the parameter.
+impl<T, const IS_NEEDED: bool> QueryParameter<T, IS_NEEDED> {
+    /// Returns a valid value; records an invalid or missing one under the name of the parameter.
     pub fn take(self, checks: &mut Checks) -> Option<T> {
         checks.take(self.name, self.given).flatten()
     }
 
-    /// Reads the value that the text stands for, notes a wrong or missing one under the name of the parameter.
+    /// Parses the value of the text; records an invalid or missing one under the name of the parameter.
     pub fn read(self, checks: &mut Checks) -> Option<T::Value>
     where
         T: Reads,
@@ -311,7 +332,7 @@ impl<T, const IS_NEEDED: bool> Parameter<T, IS_NEEDED> {
     }
 }
 
-impl<'a, T: ParseFromParameter, const IS_NEEDED: bool> ApiExtractor<'a> for Parameter<T, IS_NEEDED> {
+impl<'a, T: ParseFromParameter, const IS_NEEDED: bool> ApiExtractor<'a> for QueryParameter<T, IS_NEEDED> {
     const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::Parameter];
     const PARAM_IS_REQUIRED: bool = IS_NEEDED;
     type ParamType = T;
@@ -348,7 +369,7 @@ impl<'a, T: ParseFromParameter, const IS_NEEDED: bool> ApiExtractor<'a> for Para
     }
 }
 
-/// What is said of a parameter that is missing.
+/// The error message for a missing parameter.
 fn missing<T: Type>() -> String {
     let right = accepted_values::<T>().or_else(|| match T::schema_ref() {
         MetaSchemaRef::Inline(schema) => schema.title,
@@ -357,7 +378,7 @@ fn missing<T: Type>() -> String {
     right.map_or_else(|| "is required".to_owned(), |right| format!("is required: {right}"))
 }
 
-/// The sentence that lists the values of an enumeration; `None` for other types.
+/// The error message that lists the values of an enumeration; `None` for other types.
 fn accepted_values<T: Type>() -> Option<String> {
     let mut registry = Registry::new();
     let values = registry.create_fake_schema::<T>().enum_items;
@@ -388,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_fits_its_form_and_nothing_empty_does() {
+    fn every_example_matches_its_format_and_no_empty_text_does() {
         examples_fit!(
             TxHash,
             WalletText,
@@ -409,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_refuse_what_looks_close() {
+    fn formats_reject_near_misses() {
         assert!(AmountText::parse("007").is_err());
         assert!(AmountText::parse("1e3").is_err());
         assert!(AmountText::parse("10.5\n").is_err());
@@ -468,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_one_that_both_databases_hold() {
+    fn an_instant_must_fit_both_databases() {
         let finer = parse_instant("2030-01-31T12:00:00.000001999Z").unwrap();
         assert_eq!(Some(finer), parse_instant("2030-01-31T12:00:00.000001Z"));
         assert_eq!(Some(finer), parse_instant("2030-01-31T17:30:00.000001+05:30"));
@@ -481,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn checked_parameters_keep_what_was_wrong() {
+    fn checked_parameters_report_what_was_wrong() {
         let mut checks = Checks::new();
         let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
         let wrong = Checked::<TxHash>::of("txHash", &texts(&["0x12"]));

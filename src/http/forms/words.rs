@@ -1,7 +1,7 @@
-//! Closed lists of the domain as wire types.
+//! Enums of the domain as wire types.
 
-/// Makes enums of the domain wire types: the domain gives each value its text, the operation gives the list its name and
-/// its sentence in the document.
+/// Makes wire types of domain enums: the domain defines the text of each value, the operation defines the name and
+/// description of the enum in the document.
 macro_rules! words {
     ($(#[doc = $about:literal] $list:ty as $name:literal;)+) => {$(
         crate::http::forms::shape::shape! {

@@ -1,24 +1,25 @@
-//! Who may do what: one row for each policy, with the operations that it guards.
+//! The access table: one row for each policy, with the operations that it guards.
 //!
 //! The security section of each operation, the extractor that checks it and the matrix of `cargo xtask test access`
 //! come from this table. Source: interface §5; rules P.1.4.
 
 use crate::{
     domain::caller::{Caller, OrchestratorCaller, PlatformCaller},
-    http::gate::scheme::{Mark, Policy, Scheme},
+    http::gate::scheme::{Policy, PolicyMark, Scheme},
 };
 
-/// One operation and the credentials that open it.
+/// One operation and the credentials that it accepts.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct AccessRule {
     /// operationId in the documents.
     pub operation: &'static str,
     /// Name of the policy.
     pub policy: &'static str,
-    /// Any of them is enough, in the order of precedence; none: anybody may call.
+    /// The accepted credentials, in order of precedence; any of them is sufficient. If empty, the operation needs no
+    /// credential.
     pub any_of: &'static [Scheme],
-    /// What else holds, above all for client IDs.
-    pub marks: &'static [Mark],
+    /// Further rules, mainly for client IDs.
+    pub marks: &'static [PolicyMark],
 }
 
 macro_rules! access {
@@ -31,21 +32,21 @@ macro_rules! access {
             impl Policy for $policy {
                 type Caller = $caller;
                 const ANY_OF: &'static [Scheme] = &[$(Scheme::$scheme),*];
-                $(const MARKS: &'static [Mark] = &[$(Mark::$mark),+];)?
+                $(const MARKS: &'static [PolicyMark] = &[$(PolicyMark::$mark),+];)?
             }
         )+
 
-        /// The operationIds, each under its own name.
-        #[expect(non_upper_case_globals, reason = "a constant is spelled like the operation that it names")]
+        /// The operationIds as constants.
+        #[expect(non_upper_case_globals, reason = "a constant is spelled like its operationId")]
         pub mod op {
             $($(
-                /// The operation of this name.
+                /// The operation with this name.
                 pub const $operation: &str = stringify!($operation);
             )*)+
         }
 
         /// Every operation.
-        pub const TABLE: &[Row] = &[$($(Row {
+        pub const TABLE: &[AccessRule] = &[$($(AccessRule {
             operation: stringify!($operation),
             policy: stringify!($policy),
             any_of: $policy::ANY_OF,
@@ -55,18 +56,20 @@ macro_rules! access {
 }
 
 access! {
-    /// The platform's own servers, for what concerns the whole platform; the wider limit of management applies.
+    /// For the servers of the platform: operations on the whole platform. Calls have the higher rate limit of client ID
+    /// management.
     KeyOnly: PlatformCaller [ApiKey] as Management {
         createClientId listClientIds getClientId updateClientId revokeClientId
     }
 
-    /// The platform's own servers, for what names persons and their bank accounts.
+    /// For the servers of the platform: operations on persons and their bank accounts.
     PayerKeeper: PlatformCaller [ApiKey] {
         registerPayer getPayer updatePayer erasePayer addPaymentDetails listPaymentDetails
     }
 
-    /// The platform's servers, and pages or backends that act for it. Lists show a client ID what is its own; a request
-    /// that it names may be any of the platform. A public client ID is told nothing about persons.
+    /// For the servers of the platform, and for pages and backends with its client IDs. Lists show a client ID only its
+    /// own objects, but a client ID can read any request of the platform by id. A public client ID receives no personal
+    /// data.
     KeyOrClient: PlatformCaller [ApiKey, ClientId] {
         listCurrencies listConversionRoutes
         createRequest updateRequest getPaymentCalldata
@@ -74,90 +77,101 @@ access! {
         searchPayments
     }
 
-    /// The platform's servers, and backends that act for it: what was told, and to whom, is no matter of whoever can
-    /// read a page.
+    /// For the servers of the platform, and for backends with its client IDs: events and deliveries are not visible to
+    /// public client IDs.
     KeyOrBackend: PlatformCaller [ApiKey, ClientId] as Secret {
         listEvents followEvents getEvent replayEvent replayEvents
         listDeliveries getDeliverySummary getDelivery retryDelivery
     }
 
-    /// Pages and backends with a client ID.
+    /// For pages and backends with a client ID.
     ClientOnly: PlatformCaller [ClientId] {
         getDestinationSigningData addPayeeDestination getActivePayeeDestination
         getPayeeDestination deactivatePayeeDestination
     }
 
-    /// The platform's servers, its people, and a client ID: a list is its own, a request that it names may be any of the
-    /// platform. A public client ID is told nothing about persons.
+    /// For the servers of the platform, its people, and its client IDs. Lists show a client ID only its own objects,
+    /// but a client ID can read any request of the platform by id. A public client ID receives no personal data.
     KeyClientOrSession: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] {
         listRequests getRequest
     }
 
-    /// The platform's servers, its people and its backends, for what takes a request back, or ends or resumes what somebody
-    /// signed: whoever reads a page does not.
+    /// For the servers, people and backends of the platform: to cancel a request, and to end or resume a signed
+    /// schedule. Public client IDs are refused.
     Canceller: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
         cancelRequest updateRecurringPayment
     }
 
-    /// The same for links. An orchestrator key beside any credential for links is refused: none is linked to an orchestrator
-    /// as long as these make no links.
-    LinkEnder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone Secret {
+    /// For the servers, people and backends of the platform: to withdraw a link.
+    LinkEnder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
         withdrawSecurePayment
     }
 
-    /// Whoever acts for a platform makes links; what a public client ID makes, strangers make.
-    LinkMaker: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone {
-        createSecurePayment createSecurePayout previewSecurePaymentFees
+    /// For anyone who acts for a platform: to create links. Links created with a public client ID may come from
+    /// strangers. A client ID that is linked to an orchestrator needs the key of the orchestrator.
+    LinkMaker: PlatformCaller [ApiKey, ClientId, SessionBearer, Session, Paired] as Unlinked {
+        createSecurePayment createSecurePayout
     }
 
-    /// The same without public client IDs: what one of them made, any of its visitors made, and combining withdraws it.
-    LinkCombiner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Alone Secret {
+    /// For anyone who acts for a platform: to preview the fees of links.
+    LinkPreviewer: PlatformCaller [ApiKey, ClientId, SessionBearer, Session, Paired] {
+        previewSecurePaymentFees
+    }
+
+    /// For the servers, people and backends of the platform: to combine links. Public client IDs are refused: any
+    /// visitor may have created their links, and combining links withdraws them. A client ID that is linked to an
+    /// orchestrator needs the key of the orchestrator.
+    LinkCombiner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session, Paired] as Secret Unlinked {
         combineSecurePayouts
     }
 
-    /// Whoever calls may open and pay any link whose token he has, of whatever platform.
-    LinkReader: PlatformCaller [ApiKey, ClientId] as Alone {
+    /// For any caller with the token of a link: to open and pay this link, of any platform.
+    LinkReader: PlatformCaller [ApiKey, ClientId] {
         getSecurePayment getSecurePaymentCalldata recordSecurePaymentIntent
     }
 
-    /// The same for what a payment page reports; a browser does so from pages of this service alone.
-    LinkReporter: PlatformCaller [ApiKey, ClientId] as Alone SameOrigin {
+    /// For any caller with the token of a link: to send the reports of its payment page. Browsers may report only from
+    /// pages of this service.
+    LinkReporter: PlatformCaller [ApiKey, ClientId] as SameOrigin {
         reportSecurePaymentEvent
     }
 
-    /// People who signed in, for their own links.
-    LinkFinder: PlatformCaller [SessionBearer, Session] as Alone {
+    /// For people who signed in: to find their own links.
+    LinkFinder: PlatformCaller [SessionBearer, Session] {
         findSecurePayment
     }
 
-    /// The same for everything that was paid: a public client ID is shown a page at a time, without persons.
+    /// For the servers, people and backends of the platform: to export payments. Public client IDs are refused; they
+    /// search page by page with `searchPayments`.
     Exporter: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
         exportPayments
     }
 
-    /// The same for endpoints, as far as the operator lets client IDs manage them. A public client ID has those that it
-    /// registered and nobody approved.
+    /// For the servers and people of the platform, and for the client IDs that `webhooks.client_id_management` allows:
+    /// to manage webhook endpoints. A public client ID has only its own unapproved endpoints.
     EndpointOwner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Endpoints {
         createWebhook listWebhooks toggleWebhook deleteWebhook testWebhooks
     }
 
-    /// The platform's servers and its people, for what a client ID must not decide about itself.
+    /// For the servers and people of the platform: decisions that a client ID must not make about itself.
     KeyOrSession: PlatformCaller [ApiKey, SessionBearer, Session] {
         approveWebhook
     }
 
-    /// The same as for endpoints, for what shows a secret that is in use.
+    /// For the callers of `EndpointOwner` except public client IDs, because the response contains a secret in use.
     SecretHolder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Endpoints Secret {
         rotateWebhookSecret
     }
 
-    /// Partners that build on several platforms.
+    /// For partners that build on several platforms.
     OrchestratorOnly: OrchestratorCaller [OrchestratorKey] {
         createOrchestratorWebhook listOrchestratorWebhooks deactivateOrchestratorWebhook
         reactivateOrchestratorWebhook testOrchestratorWebhooks rotateOrchestratorWebhookSecret
+        listLinkedClientIds linkClientId unlinkClientId
+        createFeeConfig listFeeConfigs updateFeeConfig disableFeeConfig
     }
 
-    /// People who signed in.
+    /// For people who signed in.
     SessionOnly: PlatformCaller [SessionBearer, Session] {
         createOwnClientId listOwnClientIds getOwnClientId updateOwnClientId revokeOwnClientId
         createOwnDestination updateOwnDestination getOwnDestination deactivateOwnDestination
@@ -166,19 +180,19 @@ access! {
         changePassword listSessions endSession endSessions
     }
 
-    /// Anybody: who signs in has no credential yet, and who signs out needs none.
+    /// For anyone: a caller who signs in has no credential yet, and a caller who signs out needs none.
     Anybody: Caller [] {
         createWalletChallenge verifyWalletChallenge registerAccount logIn logOut
     }
 
-    /// Partners of the operator: no credential opens it, but a signature over the body as it comes.
+    /// For partners of the operator, who send a signature over the raw body instead of a credential.
     PartnerOnly: Caller [] as Signed {
         receiveOffRampNews
     }
 }
 
 /// The row of an operation.
-pub fn row(operation: &str) -> Option<&'static Row> {
+pub fn row(operation: &str) -> Option<&'static AccessRule> {
     TABLE.iter().find(|row| row.operation == operation)
 }
 
@@ -189,7 +203,11 @@ mod tests {
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
-    fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    /// The credentials of an operation: a set of alternatives. Each alternative is a set of schemes that a call has to
+    /// satisfy together.
+    type Alternatives = BTreeSet<BTreeSet<String>>;
+
+    fn documented() -> BTreeMap<String, Alternatives> {
         let documents = [document::v2(), document::auth()];
         let documents = documents.map(|text| serde_json::from_str::<Value>(&text).unwrap());
         let mut found = BTreeMap::new();
@@ -197,7 +215,8 @@ mod tests {
             let items = document["paths"].as_object().unwrap().values();
             for operation in items.flat_map(|item| item.as_object().unwrap().values()) {
                 let alternatives = operation["security"].as_array().into_iter().flatten();
-                let schemes = alternatives.flat_map(|alternative| alternative.as_object().unwrap().keys().cloned());
+                let schemes =
+                    alternatives.map(|alternative| alternative.as_object().unwrap().keys().cloned().collect());
                 let id = operation["operationId"].as_str().unwrap().to_owned();
                 assert!(found.insert(id.clone(), schemes.collect()).is_none(), "{id} twice");
             }
@@ -206,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_a_row_and_asks_for_what_the_row_says() {
-        let table: BTreeMap<String, BTreeSet<String>> = TABLE
+    fn every_operation_documents_the_credentials_of_its_table_row() {
+        let table: BTreeMap<String, Alternatives> = TABLE
             .iter()
             .map(|row| {
-                let schemes = row.any_of.iter().map(|scheme| scheme.id().to_owned());
-                (row.operation.to_owned(), schemes.collect())
+                let parts = |scheme: &Scheme| scheme.parts().iter().map(|part| part.id().to_owned()).collect();
+                (row.operation.to_owned(), row.any_of.iter().map(parts).collect())
             })
             .collect();
         assert_eq!(table.len(), TABLE.len(), "an operation has two rows");

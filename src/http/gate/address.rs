@@ -1,4 +1,4 @@
-//! Which address a call comes from, through proxies that are trusted.
+//! The client address of a call, behind trusted proxies.
 
 use crate::settings::RateLimitSettings;
 use ipnet::IpNet;
@@ -13,19 +13,19 @@ use std::{
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The address of a call, as far as callers are told apart; it is in the request.
+/// The client address used to distinguish callers; it is stored in the request.
 #[derive(Debug, Clone, Copy)]
 pub struct CallerAddress(pub Option<IpAddr>);
 
-/// Finds addresses.
+/// Determines client addresses.
 pub struct Addresses {
     trusted: Vec<IpNet>,
-    /// Whether the log already names the header of an unnamed proxy that was ignored.
+    /// Whether the warning about an ignored `x-forwarded-for` header has already been logged.
     has_told: AtomicBool,
 }
 
 impl Addresses {
-    /// Takes the trusted proxies from the settings, which were validated when they were read.
+    /// Takes the trusted proxies from the validated settings.
     pub fn new(settings: &RateLimitSettings) -> Arc<Self> {
         Arc::new(Self {
             trusted: settings.trusted_networks().unwrap_or_default(),
@@ -33,7 +33,7 @@ impl Addresses {
         })
     }
 
-    /// The address that a call comes from: that of the connection, or what a trusted proxy says in front of it.
+    /// The address of the connection, or the address reported by a trusted proxy.
     fn of(&self, request: &Request) -> Option<IpAddr> {
         let Addr::SocketAddr(peer) = &request.remote_addr().0 else {
             return None;
@@ -46,9 +46,10 @@ impl Addresses {
             .headers()
             .get_all(FORWARDED_FOR)
             .iter()
-            // A line that cannot be read is an entry that cannot: what stands before it does not count.
+            // A header line that is not text counts as an unreadable entry. The reading goes from the last entry to the
+            // first and stops there.
             .flat_map(|value| value.to_str().unwrap_or_default().split(','));
-        // The nearest proxy wrote the last entry; further ones count only as far as the chain is trusted.
+        // The nearest proxy wrote the last entry; earlier entries count only while the chain is trusted.
         for said in forwarded.collect::<Vec<_>>().into_iter().rev() {
             if !self.trusts(address) {
                 break;
@@ -59,13 +60,14 @@ impl Addresses {
         Some(network_of(address))
     }
 
-    /// Says once that a header was passed over: behind a proxy that the settings do not name, all callers are one.
+    /// Logs once that the header was ignored: all callers behind a proxy that is not in the settings share the address
+    /// of this proxy.
     fn tell_passed_over(&self, peer: IpAddr) {
         if !self.has_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 %peer,
-                "x-forwarded-for was passed over, because rate_limits.trusted_proxies does not name the sender; if it is a \
-                 proxy, all of its callers share one quota until it is named there"
+                "x-forwarded-for was ignored, because the sender is not in rate_limits.trusted_proxies; if it is a \
+                 proxy, all its callers share one quota until it is listed there"
             );
         }
     }
@@ -76,7 +78,7 @@ impl Addresses {
     }
 }
 
-/// The address of an entry, in the forms that proxies write: in quotes, an IPv6 address in brackets, a port behind it.
+/// The address of an entry, in the forms that proxies write: in quotes, an IPv6 address in brackets, with a port.
 fn address_in(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     let unquoted = entry.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -87,7 +89,8 @@ fn address_in(entry: &str) -> Option<IpAddr> {
     bare().or_else(bracketed).or_else(with_port)
 }
 
-/// One customer owns a whole /64 of IPv6, so its addresses count as one.
+/// The address by which callers are counted. All addresses of an IPv6 /64 count as one, because one customer owns a
+/// whole /64.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -98,7 +101,7 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Notes in every call where it comes from.
+/// Stores the client address in every call.
 pub(in crate::http) fn addressed<E>(endpoint: E, addresses: Arc<Addresses>) -> impl Endpoint<Output = Response>
 where
     E: Endpoint<Output = Response> + 'static,
@@ -115,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_read_in_every_form_that_proxies_write() {
+    fn a_proxy_entry_is_read_in_every_common_notation() {
         for (entry, wanted) in [
             ("203.0.113.7", Some("203.0.113.7")),
             (" 203.0.113.7:5678 ", Some("203.0.113.7")),

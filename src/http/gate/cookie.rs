@@ -1,11 +1,12 @@
-//! The cookies of people: one carries a session, the other says that a browser has signed in before. Source: interface §5; rules P.1.4.
+//! Cookies: one carries the session, the other marks a browser that has signed in before. Source: interface §5; rules
+//! P.1.4.
 
 use crate::{
     ctx::SessionRules,
     domain::{
-        caller::Person,
+        caller::SignedInPerson,
         guesses::DEVICE_LIFETIME,
-        session::{ACCOUNT_LIFETIME, Session},
+        session::{ACCOUNT_LIFETIME, SignInSession},
     },
     flows::auth::SignedIn,
     http::gate::scheme::{DEVICE_COOKIE, SESSION_COOKIE},
@@ -19,15 +20,15 @@ use poem_openapi::{
     registry::{MetaHeader, MetaResponses, MetaSchema, MetaSchemaRef, Registry},
 };
 
-/// An answer that sets or clears cookies.
+/// A response that sets or clears cookies.
 #[derive(Debug)]
-pub struct WithCookie<R> {
+pub struct CookieResponse<R> {
     answer: R,
     cookies: Vec<String>,
 }
 
-impl<R> WithCookie<R> {
-    /// Sets the cookie to the token of a session that begins, and marks a browser that is new.
+impl<R> CookieResponse<R> {
+    /// Sets the session cookie to the token of a new session, and sets the device cookie of a new browser.
     pub fn set(answer: R, signed_in: &SignedIn, rules: &SessionRules) -> Self {
         let token = signed_in.token.reveal();
         let session = cookie(SESSION_COOKIE, token, lifetime_s(&signed_in.session), rules);
@@ -41,7 +42,8 @@ impl<R> WithCookie<R> {
         }
     }
 
-    /// Clears the cookie of the session. The browser stays known: its owner may be kept waiting the next time.
+    /// Clears the session cookie. The browser keeps its device cookie, so that guesses from elsewhere do not delay its
+    /// next sign-in.
     pub fn clear(answer: R, rules: &SessionRules) -> Self {
         Self {
             answer,
@@ -50,15 +52,16 @@ impl<R> WithCookie<R> {
     }
 }
 
-/// How long a browser keeps the cookie: a wallet session is over when the browser is closed.
-fn lifetime_s(session: &Session) -> Option<i64> {
+/// Time in seconds for which a browser stores the cookie; `None` for a wallet session, which ends when the browser is
+/// closed.
+fn lifetime_s(session: &SignInSession) -> Option<i64> {
     match session.person {
-        Person::Wallet(_) => None,
-        Person::Account(_) => Some(ACCOUNT_LIFETIME.num_seconds()),
+        SignedInPerson::Wallet(_) => None,
+        SignedInPerson::Account(_) => Some(ACCOUNT_LIFETIME.num_seconds()),
     }
 }
 
-/// A token of a session, for the documents.
+/// A session token, for the documents.
 const EXAMPLE: &str = "Zk3mV0sQy1xW8uT5rP2nL9jH6fD4bA7cE0gI3kM5oQ8";
 
 fn cookie(name: &str, token: &str, lifetime_s: Option<i64>, rules: &SessionRules) -> String {
@@ -69,7 +72,7 @@ fn cookie(name: &str, token: &str, lifetime_s: Option<i64>, rules: &SessionRules
     format!("{name}={token}; HttpOnly;{secure} SameSite=Lax; Path=/{lifetime}")
 }
 
-impl<R: IntoResponse> IntoResponse for WithCookie<R> {
+impl<R: IntoResponse> IntoResponse for CookieResponse<R> {
     fn into_response(self) -> Response {
         let mut response = self.answer.into_response();
         for cookie in self.cookies {
@@ -78,15 +81,15 @@ impl<R: IntoResponse> IntoResponse for WithCookie<R> {
                     value.set_sensitive(true);
                     response.headers_mut().append(header::SET_COOKIE, value);
                 }
-                // Tokens are made of letters that every header may hold.
-                Err(error) => tracing::error!(%error, "a cookie could not be written"),
+                // Tokens consist of characters that are valid in every header.
+                Err(error) => tracing::error!(%error, "a cookie could not be set"),
             }
         }
         response
     }
 }
 
-impl<R: ApiResponse> ApiResponse for WithCookie<R> {
+impl<R: ApiResponse> ApiResponse for CookieResponse<R> {
     fn meta() -> MetaResponses {
         let mut meta = R::meta();
         for response in &mut meta.responses {
@@ -99,7 +102,7 @@ impl<R: ApiResponse> ApiResponse for WithCookie<R> {
             response.headers.push(MetaHeader {
                 name: "Set-Cookie".to_owned(),
                 description: Some(
-                    "Cookie of the session. Callers without cookies send its value as Bearer token.".to_owned(),
+                    "Session cookie. Callers without cookies send its value as a Bearer token.".to_owned(),
                 ),
                 required: true,
                 deprecated: false,

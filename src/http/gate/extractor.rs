@@ -1,18 +1,20 @@
-//! Who calls: one extractor for every mode of authentication, and the policies that operations choose from.
+//! Authentication: one extractor for every scheme, and the policies of operations.
 //!
-//! Precedence: orchestrator key, then API key or client ID, then session. The first credential that an operation
-//! accepts decides, and no credential makes up for another one that is wrong: whatever a call shows in a header has to
-//! be good, also where another header or a cookie would do. A cookie alone is passed over beside them, because browsers
-//! add it by themselves. `Origin` is read, but never modelled as a parameter.
+//! An orchestrator key decides every call that carries it: alone on the operations of orchestrators, and together with
+//! a linked client ID (the pair) on the operations that accept the pair. In any other call, an accepted API key or
+//! client ID decides, otherwise an accepted session. Every further credential in a header must be valid too. A session
+//! cookie is ignored when a header decides, because browsers add cookies automatically. `Origin` is read, but it is not
+//! a parameter in the API documents.
 //!
-//! A browser sends the cookie of a session whoever asks it to. So a call that changes something counts with a cookie
-//! only when the browser says that the page is one of ours; other credentials have to be known to the page that sends
-//! them, and need no such proof. Source: rules P.1.4; rules C.1; decisions D27.
+//! A browser sends the session cookie for calls of any page. A changing call with a cookie is therefore accepted only
+//! if the browser says that the page belongs to this service. Any other credential must be known to the page that sends
+//! it, so it needs no such proof. Source: rules P.1.4; rules C.1; decisions D27.
 
 use crate::{
     domain::{
         caller::Caller,
         client_id::EndpointManagers,
+        client_link::linked_alone,
         refusal::{Refusal, RefusalKind},
     },
     flows::{FlowError, FlowResult},
@@ -22,7 +24,7 @@ use crate::{
             identify::Identify,
             page::{FOREIGN_COOKIE, call_origin, require_own_page, require_same_origin},
             rate_limits::{Meter, Purpose},
-            scheme::{Mark, Policy, Scheme, Unusable, needs},
+            scheme::{Policy, PolicyMark, Scheme, UnusableCredential, needs},
         },
     },
 };
@@ -31,14 +33,21 @@ use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions, registry
 use std::{ops::Deref, sync::Arc};
 use tokio::sync::SemaphorePermit;
 
-/// What a public client ID reads where a secret is needed.
-const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public, and this operation is closed to it; a client ID without domains opens it";
+/// Message for a public client ID on an operation that requires a secret credential.
+const CLOSED_TO_PUBLIC: &str = "A client ID with allowed domains is public and cannot call this operation; use a \
+                                client ID without allowed domains";
 
-/// What is said to an orchestrator that comes with another credential. Source: rules P.1.4.
-const NOT_FOR_ORCHESTRATORS: &str =
-    "Orchestrators have no part in payment links on this service yet: call without x-orchestrator-key";
+/// Message for a call that carries an accepted credential and also an orchestrator key, where the operation accepts no
+/// orchestrator key. Source: rules P.1.4.
+const NOT_FOR_ORCHESTRATORS: &str = "This operation does not accept an orchestrator key: omit x-orchestrator-key";
 
-/// The caller of an operation under a policy. Make it the first argument, so that strangers learn nothing else.
+/// Message for an orchestrator key without a client ID, or with a further credential, where the operation accepts the
+/// key only together with a linked client ID.
+const ONLY_PAIRED: &str = "An orchestrator key is accepted here only together with a linked client ID: send x-client-id \
+                           and no other credential";
+
+/// The authenticated caller of an operation. Make it the first argument: then an unauthenticated caller gets no
+/// messages about the other arguments.
 #[derive(Debug)]
 pub struct Auth<P: Policy>(pub P::Caller);
 
@@ -56,7 +65,7 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
     type ParamRawType = ();
 
     fn register(registry: &mut Registry) {
-        for scheme in P::ANY_OF {
+        for scheme in P::ANY_OF.iter().flat_map(|scheme| scheme.parts()) {
             registry.create_security_scheme(scheme.id(), scheme.declaration());
         }
     }
@@ -70,54 +79,47 @@ impl<'a, P: Policy> ApiExtractor<'a> for Auth<P> {
         _body: &mut RequestBody,
         _options: ExtractParamOptions<()>,
     ) -> poem::Result<Self> {
-        let shown = Shown::by(request, P::ANY_OF).await?;
+        let shown = PresentedCredential::by(request, P::ANY_OF)?;
+        let is_accepted = P::ANY_OF.contains(&shown.scheme);
+        // An unknown caller learns only that the credential is unknown.
         let caller = shown.caller().await?;
-        if shown.scheme == Scheme::Session && !request.method().is_safe() {
+        if is_accepted && shown.scheme == Scheme::Session && !request.method().is_safe() {
             let page = require_own_page(request, shown.identify.as_ref(), FOREIGN_COOKIE);
             page.map_err(|problem| shown.counted(problem))?;
         }
         shown.require_others().await?;
-        shown.admit(&caller, P::MARKS.contains(&Mark::Management)).await?;
+        let is_management = is_accepted && P::MARKS.contains(&PolicyMark::Management);
+        shown.admit(&caller, is_management).await?;
+        if !is_accepted {
+            return Err(shown.misplaced(P::ANY_OF).into());
+        }
         shown.require_marks(&caller, P::ANY_OF, P::MARKS)?;
-        let caller = P::Caller::try_from(caller).map_err(|_| misplaced(P::ANY_OF))?;
+        let caller = P::Caller::try_from(caller).map_err(|_| shown.misplaced(P::ANY_OF))?;
         Ok(Self(caller))
     }
 }
 
-/// The credential that decides, who can look it up, and who counts.
-struct Shown<'a> {
+/// The deciding credential, with the services that look it up and count the call.
+struct PresentedCredential<'a> {
     request: &'a Request,
     identify: &'a Arc<dyn Identify>,
     meter: Option<&'a Arc<Meter>>,
     scheme: Scheme,
-    credential: Result<String, Unusable>,
+    credential: Result<String, UnusableCredential>,
 }
 
-impl<'a> Shown<'a> {
-    /// The first accepted credential. Errors: none, or only one that opens other operations.
-    async fn by(request: &'a Request, accepted: &[Scheme]) -> Result<Self, Problem> {
-        if let Some(shown) = Self::first(request, accepted)? {
-            return Ok(shown);
-        }
-        let others: Vec<Scheme> = Scheme::ALL
-            .iter()
-            .copied()
-            .filter(|scheme| !accepted.contains(scheme))
-            .collect();
-        let Some(other) = Self::first(request, &others)? else {
-            return Err(missing(accepted));
-        };
-        // A stranger learns only that nobody knows the credential.
-        let caller = other.caller().await?;
-        other.require_others().await?;
-        other.admit(&caller, false).await?;
-        Err(misplaced(accepted))
-    }
-
-    fn first(request: &'a Request, accepted: &[Scheme]) -> Result<Option<Self>, Problem> {
+impl<'a> PresentedCredential<'a> {
+    /// Chooses the credential that decides the call: the first one that the operation accepts, otherwise the first one
+    /// in the order of precedence. If the call has an orchestrator key, only this key or the pair can decide. Errors:
+    /// the call has no credential.
+    fn by(request: &'a Request, accepted: &[Scheme]) -> Result<Self, Problem> {
         let identify = identify(request)?;
-        let mut accepted = accepted.iter();
-        Ok(accepted.find_map(|scheme| {
+        let has_key = Scheme::OrchestratorKey.read(request).is_some();
+        let mut candidates = accepted
+            .iter()
+            .chain(Scheme::ALL)
+            .filter(|scheme| !has_key || scheme.parts().contains(&Scheme::OrchestratorKey));
+        let shown = candidates.find_map(|scheme| {
             let credential = scheme.read(request)?;
             Some(Self {
                 request,
@@ -126,13 +128,15 @@ impl<'a> Shown<'a> {
                 scheme: *scheme,
                 credential,
             })
-        }))
+        });
+        shown.ok_or_else(|| missing(accepted))
     }
 
-    /// Looks at what the call shows in further headers. Errors: one of them is wrong.
+    /// Checks the credentials that the call carries besides the deciding one. Errors: a credential is wrong; the pair
+    /// decides and the call has a further credential (403).
     async fn require_others(&self) -> Result<(), Problem> {
         for scheme in Scheme::ALL {
-            if *scheme == self.scheme || *scheme == Scheme::Session {
+            if self.scheme.parts().contains(scheme) || matches!(scheme, Scheme::Session | Scheme::Paired) {
                 continue;
             }
             let Some(read) = scheme.read(self.request) else {
@@ -145,10 +149,23 @@ impl<'a> Shown<'a> {
             self.judge(match scheme {
                 Scheme::OrchestratorKey => self.identify.orchestrator_key(&credential).await.map(drop),
                 Scheme::ApiKey => self.identify.api_key(&credential).await.map(drop),
-                // Where it may be used from is asked only of the one that decides.
-                Scheme::ClientId => self.identify.require_client_id(&credential).await,
-                Scheme::SessionBearer | Scheme::Session => self.identify.session(&credential).await.map(drop),
+                // The calling page is checked only for the deciding credential, and operations of orchestrators ignore
+                // the client ID.
+                Scheme::ClientId => match self.identify.require_client_id(&credential).await {
+                    Err(FlowError::Refused(refusal))
+                        if self.scheme == Scheme::OrchestratorKey && refusal.kind == RefusalKind::Forbidden =>
+                    {
+                        Ok(())
+                    }
+                    found => found,
+                },
+                Scheme::SessionBearer | Scheme::Session | Scheme::Paired => {
+                    self.identify.session(&credential).await.map(drop)
+                }
             })?;
+            if self.scheme == Scheme::Paired {
+                return Err(Refusal::forbidden(ONLY_PAIRED).into());
+            }
         }
         Ok(())
     }
@@ -160,7 +177,7 @@ impl<'a> Shown<'a> {
         meter.admit(caller, tier, is_management)
     }
 
-    /// The turn of a credential to be looked up. Errors: 429, when too much is guessed.
+    /// A slot for looking up a credential. Errors: 429, when there are too many guesses.
     async fn turn(&self, credential: &str) -> Result<Option<SemaphorePermit<'a>>, Problem> {
         match self.meter {
             Some(meter) if meter.is_guesser() && !self.identify.was_good(credential) => meter.turn_of_guess().await,
@@ -168,24 +185,26 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Errors: an orchestrator key beside it, a page of another origin, or a client ID that is public, or that the operator lets manage no endpoints, where that counts (403).
+    /// Checks the marks of a policy. Errors (403), if a mark forbids them: a page of another origin, a public client ID,
+    /// a linked client ID without the key of its orchestrator, or a client ID that may not manage endpoints.
     ///
     /// Source: decisions D32.
-    fn require_marks(&self, caller: &Caller, accepted: &[Scheme], marks: &[Mark]) -> Result<(), Problem> {
+    fn require_marks(&self, caller: &Caller, accepted: &[Scheme], marks: &[PolicyMark]) -> Result<(), Problem> {
         let Caller::Platform(caller) = caller else {
             return Ok(());
         };
-        if marks.contains(&Mark::Alone) && Scheme::OrchestratorKey.read(self.request).is_some() {
-            return Err(Refusal::forbidden(NOT_FOR_ORCHESTRATORS).into());
-        }
-        if marks.contains(&Mark::SameOrigin) {
+        if marks.contains(&PolicyMark::SameOrigin) {
             require_same_origin(self.request)?;
         }
-        // Where another client ID would do, the sentence says so, and a hint without client IDs would say otherwise.
-        if marks.contains(&Mark::Secret) && caller.is_public() {
+        // The message says that a client ID without domains would be accepted. There is no hint, because the usual hint
+        // would list only the other credentials and so contradict the message.
+        if marks.contains(&PolicyMark::Secret) && caller.is_public() {
             return Err(Refusal::forbidden(CLOSED_TO_PUBLIC).into());
         }
-        if !marks.contains(&Mark::Endpoints) || caller.client().is_none() {
+        if marks.contains(&PolicyMark::Unlinked) && caller.is_linked_alone() {
+            return Err(linked_alone().into());
+        }
+        if !marks.contains(&PolicyMark::Endpoints) || caller.client().is_none() {
             return Ok(());
         }
         let managers = self.identify.endpoint_managers();
@@ -213,12 +232,34 @@ impl<'a> Shown<'a> {
                 found.map(Caller::Platform)
             }
             Scheme::SessionBearer | Scheme::Session => identify.session(credential).await.map(Caller::Platform),
+            Scheme::Paired => {
+                let Some(Ok(client_id)) = Scheme::ClientId.read(self.request) else {
+                    return self.judge(Err(unauthorized().into()));
+                };
+                let _turn = self.turn(&client_id).await?;
+                let found = identify.pair(credential, &client_id, call_origin(self.request)).await;
+                found.map(Caller::Platform)
+            }
         };
         self.judge(found)
     }
 
-    /// What a lookup found. Guessing is counted: whoever shows too many credentials that are unknown, or good only
-    /// elsewhere, gets 429 instead of 401 or 403.
+    /// The refusal of a valid credential that the operation does not accept, or accepts only without an orchestrator
+    /// key. Source: rules P.1.4.
+    fn misplaced(&self, accepted: &[Scheme]) -> Problem {
+        let is_beside = accepted.iter().any(|scheme| scheme.read(self.request).is_some());
+        let sentence = if !is_beside {
+            "This credential is not accepted for this operation"
+        } else if accepted.contains(&Scheme::Paired) {
+            ONLY_PAIRED
+        } else {
+            NOT_FOR_ORCHESTRATORS
+        };
+        Problem::from(Refusal::forbidden(sentence)).with_hint(needs(accepted))
+    }
+
+    /// The result of a lookup. Guesses are counted: a caller that sends too many unknown credentials, or credentials
+    /// for other operations, gets 429 instead of 401 or 403.
     fn judge<T>(&self, found: FlowResult<T>) -> Result<T, Problem> {
         found.map_err(|error| {
             let is_refused = matches!(&error, FlowError::Refused(refusal)
@@ -228,7 +269,8 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// The refusal of a call that nobody is charged for but its address; 429 when that has had too many.
+    /// Counts a rejected call for its address. Returns the rejection, or 429 when the address has sent too many such
+    /// calls.
     fn counted(&self, problem: Problem) -> Problem {
         let counted = self.meter.map(|meter| meter.admit_address(Purpose::Unknown));
         counted.and_then(Result::err).unwrap_or(problem)
@@ -237,18 +279,13 @@ impl<'a> Shown<'a> {
 
 pub(super) fn identify(request: &Request) -> Result<&Arc<dyn Identify>, Problem> {
     request.data::<Arc<dyn Identify>>().ok_or_else(|| {
-        tracing::error!("the routes carry nobody who can identify callers");
+        tracing::error!("a route was built without the service that identifies callers; the call gets 500");
         Problem::internal()
     })
 }
 
 fn missing(accepted: &[Scheme]) -> Problem {
     Problem::from(unauthorized()).with_hint(needs(accepted))
-}
-
-/// The refusal of a good credential that opens other operations. Source: rules P.1.4.
-fn misplaced(accepted: &[Scheme]) -> Problem {
-    Problem::from(Refusal::forbidden("This credential does not open this operation")).with_hint(needs(accepted))
 }
 
 #[cfg(test)]
@@ -261,7 +298,7 @@ mod tests {
             ids::{ClientRowId, KeyId, OrchestratorId, PlatformId},
             quota::Tier,
         },
-        http::gate::access::{ClientOnly, KeyOnly, KeyOrClient},
+        http::gate::access::{ClientOnly, KeyOnly, KeyOrClient, LinkMaker},
     };
     use async_trait::async_trait;
 
@@ -291,6 +328,8 @@ mod tests {
                     client_id: id.to_owned(),
                     is_public: false,
                     origin: None,
+                    linked: None,
+                    is_paired: false,
                 },
                 ..caller
             })
@@ -301,6 +340,12 @@ mod tests {
                 return Err(unauthorized().into());
             }
             Ok(())
+        }
+
+        async fn pair(&self, key: &str, id: &str, _call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
+            self.orchestrator_key(key).await?;
+            self.require_client_id(id).await?;
+            named(&format!("pair {key} {id}"))
         }
 
         async fn session(&self, token: &str) -> FlowResult<PlatformCaller> {
@@ -369,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_credential_is_never_rescued_by_another() {
+    async fn an_invalid_credential_fails_despite_a_valid_one() {
         let unknown = ("x-client-id", "cli_unknown");
         assert_eq!(who::<KeyOrClient>(&[("x-api-key", "k1"), unknown]).await, Err(401));
         assert_eq!(
@@ -381,6 +426,34 @@ mod tests {
         assert_eq!(who::<ClientOnly>(&[("x-api-key", "k1"), orchestrator]).await, Err(401));
         let cookie = ("cookie", "session_token=t1; session_token=t2");
         assert_eq!(who::<KeyOnly>(&[("x-api-key", "k1"), cookie]).await.unwrap(), "key k1");
+    }
+
+    #[tokio::test]
+    async fn an_orchestrator_key_decides_only_with_a_client_id_and_nothing_else() {
+        let (key, client) = (("x-orchestrator-key", "orc_1"), ("x-client-id", "cli_1"));
+        let cookie = ("cookie", "session_token=t1");
+        assert_eq!(who::<LinkMaker>(&[key, client]).await.unwrap(), "pair orc_1 cli_1");
+        assert_eq!(
+            who::<LinkMaker>(&[key, client, cookie]).await.unwrap(),
+            "pair orc_1 cli_1"
+        );
+        for further in [("x-api-key", "k1"), ("authorization", "Bearer t1")] {
+            assert_eq!(who::<LinkMaker>(&[key, client, further]).await, Err(403), "{further:?}");
+            assert_eq!(who::<LinkMaker>(&[key, further]).await, Err(403), "{further:?}");
+        }
+        assert_eq!(who::<LinkMaker>(&[key]).await, Err(403));
+        assert_eq!(who::<LinkMaker>(&[key, cookie]).await, Err(403));
+        assert_eq!(who::<LinkMaker>(&[key, ("x-client-id", "cli_unknown")]).await, Err(401));
+        assert_eq!(
+            who::<LinkMaker>(&[("x-orchestrator-key", "unknown"), client]).await,
+            Err(401)
+        );
+        assert_eq!(
+            who::<KeyOrClient>(&[key, client]).await,
+            Err(403),
+            "the pair is not accepted"
+        );
+        assert_eq!(who::<KeyOrClient>(&[key, ("x-api-key", "k1")]).await, Err(403));
     }
 
     #[tokio::test]
@@ -397,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_of_the_service_itself_are_told_apart() {
+    async fn pages_of_the_service_itself_are_recognised() {
         let same = [("x-client-id", "cli_1"), ("sec-fetch-site", "same-origin")];
         assert_eq!(who::<ClientOnly>(&same).await.unwrap(), "client cli_1 None true");
         let page = [("x-client-id", "cli_1"), ("origin", "https://shop.example")];

@@ -1,4 +1,4 @@
-//! Finding the caller behind a credential: the gate asks, the service knows.
+//! Interface for looking up the caller of a credential; the service implements it.
 
 use crate::{
     domain::{
@@ -10,16 +10,16 @@ use crate::{
 };
 use async_trait::async_trait;
 
-/// Finds the caller behind a credential. Errors: unauthenticated, forbidden, or the faults of a lookup.
+/// Looks up the caller of a credential. Errors: unauthenticated, forbidden, or a failed lookup.
 #[async_trait]
 pub trait Identify: Send + Sync + 'static {
     /// The platform of an API key.
     async fn api_key(&self, key: &str) -> FlowResult<PlatformCaller>;
 
-    /// The platform of a client ID, when it may be used from there.
+    /// The platform of a client ID, if it may be used from this origin.
     async fn client_id(&self, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller>;
 
-    /// Whether a client ID is good, wherever the call comes from: another credential decides.
+    /// Whether a client ID is valid, without a check of the calling page. Used when another credential decides.
     async fn require_client_id(&self, id: &str) -> FlowResult<()>;
 
     /// The owner of a session.
@@ -34,9 +34,13 @@ pub trait Identify: Send + Sync + 'static {
     /// The owner of an orchestrator key.
     async fn orchestrator_key(&self, key: &str) -> FlowResult<OrchestratorCaller>;
 
-    /// Whether a credential was good not long ago: then it is looked up at once, also for an address that guesses others.
+    /// The platform of a client ID that is linked to the orchestrator of a key, if it may be used from this origin.
+    async fn pair(&self, key: &str, id: &str, call: CallOrigin<'_>) -> FlowResult<PlatformCaller>;
+
+    /// Whether a credential was valid recently. Such a credential is looked up immediately, even for an address that
+    /// guesses other credentials.
     fn was_good(&self, credential: &str) -> bool;
 
-    /// How often the caller may call.
+    /// Rate limit tier of the caller.
     async fn tier(&self, caller: &Caller) -> FlowResult<Tier>;
 }

@@ -1,4 +1,4 @@
-//! Who may call: credentials, the operations that each opens, the rules for pages of browsers, and how often.
+//! Access control: credentials, access table, rules for browser pages, and rate limits.
 
 pub mod access;
 pub mod address;

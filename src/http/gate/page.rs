@@ -1,4 +1,4 @@
-//! Which page a call comes from, and what a page may do with a session that the browser adds by itself.
+//! The page that a call comes from, and rules for session cookies that browsers add automatically.
 
 use crate::{
     domain::{client_id::CallOrigin, refusal::Refusal},
@@ -9,7 +9,7 @@ use poem::{
     http::{header, uri::Authority},
 };
 
-/// Header in which a browser says how the page and the service are related.
+/// Header in which a browser states the relation of page and service.
 const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Whether a browser made the call for a page.
@@ -18,7 +18,7 @@ pub(super) fn is_browser(request: &Request) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key(FETCH_SITE)
 }
 
-/// A header that may be given once. What cannot be read, or is given twice, is an empty text: present, and no page.
+/// A header that may occur once. An unreadable or repeated header is returned as an empty string, which is no page.
 fn only<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     let mut values = request.headers().get_all(name).iter();
     match (values.next()?, values.next()) {
@@ -27,7 +27,7 @@ fn only<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Reads where a call comes from.
+/// Reads the origin of a call.
 pub fn call_origin(request: &Request) -> CallOrigin<'_> {
     CallOrigin {
         origin: only(request, header::ORIGIN.as_str()),
@@ -35,20 +35,20 @@ pub fn call_origin(request: &Request) -> CallOrigin<'_> {
     }
 }
 
-/// Whether the browser says that the call comes from a page that may use sessions.
+/// Whether the browser states that the call comes from a page that may use sessions.
 fn is_own_page(request: &Request, identify: &dyn Identify) -> bool {
     let call = call_origin(request);
     call.is_same_origin || call.origin.is_some_and(|origin| identify.is_session_page(origin))
 }
 
-/// Names by which this machine calls itself; no name server can give them to somebody else.
+/// Names and addresses that always mean this machine, because no name server can assign them to another one.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Refuses a call of a page of another origin than `own`, and one under the name of another host; who is no browser
-/// names no origin.
+/// Rejects a call from a page of another origin than `own`, and a call whose `Host` header names another host. Clients
+/// that are not browsers send no origin.
 ///
-/// That a browser calls page and service the same origin proves nothing: whoever owns a name can have it resolve to this
-/// machine.
+/// The browser's statement `same-origin` alone proves nothing: the owner of any domain can make its name resolve to
+/// this machine.
 pub(in crate::http) fn require_own_origin(request: &Request, own: &str) -> Result<(), Problem> {
     let call = call_origin(request);
     let is_own = match call.origin {
@@ -58,10 +58,10 @@ pub(in crate::http) fn require_own_origin(request: &Request, own: &str) -> Resul
     if is_own && is_own_host(request, own) {
         return Ok(());
     }
-    Err(Refusal::forbidden("Only pages of this service may call this, by its own address").into())
+    Err(Refusal::forbidden("Only pages of this service may call this endpoint, at the address of the service").into())
 }
 
-/// Whether a page is one of this machine, and was loaded under the name by which it calls.
+/// Whether a page has a loopback origin over http whose host and port equal the `Host` header of the call.
 fn is_own_loopback(request: &Request, origin: &str) -> bool {
     let Some(page) = origin.strip_prefix("http://") else {
         return false;
@@ -71,7 +71,7 @@ fn is_own_loopback(request: &Request, origin: &str) -> bool {
     is_loopback && only(request, header::HOST.as_str()).is_some_and(|host| host.eq_ignore_ascii_case(page))
 }
 
-/// Whether the call names the host of `own`, or this machine by a name of its own.
+/// Whether the call names the host of `own`, or this machine by a loopback name.
 fn is_own_host(request: &Request, own: &str) -> bool {
     let named = only(request, header::HOST.as_str()).or_else(|| request.uri().authority().map(Authority::as_str));
     let Some(host) = named.and_then(|named| named.parse::<Authority>().ok()) else {
@@ -84,25 +84,27 @@ fn is_own_host(request: &Request, own: &str) -> bool {
             .is_some_and(|(_, own)| host.as_str().eq_ignore_ascii_case(own))
 }
 
-/// Refuses what a browser says a page of another origin calls; who is no browser says nothing.
+/// Rejects calls that a browser attributes to a page of another origin. Clients that are not browsers send no such
+/// header.
 pub(super) fn require_same_origin(request: &Request) -> Result<(), Problem> {
     match only(request, FETCH_SITE) {
         None | Some("same-origin") => Ok(()),
-        Some(_) => Err(Refusal::forbidden("Only pages of this service may call this").into()),
+        Some(_) => Err(Refusal::forbidden("Only pages of this service may call this operation").into()),
     }
 }
 
-/// What a foreign page reads whose call carries the cookie of a session.
-pub(super) const FOREIGN_COOKIE: &str = "A session cookie counts only in calls of pages of this service: send an Origin header that is listed in \
-     http.session_origins, or use the Authorization header";
+/// Message for a page of another origin whose call carries a session cookie.
+pub(super) const FOREIGN_COOKIE: &str = "A session cookie is accepted only from pages of this service: send an Origin \
+                                         header that is listed in http.session_origins, or use the Authorization \
+                                         header";
 
-/// Refuses a call of a foreign page with the sentence `foreign`, and a body that a page could send without being asked
-/// for permission.
+/// Rejects a call from a page of another origin, with the message `foreign`. Also rejects a body of a type that any
+/// page can send without a preflight.
 pub(super) fn require_own_page(request: &Request, identify: &dyn Identify, foreign: &str) -> Result<(), Problem> {
     let message = if !is_own_page(request, identify) {
         foreign
     } else if has_body(request) && !request.content_type().is_some_and(is_json) {
-        "A session cookie counts only in calls whose body is JSON: send the content-type application/json"
+        "A session cookie is accepted only with a JSON body: send the content-type application/json"
     } else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! Places of platforms for what stays open: how many each of them has on this instance.
+//! Slots of platforms for long-lived connections on this instance.
 
 use crate::domain::{
     ids::PlatformId,
@@ -9,25 +9,25 @@ use std::{
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many times the free places a platform may have, as with deliveries: a platform that has a place gets another one
-/// only while places stay free for platforms that have none.
+/// A platform that already has a slot may have at most this many times the number of free slots, counted after it takes
+/// the next one; deliveries have the same limit. So some slots stay free for platforms without a slot.
 const FREE_MULTIPLE: u64 = 7;
 
-/// When a place may be free again.
+/// When a slot may be free again.
 const RETRY_AFTER_S: u32 = 10;
 
-/// Places of one kind.
+/// Slots of one kind.
 #[derive(Debug)]
-pub struct Places {
-    /// Of all platforms together.
+pub struct PlatformSlots {
+    /// Slots of all platforms together.
     all: u64,
-    /// What a platform reads for which none is left.
+    /// Message when no slot is left.
     full: &'static str,
     taken: LazyLock<Mutex<HashMap<PlatformId, u64>>>,
 }
 
-impl Places {
-    /// So many places, of which none is taken; `full` is what a platform reads for which none is left.
+impl PlatformSlots {
+    /// Creates a number of free slots; `full` is the message when none is left.
     pub const fn new(all: u64, full: &'static str) -> Self {
         Self {
             all,
@@ -36,13 +36,13 @@ impl Places {
         }
     }
 
-    /// Takes one more, when `admit` lets the platform have so many. Errors: what `admit` says; too few would
-    /// stay free for others (429).
+    /// Takes one more slot for a platform. `admit` gets the number of slots that the platform then has. Errors: those
+    /// of `admit`; 429 if no slot is free, or if too few slots would stay free for other platforms.
     pub fn take(
         &'static self,
         platform: &PlatformId,
         admit: impl FnOnce(u64) -> Result<(), Refusal>,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<PlatformSlot, Refusal> {
         let mut taken = self.taken();
         let own = taken.get(platform).copied().unwrap_or_default() + 1;
         admit(own)?;
@@ -52,7 +52,7 @@ impl Places {
             return Err(Refusal::new(RefusalKind::TooMany, self.full).after(RETRY_AFTER_S));
         }
         taken.insert(platform.clone(), own);
-        Ok(Place {
+        Ok(PlatformSlot {
             places: self,
             platform: platform.clone(),
         })
@@ -63,14 +63,14 @@ impl Places {
     }
 }
 
-/// A place of a platform; free again when it is dropped.
+/// A slot of a platform; it is freed when it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: &'static Places,
+pub struct PlatformSlot {
+    places: &'static PlatformSlots,
     platform: PlatformId,
 }
 
-impl Drop for Place {
+impl Drop for PlatformSlot {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         if let Some(own) = taken.get_mut(&self.platform) {

@@ -1,31 +1,37 @@
-//! How often a credential may call from one address, and a platform with all of its credentials: 429 with `Retry-After`,
-//! and the RateLimit headers on every metered answer.
+//! Rate limits for a credential from one address, and for all credentials of a platform: 429 with `Retry-After`, and
+//! the RateLimit headers on every metered response.
 //!
-//! A platform has a few quotas of one credential, however many it makes: its keys and sessions one count wherever they
-//! are used, its client IDs one count for each address, since strangers use those. An address that goes on to guess
-//! credentials is blocked, but many callers may share it: what it shows is looked up all the same, a few at a time, so that
-//! guesses of others refuse no good credential and cost the database little. One that was good before does not wait.
+//! A platform has a fixed multiple of one credential's quota, regardless of its number of credentials. Its keys and
+//! sessions share one counter for all addresses. Its client IDs share one counter per address, because strangers use
+//! them. A call with the key of an orchestrator and a linked client ID is counted for the client ID and for the
+//! orchestrator; the counter of the orchestrator covers all addresses.
 //!
-//! The items of calls that take several have counts of their own, by the same credentials and addresses: a call takes as
-//! many as it has items, or is refused whole.
+//! An address that keeps guessing credentials is blocked, but many callers may share this address. Credentials from a
+//! blocked address are therefore still looked up, a few at a time: guesses block no valid credential and cost the
+//! database little. A credential that was valid recently does not wait.
 //!
-//! Each instance counts for itself. A count shared through the database would cost a write for every call, more than
-//! most calls cost; behind a balancer a caller gets at most the quota times the number of instances.
+//! A call can have several items, for example a batch payout. Items have counters of their own, kept for the same
+//! credentials and addresses as the counters of calls. Either all items of a call are admitted, or the call is
+//! rejected.
+//!
+//! Each instance counts separately. A counter shared through the database would cost a write for every call, more than
+//! most calls cost. Behind a load balancer a caller gets at most the quota times the number of instances.
 //! Source: rules P.1.5.
 
 use crate::{
     domain::{
         caller::{Caller, PlatformCaller},
-        quota::{Breach, Tier},
+        ids::OrchestratorId,
+        quota::{QuotaBreach, Tier},
         refusal::Refusal,
     },
     http::{
         call_id::CallId,
         error::{Problem, too_many, too_many_items},
         gate::{
-            access::{self, Row},
+            access::{self, AccessRule},
             address::CallerAddress,
-            scheme::Mark,
+            scheme::PolicyMark,
         },
         routes::RouteTable,
     },
@@ -59,37 +65,38 @@ use tokio::{
     time::timeout,
 };
 
-/// Counts that each memory holds at most; some 300 bytes each. Those that were not used for longest go first.
+/// Maximum number of counters in each group of counters ([`Memory`]), about 300 bytes each. The least recently used
+/// counters are dropped first.
 const COUNTS_MAX: NonZeroUsize = NonZeroUsize::new(50_000).unwrap();
 
-/// A sixth of a minute's quota may come at once.
+/// The burst is one sixth of the quota per minute.
 const BURSTS_PER_MINUTE: u32 = 6;
 
-/// Credentials that are looked up at a time for addresses which are blocked for guessing.
+/// Concurrent credential lookups for addresses that are blocked for guessing.
 const GUESSES_LOOKED_UP: usize = 4;
 
 const WHOLE_MINUTE: Duration = Duration::from_mins(1);
 
-/// Client IDs are managed in bursts, by people who click through a list.
+/// Calls that manage client IDs have this multiple of the quota: people who click through a list send them in bursts.
 const MANAGEMENT_FACTOR: u32 = 2;
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// The largest number that the headers of the document hold; larger quotas are shown as this one.
+/// The maximum value of the documented headers; larger quotas are shown as this value.
 pub(in crate::http) const SHOWN_MAX: u32 = 1_000_000;
 
-/// What a call is counted as.
+/// What a call counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A credential at work.
+    /// A call with a credential.
     Work(Tier),
-    /// A credential that manages client IDs.
+    /// A call that manages client IDs.
     Management(Tier),
-    /// The keys and sessions of a platform together, as far as they have this tier.
+    /// All calls with the keys and sessions of a platform with this tier.
     Platform(Tier),
-    /// The client IDs of a platform together, as far as they have this tier.
+    /// All calls with the client IDs of a platform with this tier.
     ClientIds(Tier),
     /// Items of the calls of a credential.
     Items,
@@ -97,24 +104,25 @@ pub enum Purpose {
     ItemsOfPlatform,
     /// Items of all calls of a platform with its client IDs.
     ItemsOfClientIds,
-    /// Signing in: challenges, logins, registrations.
+    /// Sign-in: challenges, logins, registrations.
     SignIn,
-    /// A credential that nobody knows.
+    /// An unknown credential.
     Unknown,
     /// A visit to the payment page of one link.
     Page,
-    /// A visit to a payment page that nobody made.
+    /// A visit to a payment page that does not exist.
     UnknownPage,
 }
 
-/// Counts that are remembered together. What strangers can make many of pushes out nothing but its own kind.
+/// Groups of counters, each with a memory of its own. Counters that strangers can create in large numbers evict only
+/// counters of the same group.
 #[derive(Debug, Clone, Copy)]
 enum Memory {
-    /// Of good credentials and their platforms.
+    /// Counters of valid credentials and their platforms.
     Credentials,
-    /// Of addresses alone.
+    /// Counters of addresses only.
     Addresses,
-    /// Of links: whoever has a public client ID makes thousands.
+    /// Counters of links: anyone with a public client ID can create thousands of links.
     Pages,
 }
 
@@ -133,8 +141,9 @@ impl Purpose {
         }
     }
 
-    /// Whether a caller who goes on after a refusal is blocked. One credential of a platform must not shut the others out for
-    /// long, and the calls whose items are refused are counted themselves.
+    /// Whether a caller that continues to call after a rejection is blocked for a while. Counters of a platform do not
+    /// block: one credential must not block the others for long. Counters of items do not block either: the call itself
+    /// is counted and can be blocked.
     fn blocks(self) -> bool {
         !matches!(
             self,
@@ -143,20 +152,20 @@ impl Purpose {
     }
 }
 
-/// Whose calls are counted as what, and from where; `None` counts those from everywhere.
+/// Key of a counter: subject, purpose and address; `None` counts calls from everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Counted {
+struct RateLimitKey {
     purpose: Purpose,
-    /// The subject under the hash of this process: two of them share a quota once in many billions of years.
+    /// Hash of the subject with a key of this process. A collision is expected once in many billions of years.
     subject: u64,
     address: Option<IpAddr>,
 }
 
-/// The machine's monotonic clock, as the limiter wants it.
+/// The machine's monotonic clock, in the form that the limiter needs.
 #[derive(Clone)]
-struct Steady(Arc<dyn Clock>);
+struct LimiterClock(Arc<dyn Clock>);
 
-impl Ticks for Steady {
+impl Ticks for LimiterClock {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {
@@ -164,9 +173,11 @@ impl Ticks for Steady {
     }
 }
 
-/// When the whole burst of a count is there again, from the start of its limiter; `None` before its first call.
+/// When the full burst of a counter is available again, relative to the start of its limiter; `None` before its first
+/// call.
 ///
-/// Shared with the limiter, which gives nothing back itself.
+/// The limiter and the counter share this value: the limiter has no function to return admitted calls, so the counter
+/// changes the value itself.
 #[derive(Clone, Default)]
 struct WholeAt(Arc<Mutex<Option<Nanos>>>);
 
@@ -191,14 +202,14 @@ impl StateStore for WholeAt {
 }
 
 struct Count {
-    limiter: RateLimiter<NotKeyed, WholeAt, Steady, StateInformationMiddleware>,
+    limiter: RateLimiter<NotKeyed, WholeAt, LimiterClock, StateInformationMiddleware>,
     whole_at: WholeAt,
     started: Duration,
-    /// In which one call or item is there again.
+    /// Time in which one call or item is replenished.
     interval: Duration,
-    /// Whether anything was ever refused; most counts never look at their breach.
+    /// Whether a call was ever rejected. Most counters reject none; their breach state is never read.
     was_refused: AtomicBool,
-    breach: Mutex<Breach>,
+    breach: Mutex<QuotaBreach>,
 }
 
 impl Count {
@@ -207,13 +218,13 @@ impl Count {
         breach.blocked_for(now)
     }
 
-    /// In what time the whole burst is there again.
+    /// Time until the full burst is available again.
     fn whole_in(&self, now: Duration) -> Duration {
         let at = self.whole_at.lock().map_or(Duration::ZERO, Duration::from);
         (self.started + at).saturating_sub(now)
     }
 
-    /// Takes back what was admitted.
+    /// Undoes the admission of a number of calls or items.
     fn give_back(&self, cost: NonZeroU32) {
         if let Some(at) = self.whole_at.lock().as_mut() {
             *at = at.saturating_sub(self.interval.saturating_mul(cost.get()).into());
@@ -221,20 +232,20 @@ impl Count {
     }
 }
 
-/// What a counted call reads.
+/// Values for the response headers of a counted call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
-    /// Calls or items a minute.
+struct QuotaReading {
+    /// Calls or items per minute.
     limit: u32,
     remaining: u32,
     reset_s: u64,
     retry_after_s: Option<u64>,
 }
 
-/// Held for the time of one look, a part of a thousandth of a call.
-type Counts = Mutex<LruCache<Counted, Arc<Count>>>;
+/// Counters by key. The lock is held for one check, less than a thousandth of the time of a call.
+type Counts = Mutex<LruCache<RateLimitKey, Arc<Count>>>;
 
-/// The counts of this instance.
+/// The counters of this instance.
 pub struct RateLimits {
     settings: RateLimitSettings,
     factor: u32,
@@ -244,14 +255,14 @@ pub struct RateLimits {
     addresses: Counts,
     pages: Counts,
     hashes: RandomState,
-    /// Whether any address was ever blocked for guessing.
+    /// Whether any address was ever blocked for guessing credentials or page tokens.
     has_guessers: AtomicBool,
-    /// Turns of looking up what such addresses show.
+    /// Slots for looking up credentials from blocked addresses.
     lookups: Semaphore,
 }
 
 impl RateLimits {
-    /// Starts with nothing counted; `None` when limits are switched off.
+    /// Starts with empty counters; `None` when limits are off.
     pub fn new(
         settings: &RateLimitSettings,
         is_production: bool,
@@ -280,7 +291,7 @@ impl RateLimits {
         })
     }
 
-    /// How many a minute, and how many at once.
+    /// Limit per minute and limit at once.
     fn quota(&self, purpose: Purpose) -> (NonZeroU32, NonZeroU32) {
         let settings = &self.settings;
         let of_tier = |tier| match tier {
@@ -309,15 +320,15 @@ impl RateLimits {
         (per_minute, at_least_one(burst))
     }
 
-    fn counted(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> Counted {
-        Counted {
+    fn counted(&self, purpose: Purpose, subject: &str, address: Option<IpAddr>) -> RateLimitKey {
+        RateLimitKey {
             purpose,
             subject: self.hashes.hash_one(subject),
             address,
         }
     }
 
-    fn counts(&self, purpose: Purpose) -> MutexGuard<'_, LruCache<Counted, Arc<Count>>> {
+    fn counts(&self, purpose: Purpose) -> MutexGuard<'_, LruCache<RateLimitKey, Arc<Count>>> {
         let counts = match purpose.memory() {
             Memory::Credentials => &self.credentials,
             Memory::Addresses => &self.addresses,
@@ -330,7 +341,7 @@ impl RateLimits {
         let quota = Quota::per_minute(per_minute).allow_burst(burst);
         let whole_at = WholeAt::default();
         Arc::new(Count {
-            limiter: RateLimiter::new(quota, whole_at.clone(), Steady(self.clock.clone())),
+            limiter: RateLimiter::new(quota, whole_at.clone(), LimiterClock(self.clock.clone())),
             whole_at,
             started: self.clock.steady(),
             interval: quota.replenish_interval(),
@@ -339,16 +350,16 @@ impl RateLimits {
         })
     }
 
-    fn find(&self, counted: Counted) -> Arc<Count> {
+    fn find(&self, counted: RateLimitKey) -> Arc<Count> {
         let begin = || self.begin(self.quota(counted.purpose));
         self.counts(counted.purpose).get_or_insert(counted, begin).clone()
     }
 
-    /// Takes so many calls or items at once, or none.
-    fn count(&self, counted: Counted, cost: NonZeroU32) -> Reading {
+    /// Takes a number of calls or items at once, or none.
+    fn count(&self, counted: RateLimitKey, cost: NonZeroU32) -> QuotaReading {
         let count = self.find(counted);
         let limit = self.quota(counted.purpose).0.get();
-        let refused = |wait: Duration| Reading {
+        let refused = |wait: Duration| QuotaReading {
             limit,
             remaining: 0,
             reset_s: whole_seconds(count.whole_in(self.clock.steady()).max(wait)),
@@ -361,13 +372,13 @@ impl RateLimits {
         }
         let checked = count.limiter.check_n(cost);
         match checked {
-            Ok(Ok(state)) => Reading {
+            Ok(Ok(state)) => QuotaReading {
                 limit,
                 remaining: state.remaining_burst_capacity(),
                 reset_s: whole_seconds(count.whole_in(self.clock.steady())),
                 retry_after_s: None,
             },
-            // A burst is at least what the largest call has, so that waiting always helps.
+            // A burst is at least as large as the largest call, so that waiting always helps.
             Err(_) => refused(WHOLE_MINUTE),
             Ok(Err(until)) => {
                 let now = self.clock.steady();
@@ -388,7 +399,7 @@ impl RateLimits {
         }
     }
 
-    /// Whether an address is blocked because it went on to show what nobody knows: credentials, or tokens of pages.
+    /// Whether an address is blocked because it kept sending unknown credentials or page tokens.
     fn is_guesser(&self, purpose: Purpose, address: Option<IpAddr>) -> bool {
         if !self.has_guessers.load(Ordering::Acquire) {
             return false;
@@ -403,37 +414,40 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// The counter of one call. The extractor of callers finds it in the request.
+/// The counter of one call. The extractor of callers takes it from the request.
 pub struct Meter {
     limits: Arc<RateLimits>,
     address: Option<IpAddr>,
-    reading: Mutex<Option<Reading>>,
+    reading: Mutex<Option<QuotaReading>>,
 }
 
 impl Meter {
-    /// Counts the call of a caller for its credential, then for its platform; what the platform may not, its credential
-    /// has not spent. Errors: 429.
+    /// Counts the call for its credential, then for its platform or its orchestrator. If the quota of the platform or
+    /// orchestrator rejects the call, the credential is not charged. Errors: 429.
     pub(super) fn admit(&self, caller: &Caller, tier: Tier, is_management: bool) -> Result<(), Problem> {
-        let purpose = match is_management {
-            true => Purpose::Management(tier),
-            false => Purpose::Work(tier),
+        let purpose = if is_management {
+            Purpose::Management(tier)
+        } else {
+            Purpose::Work(tier)
         };
         let own = self.limits.counted(purpose, caller.credential_row(), self.address);
         self.count(own)?;
-        let Caller::Platform(caller) = caller else {
-            return Ok(());
+        let shared = match caller {
+            Caller::Platform(caller) => {
+                let (purpose, address) = match caller.client() {
+                    Some(_) if caller.orchestrator().is_none() => (Purpose::ClientIds(tier), self.address),
+                    _ => (Purpose::Platform(tier), None),
+                };
+                self.limits.counted(purpose, sharer(caller), address)
+            }
+            Caller::Orchestrator(caller) => self.limits.counted(Purpose::Platform(tier), caller.id.as_str(), None),
         };
-        let (purpose, address) = match caller.client() {
-            Some(_) => (Purpose::ClientIds(tier), self.address),
-            None => (Purpose::Platform(tier), None),
-        };
-        let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
         self.count(shared)
             .inspect_err(|_| self.limits.find(own).give_back(NonZeroU32::MIN))
     }
 
-    /// Counts the items of a call that takes several, for its credential and then for its platform; a single one is counted as
-    /// a call already. Errors: 429, and then none of them is counted.
+    /// Counts the items of a call with several items, for its credential and then for its platform or its orchestrator;
+    /// a single item is already counted as a call. Errors: 429, and then no item is counted.
     fn admit_items(&self, caller: &PlatformCaller, items: usize) -> Result<(), Refusal> {
         let Some(cost) = u32::try_from(items).ok().and_then(NonZeroU32::new) else {
             return Ok(());
@@ -446,16 +460,17 @@ impl Meter {
             .counted(Purpose::Items, caller.credential.row(), self.address);
         self.count_items(own, cost)?;
         let (purpose, address) = match caller.client() {
-            Some(_) => (Purpose::ItemsOfClientIds, self.address),
-            None => (Purpose::ItemsOfPlatform, None),
+            Some(_) if caller.orchestrator().is_none() => (Purpose::ItemsOfClientIds, self.address),
+            _ => (Purpose::ItemsOfPlatform, None),
         };
-        let shared = self.limits.counted(purpose, caller.platform.as_str(), address);
+        let shared = self.limits.counted(purpose, sharer(caller), address);
         self.count_items(shared, cost)
             .inspect_err(|_| self.limits.find(own).give_back(cost))
     }
 
-    /// The headers of an answer tell about calls, and about items where these refused it.
-    fn count_items(&self, counted: Counted, cost: NonZeroU32) -> Result<(), Refusal> {
+    /// Counts the items for one counter. If this counter rejects the items, the headers of the response show the quota
+    /// of items; otherwise they show the quota of calls.
+    fn count_items(&self, counted: RateLimitKey, cost: NonZeroU32) -> Result<(), Refusal> {
         let reading = self.limits.count(counted, cost);
         let Some(seconds) = reading.retry_after_s else {
             return Ok(());
@@ -465,7 +480,8 @@ impl Meter {
         Err(too_many_items(cost, quota, seconds))
     }
 
-    /// Counts the items of a call once it is let in; without a meter nothing is counted.
+    /// Returns a function that counts the items of a call. It runs unless a response is stored for the idempotency key
+    /// of the call. Without a meter it counts nothing.
     pub(in crate::http) fn of_items(
         meter: Option<&Arc<Self>>,
         caller: &PlatformCaller,
@@ -478,18 +494,18 @@ impl Meter {
         }
     }
 
-    /// Counts a call that only its address can be charged for. Errors: 429.
+    /// Counts a call that can be charged only to its address. Errors: 429.
     pub(super) fn admit_address(&self, purpose: Purpose) -> Result<(), Problem> {
         self.count(self.limits.counted(purpose, "", self.address))
     }
 
-    /// Counts a callback that nobody signed, like a credential that nobody knows. Errors: 429.
+    /// Counts an unsigned callback, like an unknown credential. Errors: 429.
     pub(in crate::http) fn admit_forged(&self) -> Result<(), Problem> {
         self.admit_address(Purpose::Unknown)
     }
 
-    /// The turn of a credential to be looked up for an address that is blocked for guessing. Errors: 429, when more is guessed
-    /// than is looked up in time.
+    /// A slot for looking up a credential for an address that is blocked for guessing. Errors: 429, when no slot is
+    /// free in time.
     pub(super) async fn turn_of_guess(&self) -> Result<Option<SemaphorePermit<'_>>, Problem> {
         match timeout(self.limits.guess_wait, self.limits.lookups.acquire()).await {
             Ok(turn) => Ok(turn.ok()),
@@ -502,14 +518,14 @@ impl Meter {
         self.limits.is_guesser(Purpose::Unknown, self.address)
     }
 
-    /// Counts a visit to the payment page of a link that is there. Errors: 429. Whoever guesses tokens may visit those: an
-    /// address can be that of many people.
+    /// Counts a visit to the payment page of an existing link. Errors: 429. Addresses that guess tokens may still visit
+    /// existing links, because many people can share an address.
     pub(in crate::http) fn admit_visit(&self, token: &str) -> Result<(), Problem> {
         self.count(self.limits.counted(Purpose::Page, token, self.address))
     }
 
-    /// Counts a visit to a link that this address visited before, so that too many of them look nothing up; says whether it
-    /// did. Errors: 429.
+    /// Counts a visit to a link if this address visited the link before; returns whether it did. Too many visits are
+    /// thus rejected without a lookup. Errors: 429.
     pub(in crate::http) fn admit_further_visit(&self, token: &str) -> Result<bool, Problem> {
         let visited = self.limits.counted(Purpose::Page, token, self.address);
         if !self.limits.counts(Purpose::Page).contains(&visited) {
@@ -518,16 +534,17 @@ impl Meter {
         self.count(visited).map(|()| true)
     }
 
-    /// Counts a visit that led nowhere. Errors: 429.
+    /// Counts a visit to an unknown link. Errors: 429.
     pub(in crate::http) fn admit_unknown_page(&self) -> Result<(), Problem> {
         self.admit_address(Purpose::UnknownPage)
     }
 
-    fn count(&self, counted: Counted) -> Result<(), Problem> {
+    fn count(&self, counted: RateLimitKey) -> Result<(), Problem> {
         let reading = self.limits.count(counted, NonZeroU32::MIN);
         let refused = reading.retry_after_s;
         let mut shown = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        // The answer shows the count that leaves less, or the one that refused the call.
+        // The headers of the response show the counter that rejected the call, otherwise the counter with the smallest
+        // remaining quota.
         if refused.is_some() || shown.is_none_or(|shown| reading.remaining < shown.remaining) {
             *shown = Some(reading);
         }
@@ -547,7 +564,14 @@ impl Meter {
     }
 }
 
-/// Gives every call its counter, counts the operations that anybody may call, and shows what was counted.
+/// The owner of the quota that several credentials share: the orchestrator for a call with the key of an orchestrator
+/// and a linked client ID, otherwise the platform.
+fn sharer(caller: &PlatformCaller) -> &str {
+    let orchestrator = caller.orchestrator().map(OrchestratorId::as_str);
+    orchestrator.unwrap_or(caller.platform.as_str())
+}
+
+/// Gives every call its counter, counts the operations that need no credential, and adds the headers.
 pub(in crate::http) fn metered<E>(
     endpoint: E,
     limits: Option<Arc<RateLimits>>,
@@ -586,13 +610,13 @@ where
     })
 }
 
-/// Whether strangers sign in with an operation. What is signed is no guess: its caller is a partner, with as many calls as
-/// there is news.
-fn is_open(row: &Row) -> bool {
-    row.any_of.is_empty() && !row.marks.contains(&Mark::Signed)
+/// Whether an operation is a sign-in or sign-out, whose callers are unknown. Signed callbacks do not count as such: the
+/// caller is a partner, and the number of its calls depends on the changes that it reports.
+fn is_open(row: &AccessRule) -> bool {
+    row.any_of.is_empty() && !row.marks.contains(&PolicyMark::Signed)
 }
 
-/// Methods and paths of the operations that anybody may call. They have no parameters in their paths.
+/// Methods and paths of the operations that need no credential. Their paths have no parameters.
 fn open_operations(routes: &RouteTable) -> impl Iterator<Item = (Method, String)> {
     let open = access::TABLE.iter().filter(|row| is_open(row));
     open.filter_map(|row| routes.place(row.operation))
@@ -605,7 +629,7 @@ mod tests {
     use crate::http::contract::document;
     use chrono::{DateTime, Utc};
 
-    /// A clock that stands still.
+    /// A clock that does not advance.
     struct StillClock;
 
     impl Clock for StillClock {
@@ -619,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_links_are_visited_nothing_else_is_forgotten() {
+    fn visits_to_many_links_evict_no_other_counters() {
         let settings = RateLimitSettings::default();
         let limits = RateLimits::new(&settings, true, Arc::new(StillClock), Duration::ZERO).unwrap();
         let others = [
@@ -639,11 +663,14 @@ mod tests {
             assert!(limits.counts(counted.purpose).contains(&counted), "{counted:?}");
         }
         let first = limits.counted(Purpose::Page, "0", None);
-        assert!(!limits.counts(Purpose::Page).contains(&first), "links have an end");
+        assert!(
+            !limits.counts(Purpose::Page).contains(&first),
+            "counters of links are evicted"
+        );
     }
 
     #[test]
-    fn every_operation_that_anybody_may_call_is_found_by_its_path() {
+    fn every_public_operation_is_found_by_its_path() {
         let documents = [document::v2(), document::auth()];
         let table = RouteTable::from_documents(documents.iter().map(String::as_str));
         let found: Vec<_> = open_operations(&table).collect();

@@ -1,4 +1,4 @@
-//! Ways to authenticate: one row for each, from which a call is read and the documents are written.
+//! Authentication schemes: one table row for each, used to read calls and to generate the documents.
 
 use crate::domain::caller::Caller;
 use poem::{
@@ -13,29 +13,29 @@ pub const SESSION_COOKIE: &str = "session_token";
 /// Name of the cookie that marks a browser that has signed in before.
 pub(super) const DEVICE_COOKIE: &str = "device_token";
 
-/// Longest credential that is looked up at all.
+/// Maximum length of a credential that is looked up.
 const CREDENTIAL_LENGTH_MAX: usize = 512;
 
 const BEARER: &[u8] = b"bearer ";
 
 /// Where a call carries a credential.
-enum Carrier {
+enum CredentialCarrier {
     Header(&'static str),
     Bearer,
     Cookie(&'static str),
 }
-use Carrier::{Bearer, Cookie, Header};
+use CredentialCarrier::{Bearer, Cookie, Header};
 
 macro_rules! schemes {
     ($($scheme:ident $carrier:expr, $description:literal;)+) => {
-        /// A way to authenticate, as the documents declare it.
+        /// An authentication scheme, as the documents declare it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Scheme {
             $(#[doc = $description] $scheme,)+
         }
 
         impl Scheme {
-            /// Every scheme, in the order of precedence.
+            /// Every scheme, in order of precedence.
             pub const ALL: &[Self] = &[$(Self::$scheme),+];
 
             /// Name in the documents.
@@ -45,7 +45,7 @@ macro_rules! schemes {
                 }
             }
 
-            const fn facts(self) -> (Carrier, &'static str) {
+            const fn facts(self) -> (CredentialCarrier, &'static str) {
                 match self {
                     $(Self::$scheme => ($carrier, $description),)+
                 }
@@ -57,31 +57,45 @@ macro_rules! schemes {
 schemes! {
     OrchestratorKey Header("x-orchestrator-key"), "Key of an orchestrator; server side only.";
     ApiKey Header("x-api-key"),
-        "Key of a platform; server side only. Created in the dashboard or with `prs admin`, shown once.";
+        "Key of a platform; server side only. Created in the dashboard or with `prs admin`, and shown only once.";
     ClientId Header("x-client-id"),
-        "Public client ID for pages of browsers. With allowed domains it works only from those pages; the browser itself \
-         says where it is.";
+        "Public client ID for browser pages. With allowed domains it works only from pages of those domains; the \
+         browser sends the `Origin` of the page.";
     SessionBearer Bearer, "Session token for callers without cookies.";
-    Session Cookie(SESSION_COOKIE), "Session of a person who signed in with a wallet.";
+    Session Cookie(SESSION_COOKIE), "Session of a person who signed in with a wallet or with e-mail and password.";
+    Paired Header("x-orchestrator-key"), "Key of an orchestrator with the client ID of a platform that is linked to it.";
 }
 
-/// What a caller reads whose credential does not open an operation.
+/// Hint for a caller whose credential is not accepted for an operation.
 pub(in crate::http) fn needs(accepted: &[Scheme]) -> String {
-    let carriers: Vec<String> = accepted.iter().map(|scheme| scheme.in_words()).collect();
-    format!("This operation needs {}", carriers.join(" or "))
+    let carriers: Vec<String> = accepted.iter().map(|scheme| scheme.in_words("")).collect();
+    format!("This operation requires {}", carriers.join(" or "))
 }
 
 impl Scheme {
-    /// What a call has to carry, for people.
-    pub(in crate::http) fn in_words(self) -> String {
-        match self.facts().0 {
-            Header(name) => name.to_owned(),
-            Bearer => "authorization: Bearer".to_owned(),
-            Cookie(name) => format!("cookie: {name}"),
+    /// The schemes that a call has to satisfy together. Only the pair has two: orchestrator key and client ID.
+    pub(in crate::http) const fn parts(self) -> &'static [Self] {
+        match self {
+            Self::OrchestratorKey => &[Self::OrchestratorKey],
+            Self::ApiKey => &[Self::ApiKey],
+            Self::ClientId => &[Self::ClientId],
+            Self::SessionBearer => &[Self::SessionBearer],
+            Self::Session => &[Self::Session],
+            Self::Paired => &[Self::OrchestratorKey, Self::ClientId],
         }
     }
 
-    /// The header or cookie that carries it.
+    /// The headers or the cookie that a call has to carry, each with `quote` around it.
+    pub(in crate::http) fn in_words(self, quote: &str) -> String {
+        let words = self.parts().iter().map(|part| match part.facts().0 {
+            Header(name) => format!("{quote}{name}{quote}"),
+            Bearer => format!("{quote}authorization: Bearer{quote}"),
+            Cookie(name) => format!("{quote}cookie: {name}{quote}"),
+        });
+        words.collect::<Vec<_>>().join(" with ")
+    }
+
+    /// The header or cookie that carries the credential.
     const fn carrier(self) -> &'static str {
         match self.facts().0 {
             Header(name) | Cookie(name) => name,
@@ -108,8 +122,12 @@ impl Scheme {
         }
     }
 
-    /// What a call shows; nothing and an empty text are no credential.
-    pub(super) fn read(self, request: &Request) -> Option<Result<String, Unusable>> {
+    /// The credential in a call; an absent or empty value is no credential. For the pair, the function returns the
+    /// orchestrator key, and only if the call has a client ID too.
+    pub(super) fn read(self, request: &Request) -> Option<Result<String, UnusableCredential>> {
+        if self == Self::Paired && Self::ClientId.read(request).is_none() {
+            return None;
+        }
         let values = |name: &str| request.headers().get_all(name).iter().map(HeaderValue::as_bytes);
         let carrier = self.carrier();
         let shown: Vec<&[u8]> = match self.facts().0 {
@@ -125,16 +143,16 @@ impl Scheme {
         let text = std::str::from_utf8(first)
             .ok()
             .filter(|text| further.is_none() && text.len() <= CREDENTIAL_LENGTH_MAX);
-        Some(text.map(str::to_owned).ok_or(Unusable))
+        Some(text.map(str::to_owned).ok_or(UnusableCredential))
     }
 }
 
-/// A credential that was shown and that nobody can know: it is no text, too long, or one of several. To pass it over
-/// would let another credential decide.
+/// A credential that cannot be valid: it is not text, too long, or present several times. The call is rejected, so that
+/// no other credential decides instead.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Unusable;
+pub(super) struct UnusableCredential;
 
-/// The values of a cookie, of which a good call shows one.
+/// The values of all cookies with this name; a valid call has at most one.
 pub(super) fn cookies<'a>(request: &'a Request, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     let values = request
         .headers()
@@ -155,31 +173,32 @@ fn cookie<'a>(pair: &'a [u8], wanted: &str) -> Option<&'a [u8]> {
     value.strip_prefix(b"=")
 }
 
-/// What holds for the operations of a policy beside the credentials that it accepts.
+/// Further rules for the operations of a policy, in addition to its accepted credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// Calls count as management of client IDs, which has a wider limit.
+pub enum PolicyMark {
+    /// Calls count as client ID management, which has a higher rate limit.
     Management,
     /// Closed to public client IDs.
     Secret,
-    /// No orchestrator key may stand beside the credential: orchestrators have no part in these yet.
-    Alone,
-    /// A browser calls from pages of this service alone.
+    /// Closed to a client ID that is linked to an orchestrator, unless the call also has the key of the orchestrator.
+    Unlinked,
+    /// Browsers may call only from pages of this service.
     SameOrigin,
-    /// Open to the client IDs that `webhooks.client_id_management` lets manage endpoints.
+    /// Allowed for the client IDs that may manage endpoints by `webhooks.client_id_management`.
     Endpoints,
-    /// Open to whoever signs the body with a secret of the settings.
+    /// Allowed for callers that sign the body with a secret from the settings.
     Signed,
 }
 
-/// Which credentials an operation accepts, in the order of precedence.
+/// The credentials that an operation accepts, in order of precedence.
 pub trait Policy: Send + Sync + 'static {
-    /// Who calls, once a credential is accepted: a type that other kinds of callers do not fit into.
+    /// Type of the authenticated caller. Callers of another kind cannot be converted to this type.
     type Caller: TryFrom<Caller> + Send + Sync;
 
-    /// The accepted ones; any of them is enough.
+    /// The accepted schemes; any of them is sufficient. An orchestrator key decides every call that carries one,
+    /// whatever its position in this list.
     const ANY_OF: &'static [Scheme];
 
-    /// What else holds for its operations.
-    const MARKS: &'static [Mark] = &[];
+    /// Further rules for the operations of the policy.
+    const MARKS: &'static [PolicyMark] = &[];
 }

@@ -1,4 +1,4 @@
-//! Calls that begin and end sessions, which no credential opens.
+//! Calls that begin and end sessions, which need no credential.
 
 use crate::{
     domain::{guesses::Visitor, ids::Secret},
@@ -11,8 +11,8 @@ use crate::{
 };
 use poem::{FromRequest, Request, RequestBody};
 
-/// A call that begins a session: any program may make it, but of pages only our own, so that no foreign page signs
-/// somebody in whom they do not expect to be. Holds where the call comes from.
+/// A call that begins a session, with the origin of the call. Any program may send it. In a browser only pages of this
+/// service may, so that another page cannot sign a visitor in to an unexpected account.
 #[derive(Debug)]
 pub struct SigningIn(pub Visitor);
 
@@ -23,7 +23,7 @@ impl<'a> FromRequest<'a> for SigningIn {
                            http.session_origins";
             require_own_page(request, identify(request)?.as_ref(), foreign)?;
         }
-        // A marker that cannot be read, or one of several, is a stranger's.
+        // An unreadable or repeated device cookie counts as an unknown one.
         let mut markers = cookies(request, DEVICE_COOKIE);
         let marker = markers.next().filter(|_| markers.next().is_none());
         let marker = marker.and_then(|marker| std::str::from_utf8(marker.trim_ascii()).ok());
@@ -35,8 +35,8 @@ impl<'a> FromRequest<'a> for SigningIn {
     }
 }
 
-/// The token of the session that a call ends, whether or not there is such a session. The answer clears the cookie, so
-/// of pages only our own may make such a call, with a cookie or without.
+/// The session token of a sign-out, whether or not the session exists. The response clears the cookie, so only pages of
+/// this service may make such a call, with or without a cookie.
 #[derive(Debug)]
 pub struct SessionToken(pub Option<Secret>);
 
@@ -48,7 +48,7 @@ impl<'a> FromRequest<'a> for SessionToken {
             .find_map(|scheme| scheme.read(request).map(|token| (scheme, token)));
         let foreign = match shown {
             Some((Scheme::Session, _)) => Some(FOREIGN_COOKIE),
-            // A page has to be allowed to send this header.
+            // A page needs permission (CORS) to send the authorization header, so its origin is not checked here.
             Some(_) => None,
             None => is_browser(request).then_some(
                 "Only pages of this service may sign people out: the Origin header must be listed in \

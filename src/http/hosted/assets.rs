@@ -1,4 +1,5 @@
-//! The modules of the page: part of the binary, compressed once, under an address that changes with their content.
+//! The script modules of the page: embedded in the binary, compressed once, served under a path that changes with their
+//! content.
 
 use crate::http::files::Folder;
 use poem::{Request, Response, handler, web::Path};
@@ -6,7 +7,7 @@ use std::sync::LazyLock;
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Names and texts.
+/// File names and contents.
 const FILES: [(&str, &str); 7] = [
     ("main.js", include_str!("page/main.js")),
     ("render.js", include_str!("page/render.js")),
@@ -17,17 +18,17 @@ const FILES: [(&str, &str); 7] = [
     ("wallets.js", include_str!("page/wallets.js")),
 ];
 
-/// The modules that the first one needs at once, so that browsers fetch them together.
+/// The modules that `main.js` imports at once, preloaded so that browsers fetch them in parallel.
 pub(super) const MODULES: [&str; 5] = ["render.js", "sign.js", "state.js", "verify.js", "wallets.js"];
 
 static ASSETS: LazyLock<Folder> = LazyLock::new(|| Folder::new(FILES.map(|(name, text)| (name, SCRIPT, text))));
 
-/// Where a file is.
+/// The path of a file.
 pub(super) fn address(name: &str) -> String {
     format!("/pay/assets/{}/{name}", ASSETS.edition())
 }
 
-/// A file of this edition; of another one the browser has a page that is old, which loads itself anew.
+/// A file of the current version. A browser that requests another version has an old page, which reloads itself.
 #[handler]
 pub(super) async fn file(Path((edition, name)): Path<(String, String)>, request: &Request) -> poem::Result<Response> {
     ASSETS.answer(request, &edition, &name).await
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_module_that_is_announced_is_there() {
+    fn every_announced_module_exists() {
         for name in MODULES {
             assert!(FILES.iter().any(|(known, ..)| *known == name), "{name}");
         }

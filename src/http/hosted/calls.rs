@@ -1,9 +1,9 @@
-//! What the scripts of the page call: state, calldata, hints and telemetry.
+//! Endpoints for the scripts of the page: the state of the link, calldata, reports of sent payments, and telemetry.
 
 use super::{
-    look::Page,
+    look::PageFrame,
     view::{fee_receiver, iso},
-    visit::{Visit, look},
+    visit::{PageVisit, look},
 };
 use crate::{
     domain::{
@@ -14,9 +14,9 @@ use crate::{
     },
     flows::secure_payments::{
         attempt,
-        opened::Opened,
+        opened::OpenedLink,
         pay,
-        record_intent::{self, Sent},
+        record_intent::{self, SentTransaction},
         user_event,
     },
     http::{
@@ -45,7 +45,7 @@ const BODY_BYTES_MAX: usize = 8 * 1024;
 
 fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, Problem> {
     let text = serde_json::to_string(body).map_err(|error| {
-        tracing::error!(%error, "an answer to a page could not be written");
+        tracing::error!(%error, "a response to a page could not be serialised; the page gets 500");
         Problem::internal()
     })?;
     Ok(Response::builder()
@@ -66,18 +66,18 @@ fn unreadable(field: &str, message: &str) -> Problem {
     Refusal::field(field, message).into()
 }
 
-/// Which wallet asks.
+/// The wallet in the query.
 #[derive(Debug, Deserialize)]
-pub(super) struct Asking {
+pub(super) struct AskingWallet {
     wallet: Option<String>,
 }
 
-/// The state of a link, whatever it is. Errors: 400, 404, 429.
+/// The state of a link in any status. Errors: 400, 404, 429.
 #[handler]
 pub(super) async fn state(
-    Data(page): Data<&Arc<Page>>,
-    Query(asking): Query<Asking>,
-    visit: Visit,
+    Data(page): Data<&Arc<PageFrame>>,
+    Query(asking): Query<AskingWallet>,
+    visit: PageVisit,
 ) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let link = match &asking.wallet {
@@ -87,15 +87,15 @@ pub(super) async fn state(
     Ok(json(error::paged(false), &link)?)
 }
 
-/// A transaction as wallets take it.
+/// A transaction in the format of wallets.
 #[derive(Debug, Serialize)]
-struct Step {
+struct WalletStep {
     to: String,
     data: String,
     value: String,
 }
 
-impl From<StepTexts> for Step {
+impl From<StepTexts> for WalletStep {
     fn from(step: StepTexts) -> Self {
         Self {
             value: step.quantity(),
@@ -105,17 +105,17 @@ impl From<StepTexts> for Step {
     }
 }
 
-/// What the wallet is asked for in one currency; amounts are decimal.
+/// The amount that the wallet pays in one currency; amounts are decimal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sum {
-    /// Contract of a token; `None` for the coin.
+struct WalletAmount {
+    /// Contract of a token; `None` for the native coin.
     address: Option<String>,
-    /// With everything on top.
+    /// Total, including all fees.
     amount: String,
-    /// What of it the contract of batches takes for itself.
+    /// The part that the batch contract keeps as its fee.
     contract_fee: Option<ContractFee>,
-    /// What of it that contract gives back.
+    /// The part that the batch contract refunds.
     returned: Option<String>,
 }
 
@@ -125,10 +125,10 @@ struct ContractFee {
     amount: String,
 }
 
-fn sum(opened: &Opened, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> Sum {
+fn sum(opened: &OpenedLink, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> WalletAmount {
     let text = |units: U256| texts.amount(total.leg, units);
     let leg = texts.0.bundle.legs.get(total.leg);
-    Sum {
+    WalletAmount {
         address: leg.and_then(|leg| leg.token).map(|token| token.to_string()),
         amount: text(total.units),
         contract_fee: total.contract_fee.map(|fee| ContractFee {
@@ -139,25 +139,25 @@ fn sum(opened: &Opened, texts: HandoutTexts<'_>, total: &CurrencyTotal) -> Sum {
     }
 }
 
-/// What pays what is due now.
+/// Transactions that pay the amount due now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Calldata {
     /// Approvals first, the payment last.
-    steps: Vec<Step>,
-    /// What the wallet is asked for.
-    asked: Vec<Sum>,
-    /// Whether the wallet holds the money.
+    steps: Vec<WalletStep>,
+    /// Amounts that the wallet pays, by currency.
+    asked: Vec<WalletAmount>,
+    /// Whether the wallet holds enough of each currency.
     is_funded: bool,
-    /// Whether it holds the network fee.
+    /// Whether the wallet holds enough for the network fee.
     has_gas: bool,
-    /// What the network takes about, in its coin; `None` where no node says what the wallet holds.
+    /// Estimated network fee in the native coin; `None` if no node reports the balances of the wallet.
     gas: Option<String>,
 }
 
-/// Calldata for a wallet. Errors: as those of the interface, and 400 without a wallet.
+/// Calldata for a wallet. Errors: those of the public operation, and 400 without a wallet.
 #[handler]
-pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem::Result<Response> {
+pub(super) async fn calldata(Query(asking): Query<AskingWallet>, visit: PageVisit) -> poem::Result<Response> {
     let opened = visit.opened().await?;
     let wallet = asking.wallet.ok_or_else(|| unreadable("wallet", "is required"))?;
     let handout = pay::run(&visit.ctx, &opened, &look(&wallet)?, None)
@@ -168,7 +168,7 @@ pub(super) async fn calldata(Query(asking): Query<Asking>, visit: Visit) -> poem
     let asked = totals.iter().map(|total| sum(&opened, texts, total));
     let payer = handout.payer.as_ref();
     let calldata = Calldata {
-        steps: texts.steps().map(Step::from).collect(),
+        steps: texts.steps().map(WalletStep::from).collect(),
         asked: asked.collect(),
         is_funded: handout.has_enough_balance(),
         has_gas: payer.is_none_or(|payer| payer.has_enough_gas),
@@ -185,16 +185,17 @@ struct SentBody {
     payer_address: WalletText,
 }
 
-/// Keeps a hint. Errors: as those of the interface, and 403 for others than the page.
+/// Records a transaction that the payer sent. Errors: those of the public operation, and 403 for callers other than the
+/// page.
 #[handler]
-pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
+pub(super) async fn intent(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let sent: SentBody = read(body).await?;
     let mut checks = Checks::new();
     let tx_hash = checks.take("txHash", sent.tx_hash.value());
     let payer = checks.take("payerAddress", sent.payer_address.value());
-    let sent = Sent {
+    let sent = SentTransaction {
         tx_hash: checks.finish_with(tx_hash).map_err(Problem::from)?,
         source: source(&visit, &opened)?,
         payer,
@@ -206,8 +207,9 @@ pub(super) async fn intent(visit: Visit, body: Body) -> poem::Result<Response> {
     Ok(error::empty())
 }
 
-/// The chain and a token of the link itself: the page knows no other way.
-fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
+/// The source from which the page pays: the network of the link and the token of its first request. The page supports
+/// no other source.
+fn source(visit: &PageVisit, opened: &OpenedLink) -> Result<Source, Problem> {
     let first = opened.requests.first();
     let currency = first.and_then(|request| visit.ctx.catalogue.find(&request.terms.payment_currency));
     let currency = currency.ok_or_else(Problem::internal)?;
@@ -218,27 +220,27 @@ fn source(visit: &Visit, opened: &Opened) -> Result<Source, Problem> {
 }
 
 text! {
-    /// What tells an attempt from all others: its page draws it at random.
+    /// Id of an attempt, generated at random by its page.
     AttemptText {
         pattern: "^[0-9a-f]{32}$",
         length_max: 32,
         example: "5f1c9d0b7a3e48269b4d2c6e8f001a7d",
-        hint: "must be the id of an attempt: 32 hexadecimal digits in lower case",
+        hint: "must be an attempt id: 32 lower-case hexadecimal digits",
         reads: AttemptId = AttemptId::parse,
     }
 }
 
-/// A payment that a wallet is asked for.
+/// An attempt: the page is about to ask a wallet for a payment.
 #[derive(Debug, Object)]
 struct AttemptBody {
     id: AttemptText,
     wallet: WalletText,
-    /// Earlier attempts of the same page, of which it does not want to be warned.
+    /// Earlier attempts of the same page. The page is not warned about them.
     own: Option<Vec<AttemptText>>,
 }
 
 impl AttemptBody {
-    /// The wallet, the attempt and the earlier ones of its page. Errors: 400.
+    /// The wallet, the attempt id and the earlier attempt ids of its page. Errors: 400.
     fn read(self) -> Result<(Address, AttemptId, Vec<AttemptId>), Refusal> {
         let mut checks = Checks::new();
         let id = checks.take("id", self.id.value());
@@ -250,38 +252,38 @@ impl AttemptBody {
     }
 }
 
-/// An attempt that is withdrawn.
+/// The attempt to withdraw.
 #[derive(Debug, Object)]
 struct WithdrawalBody {
     id: AttemptText,
 }
 
-/// What is answered to a page that is about to ask a wallet.
+/// Response to a page that is about to ask a wallet.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Attempts {
-    /// Until when attempts of other pages warn; `None` when there are none.
+struct AttemptAnswer {
+    /// When the last warning about attempts of other pages expires; `None` if no other page has an attempt.
     others_until: Option<String>,
 }
 
-/// Notes an attempt, before the wallet is asked. Errors: 400, 404, 429; it can no longer be paid or not by this wallet, or
-/// another page than this one calls (403); it is paid (409).
+/// Records an attempt before the page asks the wallet. Errors: 400, 404, 429; 403 if the link is no longer payable, not
+/// payable by this wallet, or the caller is not the page; 409 if the link is paid.
 #[handler]
-pub(super) async fn note_attempt(visit: Visit, body: Body) -> poem::Result<Response> {
+pub(super) async fn note_attempt(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let body: AttemptBody = read(body).await?;
     let (wallet, id, own) = body.read().map_err(Problem::from)?;
-    let others_until = attempt::note(&visit.ctx, &opened, wallet, (id, &own))
+    let others_until = attempt::note(&visit.ctx, &opened, wallet, id, &own)
         .await
         .map_err(Problem::from)?
         .map(iso);
-    Ok(json(error::paged(false), &Attempts { others_until })?)
+    Ok(json(error::paged(false), &AttemptAnswer { others_until })?)
 }
 
-/// Withdraws an attempt that led to no payment. Errors: 400, 403 for others than the page, 404, 429.
+/// Withdraws an attempt that led to no payment. Errors: 400, 403 for callers other than the page, 404, 429.
 #[handler]
-pub(super) async fn withdraw_attempt(visit: Visit, body: Body) -> poem::Result<Response> {
+pub(super) async fn withdraw_attempt(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let body: WithdrawalBody = read(body).await?;
@@ -292,14 +294,15 @@ pub(super) async fn withdraw_attempt(visit: Visit, body: Body) -> poem::Result<R
     Ok(error::empty())
 }
 
-/// Takes an event. Errors: as those of the interface, and 403 for others than the page.
+/// Records a telemetry event of the page. Errors: those of the public operation, and 403 for callers other than the
+/// page.
 #[handler]
-pub(super) async fn events(visit: Visit, body: Body) -> poem::Result<Response> {
+pub(super) async fn events(visit: PageVisit, body: Body) -> poem::Result<Response> {
     visit.require_own_page()?;
     let opened = visit.opened().await?;
     let told: PayerStepBody = read(body).await?;
     let report = told.read().map_err(Problem::from)?;
-    user_event::run(&visit.ctx, &opened, (None, visit.address), &report)
+    user_event::run(&visit.ctx, &opened, None, visit.address, &report)
         .await
         .map_err(Problem::from)?;
     Ok(json(error::taken(), &())?)

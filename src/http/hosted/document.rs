@@ -1,11 +1,11 @@
-//! The page as HTML: all of it that can be said without a wallet.
+//! The page as HTML: everything that can be shown without a wallet.
 
 use super::{
     assets, headers,
-    link::{Currency, Details, Link},
-    look::Page,
-    visit::{Visit, Visited, is_token},
-    words::{self, Words},
+    link::{Details, LinkCurrency, VisitedLink},
+    look::PageFrame,
+    visit::{PageVisit, VisitResult, is_token},
+    words::{self, PageWords},
 };
 use crate::http::error;
 use chrono::{DateTime, Utc};
@@ -19,15 +19,20 @@ use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
 use std::{fmt::Write, sync::Arc};
 
-/// Receivers that a document lists: the first ones, or those from the one that its reader asks for. Scripts fetch the rest.
+/// Maximum number of recipients listed in a document, starting with the first or with the one that `from` in the query
+/// selects. Scripts fetch the rest.
 const RECEIVERS_MAX: usize = 50;
 
-/// Receivers of fees that a document names; scripts name all of them before somebody pays.
+/// Maximum number of fee receivers listed in a document. Scripts list all of them before the payer pays.
 const FEES_MAX: usize = 8;
 
 /// The page of a link.
 #[handler]
-pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
+pub(super) async fn shown(
+    Data(page): Data<&Arc<PageFrame>>,
+    visit: PageVisit,
+    request: &Request,
+) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
     match answered(page, words, &visit, request).await {
         Ok(response) => Ok(response),
@@ -35,15 +40,20 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
     }
 }
 
-async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
+async fn answered(
+    page: &PageFrame,
+    words: &PageWords,
+    visit: &PageVisit,
+    request: &Request,
+) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
-        Visited::Found(opened) => {
+        VisitResult::Found(opened) => {
             let link = visit.shown(page, &opened).await?;
             let text = document(page, words, &link, first_of(request))?;
             (error::paged(link.end().is_some()), text)
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
-        Visited::TooOften(seconds) => {
+        VisitResult::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
+        VisitResult::TooOften(seconds) => {
             let text = closed(page, words, "tooMany", html! {}).into_string();
             return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
@@ -51,8 +61,13 @@ async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) 
     Ok(headers::page(request, status, text.into_string()))
 }
 
-/// The page for whoever came while the service cannot answer. Errors: any other problem.
-pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: error::Problem) -> poem::Result<Response> {
+/// The page for a server error: the service is unavailable. Any other problem is returned as the error.
+pub(super) fn failed(
+    page: &PageFrame,
+    words: &PageWords,
+    request: &Request,
+    problem: error::Problem,
+) -> poem::Result<Response> {
     if !problem.status.is_server_error() {
         return Err(problem.into());
     }
@@ -63,10 +78,10 @@ pub(super) fn failed(page: &Page, words: &Words, request: &Request, problem: err
     })
 }
 
-/// Where links led that carry their token in a query. What is left of one that was cut off is a page for people. Without a
-/// token, the root leads to the documentation.
+/// Redirects links that carry their token in the query to their page. A truncated token gets the page of an unknown
+/// link. Without a token, the root redirects to the documentation.
 #[handler]
-pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
+pub(super) fn moved(Data(page): Data<&Arc<PageFrame>>, request: &Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, token)| token);
@@ -80,9 +95,9 @@ pub(super) fn moved(Data(page): Data<&Arc<Page>>, request: &Request) -> Response
     led(error::elsewhere(), format!("/pay/{token}{language}"))
 }
 
-/// The page of a link with a slash at its end, which some programs add, leads to the one without it.
+/// Redirects a page address with a trailing slash, which some programs add, to the one without it.
 #[handler]
-pub(super) fn slashed(Data(page): Data<&Arc<Page>>, request: &Request) -> Response {
+pub(super) fn slashed(Data(page): Data<&Arc<PageFrame>>, request: &Request) -> Response {
     let token = request.raw_path_param("token").filter(|token| is_token(token));
     match (token, request.uri().query()) {
         (Some(token), Some(query)) => led(error::elsewhere_for_good(), format!("/pay/{token}?{query}")),
@@ -98,20 +113,20 @@ fn led(status: StatusCode, address: String) -> Response {
         .finish()
 }
 
-/// The page of a link that nobody made.
-fn unknown(page: &Page, request: &Request) -> Response {
+/// The page of an unknown link.
+fn unknown(page: &PageFrame, request: &Request) -> Response {
     let text = closed(page, words::chosen(request, page.language), "unknown", html! {});
     headers::page(request, error::unknown_page(), text.into_string())
 }
 
-/// The receiver that the list begins with, as the address asks for it.
+/// The index of the first recipient to list, from the query.
 fn first_of(request: &Request) -> usize {
     let query = request.uri().query().unwrap_or_default();
     let from = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "from");
     from.and_then(|(_, from)| from.parse().ok()).unwrap_or_default()
 }
 
-fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Markup, error::Problem> {
+fn document(page: &PageFrame, words: &PageWords, link: &VisitedLink, first: usize) -> Result<Markup, error::Problem> {
     if let Some(end) = link.end() {
         return Ok(closed(page, words, end, ended(words, link)));
     }
@@ -139,7 +154,7 @@ fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Mar
                 a.skip href="#action" { (words.text("skip")) }
                 div.sheet {
                     main.card.two {
-                        (summary(page, words, link, (&name, first)))
+                        (summary(page, words, link, &name, first))
                         section.action #action tabindex="-1" {
                             @if link.is_completed() { (done(words, link)) } @else {
                                 noscript {
@@ -168,8 +183,8 @@ fn document(page: &Page, words: &Words, link: &Link, first: usize) -> Result<Mar
     })
 }
 
-/// What a page begins with.
-pub(super) fn head(page: &Page, title: &str) -> Markup {
+/// The `<head>` content of a page.
+pub(super) fn head(page: &PageFrame, title: &str) -> Markup {
     html! {
         meta charset="utf-8";
         meta name="viewport" content="width=device-width, initial-scale=1";
@@ -180,9 +195,8 @@ pub(super) fn head(page: &Page, title: &str) -> Markup {
     }
 }
 
-/// What is left to say of a link that cannot be paid any more: calldata that was handed out before still works, so money
-/// may have arrived.
-fn ended(words: &Words, link: &Link) -> Markup {
+/// Details on the page of an ended link. Calldata issued before the end still works, so money may have arrived.
+fn ended(words: &PageWords, link: &VisitedLink) -> Markup {
     html! {
         @if let Some(reference) = &link.reference {
             p.quiet { (words.text("reference")) ": " bdi { (reference) } }
@@ -212,8 +226,8 @@ fn ended(words: &Words, link: &Link) -> Markup {
     }
 }
 
-/// The way to the receipt.
-fn receipt(words: &Words, link: &Link) -> Markup {
+/// The link to the receipt.
+fn receipt(words: &PageWords, link: &VisitedLink) -> Markup {
     html! {
         a.button.second href={ "/pay/" (link.token) "/receipt?lang=" (words.code) } target="_blank" {
             (words.text("receipt"))
@@ -221,8 +235,8 @@ fn receipt(words: &Words, link: &Link) -> Markup {
     }
 }
 
-/// The page of a link that cannot be paid, with what else is to be said of it.
-pub(super) fn closed(page: &Page, words: &Words, end: &str, further: Markup) -> Markup {
+/// The page of a link that cannot be paid, followed by `further`.
+pub(super) fn closed(page: &PageFrame, words: &PageWords, end: &str, further: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang=(words.code) dir=(words.direction) {
@@ -247,14 +261,14 @@ pub(super) fn closed(page: &Page, words: &Words, end: &str, further: Markup) -> 
     }
 }
 
-/// The logo of the operator, on links by which it is the operator that is paid.
-pub(super) fn logo(page: &Page, link: &Link) -> Markup {
+/// The operator's logo, on links that pay the operator.
+pub(super) fn logo(page: &PageFrame, link: &VisitedLink) -> Markup {
     let address = page.logo_address().filter(|_| link.flow == "get_paid");
     html! { @if let Some(address) = address { img.logo src=(address) alt=""; } }
 }
 
-/// Who is paid, in a few words; nobody by name who is hidden.
-pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
+/// The name of the recipient: the brand name, a shortened address or a count; generic if the recipient is hidden.
+pub(super) fn called(page: &PageFrame, words: &PageWords, link: &VisitedLink) -> String {
     let own = page.name.as_ref().filter(|_| link.flow == "get_paid");
     match (own, &link.details) {
         (Some(name), _) => name.clone(),
@@ -266,7 +280,7 @@ pub(super) fn called(page: &Page, words: &Words, link: &Link) -> String {
     }
 }
 
-/// Both ends of an address.
+/// The first six and last four characters of an address.
 fn short(address: &str) -> String {
     match (
         address.get(..6),
@@ -277,11 +291,11 @@ fn short(address: &str) -> String {
     }
 }
 
-pub(super) fn money(words: &Words, amount: &str, currency: &Currency) -> String {
+pub(super) fn money(words: &PageWords, amount: &str, currency: &LinkCurrency) -> String {
     format!("{}\u{a0}{}", words.number(amount), currency.symbol)
 }
 
-fn sums(words: &Words, details: &Details, of: impl Fn(&Currency) -> &str) -> String {
+fn sums(words: &PageWords, details: &Details, of: impl Fn(&LinkCurrency) -> &str) -> String {
     let each = details
         .currencies
         .iter()
@@ -289,7 +303,7 @@ fn sums(words: &Words, details: &Details, of: impl Fn(&Currency) -> &str) -> Str
     each.collect::<Vec<_>>().join(" + ")
 }
 
-fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)) -> Markup {
+fn summary(page: &PageFrame, words: &PageWords, link: &VisitedLink, name: &str, first: usize) -> Markup {
     let is_payout = link.flow == "pay";
     let to = match (link.is_completed(), is_payout) {
         (true, true) => "paidOut",
@@ -311,7 +325,7 @@ fn summary(page: &Page, words: &Words, link: &Link, (name, first): (&str, usize)
                 } @else { span.symbol { (words.text("hidden")) } }
             }
             dl.rows #rows { (rows(words, link, FEES_MAX)) }
-            (receivers(words, link.details.as_ref(), Listed::Part(first)))
+            (receivers(words, link.details.as_ref(), ListedReceivers::Part(first)))
             @if !link.is_completed() {
                 p.expiry #expiry {
                     span { (words.text("expires")) } " "
@@ -326,13 +340,14 @@ fn row(name: &str, value: Markup) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// What is known of a payment besides its sum; of receivers of fees their sum where there are more than `fees_max`.
-pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
+/// Details of a payment besides its total. If there are more than `fees_max` fee receivers, the rows show only the sum
+/// of the fees.
+pub(super) fn rows(words: &PageWords, link: &VisitedLink, fees_max: usize) -> Markup {
     let Some(details) = &link.details else {
         return html! {};
     };
     let currencies = &details.currencies;
-    let each = |is_shown: fn(&Currency) -> bool, of: fn(&Currency) -> &str| {
+    let each = |is_shown: fn(&LinkCurrency) -> bool, of: fn(&LinkCurrency) -> &str| {
         html! {
             @for currency in currencies.iter().filter(|currency| is_shown(currency)) {
                 span.line { (money(words, of(currency), currency)) }
@@ -352,7 +367,12 @@ pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
         }
         @if let Some(network) = &link.network { (row(words.text("network"), html! { (network.name) })) }
         @if has_fees {
-            (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
+            @if currencies.iter().any(|currency| currency.gross.is_some()) {
+                (row(words.text("amount"), each(|_| true, |currency| currency.gross.as_ref().unwrap_or(&currency.amount))))
+                (row(words.text("net"), each(|_| true, |currency| &currency.amount)))
+            } @else {
+                (row(words.text("amount"), each(|_| true, |currency| &currency.amount)))
+            }
             @if fees > fees_max {
                 (row(words.text("fee"), each(|currency| currency.fee != "0", |currency| &currency.fee)))
             } @else {
@@ -373,23 +393,23 @@ pub(super) fn rows(words: &Words, link: &Link, fees_max: usize) -> Markup {
     }
 }
 
-/// Which receivers are listed.
-pub(super) enum Listed<'a> {
-    /// A part of them, from this one on.
+/// Which recipients are listed.
+pub(super) enum ListedReceivers<'a> {
+    /// A part of the recipients, starting at this index.
     Part(usize),
-    /// All of them, each with the request that pays it.
+    /// All recipients, each with the request that pays it.
     All(&'a [String]),
 }
 
-/// Who receives what; hidden where that is not known yet or said above.
-pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed<'_>) -> Markup {
+/// The list of recipients and amounts. It is hidden if the recipients are not known yet or if there is only one.
+pub(super) fn receivers(words: &PageWords, details: Option<&Details>, listed: ListedReceivers<'_>) -> Markup {
     let several = details.filter(|details| details.items.len() > 1);
     let count = several.map_or(0, |details| details.items.len());
     let unsaid: &[String] = &[];
     let (first, most, requests) = match listed {
-        Listed::Part(first) if first < count => (first, RECEIVERS_MAX, unsaid),
-        Listed::Part(_) => (0, RECEIVERS_MAX, unsaid),
-        Listed::All(requests) => (0, count, requests),
+        ListedReceivers::Part(first) if first < count => (first, RECEIVERS_MAX, unsaid),
+        ListedReceivers::Part(_) => (0, RECEIVERS_MAX, unsaid),
+        ListedReceivers::All(requests) => (0, count, requests),
     };
     let entries = several.iter().flat_map(|details| &details.items).zip(0..);
     let entries = entries.skip(first).take(most);
@@ -428,13 +448,13 @@ pub(super) fn receivers(words: &Words, details: Option<&Details>, listed: Listed
                     }
                 }
             }
-            @if count > most { (further(words, (first, count))) }
+            @if count > most { (further(words, first, count)) }
         }
     }
 }
 
-/// The ways to the other parts of a long list.
-fn further(words: &Words, (first, count): (usize, usize)) -> Markup {
+/// Links to the other parts of a long list.
+fn further(words: &PageWords, first: usize, count: usize) -> Markup {
     let parts = (0..count).step_by(RECEIVERS_MAX);
     html! {
         nav.parts #further aria-label=(words.text("list")) {
@@ -447,8 +467,8 @@ fn further(words: &Words, (first, count): (usize, usize)) -> Markup {
     }
 }
 
-/// What is left to do after a payment.
-fn done(words: &Words, link: &Link) -> Markup {
+/// The section shown after a payment: date, transaction, redirect and receipt.
+fn done(words: &PageWords, link: &VisitedLink) -> Markup {
     html! {
         svg.sign.good viewBox="0 0 24 24" aria-hidden="true" {
             circle cx="12" cy="12" r="10" {}
@@ -479,7 +499,7 @@ fn done(words: &Words, link: &Link) -> Markup {
     }
 }
 
-pub(super) fn transaction(link: &Link, hash: &str) -> Markup {
+pub(super) fn transaction(link: &VisitedLink, hash: &str) -> Markup {
     html! {
         @if let Some(network) = &link.network {
             a href={ (network.explorer) (hash) } target="_blank" rel="noopener noreferrer" { bdi.code { (hash) } }
@@ -487,7 +507,7 @@ pub(super) fn transaction(link: &Link, hash: &str) -> Markup {
     }
 }
 
-/// A time for people who have no scripts; the others read it in their own zone.
+/// A time in UTC, for readers without scripts. Scripts replace it with local time.
 pub(super) fn moment(iso: &str) -> String {
     match DateTime::parse_from_rfc3339(iso) {
         Ok(at) => at.with_timezone(&Utc).format("%Y-%m-%d %H:%M UTC").to_string(),
@@ -495,7 +515,7 @@ pub(super) fn moment(iso: &str) -> String {
     }
 }
 
-fn languages(words: &Words) -> Markup {
+fn languages(words: &PageWords) -> Markup {
     html! {
         nav aria-label=(words.text("languages")) {
             @for other in words::all() {
@@ -506,7 +526,7 @@ fn languages(words: &Words) -> Markup {
     }
 }
 
-fn foot(page: &Page, words: &Words) -> Markup {
+fn foot(page: &PageFrame, words: &PageWords) -> Markup {
     html! {
         footer {
             (languages(words))
@@ -519,7 +539,7 @@ fn foot(page: &Page, words: &Words) -> Markup {
     }
 }
 
-/// A square that telephones read: one path, in which each run of dark fields is one stroke.
+/// A QR code as one SVG path, in which each run of dark fields is one rectangle.
 fn qr(text: &str, label: &str) -> Markup {
     let Ok(code) = QrCode::with_error_correction_level(text, EcLevel::M) else {
         return html! {};
@@ -543,18 +563,18 @@ fn qr(text: &str, label: &str) -> Markup {
     }
 }
 
-/// What the scripts begin with.
+/// Initial state for the scripts.
 #[derive(Serialize)]
 struct Boot<'a> {
-    link: &'a Link,
+    link: &'a VisitedLink,
     words: &'a words::Texts,
     locale: words::Locale<'a>,
     page: &'a str,
 }
 
-/// As text that ends no element.
-fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem> {
-    // Many receivers are fetched once somebody wants to see or pay them.
+/// The initial state as JSON with `<` escaped, so that it cannot close the script element.
+fn boot(words: &PageWords, link: &VisitedLink, page: &str) -> Result<String, error::Problem> {
+    // With many recipients, scripts fetch the list when the payer opens it or checks a wallet.
     let mut link = link.clone();
     if let Some(details) = link.details.as_mut().filter(|details| details.count > RECEIVERS_MAX) {
         details.items.clear();
@@ -569,7 +589,7 @@ fn boot(words: &Words, link: &Link, page: &str) -> Result<String, error::Problem
         page,
     };
     let text = serde_json::to_string(&boot).map_err(|error| {
-        tracing::error!(%error, "the state of a page could not be written");
+        tracing::error!(%error, "the state of a page could not be serialised; the page gets 500");
         error::Problem::internal()
     })?;
     Ok(text.replace('<', "\\u003c"))

@@ -1,4 +1,4 @@
-//! Headers that pages carry.
+//! Response headers of pages.
 
 use crate::http::files;
 use poem::{
@@ -6,16 +6,17 @@ use poem::{
     http::{HeaderName, HeaderValue, StatusCode, header},
 };
 
-/// A page loads and calls this service alone, and nothing stands inside of it or around it.
+/// A page loads from and calls only this service, embeds no frames, and cannot be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
-/// What a page may ask the browser for.
+/// Browser features; all are disabled.
 const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), fullscreen=(), geolocation=(), gyroscope=(), \
                            magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), \
                            screen-wake-lock=(), usb=(), xr-spatial-tracking=()";
 
-/// Wallets open windows of their own, which still have to reach the page.
+/// Headers with fixed values. Wallets open their own windows, which must still reach the page:
+/// `same-origin-allow-popups`.
 const FIXED: [(HeaderName, HeaderValue); 6] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (
@@ -37,7 +38,7 @@ const FIXED: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
-/// A page, in the language that its reader asked for.
+/// A page response that varies by language.
 pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Response {
     let mut response = files::once(request, "text/html; charset=utf-8", text.into());
     response.set_status(status);
@@ -52,7 +53,7 @@ pub(super) fn page(request: &Request, status: StatusCode, text: String) -> Respo
     response
 }
 
-/// A page for whoever came at a bad moment: after so many seconds it may be asked for again.
+/// A page response with `Retry-After` in seconds.
 pub(super) fn later(request: &Request, status: StatusCode, seconds: u64, text: String) -> Response {
     let mut response = page(request, status, text);
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

@@ -1,177 +1,179 @@
-//! What a page knows of a link: the one form in which documents, receipts and scripts read it.
+//! The view model of a link, shared by documents, receipts and scripts.
 
 use serde::Serialize;
 
 /// A link as its visitor sees it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Link {
-    /// What opens it.
+pub(super) struct VisitedLink {
+    /// Token in the address of the link.
     pub(super) token: String,
-    /// State, as the interface names it.
+    /// Status as in the API.
     pub(super) status: &'static str,
     /// `get_paid` or `pay`.
     pub(super) flow: &'static str,
-    /// What its creator calls it.
+    /// The creator's reference.
     pub(super) reference: Option<String>,
-    /// Where it is paid; `None` like `details`.
-    pub(super) network: Option<Network>,
-    /// What is asked for; `None` for who may not see it, or not yet.
+    /// Network on which the link is paid; `None` whenever `details` is `None`.
+    pub(super) network: Option<LinkNetwork>,
+    /// What the payer has to pay; `None` if the visitor may not see it, or may see it only later.
     pub(super) details: Option<Details>,
-    /// Where the payer may go afterwards; `None` for who may not see it, too.
-    pub(super) redirect: Option<Redirect>,
-    /// Until when it can be paid.
+    /// Where the payer can go after the payment; also `None` if the visitor may not see it.
+    pub(super) redirect: Option<LinkRedirect>,
+    /// When the link expires.
     pub(super) expires_at: String,
-    /// What the clock of the service shows.
+    /// Current time of the service.
     pub(super) server_time: String,
-    /// Whether all of it has arrived: for a link that was withdrawn before, too.
+    /// Whether the link is fully paid, even if it was withdrawn before the payment.
     pub(super) is_paid: bool,
-    /// When it was paid.
+    /// When the link was paid.
     pub(super) completed_at: Option<String>,
-    /// The transaction that paid it last.
+    /// The last transaction that paid the link.
     pub(super) tx_hash: Option<String>,
-    /// A payment is on its way, or may be, also after the end of the link.
+    /// A payment that is or may be in flight, also after the link has ended.
     pub(super) in_flight: Option<InFlight>,
-    /// What it means for the wallet that asks.
+    /// Access decision and balances for the visitor's wallet.
     pub(super) wallet: Option<Wallet>,
 }
 
-/// A network, as wallets have to know it.
+/// A network as wallets need it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Network {
+pub(super) struct LinkNetwork {
     pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) chain_id: u64,
-    /// Symbol of its coin.
+    /// Symbol of its native coin.
     pub(super) coin: String,
-    /// Where people look at its transactions: what a hash is added to.
+    /// Explorer address to which a transaction hash is appended.
     pub(super) explorer: String,
-    /// A node for wallets that do not know the network.
+    /// RPC address for wallets that do not know the network.
     pub(super) rpc_url: Option<String>,
 }
 
-/// What is asked for.
+/// What is to be paid.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Details {
-    /// How many items there are.
+    /// Number of items.
     pub(super) count: usize,
-    /// How many addresses they are for.
+    /// Number of distinct recipient addresses.
     pub(super) receivers: usize,
-    /// Those among them to whom something is due.
+    /// Number of recipients with an amount due.
     pub(super) receivers_left: usize,
-    /// All of them; in documents none where there are many.
-    pub(super) items: Vec<Item>,
-    /// In the order in which items name them.
-    pub(super) currencies: Vec<Currency>,
-    /// Contracts that payments may go through.
+    /// All items; empty in documents if there are many.
+    pub(super) items: Vec<LinkItem>,
+    /// Currencies of the items, in the order in which items first use them.
+    pub(super) currencies: Vec<LinkCurrency>,
+    /// Contracts that payments may use.
     pub(super) contracts: Vec<String>,
 }
 
 /// One payment of a link.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Item {
-    /// Receiver; its middle is hidden where the payer may not see it.
+pub(super) struct LinkItem {
+    /// Recipient address; its middle is masked if the payer may not see it.
     pub(super) payee: String,
-    /// Position among the currencies.
+    /// Index in the currencies.
     pub(super) currency: usize,
-    /// Decimal, as it was asked for.
+    /// Requested amount, decimal.
     pub(super) amount: String,
-    /// Decimal, what is left of it.
+    /// Amount due, decimal.
     pub(super) due: String,
-    /// Whether all of it has arrived.
+    /// Whether the item is fully paid.
     pub(super) is_paid: bool,
-    /// What its creator calls it, where that is not what the link is called.
+    /// The creator's reference if it differs from that of the link.
     pub(super) reference: Option<String>,
-    /// What the payment carries.
+    /// Payment reference on the chain.
     pub(super) payment_reference: String,
 }
 
-/// A currency of a link, and what is paid in it; amounts are decimal.
+/// A currency of a link and its totals; amounts are decimal.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Currency {
+pub(super) struct LinkCurrency {
     pub(super) symbol: String,
     pub(super) decimals: u8,
-    /// Contract of a token; `None` for the coin.
+    /// Contract of a token; `None` for the native coin.
     pub(super) address: Option<String>,
-    /// All items as they were asked for.
+    /// Requested amount of all items; `None` if it is what the recipients get, because they bear no fee.
+    pub(super) gross: Option<String>,
+    /// Amount of all items that the recipients get.
     pub(super) amount: String,
-    /// Fees on top of that.
+    /// Fees that the payer pays besides this amount.
     pub(super) fee: String,
-    /// Both together.
+    /// Amount plus fees.
     pub(super) total: String,
-    /// What has arrived for the items.
+    /// Amount received for the items.
     pub(super) paid: String,
-    /// What is left of the items.
+    /// Amount due for the items, without fees.
     pub(super) left: String,
-    /// What is left, with the fees on top of it.
+    /// Amount due including fees.
     pub(super) due: String,
-    /// The most that may leave the wallet for it.
+    /// Maximum amount that the page may request from the wallet.
     pub(super) most: String,
     /// Fees by receiver.
-    pub(super) fees: Vec<Fee>,
+    pub(super) fees: Vec<LinkFee>,
 }
 
-/// What a receiver of fees gets on top of the items.
+/// The fee that one receiver gets on top of the items.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Fee {
-    /// Its middle is hidden where it is a receiver whom the payer may not see.
+pub(super) struct LinkFee {
+    /// Address; its middle is masked if it is a recipient that the payer may not see.
     pub(super) receiver: String,
-    /// On top of all of them.
+    /// Fee for all items.
     pub(super) amount: String,
-    /// On top of what is left.
+    /// Fee for the amount due.
     pub(super) due: String,
 }
 
-/// Where the payer may go afterwards.
+/// Where the payer can go after the payment.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Redirect {
+pub(super) struct LinkRedirect {
     pub(super) url: String,
-    /// What the button says; `None` for the usual text, and where the redirect is foreign.
+    /// Label of the button; `None` for the default label, and if the target is not a page of the merchant.
     pub(super) label: Option<String>,
-    /// Scheme, host and port that it leads to, as browsers show them.
+    /// Scheme, host and port of the target, as browsers show them.
     pub(super) origin: String,
-    /// Whether that is no page of the public client ID that made the link.
+    /// Whether the target is outside the domains of the public client ID that created the link.
     pub(super) is_foreign: bool,
 }
 
-/// A payment that may be on its way.
+/// A payment that may be in flight.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InFlight {
-    /// Until when that is believed.
+    /// Until when the page warns about the payment.
     pub(super) until: String,
-    /// Whether the chain shows it, and not a page or a payer alone.
+    /// Whether the payment is on the chain; otherwise only a page or a payer reported it.
     pub(super) is_seen: bool,
 }
 
-/// What a link means for a wallet.
+/// Access decision and balances for a wallet.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Wallet {
     /// `approved`, `rejected` or `error`.
     pub(super) decision: &'static str,
-    /// Why, as a code.
+    /// Reason code.
     pub(super) reason: String,
-    /// What it holds; `None` where no node answers.
+    /// Balances; `None` if no node responds.
     pub(super) funds: Option<Vec<Fund>>,
 }
 
-/// What a wallet holds of a currency.
+/// A wallet's balance in one currency.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fund {
-    /// Position among the currencies.
+    /// Index in the currencies.
     pub(super) currency: usize,
     pub(super) balance: String,
-    /// What is not there.
+    /// Missing amount, if any.
     pub(super) missing: Option<String>,
 }
 
 impl Details {
-    /// Who receives all of it; `None` of several receivers.
+    /// The only recipient; `None` if there are several.
     pub(super) fn sole_receiver(&self) -> Option<&str> {
         let first = self.items.first().filter(|_| self.receivers == 1);
         first.map(|item| item.payee.as_str())
@@ -183,19 +185,19 @@ impl Details {
     }
 }
 
-impl Link {
-    /// Whether the page ends here, and as what.
+impl VisitedLink {
+    /// The terminal status, if the link can no longer be paid.
     pub(super) fn end(&self) -> Option<&'static str> {
         (!matches!(self.status, "pending" | "completed")).then_some(self.status)
     }
 
-    /// Whether a part has arrived, as far as its visitor may see that.
+    /// Whether a part has arrived, as far as the visitor may see it.
     pub(super) fn is_partly_paid(&self) -> bool {
         let mut currencies = self.details.iter().flat_map(|details| &details.currencies);
         currencies.any(|currency| currency.paid != "0")
     }
 
-    /// Whether all of it was paid while that completed it.
+    /// Whether the link was paid in full before it expired or was withdrawn.
     pub(super) fn is_completed(&self) -> bool {
         self.status == "completed"
     }

@@ -1,12 +1,12 @@
-//! What the operator chose for all pages: its colours, in the style of the pages, and its logo.
+//! The operator's branding for all pages: the style sheet with its colours, and its logo.
 
 use crate::{
     domain::{
         colour::{Brand, Palette},
         network::Network,
     },
-    http::files::{self, File},
-    settings::{Language, Picture},
+    http::files::{self, CompressedFile},
+    settings::{Language, LogoImage},
 };
 use poem::{
     Request, Response,
@@ -18,23 +18,23 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 const STYLE: &str = include_str!("page/page.css");
 
-/// Where the rules for paper begin.
+/// Start of the print rules in the style sheet.
 const PRINT: &str = "@media print";
 
-/// What all pages of this service share.
+/// Settings that all pages of this service share.
 #[derive(Debug)]
-pub struct Page {
-    /// Address of the pages, without the token.
+pub struct PageFrame {
+    /// Base address of the pages, without the token.
     pub address: String,
-    /// Who is paid, as payers read it.
+    /// Name of the operator, shown as the recipient.
     pub name: Option<String>,
-    /// Language of those who ask for none.
+    /// Default language.
     pub language: Language,
-    /// How they look, in the colours of the operator where it chose some.
-    pub style: Kept,
-    /// Its logo.
-    pub logo: Option<Kept>,
-    /// A node of a network for wallets that do not know it.
+    /// Style sheet, including the operator's colours if configured.
+    pub style: CachedFile,
+    /// Logo of the operator.
+    pub logo: Option<CachedFile>,
+    /// RPC address by network, for wallets that do not know the network.
     pub nodes: BTreeMap<Network, String>,
     /// Address of the terms.
     pub terms: Option<String>,
@@ -42,70 +42,71 @@ pub struct Page {
     pub privacy: Option<String>,
 }
 
-/// A file that browsers keep for good.
+/// A file that browsers cache permanently.
 #[derive(Debug)]
-pub struct Kept(Arc<File>);
+pub struct CachedFile(Arc<CompressedFile>);
 
-impl Kept {
+impl CachedFile {
     fn new(kind: &'static str, bytes: Vec<u8>) -> Self {
-        Self(Arc::new(File::new(kind, bytes)))
+        Self(Arc::new(CompressedFile::new(kind, bytes)))
     }
 
-    /// The style of the pages, and the colours of an operator instead of its own.
+    /// The style sheet of the pages, with the colours of `brand` if given.
     pub fn style(brand: Option<&Brand>) -> Self {
         let colours = brand.map_or_else(String::new, |brand| {
             let (day, night) = (named(&brand.light()), named(&brand.dark()));
             format!(":root{{{day}}}@media screen and (prefers-color-scheme:dark){{:root{{{night}}}}}")
         });
-        // Print comes after the colours of the operator: paper is white.
+        // The print rules follow the operator's colours and override them: paper is white.
         let (screen, print) = STYLE.split_once(PRINT).unwrap_or((STYLE, ""));
         let text = [screen, &colours, PRINT, print].concat();
         Self::new("text/css; charset=utf-8", text.into_bytes())
     }
 
     /// A logo.
-    pub fn logo(picture: Picture) -> Self {
+    pub fn logo(picture: LogoImage) -> Self {
         Self::new(picture.kind, picture.bytes)
     }
 
-    /// The file. Whoever asks for another edition was sent there by an instance that has other settings, as during a change
-    /// of them: he gets what is here, and does not keep it.
+    /// The file. A request for another edition comes from a page of an instance with other settings, for example during
+    /// a configuration change. It gets the file of this instance with caching disabled.
     async fn answer(&self, request: &Request, edition: &str) -> poem::Result<Response> {
         let mut response = self.0.answer(request).await?;
-        match edition == self.0.edition() {
-            true => files::keep(&mut response),
-            false => files::forget(&mut response),
+        if edition == self.0.edition() {
+            files::keep(&mut response)
+        } else {
+            files::forget(&mut response)
         }
         Ok(response)
     }
 }
 
-impl Page {
-    /// Where the style is.
+impl PageFrame {
+    /// Path of the style sheet.
     pub(super) fn style_address(&self) -> String {
         format!("/pay/style/{}", self.style.0.edition())
     }
 
-    /// Where the logo is.
+    /// Path of the logo.
     pub(super) fn logo_address(&self) -> Option<String> {
         self.logo.as_ref().map(|logo| format!("/pay/logo/{}", logo.0.edition()))
     }
 }
 
-/// The style.
+/// The style sheet.
 #[handler]
 pub(super) async fn style_file(
-    Data(page): Data<&Arc<Page>>,
+    Data(page): Data<&Arc<PageFrame>>,
     Path(edition): Path<String>,
     request: &Request,
 ) -> poem::Result<Response> {
     page.style.answer(request, &edition).await
 }
 
-/// The logo. Errors: 404 where there is none.
+/// The logo. Errors: 404 if none is configured.
 #[handler]
 pub(super) async fn logo_file(
-    Data(page): Data<&Arc<Page>>,
+    Data(page): Data<&Arc<PageFrame>>,
     Path(edition): Path<String>,
     request: &Request,
 ) -> poem::Result<Response> {

@@ -1,8 +1,9 @@
-//! The payment page: whoever has the token of a link reads there what is asked for, and pays it with a wallet.
+//! The payment page: anyone with the token of a link can view the request and pay it with a wallet.
 //!
-//! The page is HTML that can be read without scripts, and a few modules that are served as they are written. It calls
-//! this room alone, with no credential but the token, so every route here counts its calls by address and token, and
-//! those of an address that guesses tokens. In no document: what integrators call stands under `/v2`.
+//! The page is HTML that is readable without scripts, plus a few script modules that are served without a build step.
+//! It calls only the routes of this module, with the token as its only credential. Every route here is therefore rate
+//! limited by IP address and token, and by IP address for guessed tokens. The routes are in no OpenAPI document;
+//! integrators use `/v2`.
 
 mod assets;
 mod calls;
@@ -15,12 +16,12 @@ mod view;
 mod visit;
 mod words;
 
-pub use look::{Kept, Page};
+pub use look::{CachedFile, PageFrame};
 use poem::{EndpointExt, Route, get, post};
 use std::sync::Arc;
 
 /// Adds the pages to the routes of the service.
-pub fn routes(routes: Route, page: Page) -> Route {
+pub fn routes(routes: Route, page: PageFrame) -> Route {
     let page = Arc::new(page);
     routes
         .at("/", get(document::moved).data(page.clone()))

@@ -1,21 +1,25 @@
-//! What is left of a payment: a page to print, which shows what the link shows to everybody who has it.
+//! The receipt: a page to print that shows what anyone with the link may see.
 
 use super::{
-    document::{Listed, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
+    document::{ListedReceivers, called, closed, failed, head, logo, moment, money, receivers, rows, transaction},
     headers,
-    link::Link,
-    look::Page,
-    visit::{Visit, Visited},
-    words::{self, Words},
+    link::VisitedLink,
+    look::PageFrame,
+    visit::{PageVisit, VisitResult},
+    words::{self, PageWords},
 };
 use crate::{domain::address::Address, flows::secure_payments::find, http::error};
 use maud::{DOCTYPE, Markup, html};
 use poem::{Request, Response, handler, web::Data};
 use std::sync::Arc;
 
-/// The receipt of a link, whatever its state: money may arrive late.
+/// The receipt of a link in any status, since money may arrive late.
 #[handler]
-pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &Request) -> poem::Result<Response> {
+pub(super) async fn shown(
+    Data(page): Data<&Arc<PageFrame>>,
+    visit: PageVisit,
+    request: &Request,
+) -> poem::Result<Response> {
     let words = words::chosen(request, page.language);
     match answered(page, words, &visit, request).await {
         Ok(response) => Ok(response),
@@ -23,18 +27,23 @@ pub(super) async fn shown(Data(page): Data<&Arc<Page>>, visit: Visit, request: &
     }
 }
 
-async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) -> Result<Response, error::Problem> {
+async fn answered(
+    page: &PageFrame,
+    words: &PageWords,
+    visit: &PageVisit,
+    request: &Request,
+) -> Result<Response, error::Problem> {
     let (status, text) = match visit.find().await? {
-        Visited::Found(opened) => {
+        VisitResult::Found(opened) => {
             let link = visit.shown(page, &opened).await?;
-            let known = Known {
+            let known = ReceiptDetails {
                 payer: find::payer(&visit.ctx, &opened).await?,
                 requests: opened.requests.iter().map(|request| request.id.0.clone()).collect(),
             };
             (error::paged(false), receipt(page, words, &link, &known))
         }
-        Visited::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
-        Visited::TooOften(seconds) => {
+        VisitResult::Unknown => (error::unknown_page(), closed(page, words, "unknown", html! {})),
+        VisitResult::TooOften(seconds) => {
             let text = closed(page, words, "tooMany", html! {}).into_string();
             return Ok(headers::later(request, error::crowded_page(), seconds, text));
         }
@@ -42,15 +51,15 @@ async fn answered(page: &Page, words: &Words, visit: &Visit, request: &Request) 
     Ok(headers::page(request, status, text.into_string()))
 }
 
-/// What a receipt says beyond what the page knows.
-struct Known {
-    /// Who paid.
+/// Receipt details that the page does not show.
+struct ReceiptDetails {
+    /// Payer address.
     payer: Option<Address>,
-    /// Ids of the requests that were paid, in the order of the items.
+    /// Ids of the paid requests, in the order of the items.
     requests: Vec<String>,
 }
 
-fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
+fn receipt(page: &PageFrame, words: &PageWords, link: &VisitedLink, known: &ReceiptDetails) -> Markup {
     let payer = known.payer.filter(|_| link.details.is_some());
     let name = called(page, words, link);
     let title = format!("{} · {name}", words.text("receiptTitle"));
@@ -97,7 +106,7 @@ fn receipt(page: &Page, words: &Words, link: &Link, known: &Known) -> Markup {
                                     }
                                 }
                             }
-                            (receivers(words, link.details.as_ref(), Listed::All(&known.requests)))
+                            (receivers(words, link.details.as_ref(), ListedReceivers::All(&known.requests)))
                             p.quiet.no-print { (words.text("print")) }
                             p.no-print { a href={ "/pay/" (link.token) "?lang=" (words.code) } { (words.text("backToPayment")) } }
                         }

@@ -1,8 +1,8 @@
-//! A link as its page shows it: what is hidden from a visitor is not in it.
+//! Builds the view model of a link. It contains nothing that is hidden from the visitor.
 
 use super::{
-    link::{Currency, Details, Fee, Fund, InFlight, Item, Link, Network, Redirect, Wallet},
-    look::Page,
+    link::{Details, Fund, InFlight, LinkCurrency, LinkFee, LinkItem, LinkNetwork, LinkRedirect, VisitedLink, Wallet},
+    look::PageFrame,
 };
 use crate::{
     ctx::Ctx,
@@ -14,7 +14,7 @@ use crate::{
         paying::charge::FeeLeg,
         secure_payment::{SecurePaymentKind, SecurePaymentStatus, access::AccessStatus},
     },
-    flows::secure_payments::{open::Shown, opened::Opened},
+    flows::secure_payments::{open::LinkView, opened::OpenedLink},
     http::error::Problem,
 };
 use alloy::primitives::U256;
@@ -22,48 +22,45 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 use url::Url;
 
-/// The most that the contract of batches takes for itself, in basis points: it accepts no larger fee.
+/// Maximum fee of the batch contract in basis points; the contract accepts no larger one.
 const BATCH_FEE_MAX: u64 = 200;
 
-/// Contracts that payments of a link go through.
+/// Contracts that payments of a link use.
 const PROXIES: [ContractKind; 3] = [
     ContractKind::Erc20FeeProxy,
     ContractKind::EthereumFeeProxy,
     ContractKind::BatchConversionPayments,
 ];
 
-/// What is looked up of a link for whoever visits it.
+/// Facts about a link that are looked up for each visit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Surroundings {
-    /// Whether its redirect leads out of the pages of its maker.
+pub(super) struct LinkFacts {
+    /// Whether the redirect of the link leads outside the domains of its creator.
     pub(super) is_foreign: bool,
-    /// Whether a payment of it is seen on the chain and not final.
+    /// Whether a payment of the link is on the chain but not final.
     pub(super) is_seen: bool,
 }
 
-/// A link for a visitor; `shown` is what a wallet is shown of it that can still be paid.
+/// A link for a visitor; `shown` is what the visitor's wallet may see, if the link can still be paid.
 ///
-/// Errors: a currency left the catalogue (500).
+/// Errors: a currency is no longer in the catalogue (500).
 pub(super) fn link(
     ctx: &Ctx,
-    page: &Page,
-    opened: &Opened,
-    shown: Option<&Shown>,
-    Surroundings { is_foreign, is_seen }: Surroundings,
-) -> Result<Link, Problem> {
+    page: &PageFrame,
+    opened: &OpenedLink,
+    shown: Option<&LinkView>,
+    LinkFacts { is_foreign, is_seen }: LinkFacts,
+) -> Result<VisitedLink, Problem> {
     let payment = &opened.payment;
     let is_hidden = match shown {
         Some(shown) => shown.is_masked,
         None => payment.policy.hides_until_approved,
     };
-    let details = match is_hidden {
-        true => None,
-        false => Some(details(ctx, opened)?),
-    };
+    let details = if is_hidden { None } else { Some(details(ctx, opened)?) };
     let wallet = shown.map(|shown| wallet(payment.network, shown, details.as_ref()));
     let last = opened.requests.iter().rev().find_map(|request| request.ledger.tx_hash);
     let in_flight = match opened.status() {
-        // What was begun before the end of a link may arrive after it.
+        // A payment started before the link ended may arrive afterwards.
         SecurePaymentStatus::Pending | SecurePaymentStatus::Expired | SecurePaymentStatus::Invalidated => {
             opened.in_flight_until(is_seen)
         }
@@ -71,15 +68,15 @@ pub(super) fn link(
     };
     let redirect = payment.about.redirect.as_ref().filter(|_| !is_hidden);
     let redirect = redirect.and_then(|redirect| {
-        Some(Redirect {
+        Some(LinkRedirect {
             origin: Url::parse(&redirect.url).ok()?.origin().ascii_serialization(),
             url: redirect.url.clone(),
-            // Such a page chooses no words that pass for those of the merchant.
+            // A page of another site must not choose a label that looks like the merchant's.
             label: redirect.label.clone().filter(|_| !is_foreign),
             is_foreign,
         })
     });
-    Ok(Link {
+    Ok(VisitedLink {
         token: payment.token.as_str().to_owned(),
         status: opened.status().wire(),
         flow: payment.flow.wire(),
@@ -104,7 +101,7 @@ pub(super) fn iso(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
+fn network(ctx: &Ctx, page: &PageFrame, network: network::Network) -> LinkNetwork {
     let of_network = CurrencyFilter {
         network: Some(network.id().to_owned()),
         ..CurrencyFilter::default()
@@ -113,7 +110,7 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
     let coin = known
         .filter(|currency| currency.kind == CurrencyKind::Native)
         .map(|currency| coin_symbol(&currency.symbol).to_owned());
-    Network {
+    LinkNetwork {
         id: network.id(),
         name: network.name(),
         chain_id: network.chain_id(),
@@ -123,38 +120,42 @@ fn network(ctx: &Ctx, page: &Page, network: network::Network) -> Network {
     }
 }
 
-/// What wallets call a coin: the catalogue tells those of test networks apart by their symbols, wallets do not.
+/// The coin symbol that wallets use: the catalogue adds a suffix to coins of test networks, wallets do not.
 fn coin_symbol(symbol: &str) -> &str {
     symbol.split('-').next().unwrap_or(symbol)
 }
 
-/// Sums in one currency, in its units.
+/// Sums in one currency, in its smallest unit.
 #[derive(Default)]
-struct Sums {
+struct CurrencySums {
+    gross: U256,
     amount: U256,
     left: U256,
     fees: BTreeMap<Address, FeeSums>,
 }
 
-/// What somebody gets on top of that.
+/// Fees of one receiver on top of the amount.
 #[derive(Default)]
 struct FeeSums {
     amount: U256,
     due: U256,
 }
 
-/// A currency of a link. Errors: it left the catalogue (500).
+/// A currency of a link. Errors: the currency is no longer in the catalogue (500).
 fn catalogued<'a>(ctx: &'a Ctx, id: &str) -> Result<&'a crate::domain::currency::Currency, Problem> {
     ctx.catalogue.find(id).ok_or_else(|| {
-        tracing::error!(currency = id, "a currency left the catalogue");
+        tracing::error!(
+            currency = id,
+            "a currency is no longer in the catalogue; its links return 500"
+        );
         Problem::internal()
     })
 }
 
-fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
+fn details(ctx: &Ctx, opened: &OpenedLink) -> Result<Details, Problem> {
     let payment = &opened.payment;
     let mut ids: Vec<&str> = Vec::new();
-    let mut sums: Vec<Sums> = Vec::new();
+    let mut sums: Vec<CurrencySums> = Vec::new();
     let mut items = Vec::with_capacity(opened.requests.len());
     let (mut receivers, mut receivers_left) = (BTreeSet::new(), BTreeSet::new());
     let mut uses_batch = payment.kind() == SecurePaymentKind::Batch;
@@ -163,7 +164,7 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
         let known = catalogued(ctx, id)?;
         let position = ids.iter().position(|other| *other == id).unwrap_or_else(|| {
             ids.push(id);
-            sums.push(Sums::default());
+            sums.push(CurrencySums::default());
             ids.len() - 1
         });
         let expected = request.ledger.expected;
@@ -171,9 +172,11 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
             Ok(()) => request.ledger.remaining(),
             Err(_) => U256::ZERO,
         };
-        let (whole, rest) = (charges.legs(expected), charges.legs(left));
+        let rest = charges.after(request.ledger.orchestrator_fees).legs(left);
+        let whole = charges.legs(expected);
         uses_batch |= rest.len() > 1;
         if let Some(sum) = sums.get_mut(position) {
+            sum.gross = sum.gross.saturating_add(charges.gross_of(expected));
             sum.amount = sum.amount.saturating_add(expected);
             sum.left = sum.left.saturating_add(left);
             for FeeLeg { receiver, units } in whole {
@@ -185,14 +188,14 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
                 *own = own.saturating_add(units);
             }
         }
-        // A link always names whom it pays.
+        // Every request of a link has a payee; a request without one is a fault (500).
         let wallet = request.terms.payee.ok_or_else(Problem::internal)?;
         receivers.insert(wallet);
         if !left.is_zero() {
             receivers_left.insert(wallet);
         }
         let reference = request.terms.merchant_reference.clone();
-        items.push(Item {
+        items.push(LinkItem {
             reference: reference.filter(|own| payment.about.reference.as_ref() != Some(own)),
             is_paid: request.ledger.has_been_paid(),
             payee: payee(wallet, payment.policy.hides_payee),
@@ -219,21 +222,28 @@ fn details(ctx: &Ctx, opened: &Opened) -> Result<Details, Problem> {
     })
 }
 
-fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &Sums, uses_batch: bool) -> Currency {
+fn currency(
+    opened: &OpenedLink,
+    known: &crate::domain::currency::Currency,
+    sums: &CurrencySums,
+    uses_batch: bool,
+) -> LinkCurrency {
     let text = |units: U256| format_units(units, known.decimals);
     let of = |part: fn(&FeeSums) -> U256| sums.fees.values().map(part).fold(U256::ZERO, U256::saturating_add);
     let (fee, due) = (of(|fee| fee.amount), sums.left.saturating_add(of(|fee| fee.due)));
-    let own = match uses_batch {
-        true => due.saturating_mul(U256::from(BATCH_FEE_MAX)) / U256::from(10_000),
-        false => U256::ZERO,
+    let own = if uses_batch {
+        due.saturating_mul(U256::from(BATCH_FEE_MAX)) / U256::from(10_000)
+    } else {
+        U256::ZERO
     };
-    Currency {
+    LinkCurrency {
         symbol: match known.kind {
             CurrencyKind::Native => coin_symbol(&known.symbol).to_owned(),
             _ => known.symbol.clone(),
         },
         decimals: known.decimals,
         address: known.token().map(|token| token.to_string()),
+        gross: (sums.gross != sums.amount).then(|| text(sums.gross)),
         amount: text(sums.amount),
         fee: text(fee),
         total: text(sums.amount.saturating_add(fee)),
@@ -244,7 +254,7 @@ fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &S
         fees: sums
             .fees
             .iter()
-            .map(|(receiver, fee)| Fee {
+            .map(|(receiver, fee)| LinkFee {
                 receiver: fee_receiver(opened, *receiver),
                 amount: text(fee.amount),
                 due: text(fee.due),
@@ -253,14 +263,14 @@ fn currency(opened: &Opened, known: &crate::domain::currency::Currency, sums: &S
     }
 }
 
-/// A receiver of fees, hidden like the payees where it is one of them.
-pub(super) fn fee_receiver(opened: &Opened, receiver: Address) -> String {
+/// A fee receiver, masked like the payees if it is one of them.
+pub(super) fn fee_receiver(opened: &OpenedLink, receiver: Address) -> String {
     let mut payees = opened.requests.iter().filter_map(|request| request.terms.payee);
     let is_payee = opened.payment.policy.hides_payee && payees.any(|payee| payee == receiver);
     payee(receiver, is_payee)
 }
 
-/// A receiver, without its middle where the payer may not see it.
+/// A recipient address, its middle masked if the payer may not see it.
 fn payee(address: Address, is_masked: bool) -> String {
     let text = address.to_string();
     let end = text.len().saturating_sub(4);
@@ -271,7 +281,7 @@ fn payee(address: Address, is_masked: bool) -> String {
     }
 }
 
-fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -> Wallet {
+fn wallet(network: network::Network, shown: &LinkView, details: Option<&Details>) -> Wallet {
     let decision = shown.access.as_ref();
     let funds = shown.options.as_ref().zip(details).map(|(options, details)| {
         let held = options.iter().filter(|option| option.network == network);
@@ -294,7 +304,7 @@ fn wallet(network: network::Network, shown: &Shown, details: Option<&Details>) -
             .map_or(AccessStatus::Approved, |decision| decision.status)
             .wire(),
         reason: decision.map_or_else(String::new, |decision| decision.reason.clone()),
-        // Nothing at all is what is known of a chain that does not answer.
+        // An empty list means that the chain does not respond.
         funds: funds.filter(|funds| !funds.is_empty()),
     }
 }

@@ -1,4 +1,4 @@
-//! What the page says, in each of its languages.
+//! The texts of the page in each of its languages.
 
 use crate::settings::Language;
 use poem::{Request, http::header};
@@ -8,27 +8,27 @@ use std::{collections::BTreeMap, sync::LazyLock};
 /// Texts by name.
 pub(super) type Texts = BTreeMap<String, String>;
 
-/// The words of a language.
+/// The texts of a language.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Words {
+pub(super) struct PageWords {
     /// Code of the language, for example `de`.
     #[serde(skip)]
     pub(super) code: &'static str,
-    /// Its own name of itself.
+    /// Name of the language in that language.
     pub(super) name: String,
     /// `ltr` or `rtl`.
     pub(super) direction: String,
-    /// Between whole and part of a number.
+    /// Decimal separator.
     decimal: String,
-    /// Between thousands.
+    /// Thousands separator.
     group: String,
-    /// Texts that stand in documents alone.
+    /// Texts used only in documents.
     document: Texts,
-    /// Texts that the scripts need too.
+    /// Texts that the scripts also use.
     pub(super) page: Texts,
 }
 
-/// How numbers and dates are written.
+/// Format of numbers and dates.
 #[derive(Debug, Serialize)]
 pub(super) struct Locale<'a> {
     code: &'a str,
@@ -36,9 +36,9 @@ pub(super) struct Locale<'a> {
     group: &'a str,
 }
 
-static WORDS: LazyLock<Vec<Words>> = LazyLock::new(|| Language::ALL.map(read).into());
+static WORDS: LazyLock<Vec<PageWords>> = LazyLock::new(|| Language::ALL.map(read).into());
 
-fn read(language: Language) -> Words {
+fn read(language: Language) -> PageWords {
     let text = match language {
         Language::En => include_str!("page/words/en.json"),
         Language::De => include_str!("page/words/de.json"),
@@ -47,33 +47,36 @@ fn read(language: Language) -> Words {
         Language::Ar => include_str!("page/words/ar.json"),
     };
     let words = serde_json::from_str(text).unwrap_or_else(|error| {
-        tracing::error!(%error, language = language.code(), "the words of a language cannot be read");
-        Words::default()
+        tracing::error!(
+            %error, language = language.code(),
+            "the texts of a language of the payment page cannot be read"
+        );
+        PageWords::default()
     });
-    Words {
+    PageWords {
         code: language.code(),
         ..words
     }
 }
 
-/// Every language, in the order in which they are offered.
-pub(super) fn all() -> &'static [Words] {
+/// All languages, in the order in which the page offers them.
+pub(super) fn all() -> &'static [PageWords] {
     &WORDS
 }
 
-/// The words that the address of a call asks for.
-pub(super) fn asked(request: &Request) -> Option<&'static Words> {
+/// The texts of the language in the `lang` query parameter.
+pub(super) fn asked(request: &Request) -> Option<&'static PageWords> {
     let query = request.uri().query().unwrap_or_default();
     let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
     asked.and_then(|(_, code)| by_code(&code))
 }
 
-fn by_code(code: &str) -> Option<&'static Words> {
+fn by_code(code: &str) -> Option<&'static PageWords> {
     WORDS.iter().find(|words| words.code == code)
 }
 
-/// The words for a call: what its address asks for, else what its browser prefers, else `usual`.
-pub(super) fn chosen(request: &Request, usual: Language) -> &'static Words {
+/// The texts for a request: the `lang` parameter first, then the browser's preference, then `usual`.
+pub(super) fn chosen(request: &Request, usual: Language) -> &'static PageWords {
     let preferred = || {
         preferences(request.header(header::ACCEPT_LANGUAGE)?)
             .into_iter()
@@ -83,7 +86,7 @@ pub(super) fn chosen(request: &Request, usual: Language) -> &'static Words {
     words.unwrap_or_else(|| &WORDS[0])
 }
 
-/// Languages that a browser prefers, without their regions, the best first.
+/// Languages that a browser prefers, without regions, best first.
 fn preferences(header: &str) -> Vec<String> {
     let mut preferences: Vec<(u16, String)> = header
         .split(',')
@@ -100,7 +103,7 @@ fn preferences(header: &str) -> Vec<String> {
     preferences.into_iter().map(|(_, code)| code).collect()
 }
 
-/// A weight such as `0.8` in thousandths.
+/// Reads a weight such as `0.8` as thousandths.
 fn thousandths(weight: &str) -> Option<u16> {
     let (whole, part) = weight.split_once('.').unwrap_or((weight, ""));
     let digits = format!("{part:0<3}");
@@ -108,21 +111,21 @@ fn thousandths(weight: &str) -> Option<u16> {
     Some((whole * 1_000).saturating_add(digits.get(..3)?.parse().ok()?))
 }
 
-impl Words {
-    /// A text of documents, or one that the scripts have too.
+impl PageWords {
+    /// A text by its name.
     pub(super) fn text(&self, name: &str) -> &str {
         let text = self.document.get(name).or_else(|| self.page.get(name));
         text.map_or("", String::as_str)
     }
 
-    /// A text with what it says about `values`, as they are: whoever writes it into a document escapes it.
+    /// A text with `values` filled in unescaped; the caller escapes it when writing it into a document.
     pub(super) fn filled(&self, name: &str, values: &[(&str, &str)]) -> String {
         values.iter().fold(self.text(name).to_owned(), |text, (name, value)| {
             text.replace(&format!("{{{name}}}"), value)
         })
     }
 
-    /// A decimal text as this language writes it, with all of its digits.
+    /// A decimal text in the format of this language, with all of its digits.
     pub(super) fn number(&self, text: &str) -> String {
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let mut number = String::new();
@@ -139,7 +142,7 @@ impl Words {
         number
     }
 
-    /// What the scripts have to know to write numbers and dates.
+    /// The format of numbers and dates of this language, for scripts.
     pub(super) fn locale(&self) -> Locale<'_> {
         Locale {
             code: self.code,
@@ -153,12 +156,12 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn words(code: &str) -> &'static Words {
+    fn words(code: &str) -> &'static PageWords {
         all().iter().find(|words| words.code == code).unwrap()
     }
 
     #[test]
-    fn the_address_counts_before_the_browser_and_the_browser_before_the_operator() {
+    fn lang_parameter_precedes_accept_language_and_the_default() {
         let chosen = |path: &str, header: &str| {
             let request = Request::builder().uri(path.parse().unwrap());
             let request = request.header(header::ACCEPT_LANGUAGE, header).finish();
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_language_was_read() {
+    fn every_language_is_loaded() {
         for words in all() {
             assert!(!words.name.is_empty() && words.page.len() > 50, "{}", words.code);
             assert_eq!(words.text("nothing of this name"), "");

@@ -3,7 +3,7 @@
 use crate::{
     domain::{
         event::{AgreementStatus, KycStatus, PaymentDetailStatus},
-        payer::{AccountType, BankAccount, Beneficiary, Person, Rails, bank_rules::ungrouped},
+        payer::{AccountType, BankAccount, Beneficiary, DescribedPayer, Rails, bank_rules::ungrouped},
     },
     http::{
         forms::text::{BIC, IBAN, IFSC, SORT_CODE, WRITTEN_LINE},
@@ -13,15 +13,15 @@ use crate::{
 use chrono::NaiveDate;
 
 words! {
-    /// Whether somebody is a person or a company
+    /// Person or company
     Beneficiary as "BeneficiaryType";
-    /// How a bank account is paid: by the network of the currency's own country, by SWIFT, or by wire
+    /// How a bank account is paid: over the domestic network of the currency, by SWIFT, or by wire
     Rails as "Rails";
     /// What a bank account is used for
     AccountType as "AccountType";
-    /// What is known about the identity of a payer
+    /// Identity status of a payer
     KycStatus as "KycStatus";
-    /// Whether a payer agreed to the terms
+    /// Agreement status of a payer
     AgreementStatus as "AgreementStatus";
     /// Whether a bank account can be paid
     PaymentDetailStatus as "PaymentDetailStatus";
@@ -42,31 +42,31 @@ text! {
         length_min: 1,
         length_max: 100,
         example: "Ada",
-        hint: "must be one line of 1 to 100 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 100 characters, not only spaces, without control, invisible or text direction characters",
     }
-    /// A line that describes somebody.
+    /// One line of details about a person.
     DetailText {
         pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 255,
         example: "12 Analytical Way",
-        hint: "must be one line of 1 to 255 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, not only spaces, without control, invisible or text direction characters",
     }
-    /// A code or number, as its country writes it.
+    /// A code or number in the format of its country.
     CodeText {
         pattern: WRITTEN_LINE,
         length_min: 1,
         length_max: 64,
         example: "10001",
-        hint: "must be one line of 1 to 64 characters, not only spaces, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 64 characters, not only spaces, without control, invisible or text direction characters",
     }
-    /// A day, year first.
+    /// A date, year first.
     BirthDateText {
         pattern: r"^\d{4}-\d{2}-\d{2}$",
         length_max: 10,
         format: "date",
         example: "1985-12-12",
-        hint: "must be a day of the calendar in the past, not before 1900, written as YYYY-MM-DD, for example 1985-12-12",
+        hint: "must be a past date from 1900 on, written as YYYY-MM-DD, for example 1985-12-12",
         holds: |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
     }
     /// A page of the partner.
@@ -75,7 +75,7 @@ text! {
         length_max: 2048,
         format: "uri",
         example: "https://verify.example.com/agreement/4f1c",
-        hint: "must be an address of at most 2048 characters",
+        hint: "must be a URL of at most 2048 characters",
     }
     /// Country, ISO 3166-1.
     CountryText {
@@ -83,14 +83,14 @@ text! {
         length_min: 2,
         length_max: 2,
         example: "US",
-        hint: "must be the code of a country, two letters of ISO 3166-1, for example US",
+        hint: "must be a two-letter country code (ISO 3166-1), for example US",
     }
     /// Phone number in E.164.
     PhoneText {
         pattern: r"^\+?[1-9]\d{1,14}$",
         length_max: 16,
         example: "+12125550123",
-        hint: "must be a phone number of 2 to 15 digits with its country, for example +12125550123",
+        hint: "must be a phone number of 2 to 15 digits with its country code, for example +12125550123",
     }
     /// Fiat currency, ISO 4217.
     FiatText {
@@ -98,9 +98,9 @@ text! {
         length_min: 3,
         length_max: 3,
         example: "usd",
-        hint: "must be a currency of three letters, for example usd",
+        hint: "must be a three-letter currency code, for example usd",
     }
-    /// A number of a bank account or a bank.
+    /// Account number or bank number.
     AccountNumberText {
         pattern: "^[A-Za-z0-9][A-Za-z0-9 -]{0,33}$",
         length_min: 1,
@@ -108,21 +108,21 @@ text! {
         example: "1234567890",
         hint: "must have 1 to 34 letters, digits, spaces and dashes",
     }
-    /// IBAN, also in groups. Its check digits are a rule of the domain.
+    /// IBAN, grouped or not. The domain checks its check digits.
     IbanText {
         pattern: IBAN,
         length_max: 64,
         example: "DE89370400440532013000",
-        hint: "must be an IBAN of a country, with its two check digits",
+        hint: "must be an IBAN with a country code and two check digits",
     }
-    /// BIC of a bank. Whether its country exists is a rule of the domain.
+    /// BIC of a bank. The domain checks its country code.
     BicText {
         pattern: BIC,
         length_max: 64,
         example: "DEUTDEFF",
-        hint: "must be a BIC of 8 or 11 letters and digits, with the code of a country in its middle",
+        hint: "must be a BIC of 8 or 11 letters and digits, with a country code in positions 5 and 6",
     }
-    /// Sort code of a bank in the United Kingdom, also in groups.
+    /// Sort code of a bank in the United Kingdom, grouped or not.
     SortCodeText {
         pattern: SORT_CODE,
         length_max: 64,
@@ -138,9 +138,9 @@ text! {
     }
 }
 
-// What names a person is not `Debug`: it does not print.
+// Types that hold personal data have no `Debug`, so that they are never printed.
 
-/// Who is paid out to a bank account.
+/// A payer to register.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RegisterPayerBody {
@@ -161,10 +161,10 @@ pub struct RegisterPayerBody {
     pub date_of_birth: BirthDateText,
     /// Street and number
     pub address_line1: DetailText,
-    /// What the first line has no room for. Example: `Floor 3`
+    /// Second address line. Example: `Floor 3`
     #[oai(nullable)]
     pub address_line2: Option<DetailText>,
-    /// Town. Example: `New York`
+    /// City. Example: `New York`
     pub city: PersonNameText,
     /// State or province. Example: `NY`
     pub state: PersonNameText,
@@ -176,12 +176,12 @@ pub struct RegisterPayerBody {
     pub nationality: CountryText,
     /// Phone number
     pub phone: PhoneText,
-    /// Social security number, or what the country has in its place; no answer shows it. Example: `123456789`
+    /// Social security number or the national equivalent; never returned. Example: `123456789`
     pub ssn: CodeText,
-    /// Where the money comes from. Example: `Salary`
+    /// Source of funds. Example: `Salary`
     #[oai(nullable)]
     pub source_of_funds: Option<DetailText>,
-    /// What the company does. Example: `Software`
+    /// Business of the company. Example: `Software`
     #[oai(nullable)]
     pub business_activity: Option<DetailText>,
 }
@@ -211,7 +211,7 @@ impl Example for RegisterPayerBody {
     }
 }
 
-impl From<RegisterPayerBody> for Person {
+impl From<RegisterPayerBody> for DescribedPayer {
     fn from(body: RegisterPayerBody) -> Self {
         Self {
             email: body.email.into(),
@@ -235,37 +235,37 @@ impl From<RegisterPayerBody> for Person {
     }
 }
 
-/// Identity and agreement of a payer.
+/// Identity and agreement status of a payer.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ComplianceStatus {
-    /// Agreement to the terms
+    /// Agreement status
     pub agreement_status: AgreementStatus,
-    /// Identity
+    /// Identity status
     pub kyc_status: KycStatus,
 }
 
-/// A payer that was registered, and what is left for it to do.
+/// A registered payer and its remaining steps.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct PayerRegistered {
-    /// Where the payer agrees to the terms; absent when there is nothing to do
+    /// Page where the payer agrees to the terms; absent when nothing is left to do
     pub agreement_url: Option<PartnerPageText>,
-    /// Where the payer proves who they are; absent when there is nothing to do. Example: `https://verify.example.com/identity/4f1c`
+    /// Page where the payer proves their identity; absent when nothing is left to do. Example: `https://verify.example.com/identity/4f1c`
     pub kyc_url: Option<PartnerPageText>,
-    /// What is known
+    /// Status
     pub status: ComplianceStatus,
     /// Id of the payer
     pub user_id: UuidText,
 }
 
-/// What is known of a payer.
+/// Status of a payer.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayerStatus {
-    /// Identity
+    /// Identity status
     pub kyc_status: KycStatus,
-    /// Agreement to the terms
+    /// Agreement status
     pub agreement_status: AgreementStatus,
     /// Whether the identity is approved and the agreement completed. Example: `false`
     pub is_compliant: bool,
@@ -273,7 +273,7 @@ pub struct PayerStatus {
     pub user_id: UuidText,
 }
 
-/// What a payer did.
+/// Agreement of a payer.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct UpdatePayerBody {
@@ -289,48 +289,49 @@ pub struct PaymentDetailsBody {
     pub bank_name: DetailText,
     /// Name of the holder. Example: `Ada Lovelace`
     pub account_name: DetailText,
-    /// Number of the account; needed for usd by local and wire, gbp by local and wire, and inr
+    /// Account number; needed for usd and gbp with the rails `local` or `wire`, and for inr
     #[oai(nullable)]
     pub account_number: Option<AccountNumberText>,
-    /// Routing number of a bank in the United States, with its check digit; needed for usd by local and wire. Example: `021000021`
+    /// Routing number of a bank in the United States, with its check digit; needed for usd with the rails `local` or
+    /// `wire`. Example: `021000021`
     #[oai(nullable)]
     pub routing_number: Option<AccountNumberText>,
     /// A person or a company
     pub beneficiary_type: Beneficiary,
-    /// Currency of the account, in capital or small letters
+    /// Currency of the account, in upper or lower case
     pub currency: FiatText,
     /// Street and number of the holder
     pub address_line1: DetailText,
-    /// What the first line has no room for. Example: `Floor 3`
+    /// Second address line. Example: `Floor 3`
     #[oai(nullable)]
     pub address_line2: Option<DetailText>,
-    /// Town. Example: `New York`
+    /// City. Example: `New York`
     pub city: PersonNameText,
     /// State or province; needed in the United States. Example: `NY`
     #[oai(nullable)]
     pub state: Option<PersonNameText>,
     /// Country of the holder
     pub country: CountryText,
-    /// Birth date of the holder, from 1900-01-01 to yesterday; no answer shows it
+    /// Birth date of the holder, from 1900-01-01 to yesterday; never returned
     pub date_of_birth: BirthDateText,
     /// Postal code
     pub postal_code: CodeText,
-    /// How the account is paid; `local` when absent
+    /// Rails by which the account is paid; `local` when absent
     #[oai(nullable)]
     pub rails: Option<Rails>,
-    /// Sort code of a bank in the United Kingdom, 6 digits; needed for gbp by local and wire
+    /// Sort code of a bank in the United Kingdom, 6 digits; needed for gbp with the rails `local` or `wire`
     #[oai(nullable)]
     pub sort_code: Option<SortCodeText>,
-    /// IBAN with its check digits; needed for eur, and gbp by swift
+    /// IBAN with its check digits; needed for eur, and for gbp with the rails `swift`
     #[oai(nullable)]
     pub iban: Option<IbanText>,
-    /// BIC of the bank, 8 or 11 letters and digits; needed by swift, and for inr
+    /// BIC of the bank, 8 or 11 letters and digits; needed with the rails `swift`, and for inr
     #[oai(nullable)]
     pub swift_bic: Option<BicText>,
-    /// Number of an identity document; no answer shows it. Example: `X1234567`
+    /// Number of an identity document; never returned. Example: `X1234567`
     #[oai(nullable)]
     pub document_number: Option<CodeText>,
-    /// Kind of that document. Example: `passport`
+    /// Type of the identity document. Example: `passport`
     #[oai(nullable)]
     pub document_type: Option<CodeText>,
     /// What the account is used for
@@ -345,10 +346,10 @@ pub struct PaymentDetailsBody {
     /// National clearing code. Example: `026009593`
     #[oai(nullable)]
     pub ncc: Option<CodeText>,
-    /// Code of the branch. Example: `00003`
+    /// Branch code. Example: `00003`
     #[oai(nullable)]
     pub branch_code: Option<CodeText>,
-    /// Code of the bank. Example: `30004`
+    /// Bank code. Example: `30004`
     #[oai(nullable)]
     pub bank_code: Option<CodeText>,
     /// IFSC of a bank in India; needed for inr
@@ -424,7 +425,7 @@ impl From<PaymentDetailsBody> for BankAccount {
     }
 }
 
-/// A bank account that was added.
+/// An added bank account.
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct AddedPaymentDetail {
@@ -436,13 +437,13 @@ pub struct AddedPaymentDetail {
     pub bank_name: DetailText,
     /// Name of the holder. Example: `Ada Lovelace`
     pub account_name: DetailText,
-    /// Currency, in small letters
+    /// Currency, in lower case
     pub currency: FiatText,
     /// A person or a company
     pub beneficiary_type: Beneficiary,
 }
 
-/// A bank account that was added to a payer.
+/// A bank account added to a payer.
 #[derive(Clone, Object)]
 pub struct PaymentDetailsAdded {
     /// The account
@@ -463,18 +464,20 @@ pub struct PaymentDetail {
     pub account_name: DetailText,
     /// A person or a company
     pub beneficiary_type: Beneficiary,
-    /// Number of the account, or its IBAN when it has no other; or stars and the last four characters. Example: `******7890`
+    /// Account number, or the IBAN if the account has no account number. If the service masks numbers, asterisks
+    /// replace all but the last four characters. Example: `******7890`
     #[oai(validator(max_length = 34))]
     pub account_number: String,
-    /// Routing number of the bank, or its sort code, IFSC or BIC; an empty text when it has none of them. Example: `021000021`
+    /// Routing number, sort code, IFSC or BIC of the bank; empty if the account has none of these. Example: `021000021`
     #[oai(validator(max_length = 34))]
     pub routing_number: String,
-    /// IBAN, or stars and its last four characters; null when it has none. Example: `******************3000`
+    /// IBAN; null if the account has no IBAN. If the service masks numbers, asterisks replace all but the last four
+    /// characters. Example: `******************3000`
     #[oai(validator(max_length = 34))]
     pub iban: OrNull<String>,
-    /// Currency, in small letters
+    /// Currency, in lower case
     pub currency: FiatText,
-    /// Whether it can be paid
+    /// Whether the account can be paid
     pub status: PaymentDetailStatus,
     /// How it is paid
     pub rails: Rails,
@@ -484,7 +487,7 @@ pub struct PaymentDetail {
 #[derive(Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PaymentDetailList {
-    /// The accounts, the oldest first
+    /// The accounts, oldest first
     #[oai(validator(max_items = 1000))]
     pub payment_details: Vec<PaymentDetail>,
 }
@@ -496,7 +499,7 @@ mod tests {
     use regex::Regex;
 
     #[test]
-    fn the_documents_take_what_the_rules_of_bank_accounts_take() {
+    fn the_documented_patterns_match_the_bank_account_rules() {
         let of = |part: &str, pattern: &str, right: &[&str], wrong: &[&str]| {
             let form = Regex::new(pattern).unwrap();
             let is_right = |text: &str| {

@@ -1,4 +1,4 @@
-//! Payers: who is paid out to a bank account, and the accounts.
+//! Payers, who receive payouts to bank accounts, and their bank accounts.
 
 mod bodies;
 mod view;
@@ -18,10 +18,10 @@ use crate::{
 pub use bodies::*;
 use poem_openapi::types::ParseFromJSON;
 
-/// What a caller reads who does not say whether the payer agreed. Source: interface §7.
+/// Message when the call does not say whether the payer agreed. Source: interface §7.
 const AGREEMENT_MISSING: &str = "agreementCompleted must be provided";
 
-/// What a caller reads whose fields are wrong.
+/// Message when fields are invalid.
 const VALIDATION: &str = "Validation failed";
 
 /// Payers.
@@ -31,24 +31,25 @@ pub struct Payers;
 impl Payers {
     /// Register a payer
     ///
-    /// Registers whoever is to be paid out to a bank account, and answers where they prove who they are and agree to the
-    /// terms. The same `clientUserId` again gets the current state and links; as long as the identity is not approved its
-    /// data is updated, and a payer who was rejected begins anew. What is known of a payer is told by `compliance.updated`.
+    /// Registers a person or company for payouts to a bank account. Returns the pages where the payer proves their
+    /// identity and agrees to the terms. A repeated call with the same `clientUserId` returns the current status and
+    /// links. Until the identity is approved, such a call also updates the data; for a rejected payer it starts the
+    /// verification again. `compliance.updated` reports each change of status.
     ///
-    /// When: somebody is to be paid out to a bank account for the first time
-    /// Needs: who they are and where they live
-    /// Next: send them to `kycUrl` and `agreementUrl`, meanwhile `POST /v2/payer/{clientUserId}/payment-details`
+    /// When: the first payout of a payer to a bank account
+    /// Needs: name, birth date and address of the payer
+    /// Next: send the payer to `kycUrl` and `agreementUrl`; meanwhile add a bank account with `POST /v2/payer/{clientUserId}/payment-details`
     /// Events: `compliance.updated` with each change of identity or agreement
-    /// 200: What is known of the payer, and where the rest is done
-    /// 409: This payer is being erased; register it again once that is done
-    /// 502: The off-ramp partner does not answer at the moment; try again
+    /// 200: The status of the payer, and pages for the remaining steps
+    /// 409: This payer is being erased; register it again afterwards
+    /// 502: The off-ramp partner is not responding; try again
     #[oai(path = "/payer", method = "post", operation_id = "registerPayer")]
     async fn register(
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<PayerKeeper>,
         key: Keyed,
-        body: Draft<RegisterPayerBody>,
+        body: BodyDraft<RegisterPayerBody>,
     ) -> Result<Answered<PayerRegistered>, Fail<{ s::BAD_REQUEST | s::CONFLICT | s::BAD_GATEWAY }>> {
         let mut wrong = Vec::from_iter(birth_date(&ctx, body.text("dateOfBirth")));
         wrong.extend(place_in_paths(body.text("clientUserId")));
@@ -65,12 +66,12 @@ impl Payers {
 
     /// Read a payer
     ///
-    /// What is known of identity and agreement. In the path the id is percent-encoded.
+    /// Returns the identity and agreement status. Percent-encode the id in the path.
     ///
-    /// When: you want to know whether a payer can be paid out
+    /// When: you want to know whether a payer can receive payouts
     /// Needs: a payer of `POST /v2/payer`
-    /// Next: `POST /v2/payer/{clientUserId}/payment-details` once both are approved
-    /// 200: What is known of the payer
+    /// Next: once both are approved, add a bank account with `POST /v2/payer/{clientUserId}/payment-details`
+    /// 200: The status of the payer
     /// 404: Payer with client user ID user-1042 not found
     #[oai(path = "/payer/:clientUserId", method = "get", operation_id = "getPayer")]
     async fn read(
@@ -85,19 +86,18 @@ impl Payers {
         Ok(Json(view::status(&payer)))
     }
 
-    /// Say that a payer agreed
+    /// Record the agreement of a payer
     ///
-    /// For a payer who agreed to the terms somewhere else than on the page of `agreementUrl`. That they did not changes
-    /// nothing.
+    /// Records that a payer agreed to the terms elsewhere than on the page of `agreementUrl`. `false` changes nothing.
     ///
-    /// When: a payer agreed to the terms on a page of yours
+    /// When: a payer agreed to the terms on your own page
     /// Needs: a payer of `POST /v2/payer`
-    /// Next: `GET /v2/payer/{clientUserId}`
+    /// Next: read the state with `GET /v2/payer/{clientUserId}`
     /// Events: `compliance.updated`
-    /// 200: It is noted
+    /// 200: The agreement is recorded
     /// 400 agreementCompleted: agreementCompleted must be provided
     /// 404: Payer with client user ID user-1042 not found
-    /// 502: The off-ramp partner does not answer at the moment; try again
+    /// 502: The off-ramp partner is not responding; try again
     #[oai(path = "/payer/:clientUserId", method = "patch", operation_id = "updatePayer")]
     async fn update(
         &self,
@@ -106,7 +106,7 @@ impl Payers {
         /// Your own id of the payer
         #[oai(name = "clientUserId")]
         client_user_id: Path<ClientUserIdText>,
-        body: Draft<UpdatePayerBody>,
+        body: BodyDraft<UpdatePayerBody>,
     ) -> Result<Json<Success>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let body = body.finish(Vec::new(), VALIDATION);
         let body =
@@ -117,19 +117,22 @@ impl Payers {
 
     /// Erase a payer
     ///
-    /// Takes away all that names the payer, here and at the off-ramp partner: the form, the bank accounts, and what events
-    /// told of both. Amounts, times and transactions of payments stay. Refused while money of the payer is on its way to a
-    /// bank account; from then on no new quote is handed out for the payer, unless it is registered again. While a call to the
-    /// partner about the payer may be in flight, a 409 says so, and the payer is erased by itself within seconds. Whoever was
-    /// registered by a call that was answered with a 502 can be erased too. An addition of this service.
+    /// Deletes all personal data of the payer here and at the off-ramp partner: the form, the bank accounts, and the
+    /// contents of events about the payer or the accounts. Amounts, times and transactions of payments remain. A payer
+    /// whose registration returned 502 can be erased too. Added by this service.
     ///
-    /// When: a payer wants to be forgotten
-    /// Needs: a payer without money on its way
-    /// Next: nothing; the same `clientUserId` may be registered anew
+    /// The call is refused while a payout of the payer to a bank account is in progress. After this refusal the payer
+    /// gets no new quotes unless it is registered again. If a call to the partner about the payer may still be in
+    /// flight, the response is a 409 with another message, and the service erases the payer automatically within
+    /// seconds.
+    ///
+    /// When: a payer asks for erasure
+    /// Needs: a payer without a payout in progress
+    /// Next: nothing; the same `clientUserId` can be registered again
     /// 200: The payer is erased
     /// 404: Payer with client user ID user-1042 not found
-    /// 409: Money of this payer is on its way to a bank account; erase the payer once it has arrived or come back. Until then no new quote is handed out for the payer, unless it is registered again
-    /// 502: The off-ramp partner does not answer at the moment; the payer is erased by itself once it does
+    /// 409: A payout of this payer to a bank account is in progress; erase the payer once the payout has arrived or come back. Until then the payer gets no new quotes, unless the payer is registered again
+    /// 502: The off-ramp partner is not responding; the payer is erased automatically once it responds
     #[oai(path = "/payer/:clientUserId", method = "delete", operation_id = "erasePayer")]
     async fn erase(
         &self,
@@ -145,18 +148,18 @@ impl Payers {
 
     /// Add a bank account
     ///
-    /// Adds a bank account to a payer. It is `pending` until the partner has checked it, and as long as the identity of the
-    /// payer is not approved; `payment_detail.updated` tells each change. What an account needs follows from its currency and
-    /// its rails. The same account again is not added twice, unless it failed.
+    /// Adds a bank account to a payer. It is `pending` until the partner has checked it and the identity of the payer
+    /// is approved; `payment_detail.updated` reports each change. The required fields depend on the currency and the
+    /// rails. The same account is not added twice, unless it failed.
     ///
-    /// When: it is known to which account a payer is paid out
+    /// When: you know the bank account of a payer
     /// Needs: a payer of `POST /v2/payer`
-    /// Next: once approved, `POST /v2/request` with `isCryptoToFiatAvailable`, and give its id as `paymentDetailsId` of `GET /v2/request/{requestId}/pay`
+    /// Next: once the account is approved, create a request with `POST /v2/request` and `isCryptoToFiatAvailable`, and pass the id of the account as `paymentDetailsId` of `GET /v2/request/{requestId}/pay`
     /// Events: `payment_detail.updated` with each change
     /// 201: The account
     /// 404: Payer with client user ID user-1042 not found
-    /// 409: There may be 20 bank accounts of a payer at most (caps.bank_accounts); use one that the payer has, or ask the operator for more
-    /// 502: The off-ramp partner does not answer at the moment; try again
+    /// 409: The limit is 20 bank accounts per payer (caps.bank_accounts); use an existing one, or ask the operator for a higher limit
+    /// 502: The off-ramp partner is not responding; try again
     #[oai(
         path = "/payer/:clientUserId/payment-details",
         method = "post",
@@ -170,7 +173,7 @@ impl Payers {
         #[oai(name = "clientUserId")]
         client_user_id: Path<ClientUserIdText>,
         key: Keyed,
-        body: Draft<PaymentDetailsBody>,
+        body: BodyDraft<PaymentDetailsBody>,
     ) -> Result<Created<PaymentDetailsAdded>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>>
     {
         let mut wrong = broken(|name| body.text(name));
@@ -188,13 +191,14 @@ impl Payers {
 
     /// List bank accounts
     ///
-    /// The bank accounts of a payer, or the one that is named. Birth dates and document numbers are never shown, and of
-    /// account numbers and IBANs the last four characters alone, unless the operator chose otherwise.
+    /// Returns the bank accounts of a payer, or only the one that `paymentDetailsId` names. Birth dates and document
+    /// numbers are never returned. Account numbers and IBANs show only their last four characters, unless the operator
+    /// chose otherwise.
     ///
     /// When: you choose the account for a payout
     /// Needs: a payer of `POST /v2/payer`
-    /// Next: name an approved one in `GET /v2/request/{requestId}/pay`
-    /// 200: The accounts, the oldest first
+    /// Next: pass the id of an approved account to `GET /v2/request/{requestId}/pay`
+    /// 200: The accounts, oldest first
     /// 404: Payer with client user ID user-1042 not found
     #[oai(
         path = "/payer/:clientUserId/payment-details",
@@ -226,25 +230,20 @@ impl Payers {
     }
 }
 
-/// What is wrong with a birth date, beyond its form.
+/// Checks a birth date beyond its form.
 fn birth_date(ctx: &Ctx, text: Option<&str>) -> Option<FieldError> {
     let is_wrong = !birth::is_real(text?, ctx.clock.now());
     is_wrong.then(|| FieldError::new("dateOfBirth", birth::HINT))
 }
 
-/// What is wrong with an id that clients take out of paths, also where it is percent-encoded.
+/// Rejects ids that clients remove from paths, even percent-encoded.
 fn place_in_paths(id: Option<&str>) -> Option<FieldError> {
     let is_taken_out = matches!(id, Some("." | ".."));
-    is_taken_out.then(|| {
-        FieldError::new(
-            "clientUserId",
-            "must be another id than . and .., which no path can name",
-        )
-    })
+    is_taken_out.then(|| FieldError::new("clientUserId", "must not be . or .., which URL paths cannot contain"))
 }
 
-/// The countries of a form that are none.
-fn countries<T: ParseFromJSON>(body: &Draft<T>, fields: &[&'static str]) -> Vec<FieldError> {
+/// Finds the country fields whose value is not a country code.
+fn countries<T: ParseFromJSON>(body: &BodyDraft<T>, fields: &[&'static str]) -> Vec<FieldError> {
     let is_wrong = |field: &&&str| body.text(field).is_some_and(|code| !country::is_assigned(code));
     let wrong = fields.iter().filter(is_wrong);
     wrong.map(|field| FieldError::new(*field, CountryText::HINT)).collect()

@@ -2,15 +2,15 @@
 
 use super::bodies::*;
 use crate::{
-    domain::payer::{Payer, RegisteredAccount},
-    flows::payers::accounts::Owned,
+    domain::payer::{CompliancePayer, RegisteredAccount},
+    flows::payers::accounts::PayerAccount,
     http::operation::*,
 };
 
 /// Characters of a number that are shown when it is masked.
 const SHOWN: usize = 4;
 
-pub(super) fn registered(payer: &Payer) -> PayerRegistered {
+pub(super) fn registered(payer: &CompliancePayer) -> PayerRegistered {
     PayerRegistered {
         agreement_url: payer.details.agreement_url.as_ref().map(PartnerPageText::written),
         kyc_url: payer.details.kyc_url.as_ref().map(PartnerPageText::written),
@@ -22,7 +22,7 @@ pub(super) fn registered(payer: &Payer) -> PayerRegistered {
     }
 }
 
-pub(super) fn status(payer: &Payer) -> PayerStatus {
+pub(super) fn status(payer: &CompliancePayer) -> PayerStatus {
     PayerStatus {
         kyc_status: payer.kyc(),
         agreement_status: payer.agreement(),
@@ -31,7 +31,7 @@ pub(super) fn status(payer: &Payer) -> PayerStatus {
     }
 }
 
-pub(super) fn added((payer, added): &Owned) -> PaymentDetailsAdded {
+pub(super) fn added((payer, added): &PayerAccount) -> PaymentDetailsAdded {
     let account = &added.details.account;
     PaymentDetailsAdded {
         payment_detail: AddedPaymentDetail {
@@ -45,8 +45,9 @@ pub(super) fn added((payer, added): &Owned) -> PaymentDetailsAdded {
     }
 }
 
-/// An account, with the number and the code of the bank that it has. Source: decisions D51.
-pub(super) fn detail(payer: &Payer, known: &RegisteredAccount, is_masked: bool) -> PaymentDetail {
+/// A bank account as a response shows it. The number is the account number, or the IBAN if there is no account number.
+/// The bank code is the first one that the account has: routing number, sort code, IFSC or BIC. Source: decisions D51.
+pub(super) fn detail(payer: &CompliancePayer, known: &RegisteredAccount, is_masked: bool) -> PaymentDetail {
     let account = &known.details.account;
     let shown = |number: &String| if is_masked { masked(number) } else { number.clone() };
     let number = account.account_number.as_ref().or(account.iban.as_ref());
@@ -72,7 +73,8 @@ pub(super) fn detail(payer: &Payer, known: &RegisteredAccount, is_masked: bool) 
     }
 }
 
-/// Stars for all but the last four characters; of a short number more is hidden than shown. Source: decisions D42.
+/// Replaces all but the last four characters with asterisks. A short number shows at most half of its characters.
+/// Source: decisions D42.
 fn masked(number: &str) -> String {
     let length = number.chars().count();
     let shown = SHOWN.min(length / 2);
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_masked_number_shows_its_end_alone() {
+    fn a_masked_number_shows_only_its_end() {
         for (number, shown) in [
             ("DE89370400440532013000", "******************3000"),
             ("1234567890", "******7890"),

@@ -1,4 +1,4 @@
-//! Exports of payments: all that match in one answer, as cells or as lines of JSON.
+//! Exports of payments: all matches in one response, as CSV or JSON lines.
 
 use super::found::found;
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
     },
     flows::{
         FlowError, FlowResult,
-        payments::{export::Walk, search::FoundPayment},
+        payments::{export::PaymentWalk, search::FoundPayment},
     },
     http::{
-        edge::server::{HangUp, Stopping},
+        edge::server::{HangUp, ServerStopping},
         error::done,
         forms::{payment::Payment, text::text, words::words},
-        gate::places::{Place, Places},
+        gate::places::{PlatformSlot, PlatformSlots},
     },
 };
 use bytes::Bytes;
@@ -36,12 +36,12 @@ use std::{io, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
 
 words! {
-    /// What an export is written as: a header and cells, or a line of JSON for each payment
+    /// Format of an export: CSV with a header, or one line of JSON per payment
     ExportFormat as "ExportFormat";
 }
 
 text! {
-    /// Truth value of the parameter, in a string.
+    /// Boolean parameter, as a string.
     MarkText {
         pattern: "^(true|false)$",
         length_max: 5,
@@ -50,25 +50,25 @@ text! {
     }
 }
 
-/// What tells spreadsheets that a file is UTF-8.
+/// Marks a file as UTF-8 for spreadsheets.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Exports of a platform at a time, on each instance.
+/// Concurrent exports of a platform on each instance.
 const EXPORTS_MAX: u64 = 2;
 
-/// When one of them may have ended.
+/// Retry time when the limit is reached, in seconds.
 const RETRY_AFTER_S: u32 = 10;
 
-/// Bytes that go out together.
+/// Bytes of one chunk.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Pause after which the credential of an export that is written is looked up again.
+/// Time between two checks of the credential of a running export.
 const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
 
-/// Who has exports open on this instance: rendering them takes the time of other calls.
-static EXPORTS: Places = Places::new(16, "Too many exports are running; try again later");
+/// Running exports on this instance. Their number is limited because rendering them slows other calls.
+static EXPORTS: PlatformSlots = PlatformSlots::new(16, "Too many exports are running; retry later");
 
-/// Names of cells, and where a payment has what stands in them.
+/// Column names with the JSON pointers to their values in a payment.
 const CELLS: [(&str, &str); 33] = [
     ("id", "/id"),
     ("timestamp", "/timestamp"),
@@ -105,13 +105,13 @@ const CELLS: [(&str, &str); 33] = [
     ("payerAccess", "/payerAccess"),
 ];
 
-/// An export that goes out while it is read.
-pub struct Export {
+/// An export that is streamed while its payments are read.
+pub struct PaymentExport {
     format: ExportFormat,
     body: Body,
 }
 
-impl IntoResponse for Export {
+impl IntoResponse for PaymentExport {
     fn into_response(self) -> Response {
         let (media, disposition) = match self.format {
             ExportFormat::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"payments.csv\""),
@@ -124,12 +124,12 @@ impl IntoResponse for Export {
     }
 }
 
-impl ApiResponse for Export {
+impl ApiResponse for PaymentExport {
     fn meta() -> MetaResponses {
         let content = [("text/csv", table()), ("application/jsonl", Payment::schema_ref())];
         MetaResponses {
             responses: vec![MetaResponse {
-                description: "Payments, one after the other; the schema is that of one line.",
+                description: "Payments, one after the other; the schema is for one line.",
                 status: Some(done::OK),
                 status_range: None,
                 content: content
@@ -156,7 +156,8 @@ impl ApiResponse for Export {
     }
 }
 
-/// Longest line of cells: none of the texts and lists of a payment is as long, quoted or not.
+/// Maximum length of the CSV text in the schema: a line with all texts and lists of a payment, quoted or not, is
+/// shorter.
 const LINE_LENGTH_MAX: usize = 1024 * 1024;
 
 /// The header and a row.
@@ -174,50 +175,50 @@ fn table() -> MetaSchemaRef {
     }))
 }
 
-/// What a reader takes next; without an end, what it has is not all.
-enum Piece {
+/// The next piece for the reader. An export that stops without `End` is incomplete.
+enum ExportPiece {
     Bytes(Bytes),
     End,
 }
 
-/// What ends an export early.
-enum Cut {
-    /// The reader went away.
+/// Why an export ends early.
+enum ExportInterruption {
+    /// The reader disconnected.
     Gone,
-    /// The reader took nothing for too long.
+    /// The reader accepted no data for too long.
     Stalled,
-    /// The payments cannot be read, or not any more.
+    /// The payments cannot be read, or can no longer be read.
     Failed(FlowError),
     /// A payment cannot be written.
     Unwritable(io::Error),
 }
 
-impl From<FlowError> for Cut {
+impl From<FlowError> for ExportInterruption {
     fn from(error: FlowError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<io::Error> for Cut {
+impl From<io::Error> for ExportInterruption {
     fn from(error: io::Error) -> Self {
         Self::Unwritable(error)
     }
 }
 
-/// What an open export holds.
-struct Open {
+/// State of a running export.
+struct OpenExport {
     ctx: Ctx,
-    walk: Walk,
+    walk: PaymentWalk,
     format: ExportFormat,
-    /// What stands before everything.
+    /// Prefix of the file.
     mark: &'static str,
-    pieces: mpsc::Sender<Piece>,
+    pieces: mpsc::Sender<ExportPiece>,
     hang_up: Option<HangUp>,
-    _place: Place,
+    _place: PlatformSlot,
 }
 
-impl Open {
-    /// Writes everything, and says why when it does not.
+impl OpenExport {
+    /// Writes the whole export, and logs why when it ends early.
     async fn run(mut self, first: Vec<FoundPayment>) {
         match self.write(first).await {
             Ok(()) => {
@@ -226,25 +227,27 @@ impl Open {
                     watch_rest(self.walk, &connection).await;
                 }
             }
-            Err(Cut::Gone) => {}
-            Err(Cut::Stalled) => {
+            Err(ExportInterruption::Gone) => {}
+            Err(ExportInterruption::Stalled) => {
                 let waited = self.ctx.waits.reader;
-                tracing::info!("an export was given up: its reader took nothing for {waited:?}");
-                // What waits in the connection would keep it for longer.
+                tracing::info!("an export was aborted: the client read nothing for {waited:?}");
+                // The connection is cut: data that waits in it would keep it open for longer.
                 self.hang_up.iter().for_each(HangUp::cut);
             }
-            Err(Cut::Failed(FlowError::Refused(refusal))) => {
-                tracing::info!(%refusal, "an export ends early");
-                // What waits in the connection is not for somebody whose credential ended.
+            Err(ExportInterruption::Failed(FlowError::Refused(refusal))) => {
+                tracing::info!(%refusal, "an export was aborted: the credential of the caller is no longer valid");
+                // The connection is cut: data that waits in it must not reach a caller whose credential ended.
                 self.hang_up.iter().for_each(HangUp::cut);
             }
-            Err(Cut::Failed(error)) => tracing::warn!(%error, "an export ends early"),
-            Err(Cut::Unwritable(error)) => tracing::error!(%error, "a payment cannot be exported"),
+            Err(ExportInterruption::Failed(error)) => {
+                tracing::warn!(%error, "an export was aborted: its payments could not be read");
+            }
+            Err(ExportInterruption::Unwritable(error)) => tracing::error!(%error, "a payment cannot be exported"),
         }
     }
 
-    /// Writes everything, as fast as the reader takes it.
-    async fn write(&mut self, mut part: Vec<FoundPayment>) -> Result<(), Cut> {
+    /// Writes the whole export at the pace of the reader.
+    async fn write(&mut self, mut part: Vec<FoundPayment>) -> Result<(), ExportInterruption> {
         let mut waiting = self.mark.as_bytes().to_vec();
         if self.format == ExportFormat::Csv {
             waiting.extend(line(CELLS.iter().map(|(name, _)| (*name).to_owned()))?);
@@ -252,78 +255,81 @@ impl Open {
         while !part.is_empty() {
             for (record, request) in part {
                 let payment = found(&self.ctx, &record, request).to_json();
-                let payment = payment.ok_or_else(|| io::Error::other("it has no form in JSON"))?;
+                let payment = payment.ok_or_else(|| io::Error::other("the payment has no JSON form"))?;
                 waiting.extend(match self.format {
                     ExportFormat::Csv => line(cells(&payment))?,
                     ExportFormat::Jsonl => format!("{payment}\n").into_bytes(),
                 });
-                // To write takes a thread of the runtime: calls of others have their turn between two payments.
+                // Writing a payment occupies a runtime thread. The task yields after each payment, so that other calls
+                // make progress.
                 tokio::task::yield_now().await;
                 if waiting.len() >= PIECE_BYTES {
                     self.walk.require_admitted().await?;
-                    self.send(Piece::Bytes(std::mem::take(&mut waiting).into())).await?;
+                    self.send(ExportPiece::Bytes(std::mem::take(&mut waiting).into()))
+                        .await?;
                 }
             }
             part = self.walk.next().await?;
         }
         if !waiting.is_empty() {
-            self.send(Piece::Bytes(waiting.into())).await?;
+            self.send(ExportPiece::Bytes(waiting.into())).await?;
         }
-        self.send(Piece::End).await
+        self.send(ExportPiece::End).await
     }
 
-    /// Waits until the reader has room for a piece.
-    async fn send(&self, piece: Piece) -> Result<(), Cut> {
+    /// Waits until the reader accepts another piece.
+    async fn send(&self, piece: ExportPiece) -> Result<(), ExportInterruption> {
         match timeout(self.ctx.waits.reader, self.pieces.send(piece)).await {
-            Ok(sent) => sent.map_err(|_| Cut::Gone),
-            Err(_) => Err(Cut::Stalled),
+            Ok(sent) => sent.map_err(|_| ExportInterruption::Gone),
+            Err(_) => Err(ExportInterruption::Stalled),
         }
     }
 }
 
-/// Looks the credential of an export up while its last part may still wait in the connection, and cuts that off when the
-/// credential ends.
-async fn watch_rest(mut walk: Walk, connection: &HangUp) {
+/// Checks the credential of an export while its last part may still wait in the connection, and cuts the connection
+/// when the credential ends.
+async fn watch_rest(mut walk: PaymentWalk, connection: &HangUp) {
     while !connection.is_over() {
         tokio::time::sleep(LOOKUP_PAUSE).await;
         if let Err(FlowError::Refused(refusal)) = walk.require_admitted().await {
-            tracing::info!(%refusal, "the rest of an export is discarded");
+            tracing::info!(%refusal, "the rest of an export was discarded, because the credential is no longer valid");
             return connection.cut();
         }
     }
 }
 
-/// Begins an export of the payments of a caller, until the reader has everything, goes away or takes nothing, or until the
-/// service stops. What does not come to its end is cut off in a way that a client of HTTP notices.
+/// Starts an export of the payments of a caller. It ends when the reader has everything, disconnects or stalls, or when
+/// the service stops. An incomplete export is cut off in a way that HTTP clients detect.
 ///
-/// Errors: as many exports run as a platform may have, or all together (429); what was noted before, and a filter that is
-/// wrong (400); a call whose answer could not show that it breaks off (400).
+/// Errors: the platform or the instance has too many running exports (429); an error in `checks`, or an invalid filter
+/// (400); a call over HTTP/1.0, which cannot signal an incomplete response (400).
 pub(super) async fn open(
     ctx: &Ctx,
     caller: &PlatformCaller,
-    (search, checks): (&PaymentSearch, Checks),
-    (format, has_mark): (ExportFormat, bool),
+    search: &PaymentSearch,
+    checks: Checks,
+    format: ExportFormat,
+    has_mark: bool,
     request: &Request,
-) -> FlowResult<Export> {
-    let mut walk = Walk::start(ctx, caller, search, checks)?;
+) -> FlowResult<PaymentExport> {
+    let mut walk = PaymentWalk::start(ctx, caller, search, checks)?;
     if request.version() < Version::HTTP_11 {
-        let message = "An export needs HTTP/1.1: an answer by HTTP/1.0 does not show whether it is complete";
+        let message = "Export payments over HTTP/1.1: HTTP/1.0 cannot signal an incomplete response";
         return Err(Refusal::invalid(message).into());
     }
     let place = EXPORTS.take(&caller.platform, |own| {
         if own <= EXPORTS_MAX {
             return Ok(());
         }
-        let message =
-            format!("{EXPORTS_MAX} exports of this platform are running; one more is taken when one has ended");
+        let message = format!("This platform already has {EXPORTS_MAX} running exports; retry after one has ended");
         Err(Refusal::new(RefusalKind::TooMany, message).after(RETRY_AFTER_S))
     })?;
-    // Without a server around it, in a test, nothing stops.
-    let stop = request.data::<Stopping>().map(|stopping| stopping.0.clone());
+    // A call without a server, as in tests, has no `ServerStopping`: nothing stops the export.
+    let stop = request.data::<ServerStopping>().map(|stopping| stopping.0.clone());
     let stop = stop.unwrap_or_default();
     let first = walk.next().await?;
     let (pieces, taken) = mpsc::channel(1);
-    let open = Open {
+    let open = OpenExport {
         ctx: ctx.clone(),
         walk,
         format,
@@ -336,18 +342,18 @@ pub(super) async fn open(
     let body = stream::unfold(Some(taken), |taken| async {
         let mut taken = taken?;
         match taken.recv().await {
-            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taken))),
-            Some(Piece::End) => None,
+            Some(ExportPiece::Bytes(bytes)) => Some((Ok(bytes), Some(taken))),
+            Some(ExportPiece::End) => None,
             None => Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), None)),
         }
     });
-    Ok(Export {
+    Ok(PaymentExport {
         format,
         body: Body::from_bytes_stream(body),
     })
 }
 
-/// The texts of a payment in the order of the cells; what it does not have is empty, what is no text is JSON.
+/// The values of a payment in column order; missing values are empty, values other than strings are JSON.
 fn cells(payment: &Value) -> impl Iterator<Item = String> {
     CELLS.iter().map(|(_, pointer)| match payment.pointer(pointer) {
         None | Some(Value::Null) => String::new(),
@@ -356,7 +362,7 @@ fn cells(payment: &Value) -> impl Iterator<Item = String> {
     })
 }
 
-/// One line of cells, in quotes where they need them, none of which is a formula.
+/// One CSV line, with quotes where needed and without formulas.
 fn line(cells: impl Iterator<Item = String>) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
@@ -372,13 +378,13 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeSet;
 
-    /// The rule for readers, as the document says it.
+    /// Restores the text of a cell with the rule that the document gives to readers.
     fn read_back(cell: &str) -> String {
         let rule = regex::Regex::new("(^|[;\t\r\n])'").unwrap();
         rule.replace_all(cell, "$1").into_owned()
     }
 
-    /// The cells of a line as a spreadsheet has them that separates by this sign.
+    /// The cells of a line as a spreadsheet with this separator reads them.
     fn split(line: &[u8], separator: u8, is_quoting: bool) -> Vec<String> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -392,10 +398,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_separates_cells_none_is_a_formula_and_the_texts_come_back(
+        fn no_exported_cell_is_a_formula_and_texts_can_be_restored(
             texts in prop::collection::vec("[=+@'\t\r\n\",;＝＋－＠\u{202e}\u{2066}a-]{0,8}|\\PC{0,16}", 2..8),
         ) {
-            // The first and the last cell of a payment are no text of others.
+            // The first and the last cell of a payment never contain text of users.
             let fixed = || "sepolia".to_owned();
             let cells = std::iter::once(fixed()).chain(texts.clone()).chain([fixed()]);
             let bytes = line(cells).unwrap();
@@ -407,7 +413,7 @@ mod tests {
                 let cells = split(&bytes, separator, true);
                 prop_assert!(!cells.iter().any(|cell| cell.starts_with(signs)), "{separator}: {cells:?}");
             }
-            // Where another sign separates, quotes in the middle of a cell are text.
+            // With another separator, quotes in the middle of a cell are text.
             for separator in *b";\t" {
                 let cells = split(&bytes, separator, false);
                 prop_assert!(!cells.iter().any(|cell| cell.starts_with(signs)), "{separator}: {cells:?}");
@@ -415,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Where a schema of the document has values, as pointers; lists are one value.
+    /// JSON pointers to the values of a schema in the document; a list is one value.
     fn members(document: &Value, schema: &Value, at: &str, found: &mut BTreeSet<String>) {
         if let Some(name) = schema["$ref"].as_str() {
             let named = document.pointer(name.trim_start_matches('#')).expect("a schema");
@@ -434,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_a_payment_has_a_cell_and_every_cell_a_member() {
+    fn payment_members_and_exported_cells_correspond() {
         let document: Value = serde_json::from_str(include_str!("../../../openapi/v2.json")).unwrap();
         let mut documented = BTreeSet::new();
         members(

@@ -1,4 +1,4 @@
-//! What a search found, as the interface shows it.
+//! Search results as the API shows them.
 
 use crate::{
     domain::ledger::RequestStatus,
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A payment that a search found.
+/// A payment in a search result.
 pub(super) fn found(ctx: &Ctx, record: &PaymentRecord, request: RequestSummary) -> Payment {
     let summary = PaymentRequestSummary {
         request_id: RequestIdText::written(request.request_id),

@@ -1,4 +1,4 @@
-//! Payment search, and exports of what it finds.
+//! Payment search and payment exports.
 
 mod export;
 mod found;
@@ -9,29 +9,29 @@ use crate::{
     flows::{self, payments::search::Start},
     http::{
         forms::{
-            paging::{Page, limit_offset},
+            paging::{PageRange, limit_offset},
             payment::Payment,
         },
         operation::*,
     },
 };
-pub use export::Export;
 use export::MarkText;
+pub use export::PaymentExport;
 use found::found;
 use poem::Request;
 use query::FilterTexts;
 
 text! {
-    /// Where a page of a search begins: `nextCursor` of the page before.
+    /// Start of a page of a search: `nextCursor` of the previous page.
     SearchCursorText {
         pattern: "^[A-Za-z0-9_-]{40,128}$",
         length_max: 128,
         example: "8b1f6e2d3c4a5b69788796a5b4c3d2e1AAY1w0mC4AAwMUtDTTZRUDhSNVQzVjlYMkIxRDRGNkdI",
-        hint: "must be the nextCursor of a page of this search, with the same filters and credential; leave it out to begin again",
+        hint: "must be the nextCursor of a page of this search, with the same filters and credential; omit it to start again",
     }
 }
 
-/// Parameters of a search that an export does not have.
+/// Parameters of a search that an export does not accept.
 const PAGING: [&str; 3] = ["limit", "offset", "cursor"];
 
 /// One page of payments, newest first.
@@ -41,8 +41,8 @@ pub struct PaymentSearchResult {
     /// The payments
     #[oai(validator(max_items = 100))]
     pub payments: Vec<Payment>,
-    /// Where the page lies
-    pub pagination: Page,
+    /// Position of the page
+    pub pagination: PageRange,
     /// `cursor` of the next page; null after the last one
     pub next_cursor: OrNull<SearchCursorText>,
 }
@@ -54,18 +54,18 @@ pub struct Payments;
 impl Payments {
     /// Search payments
     ///
-    /// Finds final payments of your requests. At least one filter other than dates and paging is needed; filters
-    /// combine with AND. A transaction hash or wallet finds every payment of a batch. Pages that are read with `cursor`
-    /// show every payment once, also while others arrive.
+    /// Finds final payments of your requests. At least one filter other than dates and paging is required; filters
+    /// combine with AND. A transaction hash or wallet finds every payment of a batch. Paging with `cursor` returns
+    /// every payment once, even while new payments arrive.
     ///
-    /// When: you look for a payment by what you know of it, or reconcile
+    /// When: you search for payments, or reconcile them
     /// Needs: one filter other than dates and paging
-    /// Next: `GET /v2/request/{requestId}` for the request of a payment
+    /// Next: read the request of a payment with `GET /v2/request/{requestId}`
     /// 200: One page of payments, newest first, each with the request that it settles
     #[oai(path = "/payments", method = "get", operation_id = "searchPayments")]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn search(
         &self,
@@ -88,23 +88,25 @@ impl Payments {
         /// Kind of the payment
         #[oai(name = "type")]
         kind: Checked<PaymentKind>,
-        /// Id of the invoice currency, or a symbol or coin on all networks, like `USDC` or `ETH`
+        /// Id of the invoice currency; or a symbol, such as `USDC` or `ETH`, which matches the currencies with this
+        /// symbol on all networks
         #[oai(name = "invoiceCurrency")]
         invoice_currency: Checked<CurrencyIdText>,
-        /// Id of the payment currency, or a symbol or coin on all networks, like `USDC` or `ETH`
+        /// Id of the payment currency; or a symbol, such as `USDC` or `ETH`, which matches the currencies with this
+        /// symbol on all networks
         #[oai(name = "paymentCurrency")]
         payment_currency: Checked<CurrencyIdText>,
-        /// From this time on, inclusive; UTC ending in `Z`
+        /// Earliest time, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
         from_date: Checked<UtcTimeText>,
-        /// Up to this time, inclusive; UTC ending in `Z`
+        /// Latest time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
         to_date: Checked<UtcTimeText>,
         /// Page size, 1 to 100; 20 when absent
         limit: Checked<LimitText>,
         /// Rows before the page, 0 to 10000
         offset: Checked<OffsetText>,
-        /// `nextCursor` of the page before, with the same filters; not beside `offset`
+        /// `nextCursor` of the previous page, with the same filters; cannot be combined with `offset`
         cursor: Checked<SearchCursorText>,
     ) -> Result<Json<PaymentSearchResult>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
@@ -124,7 +126,7 @@ impl Payments {
         if offset.is_given() && cursor.is_given() {
             checks.fail(
                 "cursor",
-                "must not stand beside offset: the cursor says where the page begins",
+                "cannot be combined with offset: the cursor sets the start of the page",
             );
         }
         let (limit, offset) = limit_offset(limit, offset, &mut checks);
@@ -132,8 +134,8 @@ impl Payments {
             Some(cursor) => Start::Cursor(cursor.into()),
             None => Start::Row(offset),
         };
-        let page = flows::payments::search::run(&ctx, &caller, &search, (start, limit), checks).await?;
-        let pagination = Page::new(page.total, limit, offset, page.has_more);
+        let page = flows::payments::search::run(&ctx, &caller, &search, start, limit, checks).await?;
+        let pagination = PageRange::new(page.total, limit, offset, page.has_more);
         let payments = page.payments.into_iter();
         let payments = payments
             .map(|(record, request)| found(&ctx, &record, request))
@@ -147,24 +149,26 @@ impl Payments {
 
     /// Export payments
     ///
-    /// Every payment that the same filters find, newest first, in one answer that is written while you read it. An
-    /// export has no pages: `limit`, `offset` and `cursor` are refused.
+    /// Streams every payment that the filters of `GET /v2/payments` find, newest first, in one response. An export has
+    /// no pages: the parameters `limit`, `offset` and `cursor` are refused.
     ///
-    /// A CSV is read by the names of its header; columns may be added at the end. `fees` is JSON, `hasBeenPaid` is `true`
-    /// or `false`, what a payment does not have is empty. So that no spreadsheet takes a text for a formula, whatever it
-    /// separates cells by, `=`, `+`, `-`, `@`, their wide forms, a tab, a carriage return and `'` get one `'` in front where
-    /// they stand at the beginning of a cell or behind `;`, a tab or a line break, and `"` where it stands behind one of
-    /// these. Replace `(^|[;\t\r\n])'` by its group in each cell to have the texts again.
+    /// Read CSV columns by the names in the header; new columns may be added at the end. `fees` is JSON, `hasBeenPaid`
+    /// is `true` or `false`, and missing values are empty.
     ///
-    /// An export that cannot be finished, whose reader takes nothing for eight seconds, or whose credential ends, breaks
-    /// off without the end of its last chunk, which clients report; HTTP/1.0 has no chunks and is refused. Payments that
-    /// are recorded meanwhile may be left out.
+    /// The export prevents formula injection in spreadsheets with any separator. It adds a `'` at the start of a cell,
+    /// and after each `;`, tab or line break, if the next character is `=`, `+`, `-`, `@`, a full-width form of these,
+    /// a tab, a carriage return or `'`. After a `;`, tab or line break it also adds a `'` before `"`. To restore the
+    /// text, replace `(^|[;\t\r\n])'` with its group in each cell.
     ///
-    /// When: bookkeeping wants everything in one file
+    /// An export ends without its last chunk, which clients report as an error, in three cases: it cannot be completed,
+    /// the reader accepts no data for eight seconds, or the credential ends. HTTP/1.0 has no chunks and is refused.
+    /// Payments that are recorded during the export may be missing.
+    ///
+    /// When: accounting needs all payments in one file
     /// Needs: one filter other than dates
     /// Next: nothing
     /// 200: The payments, each with the request that it settles
-    /// 429: 2 exports of this platform are running; one more is taken when one has ended
+    /// 429: This platform already has 2 running exports; retry after one has ended
     #[oai(path = "/payments/export", method = "get", operation_id = "exportPayments")]
     #[expect(
         clippy::too_many_arguments,
@@ -175,7 +179,7 @@ impl Payments {
         ctx: Data<&Ctx>,
         caller: Auth<Exporter>,
         request: &Request,
-        /// Form of the answer; `csv` when absent
+        /// Format of the response; `csv` when absent
         format: Checked<ExportFormat>,
         /// Source or destination transaction
         #[oai(name = "txHash")]
@@ -194,28 +198,31 @@ impl Payments {
         /// Kind of the payment
         #[oai(name = "type")]
         kind: Checked<PaymentKind>,
-        /// Id of the invoice currency, or a symbol or coin on all networks, like `USDC` or `ETH`
+        /// Id of the invoice currency; or a symbol, such as `USDC` or `ETH`, which matches the currencies with this
+        /// symbol on all networks
         #[oai(name = "invoiceCurrency")]
         invoice_currency: Checked<CurrencyIdText>,
-        /// Id of the payment currency, or a symbol or coin on all networks, like `USDC` or `ETH`
+        /// Id of the payment currency; or a symbol, such as `USDC` or `ETH`, which matches the currencies with this
+        /// symbol on all networks
         #[oai(name = "paymentCurrency")]
         payment_currency: Checked<CurrencyIdText>,
-        /// From this time on, inclusive; UTC ending in `Z`
+        /// Earliest time, inclusive; UTC ending in `Z`
         #[oai(name = "fromDate")]
         from_date: Checked<UtcTimeText>,
-        /// Up to this time, inclusive; UTC ending in `Z`
+        /// Latest time, inclusive; UTC ending in `Z`
         #[oai(name = "toDate")]
         to_date: Checked<UtcTimeText>,
-        /// `true` begins a CSV with a byte order mark, by which some spreadsheets know that it is UTF-8; needs the format `csv`
+        /// `true` starts the CSV with a byte order mark, which some spreadsheets need to detect UTF-8; needs the format
+        /// `csv`
         bom: Checked<MarkText>,
-    ) -> Result<Export, Fail<{ s::BAD_REQUEST }>> {
+    ) -> Result<PaymentExport, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
         let format = format.take(&mut checks).unwrap_or(ExportFormat::Csv);
         let has_mark = bom.take(&mut checks).is_some_and(|text| text.as_str() == "true");
         if has_mark && format != ExportFormat::Csv {
             checks.fail(
                 "bom",
-                "must be false or absent: only a CSV begins with a byte order mark",
+                "must be false or absent: only a CSV can start with a byte order mark",
             );
         }
         let texts = FilterTexts {
@@ -231,12 +238,13 @@ impl Payments {
             to: to_date,
         };
         let search = texts.read(&mut checks);
-        // Parameters that nobody knows are passed over; these are known beside it, and would be thought to count.
+        // Unknown parameters are ignored elsewhere. The paging parameters of the search are refused, because callers
+        // know them and would expect them to apply.
         for (name, _) in url::form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
             if PAGING.contains(&name.as_ref()) {
-                checks.fail(name, "is of GET /v2/payments: an export has no pages");
+                checks.fail(name, "must be absent: an export has no pages, unlike GET /v2/payments");
             }
         }
-        Ok(export::open(&ctx, &caller, (&search, checks), (format, has_mark), request).await?)
+        Ok(export::open(&ctx, &caller, &search, checks, format, has_mark, request).await?)
     }
 }

@@ -1,11 +1,11 @@
-//! Filters of payments as parameters of the query.
+//! Filters of payments as query parameters.
 
 use crate::{
     domain::{payment::PaymentKind, search::PaymentSearch},
     http::operation::*,
 };
 
-/// Filters as they came, each right or wrong on its own.
+/// Unparsed filters, each valid or invalid.
 pub(super) struct FilterTexts {
     /// `txHash`.
     pub(super) tx_hash: Checked<TxHash>,
@@ -30,7 +30,7 @@ pub(super) struct FilterTexts {
 }
 
 impl FilterTexts {
-    /// Reads the filters, and notes those whose text is wrong.
+    /// Parses the filters and records invalid ones.
     pub(super) fn read(self, checks: &mut Checks) -> PaymentSearch {
         let is_searching = self.tx_hash.is_given()
             || self.wallet.is_given()

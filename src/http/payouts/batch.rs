@@ -1,4 +1,4 @@
-//! One transaction that pays many requests.
+//! Batch payouts: one transaction that pays several requests.
 
 use super::bodies::fee;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     flows::{
         self,
         paying::Handout,
-        payouts::batch::{NewBatch, Payments},
+        payouts::batch::{BatchPayments, NewBatch},
     },
     http::{
         forms::{
@@ -29,13 +29,13 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
 pub struct BatchPayoutItem {
-    /// Wallet that is paid, on the network of `paymentCurrency`
+    /// Wallet that receives the payment, on the network of `paymentCurrency`
     pub payee: WalletText,
-    /// Amount in the invoice currency, human units
+    /// Amount in the invoice currency, in human units
     pub amount: AskedAmountText,
-    /// Currency that the amount is written in
+    /// Currency of `amount`
     pub invoice_currency: CurrencyIdText,
-    /// Currency that the payer pays in; all of a batch are on one network
+    /// Currency that the payer pays in; all payments of a batch must be on one network
     pub payment_currency: CurrencyIdText,
 }
 
@@ -50,17 +50,17 @@ impl Example for BatchPayoutItem {
     }
 }
 
-/// What to pay in one transaction.
+/// Payments to combine in one transaction.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateBatchPayoutBody {
-    /// Payments to make requests for; either these or `requestIds`
+    /// Payments for which requests are created; set either `requests` or `requestIds`
     #[oai(validator(min_items = 1, max_items = 200))]
     pub requests: Option<Vec<BatchPayoutItem>>,
-    /// Requests that are there, of which what is left is paid; either these or `requests`
+    /// Existing requests whose remaining amounts are paid; set either `requestIds` or `requests`
     #[oai(validator(min_items = 1, max_items = 200, unique_items))]
     pub request_ids: Option<Vec<RequestIdText>>,
-    /// Wallet that pays: its allowances are looked up
+    /// Wallet that pays; its allowances are looked up
     pub payer: Option<WalletText>,
     /// Fee on top of each amount, 0 to 100; needs `feeAddress`
     pub fee_percentage: Option<PercentText>,
@@ -69,7 +69,7 @@ pub struct CreateBatchPayoutBody {
 }
 
 impl Example for CreateBatchPayoutBody {
-    /// Works as it stands on a service with Sepolia.
+    /// An example body that works unchanged on a service with Sepolia enabled.
     fn example() -> Self {
         Self {
             requests: Some(vec![BatchPayoutItem::example()]),
@@ -88,12 +88,12 @@ pub struct ApprovalTransaction {
     /// Encoded call. Example: `0x095ea7b300000000000000000000000067818703c92580c0e106e401f253e8a410a66f8bffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff`
     #[oai(validator(max_length = 138, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
-    /// Token that is called
+    /// Called token contract
     pub to: WalletText,
-    /// Always 0: no coin goes with an approval. Example: `0`
+    /// Always 0: an approval sends no native coin. Example: `0`
     #[oai(validator(maximum(value = "0")))]
     pub value: u32,
-    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    /// Chain of the transaction. Added by this service. Example: `11155111`
     pub chain_id: u64,
 }
 
@@ -104,11 +104,11 @@ pub struct BatchPaymentTransaction {
     /// Encoded call. Example: `0x92cddb91`
     #[oai(validator(max_length = 400000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
-    /// Contract that is called
+    /// Called contract
     pub to: WalletText,
-    /// Native coin that goes with it, in its smallest unit
+    /// Amount of the native coin to send, in its smallest unit
     pub value: BigNumber,
-    /// Chain that it is sent on. An addition of this service. Example: `11155111`
+    /// Chain of the transaction. Added by this service. Example: `11155111`
     pub chain_id: u64,
 }
 
@@ -116,35 +116,36 @@ pub struct BatchPaymentTransaction {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct BatchPayoutCreated {
-    /// One approval for each token, after a reset to 0 where the token needs it; to be mined before the payment. Empty
-    /// when the allowances of `payer` are enough
+    /// Approvals, which must be mined before the payment: one for each token, after a reset to 0 if the token requires
+    /// it. Empty when the allowances of `payer` are sufficient
     #[oai(rename = "ERC20ApprovalTransactions", validator(max_items = 100))]
     pub erc20_approval_transactions: Vec<ApprovalTransaction>,
-    /// Pays everybody, or nobody when one payment fails
+    /// Pays all requests, or none when one payment fails
     pub batch_payment_transaction: BatchPaymentTransaction,
-    /// Ids of the requests, in the order of the call
+    /// Ids of the requests, in the order of the request body
     #[oai(validator(min_items = 1, max_items = 200))]
     pub request_ids: Vec<RequestIdText>,
 }
 
-/// Payouts of many at once.
+/// Batch payouts.
 pub struct BatchPayouts;
 
 #[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Payouts")]
 impl BatchPayouts {
-    /// Pay many at once
+    /// Create a batch payout
     ///
-    /// Answers one transaction that pays 1 to 200 requests on one network, in tokens, in the native coin and converted,
-    /// mixed as you like: `requests` makes new ones, `requestIds` pays what is left of those that are there. Either all
-    /// of them are paid or none. Each is found and confirmed by itself. When no node answers, nothing is created. Requests
-    /// of secure payments are paid through their links alone, also when these have ended.
+    /// Returns one transaction that pays 1 to 200 requests on one network. Payments in tokens, in the native coin and
+    /// with conversion can be mixed. `requests` creates new requests, `requestIds` pays the remaining amounts of
+    /// existing ones. The transaction pays all of them or none. Each payment is detected and confirmed separately. If
+    /// no node responds, nothing is created. Requests of secure payments can only be paid through their links, even
+    /// after the links have ended.
     ///
-    /// When: you pay many recipients on one network
-    /// Needs: `payer` for an exact answer
-    /// Next: send the approvals, wait until they are mined, then the one payment
+    /// When: you pay several recipients on one network
+    /// Needs: `payer`, if approvals that the wallet does not need should be left out
+    /// Next: send the approvals, wait until they are mined, then send the payment
     /// Events: `payment.confirmed` for each request
     /// 201: The transactions to sign, approvals first, and the requests that they pay
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
+    /// 429: This call has 200 items; the limit is 600 items per minute and 200 items at once: retry after the number of seconds in Retry-After
     /// 404 requestIds[0]: Request not found
     #[oai(path = "/payouts/batch", method = "post", operation_id = "createBatchPayout")]
     async fn create(
@@ -167,14 +168,14 @@ impl BatchPayouts {
 }
 
 impl CreateBatchPayoutBody {
-    /// Reads the values, as far as they can be judged without the requests. Errors: in this order, both lists or neither,
-    /// Tron, several networks, every wrong field.
+    /// Parses the values that can be checked without the requests. Errors, in this order: both lists or no list is set,
+    /// a payment on Tron, payments on several networks, every invalid field.
     fn read(self, catalogue: &Catalogue) -> Result<NewBatch, Refusal> {
         let mut checks = Checks::new();
         let payments = match (self.requests, self.request_ids) {
             (Some(items), None) => {
                 check_where(&items, catalogue)?;
-                Payments::New(
+                BatchPayments::New(
                     items
                         .into_iter()
                         .enumerate()
@@ -182,17 +183,19 @@ impl CreateBatchPayoutBody {
                         .collect(),
                 )
             }
-            (None, Some(ids)) => Payments::Known(ids.into_iter().map(String::from).collect()),
+            (None, Some(ids)) => BatchPayments::Known(ids.into_iter().map(String::from).collect()),
             (Some(_), Some(_)) => {
                 return Err(Refusal::field(
                     "requestIds",
-                    "must be absent when requests is set: give one of them",
+                    "must be absent when requests is set: send only one of the two lists",
                 ));
             }
             (None, None) => {
                 return Err(Refusal::field(
                     "requests",
-                    format!("is required, or requestIds: 1 to {ITEMS_MAX} of one of them"),
+                    format!(
+                        "is required unless requestIds is set: send 1 to {ITEMS_MAX} items in one of the two lists"
+                    ),
                 ));
             }
         };
@@ -203,7 +206,7 @@ impl CreateBatchPayoutBody {
     }
 }
 
-/// Refuses payments on Tron, be it enabled or not, and then those on different networks.
+/// Refuses payments on Tron, enabled or not, and then payments on different networks.
 fn check_where(items: &[BatchPayoutItem], catalogue: &Catalogue) -> Result<(), Refusal> {
     let network_of = |id: &CurrencyIdText| {
         let known = catalogue.find(id.as_str());

@@ -8,9 +8,9 @@ use crate::{
         currency::Catalogue,
         refusal::Refusal,
         request::plan::{NewRequest, invoice_currency, payment_currency},
-        schedule::plan::Repetition,
+        schedule::plan::RecurrenceInput,
     },
-    flows::{payouts::create::NewPayout, schedules::create::NewSchedule},
+    flows::{payouts::create::PayoutRequest, schedules::create::NewSchedule},
     http::{
         forms::{
             calldata::{CalldataMetadata, Transaction},
@@ -22,30 +22,30 @@ use crate::{
 };
 use poem_openapi::Union;
 
-/// Repetition of a payout.
+/// Recurrence of a payout.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayoutRecurrence {
-    /// First due day, today or later, or a time at any offset from UTC
+    /// First due day, today or later, or a time with any UTC offset
     pub start_date: StartText,
     /// Period
     pub frequency: Frequency,
     /// Number of payments. Example: `12`
     #[oai(validator(minimum(value = "2"), maximum(value = "255")))]
     pub total_payments: u32,
-    /// Wallet that pays; another one than `payee`
+    /// Wallet that pays; must differ from `payee`
     pub payer: WalletText,
 }
 
-/// Whom to pay, and how much.
+/// A new payout.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreatePayoutBody {
-    /// Wallet that is paid, on the network of `paymentCurrency`
+    /// Wallet that receives the payment, on the network of `paymentCurrency`
     pub payee: WalletText,
-    /// Amount in the invoice currency, human units
+    /// Amount in the invoice currency, in human units
     pub amount: AskedAmountText,
-    /// Currency that the amount is written in
+    /// Currency of `amount`
     pub invoice_currency: CurrencyIdText,
     /// Currency that the payer pays in
     pub payment_currency: CurrencyIdText,
@@ -53,20 +53,20 @@ pub struct CreatePayoutBody {
     pub fee_percentage: Option<PercentText>,
     /// Receiver of the fee; needs `feePercentage`
     pub fee_address: Option<WalletText>,
-    /// Makes it a recurring payout, which begins once its payer has signed it
+    /// Makes the payout recurring; its payments start once the payer has signed it
     pub recurrence: Option<PayoutRecurrence>,
-    /// Wallet that pays: its balance and its allowance are looked up
+    /// Wallet that pays; its balance and allowance are looked up
     pub payer_wallet: Option<WalletText>,
-    /// Another name of `payerWallet`
+    /// Alias of `payerWallet`
     pub payer_address: Option<WalletText>,
     /// Customer, for receipts and search
     pub customer_info: Option<CustomerInfo>,
-    /// Your own reference, found again by payment search
+    /// Your own reference; a filter of payment search
     pub reference: Option<MerchantReference>,
 }
 
 impl Example for CreatePayoutBody {
-    /// What most callers send; it works as it stands on a service with Sepolia.
+    /// A typical example body. It works unchanged on a service with Sepolia enabled.
     fn example() -> Self {
         Self {
             payee: WalletText::example(),
@@ -84,10 +84,10 @@ impl Example for CreatePayoutBody {
     }
 }
 
-/// A payout to sign at once, or one that repeats.
+/// A single payout, or a recurring one.
 #[expect(
     clippy::large_enum_variant,
-    reason = "there is one for each call, and it is written at once"
+    reason = "each call creates only one such value and serialises it immediately"
 )]
 #[derive(Debug, Clone, Union)]
 pub enum PayoutAnswer {
@@ -101,19 +101,19 @@ pub enum PayoutAnswer {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PayoutCreated {
-    /// Id of the request, for all other operations
+    /// Id of the request, used in all other operations
     pub request_id: RequestIdText,
-    /// Reference that its payments carry on chain
+    /// Reference that payments of the request carry on chain
     pub payment_reference: ReferenceText,
     /// Approvals first, payment last
     #[oai(validator(min_items = 1, max_items = 100))]
     pub transactions: Vec<Transaction>,
-    /// What is known about them
+    /// Metadata of the transactions
     pub metadata: CalldataMetadata,
 }
 
 impl CreatePayoutBody {
-    /// Reads the values, as far as they can be judged without the request that they make. Errors: every wrong field.
+    /// Parses the values that can be checked without the request itself. Errors: every invalid field.
     pub(super) fn read(self, catalogue: &Catalogue) -> Result<PayoutInput, Refusal> {
         let mut checks = Checks::new();
         let amount = checks.take("amount", self.amount.value());
@@ -126,7 +126,7 @@ impl CreatePayoutBody {
         let fee = fee(self.fee_percentage, self.fee_address, &mut checks);
         let repetition = self.recurrence.map(|recurrence| recurrence.read(payer, &mut checks));
         let (((amount, invoice), payment), payee) = checks.finish_with(amount.zip(invoice).zip(payment).zip(payee))?;
-        let payout = NewPayout {
+        let payout = PayoutRequest {
             request: NewRequest {
                 payee: Some(payee),
                 payer: None,
@@ -143,7 +143,7 @@ impl CreatePayoutBody {
             payer,
             fee,
         };
-        // A repetition that could not be read was noted, and ended the checks.
+        // An invalid recurrence was recorded and has ended the checks.
         Ok(match repetition.flatten() {
             Some(repetition) => PayoutInput::Repeatedly(NewSchedule { payout, repetition }),
             None => PayoutInput::Once(payout),
@@ -151,20 +151,21 @@ impl CreatePayoutBody {
     }
 }
 
-/// What a body asks for.
+/// The payout that a body describes.
 pub(super) enum PayoutInput {
     /// A payment.
-    Once(NewPayout),
+    Once(PayoutRequest),
     /// A recurring payment.
     Repeatedly(NewSchedule),
 }
 
 impl PayoutRecurrence {
-    /// Reads the values; `payer` is who pays by another member of the body.
-    fn read(&self, payer: Option<(&'static str, Address)>, checks: &mut Checks) -> Option<Repetition> {
+    /// Parses the values. `payer` is the wallet that `payerWallet` or `payerAddress` of the body names, with the name
+    /// of the member.
+    fn read(&self, payer: Option<(&'static str, Address)>, checks: &mut Checks) -> Option<RecurrenceInput> {
         let start = checks.take("recurrence.startDate", self.start_date.value());
         let wallet = checks.take("recurrence.payer", self.payer.value());
-        Some(Repetition {
+        Some(RecurrenceInput {
             start: start?,
             frequency: self.frequency,
             total_payments: self.total_payments,
@@ -174,7 +175,7 @@ impl PayoutRecurrence {
     }
 }
 
-/// Who pays, and under which name.
+/// The wallet of the payer, with the name of the member that has it: `payerWallet` or `payerAddress`.
 fn payer(
     wallet: Option<WalletText>,
     alias: Option<WalletText>,
@@ -186,7 +187,7 @@ fn payer(
         (Some(wallet), Some(alias)) if wallet != alias => {
             checks.fail(
                 "payerAddress",
-                "must be the same wallet as payerWallet, or absent: both name who pays",
+                "must be the same wallet as payerWallet, or absent: both name the payer",
             );
             None
         }
@@ -195,7 +196,7 @@ fn payer(
     }
 }
 
-/// Both halves of a fee, or neither.
+/// The fee, if both its members are present.
 pub(super) fn fee(
     percent: Option<PercentText>,
     receiver: Option<WalletText>,

@@ -1,4 +1,4 @@
-//! Payouts: a request and the calldata that pays it, in one call.
+//! Payouts: create a request and return its calldata in one call.
 
 mod batch;
 mod bodies;
@@ -19,25 +19,25 @@ pub struct Payouts;
 
 #[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Payouts")]
 impl Payouts {
-    /// Pay somebody
+    /// Create a payout
     ///
-    /// Creates a request and answers the transactions that pay it, in one call. With `payerWallet` the answer knows
-    /// balances and allowance and leaves out what is not needed; without it the approval is always included. When a
-    /// node has to be asked and none answers, nothing is created.
+    /// Creates a request and returns the transactions that pay it. With `payerWallet`, the service looks up balances
+    /// and allowance and leaves out an unneeded approval. Without it, the approval is always included. If a node query
+    /// is needed and no node responds, nothing is created.
     ///
-    /// With `recurrence` nothing is paid at once: the payer sends the transactions, which allow the payments, signs
-    /// `recurringPaymentPermit`, and the signature goes to `POST /v2/payouts/recurring/{id}`. Periods are fixed: a month
-    /// has 30 days and a year 365. Tokens on EVM networks alone, where this service has an account that executes payments.
-    /// What is not signed in time, a day by default, is cancelled. The operator decides whether client IDs with allowed
-    /// domains make recurring payments; where they may not, they get a 403.
+    /// With `recurrence`, nothing is paid immediately. The payer sends the transactions, which approve the payments,
+    /// and signs `recurringPaymentPermit`; send the signature to `POST /v2/payouts/recurring/{id}`. Periods are fixed:
+    /// a month has 30 days and a year 365. Recurring payouts support only tokens on EVM networks where this service has
+    /// a relayer account. A recurring payout that is not signed in time, by default within a day, is cancelled. The
+    /// operator decides whether client IDs with allowed domains can create recurring payouts; if not, they get a 403.
     ///
-    /// When: you pay somebody now, or from now on again and again
-    /// Needs: a payee; `payerWallet` for an exact answer
-    /// Next: send the transactions; with `recurrence` also `POST /v2/payouts/recurring/{id}`
+    /// When: you pay a recipient once or repeatedly
+    /// Needs: a payee; `payerWallet`, if an approval that the wallet does not need should be left out
+    /// Next: send the transactions; with `recurrence` also send the signature of the permit to `POST /v2/payouts/recurring/{id}`
     /// Events: `payment.confirmed` once the payment is final
-    /// 201: The new request, and the transactions to sign, in their order
-    /// 409: There may be 1000 live recurring payments of a platform at most (caps.schedules)
-    /// 429: There may be 100000 open requests and link items of a platform beside those of its public client IDs at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that no link pays counts for 30 days, caps.open_request_days), or ask the operator for more
+    /// 201: The new request, and the transactions to sign, in order
+    /// 409: The limit is 1000 live recurring payments per platform (caps.schedules); cancel a recurring payment, or wait until one is completed, or ask the operator for a higher limit
+    /// 429: The limit is 100000 open requests and link items per platform, not counting those of its public client IDs (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request without a link counts for 30 days, caps.open_request_days), or ask the operator for a higher limit
     #[oai(path = "/payouts", method = "post", operation_id = "createPayout")]
     async fn create(
         &self,

@@ -1,9 +1,9 @@
-//! A recurring payment that waits for its payer: what the payer signs, and what has to be allowed first.
+//! A recurring payment that waits for its payer: the permit to sign, and the allowance that it needs first.
 
 use crate::{
     domain::{
         permit::{DOMAIN_NAME, DOMAIN_VERSION, MEMBERS, Permit},
-        schedule::allowance::Need,
+        schedule::allowance::AllowanceNeed,
     },
     http::{forms::calldata::Transaction, operation::*},
 };
@@ -36,7 +36,7 @@ pub struct PermitMember {
     pub kind: String,
 }
 
-/// The signed structures by name. `EIP712Domain` is left to the wallet library, as these expect.
+/// The signed structures by name. `EIP712Domain` is absent, because wallet libraries add it.
 #[derive(Debug, Clone, Object)]
 pub struct PermitTypes {
     /// Members of the permit, in order
@@ -44,7 +44,7 @@ pub struct PermitTypes {
     pub schedule_permit: Vec<PermitMember>,
 }
 
-/// What is permitted. Amounts are units of the token.
+/// Values of the permit. Amounts are units of the token.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PermitValues {
@@ -52,9 +52,9 @@ pub struct PermitValues {
     pub subscriber: WalletText,
     /// Contract of the token
     pub token: WalletText,
-    /// Wallet that is paid
+    /// Wallet that receives the payments
     pub recipient: WalletText,
-    /// Receiver of the fee, the zero address without one. Example: `0x0000000000000000000000000000000000000000`
+    /// Receiver of the fee; the zero address without a fee. Example: `0x0000000000000000000000000000000000000000`
     pub fee_address: WalletText,
     /// Amount of each payment. Example: `1000000`
     #[oai(validator(max_length = 39, pattern = "^[0-9]+$"))]
@@ -62,12 +62,12 @@ pub struct PermitValues {
     /// Fee on top of each payment. Example: `25000`
     #[oai(validator(max_length = 39, pattern = "^[0-9]+$"))]
     pub fee_amount: String,
-    /// What the relayer gets for each payment. Example: `0`
+    /// Fee of the relayer for each payment. Example: `0`
     #[oai(validator(max_length = 39, pattern = "^[0-9]+$"))]
     pub relayer_fee: String,
-    /// Seconds from one payment to the next: a month has 30 days and a year 365, whatever the calendar says. Example: `2592000`
+    /// Seconds between payments: a month always has 30 days and a year 365. Example: `2592000`
     pub period_seconds: u32,
-    /// Unix time from which the first payment is due. Example: `1893456000`
+    /// Unix time at which the first payment is due. Example: `1893456000`
     pub first_payment: u32,
     /// Number of payments. Example: `12`
     pub total_payments: u8,
@@ -77,43 +77,43 @@ pub struct PermitValues {
     /// Unix time until which payments can be executed. Example: `1927152000`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub deadline: String,
-    /// Whether payments are executed in their order: always true. Example: `true`
+    /// Whether payments are executed in order; always true. Example: `true`
     pub strict_order: bool,
 }
 
-/// Typed data for the payer to sign: hand its three parts to `signTypedData`, with `SchedulePermit` as primary type.
+/// Typed data for the payer to sign: pass its three parts to `signTypedData`, with `SchedulePermit` as primary type.
 #[derive(Debug, Clone, Object)]
 pub struct RecurringPermit {
     /// The EIP-712 domain
     pub domain: PermitDomain,
     /// The signed structures
     pub types: PermitTypes,
-    /// What is signed
+    /// The signed values
     pub values: PermitValues,
 }
 
-/// What has to be allowed, in units of the token.
+/// Allowances of the payer, in units of the token.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RecurringAllowance {
-    /// Transactions and the signature: what the payer does before the first payment. Example: `2`
+    /// Steps of the payer before the first payment: the transactions and the signature. Example: `2`
     pub steps_required: u32,
-    /// What this recurring payment and all others that the payer signed in this token take together; those that wait for a
-    /// signature are left out. Example: `12312000`
+    /// Allowance needed for this recurring payment and for all other recurring payments in this token that the payer
+    /// has signed. Other recurring payments that still wait for a signature do not count. Example: `12312000`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub total_needed_allowance: String,
-    /// What is allowed. Example: `0`
+    /// Current allowance. Example: `0`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub current_allowance: String,
-    /// What is missing. Example: `12312000`
+    /// Missing allowance. Example: `12312000`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub additional_allowance_needed: String,
-    /// What the others take that the payer signed, whoever made them. Example: `0`
+    /// Allowance needed for the other recurring payments that the payer signed, on any platform. Example: `0`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub existing_payments_amount: String,
 }
 
-/// A recurring payment that begins when its payer has signed it.
+/// A recurring payment that starts when its payer has signed it.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RecurringCreated {
@@ -121,16 +121,16 @@ pub struct RecurringCreated {
     pub id: UlidText,
     /// Id of the request of its first payment
     pub request_id: RequestIdText,
-    /// Transactions with which the payer allows the payments; empty when enough is allowed
+    /// Transactions that approve the payments; empty when the allowance is sufficient
     #[oai(validator(max_items = 2))]
     pub transactions: Vec<Transaction>,
-    /// What the payer signs
+    /// Permit for the payer to sign
     pub recurring_payment_permit: RecurringPermit,
-    /// What has to be allowed
+    /// Allowances of the payer
     pub metadata: RecurringAllowance,
 }
 
-/// The permit as wallets are shown it.
+/// The permit as wallets display it.
 pub(super) fn permit(permit: &Permit) -> RecurringPermit {
     let member = |(name, kind): &(&str, &str)| PermitMember {
         name: (*name).to_owned(),
@@ -165,10 +165,10 @@ pub(super) fn permit(permit: &Permit) -> RecurringPermit {
     }
 }
 
-/// What has to be allowed, in so many transactions.
-pub(super) fn allowance(need: &Need, transactions: usize) -> RecurringAllowance {
+/// The allowances of the payer, and the number of transactions that raise them.
+pub(super) fn allowance(need: &AllowanceNeed, transactions: usize) -> RecurringAllowance {
     RecurringAllowance {
-        // Two transactions at most, and the signature.
+        // The steps are at most two transactions and one signature.
         steps_required: u32::try_from(transactions).unwrap_or(u32::MAX).saturating_add(1),
         total_needed_allowance: need.total().to_string(),
         current_allowance: need.current.to_string(),

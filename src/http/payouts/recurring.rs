@@ -1,4 +1,4 @@
-//! Recurring payouts: the signature with which one begins, its state, its end.
+//! Recurring payouts: activate, read, cancel and resume.
 
 use super::{recurring_bodies::*, recurring_view as view};
 use crate::{
@@ -15,16 +15,16 @@ pub struct RecurringPayouts;
 
 #[OpenApi(prefix_path = "/v2", tag = "PlatformTag::Payouts")]
 impl RecurringPayouts {
-    /// Begin a recurring payment
+    /// Activate a recurring payment
     ///
-    /// Takes the signature of the payer over the `recurringPaymentPermit` that `POST /v2/payouts` answered. From now on
-    /// each payment is executed when it is due, as long as the payer has and allows the money. The payer signs with the
-    /// key of an account: the contract asks no contract wallet. What was made with a client ID has to be what that client
-    /// ID may still ask for, whoever calls.
+    /// Takes the payer's signature of the `recurringPaymentPermit` that `POST /v2/payouts` returned. Each payment is
+    /// then executed when it is due, as long as the payer's balance and allowance are sufficient. The payer must sign
+    /// with the key of an account; the contract does not support contract wallets. A recurring payment that a client ID
+    /// created must still be within the limits of that client ID, even if another caller activates it.
     ///
     /// When: the payer has signed the permit
-    /// Needs: the transactions of `POST /v2/payouts` mined, and the signature; for a client ID with allowed domains a payment that it made
-    /// Next: `GET /v2/payouts/recurring/{id}` shows each payment
+    /// Needs: the mined transactions of `POST /v2/payouts`, and the signature; a client ID with allowed domains can only activate recurring payments that it created
+    /// Next: read each payment with `GET /v2/payouts/recurring/{id}`
     /// Events: `payment.confirmed` for each payment, `payment.failed` when one could not be executed
     /// 201: The recurring payment is active
     /// 404: Recurring payment not found
@@ -53,12 +53,12 @@ impl RecurringPayouts {
 
     /// Read a recurring payment
     ///
-    /// Its state, its requests and its payments.
+    /// Returns the state, the requests and the payments of a recurring payment.
     ///
-    /// When: you show how far a recurring payment is
-    /// Needs: the id that `POST /v2/payouts` answered
-    /// Next: `PATCH /v2/payouts/recurring/{id}` to end it or to go on
-    /// 200: The recurring payment and what was executed of it
+    /// When: you show the progress of a recurring payment
+    /// Needs: the id that `POST /v2/payouts` returned
+    /// Next: cancel or resume it with `PATCH /v2/payouts/recurring/{id}`
+    /// 200: The recurring payment and its executed payments
     /// 404: Recurring payment not found
     #[oai(
         path = "/payouts/recurring/:id",
@@ -78,14 +78,14 @@ impl RecurringPayouts {
 
     /// Cancel or resume a recurring payment
     ///
-    /// `cancel` ends it; a payment that is on its way is still executed and credited. `unpause` takes up again what was
-    /// paused after failures: missed payments are executed one after the other. A client ID with allowed domains does
-    /// neither: everybody reads it off its page, and would end what others signed.
+    /// `cancel` ends the recurring payment; a payment in flight is still executed and credited. `unpause` resumes a
+    /// recurring payment that was paused after failures: missed payments are executed one after the other. A client ID
+    /// with allowed domains can do neither: it is visible on a page, so any visitor could cancel what others signed.
     ///
-    /// When: it is to end, or what made it fail is put right
-    /// Needs: the id that `POST /v2/payouts` answered
-    /// Next: `GET /v2/payouts/recurring/{id}` shows the state
-    /// Events: none by itself; `payment.confirmed` for what is executed later
+    /// When: you end a recurring payment, or the cause of its failures is fixed
+    /// Needs: the id that `POST /v2/payouts` returned
+    /// Next: read the state with `GET /v2/payouts/recurring/{id}`
+    /// Events: none immediately; `payment.confirmed` for payments that are executed later
     /// 200: The recurring payment is changed
     /// 404: Recurring payment not found
     #[oai(
@@ -99,7 +99,7 @@ impl RecurringPayouts {
         caller: Auth<Canceller>,
         /// Id of the recurring payment
         id: Path<UlidText>,
-        body: Draft<UpdateRecurringBody>,
+        body: BodyDraft<UpdateRecurringBody>,
     ) -> Result<Json<RecurringUpdated>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         if let Some(refusal) = body.text("action").and_then(unknown_action) {
             return Err(refusal.into());
@@ -112,13 +112,13 @@ impl RecurringPayouts {
     }
 }
 
-/// What a caller reads who asks for another action.
+/// Hint for an action that is unknown.
 const HINT: &str = "must be cancel or unpause";
 
-/// Longest action that is repeated.
+/// Maximum length of an action that an error message repeats.
 const SHOWN_MAX: usize = 64;
 
-/// The sentence of the contract, and what would be right beside it. Source: decisions D39.
+/// The refusal of an unknown action: the message of the contract, and the accepted values. Source: decisions D39.
 fn unknown_action(action: &str) -> Option<Refusal> {
     let is_shown = action.len() <= SHOWN_MAX && !action.chars().any(char::is_control);
     let is_known = matches!(action, "cancel" | "unpause");

@@ -1,4 +1,4 @@
-//! What clients send and get for recurring payouts.
+//! Bodies of the operations on recurring payouts.
 
 use crate::{
     domain::schedule::ScheduleStatus,
@@ -16,17 +16,17 @@ text! {
         pattern: "^0x[a-fA-F0-9]{130}$",
         length_max: 132,
         example: "0x7f81f89acd7d2f2d9ccd7c9aea5664685aa37c8ff2a32915cce70ada53195ec04e04c460d5842e71f2c7537b9225ab8824b1bafff904330c7339e724297fe5f91c",
-        hint: "must be the signature of the payer's key: 0x and 130 hexadecimal digits; contract wallets cannot sign a recurring payment",
+        hint: "must be a signature by the payer's key: 0x and 130 hexadecimal digits; contract wallets cannot sign a recurring payment",
     }
 }
 
-/// What is done to a recurring payment
+/// Change of a recurring payment
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub enum RecurringPaymentAction {
-    /// It ends
+    /// End it
     Cancel,
-    /// It goes on after failures
+    /// Resume it after failures
     Unpause,
 }
 
@@ -34,7 +34,7 @@ pub enum RecurringPaymentAction {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
 pub struct ActivateRecurringBody {
-    /// Signature of the payer over `recurringPaymentPermit`, as typed data of EIP-712
+    /// Signature of `recurringPaymentPermit` by the payer, as EIP-712 typed data
     pub permit_signature: PermitSignatureText,
 }
 
@@ -46,7 +46,7 @@ impl Example for ActivateRecurringBody {
     }
 }
 
-/// A recurring payment that begins.
+/// An activated recurring payment.
 #[derive(Debug, Clone, Object)]
 pub struct RecurringActivated {
     /// Confirmation. Example: `Recurring payment activated successfully`
@@ -58,7 +58,7 @@ pub struct RecurringActivated {
     pub status: ScheduleStatus,
 }
 
-/// A request that a recurring payment made.
+/// A request that a recurring payment created.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RecurringRequest {
@@ -78,11 +78,11 @@ pub struct RecurringPaymentMade {
     pub amount: AmountText,
     /// Time of its block
     pub timestamp: Instant,
-    /// Transaction that holds it
+    /// Transaction that contains the payment
     pub tx_hash: TxHash,
 }
 
-/// A recurring payment and what was executed of it.
+/// A recurring payment and its executed payments.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RecurringView {
@@ -90,32 +90,32 @@ pub struct RecurringView {
     pub id: UlidText,
     /// State. Example: `active`
     pub status: ScheduleStatus,
-    /// Payments that are executed and final. Example: `3`
+    /// Number of executed and final payments. Example: `3`
     pub processed_payments: u32,
-    /// Payments altogether. Example: `12`
+    /// Total number of payments. Example: `12`
     pub total_payments: u32,
     /// Time of the last payment; null before the first one
     pub last_payment_date: OrNull<Instant>,
-    /// When the next payment is due; null when it is paused, completed or cancelled
+    /// When the next payment is due; null when the recurring payment is paused, completed or cancelled
     pub next_payment_date: OrNull<Instant>,
-    /// Requests of its payments, the first one first; the last one may not be paid yet
+    /// Requests of the recurring payment, in order; the last request may be unpaid
     #[oai(validator(max_items = 255))]
     pub requests: Vec<RecurringRequest>,
-    /// Its payments, the oldest first; the 10,000 largest when there are more
+    /// Payments of the recurring payment, oldest first; if there are more than 10,000, only the largest ones
     #[oai(validator(max_items = 10000))]
     pub payments: Vec<RecurringPaymentMade>,
-    /// Failures since the last payment. Example: `1`
+    /// Number of failures since the last payment. Example: `1`
     pub failure_count: u32,
-    /// Why the last payment failed, or why it was cancelled without a call; null otherwise. Example: `The payer does not have enough of the token`
+    /// Why the last payment failed, or why the service cancelled the recurring payment; null otherwise. Example: `The payer does not have enough of the token`
     #[oai(validator(max_length = 1024))]
     pub failure_reason: OrNull<String>,
 }
 
-/// What is done to a recurring payment.
+/// Change of a recurring payment.
 #[derive(Debug, Clone, Object)]
 #[oai(example)]
 pub struct UpdateRecurringBody {
-    /// `cancel` ends it, `unpause` takes it up again after failures
+    /// `cancel` ends the recurring payment, `unpause` resumes it after failures
     pub action: RecurringPaymentAction,
 }
 
@@ -127,34 +127,35 @@ impl Example for UpdateRecurringBody {
     }
 }
 
-/// How far a recurring payment is.
+/// Progress of a recurring payment.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RecurringProgress {
-    /// Payments that are executed and final. Example: `3`
+    /// Number of executed and final payments. Example: `3`
     pub processed_payments: u32,
-    /// Payments altogether. Example: `12`
+    /// Total number of payments. Example: `12`
     pub total_payments: u32,
-    /// Payments that are left; of a cancelled one those that are not executed any more. Example: `9`
+    /// Number of remaining payments; after a cancellation, the number of payments that are no longer executed.
+    /// Example: `9`
     pub remaining_payments: u32,
-    /// What they take from the payer with their fees, in units of the token. Example: `9234000`
+    /// Total of the remaining payments and their fees, in units of the token. Example: `9234000`
     #[oai(validator(max_length = 78, pattern = "^[0-9]+$"))]
     pub remaining_amount: String,
-    /// When the next payment is due; null when it is cancelled. Example: `null`
+    /// When the next payment is due; null when the recurring payment is cancelled. Example: `null`
     pub next_payment_date: OrNull<Instant>,
 }
 
-/// A recurring payment that was changed.
+/// A changed recurring payment.
 #[derive(Debug, Clone, Object)]
 pub struct RecurringUpdated {
     /// Its id
     pub id: UlidText,
-    /// Its state now. Example: `cancelled`
+    /// New state of the recurring payment. Example: `cancelled`
     pub status: ScheduleStatus,
-    /// Transactions with which the payer takes back what was allowed for payments that are not executed any more; empty
-    /// when nothing is to be taken back, and when too few nodes tell what is allowed
+    /// Transactions that reduce the payer's allowance by the payments that are no longer executed; empty when there is
+    /// nothing to reduce, and when too few nodes return the allowance
     #[oai(validator(max_items = 2))]
     pub transactions: Vec<Transaction>,
-    /// How far it is
+    /// Its progress
     pub metadata: RecurringProgress,
 }

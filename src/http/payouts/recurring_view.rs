@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{amount::format_units, payment_record::PaymentRecord, request, schedule::Schedule},
-    flows::schedules::{create::ScheduleMade, read::ScheduleDetail, update::Changed},
+    flows::schedules::{create::ScheduleMade, read::ScheduleDetail, update::ChangedSchedule},
     http::{forms::calldata::transactions, operation::*},
 };
 
@@ -63,8 +63,8 @@ pub(super) fn recurring(ctx: &Ctx, detail: &ScheduleDetail) -> RecurringView {
     }
 }
 
-pub(super) fn updated(changed: &Changed) -> RecurringUpdated {
-    let Changed { schedule, .. } = changed;
+pub(super) fn updated(changed: &ChangedSchedule) -> RecurringUpdated {
+    let ChangedSchedule { schedule, .. } = changed;
     RecurringUpdated {
         id: UlidText::written(&schedule.id),
         status: schedule.status,

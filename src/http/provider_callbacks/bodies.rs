@@ -1,8 +1,9 @@
-//! Bodies of callbacks, as they are documented; the adapter of the partner judges what a schema cannot say.
+//! Callback bodies as they are documented. The adapter of the partner checks what a schema cannot express.
 
 use crate::http::operation::*;
 
-/// Texts of the partner for people. What nobody sees is left out of them; a status is not lost because of it.
+/// Texts that the partner writes for people. The pattern accepts invisible characters, and the service removes them: a
+/// callback must not fail because of such a character, since its status would be lost.
 const SENT: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
 text! {
@@ -13,21 +14,21 @@ text! {
         example: "pyr_7f3b1c9d2e",
         hint: "must be an id of at most 128 letters, digits, dots, underscores, colons and dashes",
     }
-    /// Under which a record was made.
+    /// Idempotency key with which this service created a record at the partner.
     PartnerKeyText {
         pattern: "^[0-9a-f]{64}$",
         length_max: 64,
         example: "6f0c1f7a5d3e9b8264c0a1d2e3f405162738495a6b7c8d9eaf0b1c2d3e4f5061",
-        hint: "must be the key under which the record was made: 64 lower-case hexadecimal digits",
+        hint: "must be the key under which the record was created: 64 lower-case hexadecimal digits",
     }
     /// A page of the partner.
     PartnerLinkText {
         pattern: r"^(https://|http://(127\.0\.0\.1|localhost|\[::1\])[:/])[^\s@\x00-\x1f\x7f-\x9f]+$",
         length_max: 2048,
         example: "https://pages.example.com/kyc/7f3b1c9d2e",
-        hint: "must be an https address of at most 2048 characters without a user name; http only of this machine",
+        hint: "must be an https URL of at most 2048 characters without a user name; http only for localhost, 127.0.0.1 and [::1]",
     }
-    /// A word of the partner's own.
+    /// A status word of the partner.
     PartnerWordText {
         pattern: SENT,
         length_min: 1,
@@ -35,12 +36,12 @@ text! {
         example: "SENDING_FIAT",
         hint: "must be one line of 1 to 64 characters",
     }
-    /// Why an account was refused.
+    /// Why an account was rejected.
     RejectionText {
         pattern: SENT,
         length_min: 1,
         length_max: 500,
-        example: "The account belongs to somebody else",
+        example: "The account belongs to another person",
         hint: "must be one line of 1 to 500 characters",
     }
 }
@@ -57,23 +58,23 @@ pub(super) enum NewsKind {
     Order,
 }
 
-/// What is known of the identity of a payer
+/// Identity status of a payer
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum PartnerKyc {
-    /// Nothing was proven yet
+    /// Nothing is verified yet
     NotStarted,
-    /// It is looked at
+    /// Verification is in progress
     Pending,
-    /// Proven
+    /// Verified
     Approved,
-    /// Refused for good
+    /// Rejected permanently
     Rejected,
-    /// The payer has to try again
+    /// The payer has to repeat the verification
     RetryRequired,
 }
 
-/// Whether a payer agreed to the terms
+/// Agreement status of a payer
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum PartnerAgreement {
@@ -85,7 +86,7 @@ pub(super) enum PartnerAgreement {
     Completed,
     /// Refused
     Rejected,
-    /// It did not work out
+    /// The agreement failed
     Failed,
 }
 
@@ -93,7 +94,7 @@ pub(super) enum PartnerAgreement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum PartnerAccount {
-    /// It is looked at
+    /// The check is in progress
     Pending,
     /// It can be paid
     Approved,
@@ -101,46 +102,46 @@ pub(super) enum PartnerAccount {
     Failed,
 }
 
-/// How far an order is
+/// Status of an order
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum PartnerOrder {
     /// Opened
     Initiated,
-    /// Looked at by the partner
+    /// The partner assesses it
     PendingInternalAssessment,
-    /// Checked by others
+    /// Third parties check it
     OngoingChecks,
-    /// On its way to the bank
+    /// The payment to the bank is being sent
     SendingFiat,
-    /// Sent to the bank
+    /// The payment was sent to the bank
     FiatSent,
-    /// Sent back by the bank
+    /// The bank returned the payment
     Bounced,
-    /// Given up before it was sent
+    /// Abandoned before it was sent
     Failed,
 }
 
-/// Something that changed at the partner. The record that the type names has to be there.
+/// A change at the partner. The record that `type` names is required.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub(super) struct OffRampNewsBody {
-    /// Of what kind the record is
+    /// Kind of the record
     #[oai(rename = "type")]
     pub(super) kind: NewsKind,
-    /// The payer, with the type `payer`
+    /// The payer, with type `payer`
     #[oai(nullable)]
     pub(super) payer: Option<PayerNewsBody>,
-    /// The bank account, with the type `account`
+    /// The bank account, with type `account`
     #[oai(nullable)]
     pub(super) account: Option<AccountNewsBody>,
-    /// The order, with the type `order`
+    /// The order, with type `order`
     #[oai(nullable)]
     pub(super) order: Option<OrderNewsBody>,
 }
 
 impl Example for OffRampNewsBody {
-    /// News of a payer; what belongs to the other kinds is left out.
+    /// An example callback about a payer, without the records of the other kinds.
     fn example() -> Self {
         Self {
             kind: NewsKind::Payer,
@@ -159,64 +160,64 @@ impl Example for OffRampNewsBody {
     }
 }
 
-/// What the partner knows of a payer.
+/// State of a payer at the partner.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub(super) struct PayerNewsBody {
-    /// Its id at the partner
+    /// Id of the payer at the partner
     pub(super) id: PartnerIdText,
-    /// Under which it was registered
+    /// Key under which the payer was registered
     pub(super) key: PartnerKeyText,
     /// Number of the change, from 1
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
-    /// Identity
+    /// Identity status
     pub(super) kyc_status: PartnerKyc,
-    /// Terms
+    /// Agreement status
     pub(super) agreement_status: PartnerAgreement,
-    /// Where the payer proves who they are, while there is something to do
+    /// Page where the payer proves their identity; absent when nothing is left to do
     #[oai(nullable)]
     pub(super) kyc_url: Option<PartnerLinkText>,
-    /// Where the payer agrees to the terms, while there is something to do
+    /// Page where the payer agrees to the terms; absent when nothing is left to do
     #[oai(nullable)]
     pub(super) agreement_url: Option<PartnerLinkText>,
 }
 
-/// What the partner knows of a bank account.
+/// State of a bank account at the partner.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub(super) struct AccountNewsBody {
-    /// Its id at the partner
+    /// Id of the account at the partner
     pub(super) id: PartnerIdText,
-    /// Under which it was added
+    /// Key under which the account was added
     pub(super) key: PartnerKeyText,
-    /// Id of its payer at the partner
+    /// Id of the account's payer at the partner
     pub(super) payer_id: PartnerIdText,
     /// Number of the change, from 1
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
-    /// Whether it can be paid
+    /// Whether the account can be paid
     pub(super) status: PartnerAccount,
-    /// Why it was refused
+    /// Why it was rejected
     #[oai(nullable)]
     pub(super) rejection: Option<RejectionText>,
 }
 
-/// What the partner knows of an order.
+/// State of an order at the partner.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub(super) struct OrderNewsBody {
-    /// Its id at the partner
+    /// Id of the order at the partner
     pub(super) id: PartnerIdText,
-    /// Under which it was opened
+    /// Key under which the order was opened
     pub(super) key: PartnerKeyText,
-    /// Id of its quote at the partner
+    /// Id of the quote at the partner
     pub(super) quote_id: PartnerIdText,
     /// Number of the change, from 1
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: u64,
-    /// How far it is
+    /// Status of the order
     pub(super) status: PartnerOrder,
-    /// The partner's own word for it
+    /// The partner's own status word
     pub(super) provider_status: PartnerWordText,
 }

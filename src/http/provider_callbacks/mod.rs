@@ -1,4 +1,4 @@
-//! What partners tell this service by themselves.
+//! Callbacks that partners send to this service.
 
 mod bodies;
 mod signed;
@@ -6,31 +6,31 @@ mod signed;
 pub use signed::OUTCOMES;
 
 use crate::{
-    domain::{off_ramp_news::Taken, refusal::Refusal},
+    domain::{off_ramp_news::NewsResult, refusal::Refusal},
     flows,
     http::operation::*,
 };
-use signed::{Signed, count};
+use signed::{SignedNews, count};
 
 /// Callbacks of partners.
 pub struct ProviderCallbacks;
 
 #[OpenApi(prefix_path = "/v2", tag = "PlatformTag::ProviderCallbacks")]
 impl ProviderCallbacks {
-    /// Tell what changed at the off-ramp partner
+    /// Report a change at the off-ramp partner
     ///
-    /// For the servers of the partner that `offramp.url` names, and for nobody else. No credential of this interface opens
-    /// it: the headers `x-offramp-time`, `x-offramp-id` and `x-offramp-signature` prove who calls, and are looked at before
-    /// anything else; how they are made is written in `docs/partners/offramp.md`. News that is known or was overtaken is
-    /// taken and changes nothing, so every call may be repeated until it is answered with 200.
+    /// Only for the servers of the partner that `offramp.url` names. API credentials do not apply. The headers
+    /// `x-offramp-time`, `x-offramp-id` and `x-offramp-signature` authenticate the caller and are checked first;
+    /// `docs/partners/offramp.md` describes how to create them. A known or outdated change is accepted and changes
+    /// nothing, so the caller can repeat every call until it returns 200.
     ///
-    /// When: identity, account or payout changed at the partner
+    /// When: an identity, account or payout changed at the partner
     /// Needs: the headers `x-offramp-time`, `x-offramp-id` and `x-offramp-signature`
-    /// Next: nothing; the news is told on
-    /// Events: `compliance.updated`, `payment_detail.updated`, `payment.processing` and what follows of them
-    /// 200: It was taken
+    /// Next: nothing; this service sends the events that follow from the change
+    /// Events: `compliance.updated`, `payment_detail.updated`, `payment.processing` and the later events of a payout
+    /// 200: The callback is accepted
     /// 401: Unauthorized
-    /// 404: This record is not known here, or not yet; tell it again later
+    /// 404: This record does not exist on this service, or is not stored yet; send the callback again later
     #[oai(
         path = "/provider-callbacks/offramp",
         method = "post",
@@ -39,17 +39,18 @@ impl ProviderCallbacks {
     async fn off_ramp(
         &self,
         ctx: Data<&Ctx>,
-        told: Signed,
+        told: SignedNews,
     ) -> Result<Json<Success>, Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::NOT_FOUND }>> {
         let taken = flows::provider_news::run(&ctx, &told.0)
             .await
             .inspect_err(|_| count("failed"))?;
         match taken {
-            Taken::Changed => count("changed"),
-            Taken::Nothing => count("nothing"),
-            Taken::Unknown => {
+            NewsResult::Changed => count("changed"),
+            NewsResult::Nothing => count("nothing"),
+            NewsResult::Unknown => {
                 count("unknown");
-                let sentence = "This record is not known here, or not yet; tell it again later";
+                let sentence =
+                    "This record does not exist on this service, or is not stored yet; send the callback again later";
                 return Err(Refusal::not_found(sentence).into());
             }
         }

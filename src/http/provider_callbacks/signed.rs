@@ -1,5 +1,5 @@
-//! A callback of the off-ramp partner: its signature is checked over the bytes as they came, before anything reads them or
-//! asks the database.
+//! A callback of the off-ramp partner. Its signature is checked over the received bytes, before they are parsed and
+//! before any database query.
 
 use super::bodies::OffRampNewsBody;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         error::{Problem, too_large, unauthorized},
         gate::rate_limits::Meter,
     },
-    ports::off_ramp::News,
+    ports::off_ramp::PartnerNews,
 };
 use poem::{FromRequest, Request, RequestBody};
 use poem_openapi::{
@@ -23,17 +23,17 @@ use poem_openapi::{
 };
 use std::sync::Arc;
 
-/// What can become of a callback.
+/// Possible results of a callback.
 pub const OUTCOMES: [&str; 6] = ["changed", "nothing", "unknown", "unsigned", "unreadable", "failed"];
 
-/// What the partner told, once it is proven that it did.
-pub(super) struct Signed(pub(super) News);
+/// A change that the partner reported, after its signature is verified.
+pub(super) struct SignedNews(pub(super) PartnerNews);
 
 pub(super) fn count(outcome: &'static str) {
     metrics::counter!("prs_off_ramp_callbacks_total", "outcome" => outcome).increment(1);
 }
 
-/// The value of a header that is there once; an empty text otherwise, which proves nothing.
+/// The value of a header that occurs exactly once; otherwise an empty text, which fails verification.
 fn only<'a>(request: &'a Request, name: &str) -> &'a str {
     let mut values = request.headers().get_all(name).iter();
     match (values.next(), values.next()) {
@@ -42,7 +42,7 @@ fn only<'a>(request: &'a Request, name: &str) -> &'a str {
     }
 }
 
-fn read(ctx: &Ctx, request: &Request, bytes: &[u8]) -> Result<News, Problem> {
+fn read(ctx: &Ctx, request: &Request, bytes: &[u8]) -> Result<PartnerNews, Problem> {
     let callback = CallbackText {
         time: only(request, header::TIME),
         id: only(request, header::ID),
@@ -58,16 +58,16 @@ fn read(ctx: &Ctx, request: &Request, bytes: &[u8]) -> Result<News, Problem> {
         }
         return Err(unauthorized().into());
     };
-    // The document decides on the form, the adapter on what it cannot say: which links are handed on.
+    // The schema checks the form. The adapter checks the rest, for example which links may be passed on.
     body::parse::<OffRampNewsBody>(bytes).inspect_err(|_| count("unreadable"))?;
     partner.news(bytes).map_err(|error| {
         count("unreadable");
-        tracing::warn!(%error, "a callback of the off-ramp partner cannot be read");
+        tracing::warn!(%error, "a callback of the off-ramp partner is unreadable; the partner gets 400");
         Refusal::invalid(error.to_string()).into()
     })
 }
 
-impl<'a> ApiExtractor<'a> for Signed {
+impl<'a> ApiExtractor<'a> for SignedNews {
     const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
     type ParamType = ();
     type ParamRawType = ();

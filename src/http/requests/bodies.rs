@@ -11,7 +11,7 @@ use crate::{
     http::{
         forms::{
             calldata::PaymentCalldata,
-            paging::Page,
+            paging::PageRange,
             payment::{CustomerInfo, FeeType, Payment, PaymentRateSource},
             recurrence::{Frequency, StartDayText},
             text::LINE,
@@ -24,32 +24,32 @@ use poem_openapi::Union;
 words! {
     /// State of a request
     RequestStatus as "RequestStatus";
-    /// Why a payment was set aside
+    /// Why a payment was quarantined
     OddReason as "QuarantineReason";
-    /// What became of a payment that was set aside
+    /// State of a quarantined payment
     QuarantineState as "QuarantineState";
 }
 
 text! {
-    /// Id of a request of whatever system.
+    /// Id of a request of this service or of another system.
     OriginalIdText {
         pattern: LINE,
         length_min: 1,
         length_max: 255,
         example: "01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control, invisible or text direction characters",
     }
-    /// Payment reference of a request of whatever system.
+    /// Payment reference of a request of this service or of another system.
     OriginalReferenceText {
         pattern: LINE,
         length_min: 1,
         length_max: 255,
         example: "0xb3581f0b0f74cc61",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control, invisible or text direction characters",
     }
 }
 
-/// Repetition of a request.
+/// Recurrence of a request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct Recurrence {
@@ -63,34 +63,34 @@ pub struct Recurrence {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateRequestBody {
-    /// Wallet that is expected to pay; for the record only
+    /// Expected payer wallet; informational, not enforced
     pub payer: Option<WalletText>,
-    /// Wallet that is paid, on the network of `paymentCurrency`; required unless the client ID is bound to a payee destination
-    /// or `isCryptoToFiatAvailable` is true, with which it must be absent
+    /// Wallet that receives the payment, on the network of `paymentCurrency`. Required unless the client ID is bound to
+    /// a payee destination or `isCryptoToFiatAvailable` is true; must be absent when `isCryptoToFiatAvailable` is true
     pub payee: Option<WalletText>,
-    /// Amount in the invoice currency, human units
+    /// Amount in the invoice currency, in human units
     pub amount: AskedAmountText,
-    /// Currency that the amount is written in
+    /// Currency of `amount`
     pub invoice_currency: CurrencyIdText,
     /// Currency that the payer pays in
     pub payment_currency: CurrencyIdText,
-    /// Makes it a recurring request
+    /// Makes the request recurring
     pub recurrence: Option<Recurrence>,
-    /// Whether the money goes to a bank account: `GET /v2/request/{requestId}/pay` then names payer and account. Paid in USDC
-    /// on mainnet, matic, arbitrum-one or sepolia. Example: `false`
+    /// Whether the payment goes to a bank account; `GET /v2/request/{requestId}/pay` then takes the payer and the
+    /// account. The payment currency must be USDC on mainnet, matic, arbitrum-one or sepolia. Example: `false`
     pub is_crypto_to_fiat_available: Option<bool>,
     /// Customer, for receipts and search
     pub customer_info: Option<CustomerInfo>,
-    /// Your own reference, found again by payment search
+    /// Your own reference; a filter of payment search
     pub reference: Option<MerchantReference>,
-    /// Request that this one was generated from
+    /// Request that this request was generated from
     pub original_request_id: Option<OriginalIdText>,
     /// Reference of that request
     pub original_request_payment_reference: Option<OriginalReferenceText>,
 }
 
 impl Example for CreateRequestBody {
-    /// What most callers send; it works as it stands on a service with Sepolia.
+    /// A typical example body. It works unchanged on a service with Sepolia enabled.
     fn example() -> Self {
         Self {
             payer: None,
@@ -112,13 +112,13 @@ impl Example for CreateRequestBody {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct RequestCreated {
-    /// Reference that its payments carry on chain
+    /// Reference that payments of the request carry on chain
     pub payment_reference: ReferenceText,
-    /// Id for all other operations
+    /// Id of the request, used in all other operations
     pub request_id: RequestIdText,
 }
 
-/// Where a conversion rate comes from; `mixed` when several sources contributed
+/// Source of a conversion rate; `mixed` when several sources contributed
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "lowercase")]
 pub enum RateSource {
@@ -151,33 +151,34 @@ impl From<PaymentRateSource> for RateSource {
 pub struct ConvertedPayment {
     /// Amount in the invoice currency. Example: `4`
     pub amount: AmountText,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `4`
+    /// `amount` in US dollars; absent unless the invoice currency is the dollar. Example: `4`
     pub amount_in_usd: Option<AmountText>,
-    /// Invoice units for one unit of the payment currency. Example: `0.9997`
+    /// Invoice units per unit of the payment currency. Example: `0.9997`
     pub conversion_rate: Option<AmountText>,
-    /// Where the rate comes from
+    /// Source of the rate
     pub rate_source: PaymentRateSource,
     /// Time of the payment
     pub timestamp: Instant,
 }
 
-/// What was paid and what is left of a converted request.
+/// Paid and remaining amounts of a converted request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct ConversionBreakdown {
-    /// Paid so far, in the invoice currency. Example: `4`
+    /// Amount paid so far, in the invoice currency. Example: `4`
     pub paid_amount: AmountText,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `4`
+    /// `paidAmount` in US dollars; absent unless the invoice currency is the dollar. Example: `4`
     pub paid_amount_in_usd: Option<AmountText>,
-    /// Still to be paid, in the invoice currency. Example: `6.5`
+    /// Amount still to be paid, in the invoice currency. Example: `6.5`
     pub remaining_amount: AmountText,
-    /// The same in US dollars, when the invoice currency is the dollar. Example: `6.5`
+    /// `remainingAmount` in US dollars; absent unless the invoice currency is the dollar. Example: `6.5`
     pub remaining_amount_in_usd: Option<AmountText>,
-    /// Invoice units for one unit of the payment currency now; null once paid, and while nobody tells a rate. Example: `0.9997`
+    /// Current invoice units per unit of the payment currency; null once the request is paid, and while no rate is
+    /// available. Example: `0.9997`
     pub current_market_rate: OrNull<AmountText>,
-    /// Where that rate comes from
+    /// Source of the current rate
     pub current_market_rate_source: OrNull<PaymentRateSource>,
-    /// The payments of `payments`, in the same order
+    /// Amount and rate of each entry of `payments` of the request, in the same order
     #[oai(validator(max_items = 100))]
     pub payments: Vec<ConvertedPayment>,
 }
@@ -198,102 +199,106 @@ pub struct RequestFee {
     pub currency: SymbolText,
 }
 
-/// A payment request and what happened to it.
+/// A payment request with its state and payments.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RequestStatusView {
     /// Whether the whole amount has arrived and is final. Example: `false`
     pub has_been_paid: bool,
-    /// Reference that its payments carry on chain
+    /// Reference that payments of the request carry on chain
     pub payment_reference: ReferenceText,
     /// Id of the request
     pub request_id: RequestIdText,
-    /// Whether calldata was issued and the payment is awaited. Example: `false`
+    /// Whether calldata was issued and a payment is expected. Example: `false`
     pub is_listening: bool,
-    /// Transaction that completed it; null before
+    /// Transaction that completed the request; null until then
     pub tx_hash: OrNull<TxHash>,
-    /// Repetition; absent for a single request
+    /// Recurrence; absent for a single request
     pub recurrence: Option<Recurrence>,
-    /// Request that this one was generated from; absent when there is none. Example: `01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017`
+    /// Request that this request was generated from; absent when there is none.
+    /// Example: `01e7864ca7b90a80f58f3995a9da4466f5c04f41fb719a23abb397d1addf5aa017`
     #[oai(validator(max_length = 255))]
     pub original_request_id: Option<String>,
-    /// Recurring payment that pays it; absent when none does. An addition of this service
+    /// Recurring payment that pays this request; absent when there is none. Added by this service
     pub recurring_payment_id: Option<UlidText>,
     /// State
     pub status: RequestStatus,
     /// Whether the payment is paid out to a bank account. Example: `false`
     pub is_crypto_to_fiat_available: bool,
-    /// Reference of the request that this one was generated from. Example: `0xb3581f0b0f74cc61`
+    /// Payment reference of the request that this request was generated from. Example: `0xb3581f0b0f74cc61`
     #[oai(validator(max_length = 255))]
     pub original_request_payment_reference: Option<String>,
-    /// Final payments, oldest first. Of more than 100 the largest, of equal ones the newest;
-    /// `GET /v2/payments?requestId=` finds all
+    /// Final payments, oldest first. If there are more than 100, the list contains the 100 largest, and among equal
+    /// amounts the newest; `GET /v2/payments?requestId=` finds all payments
     #[oai(validator(max_items = 100))]
     pub payments: Vec<Payment>,
-    /// How many final payments there are; absent while `payments` holds all. An addition of this service. Example: `2003`
+    /// Number of final payments; absent while `payments` contains all of them. Added by this service. Example: `2003`
     pub payments_total: Option<u32>,
-    /// Whether the repetition is stopped. Example: `false`
+    /// Whether the recurrence is stopped. Example: `false`
     pub is_recurrence_stopped: bool,
     /// Customer as given at creation
     pub customer_info: OrNull<CustomerInfo>,
     /// Your own reference
     pub reference: OrNull<MerchantReference>,
-    /// Requested amount in US dollars; null when the currency has no dollar price here
+    /// Requested amount in US dollars; null when the service has no dollar price for the currency
     pub amount_in_usd: OrNull<AmountText>,
-    /// Invoice units for one unit of the payment currency; null when partly paid or paid by several payments. Example: `1`
+    /// Invoice units per unit of the payment currency; null when the request is partly paid, or paid by several
+    /// payments. Example: `1`
     pub conversion_rate: OrNull<AmountText>,
-    /// Where the rate comes from; absent when nothing is converted
+    /// Source of the rate; absent without conversion
     pub rate_source: Option<RateSource>,
     /// Progress of a converted request that is partly paid or paid by several payments
     pub conversion_breakdown: OrNull<ConversionBreakdown>,
-    /// Fees that were paid with `payments`, at most 100; empty while nothing is paid
+    /// Fees paid with `payments`, at most 100; empty while nothing is paid
     #[oai(validator(max_items = 100))]
     pub fees: OrNull<Vec<RequestFee>>,
-    /// Wallet that is paid; null when a bank account gets the money
+    /// Wallet that receives the payment; null when a bank account does
     pub payee: OrNull<WalletText>,
-    /// Requested amount in the invoice currency
+    /// Requested amount in the invoice currency, including the fee of an orchestrator that the payee bears
     pub request_amount: AmountText,
     /// Id of the invoice currency
     pub invoice_currency: CurrencyIdText,
     /// Id of the payment currency
     pub payment_currency: CurrencyIdText,
-    /// Paid so far and final, in the invoice currency. Example: `0`
+    /// Final amount that the payee received so far, in the invoice currency. Example: `0`
     pub paid_amount: AmountText,
-    /// Paid beyond the requested amount; absent when nothing is. Example: `0.5`
+    /// Amount that the payee received beyond the amount due; absent when there is none. The amount due is the requested
+    /// amount minus a fee that the payee bears. Example: `0.5`
     pub excess_amount: Option<AmountText>,
-    /// Seen on chain and not final yet; absent when nothing is
+    /// Amount seen on chain that is not final yet; absent when there is none
     pub detected_amount: Option<AmountText>,
-    /// Payments that were set aside until the operator of the service decides, and rejected ones after them, the largest
-    /// first; absent when there are none. An addition of this service
+    /// Quarantined payments that wait for a decision of the service operator, followed by rejected ones, largest first;
+    /// absent when there are none. Added by this service
     #[oai(validator(max_items = 100))]
     pub quarantined_payments: Option<Vec<QuarantinedPayment>>,
-    /// How many were set aside, counted up to 10000; absent while `quarantinedPayments` holds all. An addition of this
-    /// service. Example: `1205`
+    /// Number of quarantined payments, counted up to 10000; absent while `quarantinedPayments` contains all of them. Added
+    /// by this service. Example: `1205`
     pub quarantined_payments_total: Option<u64>,
-    /// Account that the completing payment came from
+    /// Account that sent the completing payment
     pub payer_address: OrNull<WalletText>,
-    /// Externally owned account behind it, when it is known
+    /// Externally owned account behind `payerAddress`, when known
     pub payer_eoa_address: OrNull<WalletText>,
     /// Time of creation
     pub created_at: Instant,
 }
 
-/// A payment of the request that was seen on chain and set aside instead of being credited.
+/// A payment of the request that was seen on chain and quarantined instead of credited.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct QuarantinedPayment {
-    /// Transaction that holds it
+    /// Transaction that contains the payment
     pub tx_hash: TxHash,
-    /// Position of its event among all events of the transaction; null while it is not proven. Example: `2`
+    /// Position of the payment's event among all events of the transaction; null while the payment is not proven.
+    /// Example: `2`
     pub position: OrNull<u32>,
-    /// Why it was set aside
+    /// Why the payment was quarantined
     pub reason: OddReason,
-    /// What became of it
+    /// State of the quarantined payment
     pub state: QuarantineState,
-    /// What arrived at the payee, in the payment currency; null where no money is proven to have moved. What it would
-    /// settle of the request is not told: its payer chose the rates. Example: `10.5`
+    /// Amount that the payee received, in the payment currency; null when no transfer is proven. The response does not
+    /// show which part of the request the payment would settle, because its payer chose the rates. Example: `10.5`
     pub amount: OrNull<AmountText>,
-    /// When it was seen first
+    /// When the payment was first seen
     pub first_seen_at: Instant,
 }
 
@@ -303,7 +308,7 @@ pub struct QuarantinedPayment {
 pub struct RequestSummaryRow {
     /// Id of the request
     pub request_id: RequestIdText,
-    /// Reference that its payments carry on chain
+    /// Reference that payments of the request carry on chain
     pub payment_reference: ReferenceText,
     /// Requested amount
     pub amount: OrNull<AmountText>,
@@ -311,7 +316,7 @@ pub struct RequestSummaryRow {
     pub invoice_currency: CurrencyIdText,
     /// Id of the payment currency
     pub payment_currency: CurrencyIdText,
-    /// Whether the whole amount has arrived. Example: `false`
+    /// Whether the whole amount has arrived and is final. Example: `false`
     pub has_been_paid: bool,
     /// State
     pub status: OrNull<RequestStatus>,
@@ -319,13 +324,13 @@ pub struct RequestSummaryRow {
     pub reference: OrNull<MerchantReference>,
     /// Time of creation
     pub created_at: OrNull<Instant>,
-    /// Transaction that completed it
+    /// Transaction that completed the request
     pub tx_hash: OrNull<TxHash>,
-    /// Wallet that is paid; null when a bank account gets the money
+    /// Wallet that receives the payment; null when a bank account does
     pub payee: OrNull<WalletText>,
     /// Expected payer
     pub payer: OrNull<WalletText>,
-    /// Recurring payment that pays it; absent when none does. An addition of this service
+    /// Recurring payment that pays this request; absent when there is none. Added by this service
     pub recurring_payment_id: Option<UlidText>,
 }
 
@@ -335,15 +340,15 @@ pub struct RequestList {
     /// The requests
     #[oai(validator(max_items = 100))]
     pub requests: Vec<RequestSummaryRow>,
-    /// Where the page lies
-    pub pagination: Page,
+    /// Position of the page
+    pub pagination: PageRange,
 }
 
-/// Change of a request.
+/// Changes to a request.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct UpdateRequestBody {
-    /// `true` stops the repetition, `false` resumes it. Example: `false`
+    /// `true` stops the recurrence, `false` resumes it. Example: `false`
     pub is_recurrence_stopped: bool,
 }
 
@@ -353,7 +358,7 @@ pub struct UpdateRequestBody {
 pub struct RequestUpdated {
     /// Id of the request
     pub request_id: RequestIdText,
-    /// Whether the repetition is stopped. Example: `false`
+    /// Whether the recurrence is stopped. Example: `false`
     pub is_recurrence_stopped: bool,
 }
 
@@ -367,7 +372,7 @@ pub struct RequestCancelled {
     pub status: RequestStatus,
 }
 
-/// Approval that goes with a payment intent.
+/// Approval transaction of a payment intent.
 #[derive(Debug, Clone, Object)]
 pub struct IntentApproval {
     /// Token
@@ -375,22 +380,22 @@ pub struct IntentApproval {
     /// Encoded call. Example: `0x095ea7b3`
     #[oai(validator(max_length = 100000, pattern = "^0x([0-9a-f]{2})*$"))]
     pub data: String,
-    /// Native coin, in its smallest unit. Example: `0`
+    /// Amount of the native coin, in its smallest unit. Example: `0`
     #[oai(validator(max_length = 80, pattern = "^[0-9]+$"))]
     pub value: String,
 }
 
-/// What is known about a payment intent.
+/// Metadata of a payment intent.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct IntentMetadata {
-    /// Whether the token takes signed approvals. Example: `true`
+    /// Whether the token accepts signed approvals. Example: `true`
     #[oai(rename = "supportsEIP2612")]
     pub supports_eip2612: bool,
 }
 
-/// The older form of a crosschain answer: an intent to sign. This service answers with calldata instead; the form
-/// stays in the document for clients that were generated from the reference.
+/// The older form of a crosschain response: an intent to sign. This service returns calldata instead; the form stays in
+/// the document for clients that were generated from the reference.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct PaymentIntentCalldata {
@@ -405,11 +410,11 @@ pub struct PaymentIntentCalldata {
     pub approval_permit_payload: OrNull<String>,
     /// Approval transaction
     pub approval_calldata: OrNull<IntentApproval>,
-    /// What is known about it
+    /// Metadata of the intent
     pub metadata: IntentMetadata,
 }
 
-/// What the payer needs: transactions, or in the older crosschain form an intent.
+/// What the payer signs: transactions, or an intent in the older crosschain form.
 #[derive(Debug, Clone, Union)]
 pub enum PayResponse {
     /// Transactions
@@ -418,7 +423,7 @@ pub enum PayResponse {
     Intent(PaymentIntentCalldata),
 }
 
-/// Source chain of a crosschain payment; not in this version
+/// Source chain of a crosschain payment; not supported in this version
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "UPPERCASE")]
 pub enum SourceChain {
@@ -432,7 +437,7 @@ pub enum SourceChain {
     Ethereum,
 }
 
-/// Source token of a crosschain payment; not in this version
+/// Source token of a crosschain payment; not supported in this version
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "UPPERCASE")]
 pub enum SourceToken {
@@ -445,10 +450,11 @@ pub enum SourceToken {
 }
 
 impl CreateRequestBody {
-    /// Reads the values, as far as they can be judged without the request that they make; `is_payee_needed` of a caller
-    /// for whom no payee destination can stand in.
+    /// Parses the values that can be checked without the request itself. `is_payee_needed` is true when the body names
+    /// no payee, the caller has no client ID that could be bound to a payee destination, and the payment does not go to
+    /// a bank account.
     ///
-    /// Errors: every wrong field.
+    /// Errors: every invalid field.
     pub(super) fn read(self, catalogue: &Catalogue, is_payee_needed: bool) -> Result<NewRequest, Refusal> {
         let mut checks = Checks::new();
         let amount = checks.take("amount", self.amount.value());

@@ -8,7 +8,7 @@ use crate::{
     http::{
         forms::{
             calldata::calldata,
-            paging::{Page, limit_offset},
+            paging::{PageRange, limit_offset},
         },
         operation::*,
     },
@@ -22,15 +22,15 @@ pub struct Requests;
 impl Requests {
     /// Create a request
     ///
-    /// Creates a payment request. Hand its id to `GET /v2/request/{requestId}/pay` to get the calldata that pays it;
-    /// a `payment.confirmed` webhook tells when the money is final.
+    /// Creates a payment request. `GET /v2/request/{requestId}/pay` returns the calldata that pays it; a
+    /// `payment.confirmed` webhook reports when the payment is final.
     ///
-    /// When: an order is placed and you know what is to be paid
+    /// When: an order is placed and the amount is known
     /// Needs: a payee, unless the client ID is bound to a destination
-    /// Next: `GET /v2/request/{requestId}/pay` for your own page, or `POST /v2/secure-payments` for a link in its place
-    /// Events: `payment.confirmed` when all has arrived and is final, `payment.partial` before that, `request.recurring` for each further period
-    /// 201: Where the new request is found: its id, and the reference that its payments carry
-    /// 429: There may be 100000 open requests and link items of a platform beside those of its public client IDs at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that no link pays counts for 30 days, caps.open_request_days), or ask the operator for more
+    /// Next: get calldata for your own page with `GET /v2/request/{requestId}/pay`, or create a link instead with `POST /v2/secure-payments`
+    /// Events: `payment.confirmed` when the whole amount has arrived and is final, `payment.partial` for each part before that, `request.recurring` for each further period
+    /// 201: The id of the new request, and the reference that its payments carry
+    /// 429: The limit is 100000 open requests and link items per platform, not counting those of its public client IDs (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request without a link counts for 30 days, caps.open_request_days), or ask the operator for a higher limit
     #[oai(path = "/request", method = "post", operation_id = "createRequest")]
     async fn create(
         &self,
@@ -51,18 +51,18 @@ impl Requests {
 
     /// List requests
     ///
-    /// Requests of the platform, or of the client ID that calls, newest first. A person who signed in sees those of the
-    /// own platform.
+    /// Lists the requests of the platform, or of the calling client ID, newest first. A signed-in user sees the
+    /// requests of their own platform.
     ///
-    /// When: you show what was asked for
-    /// Next: `GET /v2/request/{requestId}` for one of them
+    /// When: you show your requests
+    /// Next: read one of them with `GET /v2/request/{requestId}`
     /// 200: One page of requests, newest first
     #[oai(path = "/request", method = "get", operation_id = "listRequests")]
     async fn list(
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<KeyClientOrSession>,
-        /// Only requests that pay this wallet
+        /// Only requests whose payee is this wallet
         #[oai(name = "walletAddress")]
         wallet_address: Checked<WalletText>,
         /// Page size, 1 to 100; 20 when absent
@@ -75,7 +75,7 @@ impl Requests {
         let (limit, offset) = limit_offset(limit, offset, &mut checks);
         checks.finish()?;
         let page = flows::requests::list::run(&ctx, &caller, payee, limit, offset).await?;
-        let pagination = Page::new(
+        let pagination = PageRange::new(
             page.total,
             limit,
             offset,
@@ -89,13 +89,13 @@ impl Requests {
 
     /// Read a request
     ///
-    /// State, payments and amounts of a request. Amounts are final; what the chain shows but may still take back is
-    /// in `detectedAmount`.
+    /// Returns the state, payments and amounts of a request. Amounts are final; `detectedAmount` is the part that is on
+    /// chain but not final yet.
     ///
-    /// When: you want to know the state without waiting for a webhook
-    /// Needs: the id that `POST /v2/request` answered
-    /// Next: deliver once `hasBeenPaid` is true; until then `GET /v2/request/{requestId}/pay`
-    /// 200: The request with its state, its payments and what is left to pay
+    /// When: you need the state without waiting for a webhook
+    /// Needs: the id that `POST /v2/request` returned
+    /// Next: deliver once `hasBeenPaid` is true; until then get calldata with `GET /v2/request/{requestId}/pay`
+    /// 200: The request with its state, its payments and its amounts
     /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "get", operation_id = "getRequest")]
     async fn read(
@@ -112,14 +112,14 @@ impl Requests {
 
     /// Stop or resume a recurring request
     ///
-    /// While the recurrence is stopped, nobody gets calldata that pays the request, and no further requests are made of
-    /// it. Resumed, it goes on with the next period; those that began meanwhile are left out.
+    /// While the recurrence is stopped, the service issues no calldata for the request and creates no further requests
+    /// from it. After resuming, it continues with the next period; periods that began in the meantime are skipped.
     ///
-    /// When: a subscription pauses or goes on
-    /// Needs: a request with `recurrence`; for a client ID with allowed domains one that it made
-    /// Next: `GET /v2/request/{requestId}` shows the setting
-    /// Events: none by itself; `request.recurring` follows again once it is resumed
-    /// 200: What the request is set to now
+    /// When: a subscription is paused or resumed
+    /// Needs: a request with `recurrence`; a client ID with allowed domains can only change requests that it created
+    /// Next: read the setting with `GET /v2/request/{requestId}`
+    /// Events: none immediately; `request.recurring` is sent again once the recurrence is resumed
+    /// 200: The new setting of the request
     /// 404: Request not found
     #[oai(path = "/request/:requestId", method = "patch", operation_id = "updateRequest")]
     async fn update(
@@ -141,15 +141,15 @@ impl Requests {
 
     /// Get the calldata that pays a request
     ///
-    /// Answers the transactions that a wallet signs and sends, in order. With `wallet` the answer knows balances and
-    /// allowance and leaves out what is not needed; without it no node is asked and the approval is always included. A
-    /// request of a secure payment is paid through its link alone, also when the link has ended.
+    /// Returns the transactions that a wallet signs and sends, in order. With `wallet`, the service looks up balances
+    /// and allowance and leaves out an unneeded approval. Without it, the service queries no node and always includes
+    /// the approval. A request of a secure payment can only be paid through its link, even after the link has ended.
     ///
     /// When: the payer is about to pay
-    /// Needs: the id of a request; `wallet` for an exact answer
+    /// Needs: the id of a request; `wallet`, if an approval that the wallet does not need should be left out
     /// Next: send the transactions in their order, then wait for the webhook or read `GET /v2/request/{requestId}`
     /// Events: `payment.confirmed` or `payment.partial` once the payment is final
-    /// 200: The transactions to sign, in their order, and what the wallet needs for them
+    /// 200: The transactions to sign, in order, with their metadata
     /// 404: Request not found
     #[oai(
         path = "/request/:requestId/pay",
@@ -158,7 +158,7 @@ impl Requests {
     )]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn pay(
         &self,
@@ -169,11 +169,12 @@ impl Requests {
         request_id: Path<RequestIdText>,
         /// Wallet that pays
         wallet: Checked<PayerText>,
-        /// Source chain of a crosschain payment; not in this version: the request is paid on its own network
+        /// Source chain of a crosschain payment; not supported in this version: the request is paid on its own network
         chain: Checked<SourceChain>,
-        /// Source token of a crosschain payment; not in this version: the request is paid in its payment currency
+        /// Source token of a crosschain payment; not supported in this version: the request is paid in its payment
+        /// currency
         token: Checked<SourceToken>,
-        /// Part of the amount, in the invoice currency; never more than what is left
+        /// Part of the amount to pay, in the invoice currency; at most the remaining amount
         amount: Checked<AskedAmountText>,
         /// Payer of an off-ramp payment
         #[oai(name = "clientUserId")]
@@ -181,7 +182,8 @@ impl Requests {
         /// Bank account of an off-ramp payment
         #[oai(name = "paymentDetailsId")]
         payment_details_id: Checked<UuidText>,
-        /// Fee on top of the amount, 0 to 100; needs `feeAddress`. Left out where the request has the fee of a client ID
+        /// Fee on top of the amount in percent, 0 to 100; needs `feeAddress`. Ignored when the request carries a fee of
+        /// the client ID that created it, or when another client ID with a fee makes this call
         #[oai(name = "feePercentage")]
         fee_percentage: Checked<PercentText>,
         /// Receiver of the fee; needs `feePercentage`
@@ -190,8 +192,8 @@ impl Requests {
     ) -> Result<Json<PayResponse>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND | s::BAD_GATEWAY }>> {
         let mut checks = Checks::new();
         match (chain.is_given(), token.is_given()) {
-            (true, false) => checks.fail("token", "is required: chain and token go together"),
-            (false, true) => checks.fail("chain", "is required: chain and token go together"),
+            (true, false) => checks.fail("token", "is required when chain is set"),
+            (false, true) => checks.fail("chain", "is required when token is set"),
             _ => {}
         }
         match (fee_percentage.is_given(), fee_address.is_given()) {
@@ -219,15 +221,15 @@ impl Requests {
 
     /// Cancel a request
     ///
-    /// Takes back a request for which nothing has arrived yet; repeated, the call answers the same. Nobody gets calldata
-    /// for it any more, and it repeats no more. Calldata that was handed out before still works on the chain: money that
-    /// arrives all the same is credited, shown as `excessAmount` and told as `payment.partial`, and the request stays
-    /// cancelled.
+    /// Cancels a request that has received no payment yet. Repeating the call returns the same response. The service
+    /// issues no more calldata for the request, and its recurrence ends. Calldata that was issued earlier still works
+    /// on chain: a payment that still arrives is credited, shown as `excessAmount` and reported as `payment.partial`,
+    /// and the request stays cancelled.
     ///
-    /// When: an order is called off before it is paid
-    /// Needs: a request for which nothing has arrived
-    /// Next: nothing; make a new request if the order comes back
-    /// Events: none by itself; `payment.partial` if money arrives all the same
+    /// When: an order is cancelled before it is paid
+    /// Needs: a request without payments
+    /// Next: nothing; create a new request if the order is placed again
+    /// Events: none immediately; `payment.partial` if a payment still arrives
     /// 200: The request is cancelled
     /// 404: Request not found
     #[oai(path = "/request/:requestId/cancel", method = "post", operation_id = "cancelRequest")]

@@ -4,17 +4,17 @@ use super::bodies::*;
 use crate::{
     domain::payment_record::PaymentRecord,
     domain::request::{self, progress::Scale, terms},
-    flows::{payments::quarantine::Quarantined, requests::read::RequestDetail},
+    flows::{payments::quarantine::QuarantineEntry, requests::read::RequestDetail},
     http::{
         forms::{
-            payment::{FeeType, PaymentRateSource, Shown, payment},
+            payment::{FeeType, PaymentRateSource, PricedPayment, payment},
             recurrence::StartDayText,
         },
         operation::*,
     },
 };
 
-/// Most fees of one answer.
+/// Largest number of fees in one response.
 const FEES_MAX: usize = 100;
 
 pub(super) fn created(request: &request::Request) -> RequestCreated {
@@ -111,7 +111,7 @@ pub(super) fn detail(ctx: &Ctx, detail: RequestDetail) -> RequestStatusView {
     }
 }
 
-fn set_aside(scale: Scale, quarantined: Quarantined) -> Option<QuarantinedPayment> {
+fn set_aside(scale: Scale, quarantined: QuarantineEntry) -> Option<QuarantinedPayment> {
     let stake = quarantined.oddity.stake();
     let amount = stake.map(|stake| AmountText::written(scale.paid(stake.units)));
     Some(QuarantinedPayment {
@@ -134,15 +134,17 @@ impl From<terms::Recurrence> for Recurrence {
 }
 
 fn fees(ctx: &Ctx, record: &PaymentRecord, is_crypto_to_fiat: bool) -> Vec<RequestFee> {
-    let shown = Shown::new(ctx, record);
+    let shown = PricedPayment::new(ctx, record);
     let fees = shown.fees().map(|(amount, _)| RequestFee {
-        kind: match is_crypto_to_fiat {
-            true => FeeType::CryptoToFiat,
-            false => FeeType::Platform,
+        kind: if is_crypto_to_fiat {
+            FeeType::CryptoToFiat
+        } else {
+            FeeType::Platform
         },
-        provider: match is_crypto_to_fiat {
-            true => ctx.payments.processor_fiat.clone(),
-            false => ctx.payments.processor_crypto.clone(),
+        provider: if is_crypto_to_fiat {
+            ctx.payments.processor_fiat.clone()
+        } else {
+            ctx.payments.processor_crypto.clone()
         },
         amount,
         currency: shown.symbol(),
@@ -150,12 +152,13 @@ fn fees(ctx: &Ctx, record: &PaymentRecord, is_crypto_to_fiat: bool) -> Vec<Reque
     fees.collect()
 }
 
-/// Where the rates of a converted request come from: those of its payments, else the one of now.
+/// The source of the rates of a converted request: the source of its payments, or the current market source if it has
+/// no payments.
 fn rate_source(ctx: &Ctx, detail: &RequestDetail) -> RateSource {
     let paid = detail
         .payments
         .iter()
-        .map(|record| Shown::new(ctx, record).rate_source());
+        .map(|record| PricedPayment::new(ctx, record).rate_source());
     let mut sources: Vec<PaymentRateSource> = paid.collect();
     if let (true, Some(market)) = (sources.is_empty(), &detail.market_rate) {
         sources.push(market.provider.into());
@@ -188,7 +191,7 @@ fn breakdown(ctx: &Ctx, detail: &RequestDetail) -> ConversionBreakdown {
             .payments
             .iter()
             .map(|record| {
-                let shown = Shown::new(ctx, record);
+                let shown = PricedPayment::new(ctx, record);
                 let amount = shown.amount();
                 ConvertedPayment {
                     amount_in_usd: in_usd(&amount),

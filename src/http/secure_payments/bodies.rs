@@ -1,4 +1,4 @@
-//! What creators of secure payments send and get.
+//! Request and response bodies for creators of secure payments.
 
 use crate::{
     domain::{
@@ -12,11 +12,11 @@ use crate::{
         refusal::{FieldError, Refusal},
         request::plan::payment_currency,
         secure_payment::{
-            About, Names, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
+            LinkDetails, MerchantNames, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AskedMode, AskedPolicy},
-            fee_plan::BearerSource,
-            plan::{NamedFee, NewItem, NewPayout, NewSecurePayment, Wanted, unreadable_destination},
-            redirect::{LABEL_ALONE, Redirect, checked_url, is_plain},
+            fee_plan::FeeBearerSource,
+            plan::{ItemDestination, NamedFee, NewItem, NewPayoutLink, NewSecurePayment, unreadable_destination},
+            redirect::{LABEL_ALONE, RedirectButton, checked_url, is_plain},
         },
     },
     http::{
@@ -39,29 +39,29 @@ words! {
     SecurePaymentStatus as "SecurePaymentStatus";
     /// How many requests a secure payment has
     SecurePaymentKind as "SecurePaymentType";
-    /// Which way the money goes, as the creator sees it
+    /// Direction of the payment, as the creator sees it
     PaymentFlow as "PaymentFlow";
-    /// Whether payers are screened; `inherit` as the destination has it
+    /// Whether payers are screened; `inherit` uses the setting of the destination
     AskedMode as "SecurePaymentAccessMode";
     /// Who bears a fee
     FeeBearer as "FeeBearer";
     /// What decided who bears a fee
-    BearerSource as "FeeBearerSource";
-    /// Whose fee it is
+    FeeBearerSource as "FeeBearerSource";
+    /// Kind of a fee
     FeeKind as "FeeKind";
     /// Where a fee was set
     FeeOrigin as "FeeConfigSource";
 }
 
-/// How the receiver of a fee is found
+/// How the receiver of a fee is determined
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub enum FeeResolver {
-    /// It is a fixed address
+    /// A fixed address
     StaticAddress,
 }
 
-/// Version of the form of fee plans: always 1.
+/// Version of the fee plan format: always 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeePlanVersion;
 
@@ -87,63 +87,67 @@ impl ParseFromJSON for FeePlanVersion {
 }
 
 text! {
-    /// Id of a payee destination. What is no id is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.
+    /// Id of a payee destination. The pattern does not check its form: the domain does, because the contract gives the
+    /// error message. Source: decisions D39.
     LinkDestinationText {
         pattern: r"^[^\x00]*$",
         length_max: 2048,
         example: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8@eip155:11155111#121DA093:0x370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C",
         hint: "must be the id of a payee destination: wallet@eip155:chainId#checksum:token",
     }
-    /// Where a payer may go. What is safe is a rule of the domain, whose sentence is that of the contract. Source: decisions D39.
+    /// Address where a payer can go after the payment. The domain checks whether it is safe, because the contract gives
+    /// the error message. Source: decisions D39.
     RedirectUrlText {
         pattern: r"^[^\x00]*$",
         length_max: 2048,
         example: "https://shop.example.com/thanks",
         hint: "must be an http or https address of at most 2048 characters, for example https://shop.example.com/thanks",
     }
-    /// What a button says.
+    /// Text of a button.
     RedirectLabelText {
         pattern: LABEL,
         length_min: 1,
         length_max: 255,
         example: "Back to the shop",
-        hint: "must have 1 to 255 characters, not blanks alone, without < > & and quotes, control characters, invisible ones and marks of the writing direction",
+        hint: "must have 1 to 255 characters, not only spaces, and no < > &, quotes, control, invisible or text direction characters",
     }
-    /// Page for the payer of a secure payment.
+    /// Page on which the payer pays a secure payment.
     PayPageText {
         pattern: r"^https?://[^\s\x00-\x1f\x7f-\x9f]+$",
         length_max: 2100,
         format: "uri",
         example: "https://pay.example.com/?token=01JZX4T9QK3M7N8P2R5S6V0WYB",
-        hint: "must be the address of a page",
+        hint: "must be the URL of a page",
     }
-    /// The merchant's own name of somebody.
+    /// The merchant's own identifier for a payer or recipient.
     IdentifierText {
         pattern: LINE,
         length_min: 1,
         length_max: 255,
         example: "customer-17",
-        hint: "must be one line of 1 to 255 characters, without control characters, invisible ones and marks of the writing direction",
+        hint: "must be one line of 1 to 255 characters, without control, invisible or text direction characters",
     }
 }
 
-/// Who may pay a secure payment, and what a payer sees of it. What is absent or null is as at the destination.
+/// Who may pay a secure payment, and what a payer sees of it. Absent and null fields use the setting of the
+/// destination.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
 pub struct SecurePaymentAccessPolicy {
     /// Which payers are screened
     #[oai(nullable)]
     pub mode: Option<AskedMode>,
-    /// Who screens them: with `kyt_all_wallets` and only there
+    /// Screening provider; required with `kyt_all_wallets`, not allowed otherwise
     #[oai(nullable)]
     pub screening_provider: Option<ScreeningProvider>,
-    /// Whether amount and people stay hidden until the payer is approved. Example: `false`
+    /// Whether amounts and parties stay hidden until the payer is approved. Example: `false`
     #[oai(nullable)]
     pub hide_until_approved: Option<bool>,
-    /// Whether payers see the address of the payee masked. Example: `false`
+    /// Whether the payee's address is masked for payers. Example: `false`
     #[oai(nullable)]
     pub hide_payee_address: Option<bool>,
-    /// Wallets that may pay; absent, null or empty for everybody. Noted on payouts, where it holds nobody
+    /// Wallets that may pay; absent, null or empty if any wallet may pay. On payouts the list is recorded but not
+    /// enforced
     #[oai(nullable, validator(max_items = 1000))]
     pub allowed_payer_addresses: Option<Vec<WalletText>>,
 }
@@ -160,12 +164,13 @@ impl Example for SecurePaymentAccessPolicy {
     }
 }
 
-/// One amount of a secure payment.
+/// One payment of a secure payment.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct SecurePaymentItem {
-    /// Where it is paid to; absent, at the destination that is set up. An API key may name another one that is in use on its
-    /// platform. A client ID without domains that is bound to none has to name one. Everything else is a 403
+    /// Destination to pay; if absent, the configured destination. An API key may name another active destination of its
+    /// platform. A client ID that has no domains and is bound to no destination must name a destination. Any other
+    /// destination is refused with 403
     #[oai(nullable)]
     pub destination_id: Option<LinkDestinationText>,
     /// Amount in the token of the destination, human units
@@ -176,28 +181,28 @@ pub struct SecurePaymentItem {
     /// Receiver of the fee; needs `feePercentage`
     #[oai(nullable)]
     pub fee_address: Option<WalletText>,
-    /// Your own reference of this amount
+    /// Your own reference for this amount
     #[oai(nullable)]
     pub reference: Option<MerchantReference>,
-    /// The same as beside the items; one for a link
+    /// Must be the same as the top-level field, if both are set; a link has one value
     #[oai(nullable)]
     pub payer_identifier: Option<IdentifierText>,
-    /// The same as beside the items; one for a link
+    /// Must be the same as the top-level field, if both are set; a link has one value
     #[oai(nullable)]
     pub redirect_url: Option<RedirectUrlText>,
-    /// The same as beside the items; one for a link
+    /// Must be the same as the top-level field, if both are set; a link has one value
     #[oai(nullable)]
     pub redirect_label: Option<RedirectLabelText>,
-    /// Must be absent: the destination says who is paid. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
+    /// Must be absent: the destination determines the payee. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
     #[oai(nullable, validator(max_length = 255))]
     pub payee: Option<String>,
-    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    /// Must be absent: the destination determines the currency. Example: `FAU-sepolia`
     #[oai(nullable, validator(max_length = 255))]
     pub currency: Option<String>,
-    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    /// Must be absent: the destination determines the currency. Example: `FAU-sepolia`
     #[oai(nullable, validator(max_length = 255))]
     pub invoice_currency: Option<String>,
-    /// Must be absent: the destination says in what is paid. Example: `FAU-sepolia`
+    /// Must be absent: the destination determines the currency. Example: `FAU-sepolia`
     #[oai(nullable, validator(max_length = 255))]
     pub payment_currency: Option<String>,
 }
@@ -221,14 +226,14 @@ impl Example for SecurePaymentItem {
     }
 }
 
-/// What is asked for with a link.
+/// A payment link to create.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateSecurePaymentBody {
-    /// What is paid; several are paid in one transaction
+    /// Payments; several are paid in one transaction
     #[oai(validator(min_items = 1, max_items = 200))]
     pub requests: Vec<SecurePaymentItem>,
-    /// Where all items are paid to: the same as `destinationId` of each. An addition of this service
+    /// Destination of all items; same as `destinationId` of each item. Added by this service
     #[oai(nullable)]
     pub destination_id: Option<LinkDestinationText>,
     /// Fee on top of each amount, 0 to 100; needs `feeAddress`
@@ -237,28 +242,29 @@ pub struct CreateSecurePaymentBody {
     /// Receiver of the fee; needs `feePercentage`
     #[oai(nullable)]
     pub fee_address: Option<WalletText>,
-    /// Your own reference; payers see it
+    /// Your own reference; visible to payers
     #[oai(nullable)]
     pub reference: Option<MerchantReference>,
-    /// Your own name of the payer; no payer sees it
+    /// Your own identifier for the payer; not visible to payers
     #[oai(nullable)]
     pub payer_identifier: Option<IdentifierText>,
-    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    /// Where the payer can go after the payment: the page shows a button and never redirects automatically
     #[oai(nullable)]
     pub redirect_url: Option<RedirectUrlText>,
-    /// What the button says; needs `redirectUrl`
+    /// Text of the button; needs `redirectUrl`
     #[oai(nullable)]
     pub redirect_label: Option<RedirectLabelText>,
     /// Who may pay, and what a payer sees
     #[oai(nullable)]
     pub access_policy: Option<SecurePaymentAccessPolicy>,
-    /// Seconds for which it can be paid, 5 minutes to 90 days; absent, as the operator has it. An addition of this service. Example: `86400`
+    /// Seconds until the link expires, 5 minutes to 90 days; absent uses the operator's default. Added by this
+    /// service. Example: `86400`
     #[oai(nullable, validator(minimum(value = "300"), maximum(value = "7776000")))]
     pub expires_in: Option<u32>,
 }
 
 impl Example for CreateSecurePaymentBody {
-    /// Works as it stands where a destination is set up.
+    /// An example body that works unchanged on a service where a destination is set up.
     fn example() -> Self {
         Self {
             requests: vec![SecurePaymentItem::example()],
@@ -275,24 +281,24 @@ impl Example for CreateSecurePaymentBody {
     }
 }
 
-/// Whom to pay with a link.
+/// A payout link to create.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateSecurePayoutBody {
     /// Wallet that is paid
     pub recipient: WalletText,
-    /// Wallet that is going to pay, usually yours; noted, and any wallet may pay
+    /// Wallet expected to pay, usually yours; only recorded, any wallet may pay
     pub creator_wallet_address: WalletText,
     /// Network of the payment. Example: `sepolia`
     pub network: Network,
-    /// What is paid; has to be on `network`
+    /// Currency of the payment; must be on `network`
     pub currency: CurrencyIdText,
     /// Amount, human units
     pub amount: AskedAmountText,
-    /// Your own reference; payers see it
+    /// Your own reference; visible to payers
     #[oai(nullable)]
     pub reference: Option<MerchantReference>,
-    /// Your own name of the recipient; no payer sees it
+    /// Your own identifier for the recipient; not visible to payers
     #[oai(nullable)]
     pub recipient_identifier: Option<IdentifierText>,
     /// Fee on top of the amount, 0 to 100; needs `feeAddress`
@@ -301,22 +307,23 @@ pub struct CreateSecurePayoutBody {
     /// Receiver of the fee; needs `feePercentage`
     #[oai(nullable)]
     pub fee_address: Option<WalletText>,
-    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    /// Where the payer can go after the payment: the page shows a button and never redirects automatically
     #[oai(nullable)]
     pub redirect_url: Option<RedirectUrlText>,
-    /// What the button says; needs `redirectUrl`
+    /// Text of the button; needs `redirectUrl`
     #[oai(nullable)]
     pub redirect_label: Option<RedirectLabelText>,
     /// Who is screened, and what a payer sees
     #[oai(nullable)]
     pub access_policy: Option<SecurePaymentAccessPolicy>,
-    /// Seconds for which it can be paid, 5 minutes to 90 days; absent, as the operator has it. An addition of this service. Example: `86400`
+    /// Seconds until the link expires, 5 minutes to 90 days; absent uses the operator's default. Added by this
+    /// service. Example: `86400`
     #[oai(nullable, validator(minimum(value = "300"), maximum(value = "7776000")))]
     pub expires_in: Option<u32>,
 }
 
 impl Example for CreateSecurePayoutBody {
-    /// Works as it stands on a service with Sepolia.
+    /// An example body that works unchanged on a service with Sepolia enabled.
     fn example() -> Self {
         Self {
             recipient: WalletText::example(),
@@ -336,17 +343,17 @@ impl Example for CreateSecurePayoutBody {
     }
 }
 
-/// Payouts that become one link.
+/// Payout links to combine into one.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CombinePayoutsBody {
-    /// Tokens of payout links that nobody has paid, all on one network; they are withdrawn
+    /// Tokens of unpaid payout links on one network; these links are withdrawn
     #[oai(validator(min_items = 2, max_items = 200, unique_items))]
     pub tokens: Vec<UlidText>,
-    /// Where the payer may go afterwards: a button, nothing redirects by itself
+    /// Where the payer can go after the payment: the page shows a button and never redirects automatically
     #[oai(nullable)]
     pub redirect_url: Option<RedirectUrlText>,
-    /// What the button says; needs `redirectUrl`
+    /// Text of the button; needs `redirectUrl`
     #[oai(nullable)]
     pub redirect_label: Option<RedirectLabelText>,
 }
@@ -363,7 +370,7 @@ impl Example for CombinePayoutsBody {
     }
 }
 
-/// A payment whose fees are asked for.
+/// A payment whose fees are calculated.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct PreviewFeesBody {
@@ -371,9 +378,10 @@ pub struct PreviewFeesBody {
     pub amount: AskedAmountText,
     /// Id or symbol of a stablecoin. Example: `USDC`
     pub currency: CurrencyIdText,
-    /// Which way the money goes
+    /// Direction of the payment
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about; absent, the payee of `get_paid` and the payer of `pay`
+    /// Who bears a fee if no other rule determines its bearer; if absent, the payee for `get_paid` and the payer for
+    /// `pay`
     #[oai(nullable)]
     pub default_fee_bearer: Option<FeeBearer>,
 }
@@ -389,50 +397,51 @@ impl Example for PreviewFeesBody {
     }
 }
 
-/// A link that was made.
+/// A created link.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct SecurePaymentCreated {
-    /// The requests that it pays, in the order of the call
+    /// The requests that the link pays, in the order of the call
     #[oai(validator(min_items = 1, max_items = 200))]
     pub request_ids: Vec<RequestIdText>,
-    /// Page for the payer
+    /// Page on which the payer pays
     pub secure_payment_url: PayPageText,
-    /// Token of the link: whoever has it may read and pay it
+    /// Token of the link: anyone with it can read and pay it
     pub token: UlidText,
-    /// Its fees in US dollars; null where it is not paid in one stablecoin
+    /// Fees in US dollars; null unless the link is paid in one stablecoin
     pub fee_plan: OrNull<FeePlanView>,
 }
 
-/// Fees of a secure payment in US dollars, as they are for good once it is made.
+/// Fees of a secure payment in US dollars. They are fixed when it is created.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", example)]
 pub struct FeePlanView {
-    /// Version of this form, always 1. Example: `1`
+    /// Version of the format, always 1. Example: `1`
     pub version: FeePlanVersion,
-    /// Which way the money goes
+    /// Direction of the payment
     pub flow: PaymentFlow,
-    /// Who bears fees that nothing else decides about: as the call says, else the payee of `get_paid` and the payer of `pay`
+    /// Who bears a fee if no other rule determines its bearer: the bearer that the call names, otherwise the payee for
+    /// `get_paid` and the payer for `pay`
     pub default_fee_bearer: FeeBearer,
-    /// What is asked for. Example: `100`
+    /// Amount of the request, or the sum for several requests, including the fees that the payee bears. Example: `100`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub gross_amount_usd: String,
-    /// What the payee gets of it. Example: `100`
+    /// Amount that the payee receives. Example: `100`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub net_recipient_amount_usd: String,
-    /// What the payer pays. Example: `102.5`
+    /// Amount that the payer pays. Example: `102.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_total_amount_usd: String,
-    /// All fees. Example: `2.5`
+    /// Sum of all fees. Example: `2.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub total_fees_usd: String,
-    /// Those that the payee bears. Example: `0`
+    /// Fees that the payee bears. Example: `0`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payee_borne_fees_usd: String,
-    /// Those that the payer bears. Example: `2.5`
+    /// Fees that the payer bears. Example: `2.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub payer_borne_fees_usd: String,
-    /// Fee by fee
+    /// The fees
     #[oai(validator(max_items = 400))]
     pub fees: Vec<FeePlanLineView>,
 }
@@ -453,7 +462,7 @@ impl Example for FeePlanView {
                 kind: FeeKind::Platform,
                 label: "Platform fee".to_owned(),
                 fee_bearer: FeeBearer::Payer,
-                fee_bearer_source: BearerSource::ForcedFeePolicy,
+                fee_bearer_source: FeeBearerSource::ForcedFeePolicy,
                 percentage_bps: 250,
                 cap_usd: OrNull(None),
                 calculated_amount_usd: "2.5".to_owned(),
@@ -472,53 +481,54 @@ impl Example for FeePlanView {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct FeePlanLineView {
-    /// Whose it is
+    /// Kind of the fee
     #[oai(rename = "type")]
     pub kind: FeeKind,
-    /// Name for people. Example: `Platform fee`
+    /// Display name. Example: `Platform fee`
     #[oai(validator(max_length = 64))]
     pub label: String,
     /// Who bears it
     pub fee_bearer: FeeBearer,
-    /// What decided that
-    pub fee_bearer_source: BearerSource,
+    /// What decided who bears it
+    pub fee_bearer_source: FeeBearerSource,
     /// Rate in basis points. Example: `250`
     #[oai(validator(maximum(value = "10000")))]
     pub percentage_bps: u32,
-    /// Most of one payment; null without a limit. Example: `25`
+    /// Maximum per payment; null without a limit. Example: `25`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub cap_usd: OrNull<String>,
-    /// What it is. Example: `2.5`
+    /// Amount of the fee. Example: `2.5`
     #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
     pub calculated_amount_usd: String,
-    /// How its receiver is found: always by a fixed address
+    /// How the receiver is determined: always by a fixed address
     pub destination_resolver: FeeResolver,
-    /// Its receiver
+    /// Receiver of the fee
     pub destination_ref: FeeDestination,
-    /// Where it was set
+    /// Where the fee was configured
     pub config_source: FeeOrigin,
 }
 
 /// Receiver of a fee.
-#[derive(Debug, Clone, Object)]
+#[derive(Debug, Clone, Default, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct FeeDestination {
-    /// On EVM networks
+    /// Address on EVM networks
     pub evm_address: Option<WalletText>,
-    /// On Tron
+    /// Address on Tron
     pub tron_address: Option<WalletText>,
 }
 
-/// A secure payment that was withdrawn.
+/// A withdrawn secure payment.
 #[derive(Debug, Clone, Object)]
 pub struct SecurePaymentWithdrawn {
-    /// Its token
+    /// Token of the secure payment
     pub token: UlidText,
-    /// Its state: `invalidated`. Example: `invalidated`
+    /// State: always `invalidated`. Example: `invalidated`
     pub status: SecurePaymentStatus,
 }
 
-/// Both halves of a fee, or neither, under the names of a place in the body.
+/// Reads a fee: both percentage and receiver, or neither. `place` is the prefix of the field names in errors, for
+/// example `requests[0].`.
 fn fee(
     percent: Option<PercentText>,
     receiver: Option<WalletText>,
@@ -535,22 +545,23 @@ fn fee(
     percent.zip(receiver)
 }
 
-/// A button as a body has it: its parts, each with the place at which it stands.
+/// The redirect button of a body: each part with the name of its field.
 struct Button {
-    url: Option<Placed<RedirectUrlText>>,
-    label: Option<Placed<RedirectLabelText>>,
+    url: Option<FieldValue<RedirectUrlText>>,
+    label: Option<FieldValue<RedirectLabelText>>,
 }
 
 impl Button {
-    /// One that stands beside everything else.
+    /// A button given at the top level.
     fn beside(url: Option<RedirectUrlText>, label: Option<RedirectLabelText>) -> Self {
         Self {
-            url: url.map(|url| Placed::at("redirectUrl", url)),
-            label: label.map(|label| Placed::at("redirectLabel", label)),
+            url: url.map(|url| FieldValue::at("redirectUrl", url)),
+            label: label.map(|label| FieldValue::at("redirectLabel", label)),
         }
     }
 
-    /// The field whose sentence is the message, where something is wrong with the button. Source: decisions D39.
+    /// The field of the button that leads the errors: when the button is invalid, the message of this field is also the
+    /// message of the response. Source: decisions D39.
     fn leading(&self) -> String {
         match (&self.url, &self.label) {
             (Some(url), _) => url.field.clone(),
@@ -559,8 +570,8 @@ impl Button {
         }
     }
 
-    /// What it is, or what is wrong with it.
-    fn read(self, checks: &mut Checks) -> Option<Redirect> {
+    /// Reads the button, or reports what is wrong with it.
+    fn read(self, checks: &mut Checks) -> Option<RedirectButton> {
         let Some(url) = self.url else {
             if let Some(label) = self.label {
                 checks.fail(label.field, LABEL_ALONE);
@@ -570,27 +581,27 @@ impl Button {
         let target = checks
             .take(&url.field, checked_url(url.value.as_str()))
             .map(str::to_owned);
-        let is_seen = |label: &Placed<RedirectLabelText>| {
+        let is_seen = |label: &FieldValue<RedirectLabelText>| {
             let text = label.value.as_str();
             text.chars().all(is_plain) && text.chars().any(|letter| !letter.is_whitespace())
         };
         if let Some(label) = self.label.as_ref().filter(|label| !is_seen(label)) {
             checks.fail(label.field.as_str(), RedirectLabelText::HINT);
         }
-        Some(Redirect {
+        Some(RedirectButton {
             url: target?,
             label: self.label.map(|label| label.value.into()),
         })
     }
 }
 
-/// A value with the name of the place at which it stands.
-struct Placed<T> {
+/// A value with the name of its field.
+struct FieldValue<T> {
     field: String,
     value: T,
 }
 
-impl<T> Placed<T> {
+impl<T> FieldValue<T> {
     fn at(field: impl Into<String>, value: T) -> Self {
         Self {
             field: field.into(),
@@ -599,24 +610,25 @@ impl<T> Placed<T> {
     }
 }
 
-/// What stands beside the items or in them; of a link there is one, so all places have to say the same.
+/// Reads a value that may be given at the top level or in the items. A link has one value, so all given values must be
+/// equal.
 fn sole<T: Clone + PartialEq>(
     name: &str,
     beside: Option<T>,
     items: &[SecurePaymentItem],
     of: impl Fn(&SecurePaymentItem) -> Option<T>,
     checks: &mut Checks,
-) -> Option<Placed<T>> {
-    let mut known = beside.map(|value| Placed::at(name, value));
+) -> Option<FieldValue<T>> {
+    let mut known = beside.map(|value| FieldValue::at(name, value));
     for (index, item) in items.iter().enumerate() {
         let Some(own) = of(item) else { continue };
         let field = format!("requests[{index}].{name}");
         let differs = known.as_ref().is_some_and(|known| known.value != own);
         if differs {
-            let sentence = format!("must be absent or the same as in the other places: a link has one {name}");
+            let sentence = format!("must be absent or the same everywhere: a link has one {name}");
             checks.fail(field.as_str(), sentence);
         }
-        known = known.or(Some(Placed::at(field, own)));
+        known = known.or(Some(FieldValue::at(field, own)));
     }
     known
 }
@@ -641,22 +653,22 @@ impl SecurePaymentAccessPolicy {
     }
 }
 
-/// The destination that a text names; notes one that names none in any known form.
-fn wanted(text: Option<&LinkDestinationText>, field: &str, unreadable: &mut Vec<FieldError>) -> Wanted {
-    let Some(text) = text else { return Wanted::Any };
+/// The destination that a text names. A text in no known format is reported.
+fn wanted(text: Option<&LinkDestinationText>, field: &str, unreadable: &mut Vec<FieldError>) -> ItemDestination {
+    let Some(text) = text else { return ItemDestination::Any };
     match DestinationKey::parse(text.as_str()) {
-        Ok(Some(key)) => Wanted::Named(key),
-        Ok(None) => Wanted::Unknown,
+        Ok(Some(key)) => ItemDestination::Named(key),
+        Ok(None) => ItemDestination::Unknown,
         Err(_) => {
             unreadable.push(FieldError::new(field, LinkDestinationText::HINT));
-            Wanted::Unknown
+            ItemDestination::Unknown
         }
     }
 }
 
-/// What stands beside the items and holds for each of them.
-struct Beside<'a> {
-    destination: Wanted,
+/// Values given at the top level, which apply to every item.
+struct TopLevelValues<'a> {
+    destination: ItemDestination,
     fee: Option<NamedFee>,
     reference: Option<&'a str>,
 }
@@ -666,7 +678,7 @@ impl SecurePaymentItem {
     fn read(
         self,
         index: usize,
-        beside: &Beside<'_>,
+        beside: &TopLevelValues<'_>,
         unreadable: &mut Vec<FieldError>,
         checks: &mut Checks,
     ) -> Option<NewItem> {
@@ -679,7 +691,7 @@ impl SecurePaymentItem {
         ];
         for (name, given) in foreign {
             if given.is_some() {
-                let sentence = "must be absent: the payment destination says who is paid and in what";
+                let sentence = "must be absent: the payment destination determines payee and currency";
                 checks.fail(format!("{place}{name}"), sentence);
             }
         }
@@ -687,7 +699,7 @@ impl SecurePaymentItem {
         let own = fee(self.fee_percentage, self.fee_address, &place, checks);
         let fee = match (own, beside.fee) {
             (Some(own), Some(beside)) if own != beside.fee => {
-                let sentence = "must be absent or the same as beside the items: both say what this amount is charged";
+                let sentence = "must be absent or the same as at the top level: both set the fee of this amount";
                 let differs = [
                     ("feePercentage", own.0 != beside.fee.0),
                     ("feeAddress", own.1 != beside.fee.1),
@@ -704,7 +716,7 @@ impl SecurePaymentItem {
         if let (Some(own), Some(beside)) = (&own, beside.reference)
             && own != beside
         {
-            let sentence = "must be absent or the same as beside the items";
+            let sentence = "must be absent or the same as at the top level";
             checks.fail(format!("{place}reference"), sentence);
         }
         let field = format!("{place}destinationId");
@@ -712,10 +724,10 @@ impl SecurePaymentItem {
             wanted(self.destination_id.as_ref(), &field, unreadable),
             beside.destination,
         ) {
-            (Wanted::Any, beside) => beside,
+            (ItemDestination::Any, beside) => beside,
             (own, beside) => {
-                if beside != Wanted::Any && own != beside {
-                    checks.fail(field, "must be absent or the same as beside the items");
+                if beside != ItemDestination::Any && own != beside {
+                    checks.fail(field, "must be absent or the same as at the top level");
                 }
                 own
             }
@@ -730,8 +742,8 @@ impl SecurePaymentItem {
 }
 
 impl CreateSecurePaymentBody {
-    /// Reads the values, as far as they can be judged without the destination. Errors: every wrong field, then every text
-    /// that names no destination.
+    /// Reads the values, as far as this is possible without the destination. Errors: every wrong field, then every text
+    /// that is not a destination id.
     pub(super) fn read(self) -> Result<NewSecurePayment, Refusal> {
         let mut checks = Checks::new();
         let items = &self.requests;
@@ -758,7 +770,7 @@ impl CreateSecurePaymentBody {
         let beside = beside.map(|fee| NamedFee { fee, is_of_item: false });
         let reference = self.reference.map(String::from);
         let mut unreadable = Vec::new();
-        let beside = Beside {
+        let beside = TopLevelValues {
             destination: wanted(self.destination_id.as_ref(), "destinationId", &mut unreadable),
             fee: beside,
             reference: reference.as_deref(),
@@ -781,11 +793,11 @@ impl CreateSecurePaymentBody {
         };
         Ok(NewSecurePayment {
             items,
-            about: About {
+            about: LinkDetails {
                 reference: reference.or(of_item),
                 redirect,
             },
-            names: Names {
+            names: MerchantNames {
                 payer: payer.map(|payer| payer.value.into()),
                 recipient: None,
             },
@@ -797,7 +809,7 @@ impl CreateSecurePaymentBody {
 
 impl CreateSecurePayoutBody {
     /// Reads the values. Errors: every wrong field.
-    pub(super) fn read(self, catalogue: &Catalogue) -> Result<NewPayout, Refusal> {
+    pub(super) fn read(self, catalogue: &Catalogue) -> Result<NewPayoutLink, Refusal> {
         let mut checks = Checks::new();
         let button = Button::beside(self.redirect_url, self.redirect_label);
         let leading = button.leading();
@@ -810,7 +822,7 @@ impl CreateSecurePayoutBody {
             && currency.network != network
         {
             let sentence = format!(
-                "must be on {network}, which network names: this one is on {}",
+                "must be on the network in `network`, which is {network}: this currency is on {}",
                 currency.network
             );
             checks.fail("currency", sentence);
@@ -820,7 +832,7 @@ impl CreateSecurePayoutBody {
             .access_policy
             .map(|policy| policy.read(&mut checks))
             .unwrap_or_default();
-        // Of a Tron address the form is enough here: no money goes there.
+        // The format check is enough for a Tron address, because nothing is paid to the creator.
         let creator = match self.creator_wallet_address.value() {
             Ok(creator) => Some(creator.to_string()),
             Err(_) if Family::of_address(self.creator_wallet_address.as_str()) == Family::Tron => {
@@ -831,17 +843,17 @@ impl CreateSecurePayoutBody {
         let given = recipient.zip(amount).zip(currency.zip(creator));
         let ((recipient, amount), (currency, creator)) =
             checks.finish_with(given).map_err(|refusal| refusal.led_by(&leading))?;
-        Ok(NewPayout {
+        Ok(NewPayoutLink {
             recipient,
             creator,
             currency,
             amount,
             fee,
-            about: About {
+            about: LinkDetails {
                 reference: self.reference.map(String::from),
                 redirect,
             },
-            names: Names {
+            names: MerchantNames {
                 payer: None,
                 recipient: self.recipient_identifier.map(String::from),
             },
@@ -852,8 +864,8 @@ impl CreateSecurePayoutBody {
 }
 
 impl CombinePayoutsBody {
-    /// Reads the values. Errors: a button that is none.
-    pub(super) fn read(self) -> Result<(Vec<String>, Option<Redirect>), Refusal> {
+    /// Reads the values. Errors: an invalid button.
+    pub(super) fn read(self) -> Result<(Vec<String>, Option<RedirectButton>), Refusal> {
         let mut checks = Checks::new();
         let button = Button::beside(self.redirect_url, self.redirect_label);
         let leading = button.leading();
@@ -869,7 +881,7 @@ mod tests {
     use regex::Regex;
 
     #[test]
-    fn the_documents_take_what_a_button_may_say() {
+    fn the_documented_pattern_matches_the_allowed_button_texts() {
         let form = Regex::new(LABEL).unwrap();
         for letter in (0..=0xffff).filter_map(char::from_u32) {
             let is_taken = is_plain(letter) && !"<>&\"'`".contains(letter);

@@ -1,4 +1,4 @@
-//! Secure payments: links by which whoever has the token pays.
+//! Secure payments: payment links. Anyone with the token of a link can pay it.
 
 mod answers;
 mod bodies;
@@ -8,15 +8,15 @@ use crate::{
     domain::{
         network::Network,
         refusal::Refusal,
-        secure_payment::{Unpayable, access::Payer, intent::Source},
+        secure_payment::{UnpayableLink, access::LinkPayer, intent::Source},
     },
     flows::{
         self, FlowResult,
         secure_payments::{
-            open::Look,
-            opened::{self, Opened},
+            open::LinkVisit,
+            opened::{self, OpenedLink},
             preview_fees,
-            record_intent::Sent,
+            record_intent::SentTransaction,
         },
     },
     http::{
@@ -35,24 +35,27 @@ pub struct SecurePayments;
 
 #[OpenApi(prefix_path = "/v2", tag = "PlatformTag::SecurePayments")]
 impl SecurePayments {
-    /// Make a payment link
+    /// Create a payment link
     ///
-    /// Makes a link by which you are paid, at the destination of the client ID, else at the one of the platform. Several
-    /// items are paid in one transaction. Whoever has the link may pay it until it expires. Destination, fees and policy are
-    /// those of this moment: what you change later changes no link.
+    /// Creates a link that pays you at the destination of the client ID, or at the destination of the platform if the
+    /// client ID has none. Several items are paid in one transaction. Anyone with the link can pay it until it expires.
+    /// The link keeps the destination, fees and policy that apply when you create it; later changes do not affect it.
     ///
-    /// A client ID without domains that is bound to no destination names one in `destinationId`. With a client ID that has
-    /// domains, `accessPolicy` adds to the policy of the destination: what takes something away is a 403. Accounts that sign
-    /// in without a wallet make no links.
+    /// A client ID without domains that is bound to no destination must name one in `destinationId`. With a client ID
+    /// that has domains, `accessPolicy` can only add to the policy of the destination; removing a restriction is a 403.
+    /// Accounts that sign in without a wallet cannot create links.
+    ///
+    /// An orchestrator sends its key with a client ID that is linked to it. The client ID must be bound to a
+    /// destination, and `accessPolicy` can only add to its policy. A linked client ID alone is refused (403).
     ///
     /// When: the payer pays on a page that is not yours
-    /// Needs: a destination: `GET /v2/payee-destination/signing-data` begins one
-    /// Next: hand out `securePaymentUrl`
+    /// Needs: a destination; `GET /v2/payee-destination/signing-data` is the first step to create one
+    /// Next: send `securePaymentUrl` to the payer
     /// Events: `secure_payment.user_event` while the payer is on the page, then `payment.confirmed`
     /// 201: The link
     /// 400: No active payment destination found for this platform
     /// 403: Destination does not match the configured payment destination.
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
+    /// 429: This call has 200 items; the limit is 600 items per minute and 200 items at once: retry after the number of seconds in Retry-After
     #[oai(path = "/secure-payments", method = "post", operation_id = "createSecurePayment")]
     async fn create(
         &self,
@@ -71,13 +74,14 @@ impl SecurePayments {
         .await
     }
 
-    /// Look up the link of a request
+    /// Find the link of a request
     ///
-    /// The newest link of one of your requests, with what only you may see. For people who signed in.
+    /// Returns the newest link of one of your requests, including the fields that only its owner sees. Only for
+    /// signed-in users.
     ///
     /// When: you lost the link of a request, or want to see who was screened
-    /// Needs: a request of a link
-    /// Next: hand out its address again, or `POST /v2/secure-payments/{token}/withdraw`
+    /// Needs: a request that was created with a link
+    /// Next: send the address of the link again, or withdraw the link with `POST /v2/secure-payments/{token}/withdraw`
     /// 200: The link
     /// 404: No secure payment found for this request ID
     #[oai(path = "/secure-payments", method = "get", operation_id = "findSecurePayment")]
@@ -96,19 +100,22 @@ impl SecurePayments {
         Ok(Json(view::found(&ctx, &found)))
     }
 
-    /// Make a payout link
+    /// Create a payout link
     ///
-    /// Makes a link by which somebody pays a recipient whom you name. Any wallet may pay it; that of `creatorWalletAddress`
-    /// is noted. Where its policy, or that of the recipient's destination, asks for screening, the recipient is screened
-    /// first; with a client ID that has domains, `accessPolicy` takes nothing away from that destination's (403).
+    /// Creates a link that pays a recipient whom you name. Any wallet can pay it; `creatorWalletAddress` is only
+    /// recorded. If the access policy, or the policy of the recipient's destination, requires screening, the recipient
+    /// is screened first. With a client ID that has domains, `accessPolicy` cannot remove a restriction of that
+    /// destination (403).
     ///
-    /// When: somebody else in your house signs a payout
+    /// An orchestrator sends its key with a client ID that is linked to it; a linked client ID alone is refused (403).
+    ///
+    /// When: another person in your company signs a payout
     /// Needs: the destination of the recipient
-    /// Next: hand out `securePaymentUrl`, or combine several with `POST /v2/secure-payments/batch-payouts`
+    /// Next: send `securePaymentUrl` to the payer, or combine several payout links with `POST /v2/secure-payments/batch-payouts`
     /// Events: `payment.confirmed` once the payment is final
     /// 201: The link
     /// 403: Recipient wallet failed screening
-    /// 429: There may be 100000 open requests and link items of a platform beside those of its public client IDs at most (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request that no link pays counts for 30 days, caps.open_request_days), or ask the operator for more
+    /// 429: The limit is 100000 open requests and link items per platform, not counting those of its public client IDs (caps.open_requests); cancel requests and withdraw links that will not be paid, or wait until some are paid or expire (a request without a link counts for 30 days, caps.open_request_days), or ask the operator for a higher limit
     #[oai(
         path = "/secure-payments/payouts",
         method = "post",
@@ -132,16 +139,17 @@ impl SecurePayments {
 
     /// Combine payout links
     ///
-    /// Makes one link of several payout links that nobody has paid, all on one network. They are withdrawn and their
-    /// requests live on in it; it ends when the first of them would have ended. Money that still arrives for one of them is
-    /// credited to its request, which the new link then leaves out.
+    /// Creates one link from several unpaid payout links on one network. The original links are withdrawn and the new
+    /// link pays their requests. The new link expires when the first of the original links would have expired. A late
+    /// payment to one of the original links is credited to its request, and the new link then leaves that request out.
+    /// Links of two orchestrators cannot be combined; the new link belongs to the orchestrator of the original links.
     ///
-    /// When: several payouts are to be signed once
-    /// Needs: tokens of unpaid payout links of one network
-    /// Next: hand out `securePaymentUrl`
+    /// When: several payouts are to be signed in one transaction
+    /// Needs: tokens of unpaid payout links on one network
+    /// Next: send `securePaymentUrl` to the payer
     /// Events: `payment.confirmed` for each request
     /// 201: The link
-    /// 429: This call has 200 items, and 600 a minute are accepted, at most 200 at once: send it again after the seconds that Retry-After names
+    /// 429: This call has 200 items; the limit is 600 items per minute and 200 items at once: retry after the number of seconds in Retry-After
     #[oai(
         path = "/secure-payments/batch-payouts",
         method = "post",
@@ -167,13 +175,14 @@ impl SecurePayments {
 
     /// Preview the fees of a link
     ///
-    /// The fees in US dollars that a link in a stablecoin would have, without a fee that a call names. Every fee that there
-    /// is comes on top of the amount, so the payer bears it. `defaultFeeBearer` is for fees that nothing else decides about;
-    /// where the call names nobody it is the payee of `get_paid` and the payer of `pay`. Nothing is stored.
+    /// Returns the fees in US dollars that a link in a stablecoin would have, without a fee that the call creating the
+    /// link would set. The payer bears every fee, except a fee of an orchestrator whose config names the recipient as
+    /// bearer. `defaultFeeBearer` bears a fee whose bearer no other rule determines; if absent, the default bearer is
+    /// the payee for `get_paid` and the payer for `pay`. Nothing is stored.
     ///
-    /// When: you show what a link would cost before you make it
+    /// When: you show what a link would cost before you create it
     /// Needs: an amount in a stablecoin
-    /// Next: `POST /v2/secure-payments`, or `POST /v2/secure-payments/payouts`
+    /// Next: create the link with `POST /v2/secure-payments` or `POST /v2/secure-payments/payouts`
     /// 200: The fees
     #[oai(
         path = "/secure-payments/fees/preview",
@@ -183,7 +192,7 @@ impl SecurePayments {
     async fn preview_fees(
         &self,
         ctx: Data<&Ctx>,
-        caller: Auth<LinkMaker>,
+        caller: Auth<LinkPreviewer>,
         body: Body<PreviewFeesBody>,
     ) -> Result<Json<FeePlanView>, Fail<{ s::BAD_REQUEST }>> {
         let mut checks = Checks::new();
@@ -200,14 +209,13 @@ impl SecurePayments {
 
     /// Open a link
     ///
-    /// What a payer is shown before paying: the token is all that it takes, whoever calls. With `wallet` the answer says
-    /// whether that wallet may pay, and what it holds on which chain. Where the creator wants it, nothing about money and
-    /// people is shown before the wallet is approved. A link that is paid is a 409 with `status` and
-    /// `requestStatuses`.
+    /// Returns what a payer sees before paying. The token is the only credential. With `wallet`, the response says
+    /// whether that wallet may pay and what it holds on each chain. If the creator requires it, amounts and parties
+    /// stay hidden until the wallet is approved. A paid link returns 409 with `status` and `requestStatuses`.
     ///
     /// When: a payer opens a link
-    /// Needs: its token; `wallet` once one is connected
-    /// Next: `GET /v2/secure-payments/{token}/pay`
+    /// Needs: the token of the link; `wallet` once a wallet is connected
+    /// Next: get calldata with `GET /v2/secure-payments/{token}/pay`
     /// Events: `secure_payment.access_rejected` when the wallet may not pay
     /// 200: The link
     /// 403: Secure payment has expired
@@ -216,7 +224,7 @@ impl SecurePayments {
     #[oai(path = "/secure-payments/:token", method = "get", operation_id = "getSecurePayment")]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn open(
         &self,
@@ -224,21 +232,22 @@ impl SecurePayments {
         _caller: Auth<LinkReader>,
         /// Token of the link
         token: Path<UlidText>,
-        /// Wallet that wants to pay
+        /// Wallet that would pay
         wallet: Checked<WalletText>,
-        /// Chain to pay from; needs `token`. Another one than that of the payment is not in this version
+        /// Chain to pay from; needs `token`. Must be the chain of the payment in this version
         chain: Checked<PaymentChain>,
-        /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
+        /// Symbol of the token to pay with; needs `chain`. Must be the token of the payment in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
-        /// Account behind a smart account; needs `wallet`, and counts for a list once the chain proves it
+        /// Account behind the smart account `wallet`; needs `wallet`. If an allow list names this account, `wallet` may
+        /// pay once the chain proves that the account controls it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account; payment by one is not in this version
+        /// Whether `wallet` is a Safe account; Safe accounts cannot pay in this version
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
     ) -> Result<Json<SecurePaymentView>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
-        let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
+        let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
         let shown = unless_paid(&opened, shown)?;
@@ -248,13 +257,13 @@ impl SecurePayments {
 
     /// Get the calldata that pays a link
     ///
-    /// Answers the transactions that a wallet signs and sends, in order, for what is left of the requests that are not
-    /// paid. Approvals allow exactly what is needed. With `wallet` the answer knows balances and allowance and leaves out
-    /// what is not needed.
+    /// Returns the transactions that a wallet signs and sends, in order, for the amount still due on the unpaid
+    /// requests. Approvals allow exactly the amount needed. With `wallet`, the response includes balances and allowance
+    /// and leaves out approvals that are not needed.
     ///
     /// When: the payer is about to pay a link
-    /// Needs: its token; `wallet` for an exact answer
-    /// Next: send the transactions in their order, then `POST /v2/secure-payments/{token}/intent`
+    /// Needs: the token of the link; `wallet`, if approvals that the wallet does not need should be left out
+    /// Next: send the transactions in order, then report the payment with `POST /v2/secure-payments/{token}/intent`
     /// Events: `payment.confirmed` for each request once the payment is final
     /// 200: The transactions to sign, and what the wallet needs for them
     /// 403: Wallet is not allowed to pay this secure payment
@@ -267,7 +276,7 @@ impl SecurePayments {
     )]
     #[expect(
         clippy::too_many_arguments,
-        reason = "one argument for each parameter of the contract"
+        reason = "the function has one argument for each parameter of the operation"
     )]
     async fn pay(
         &self,
@@ -277,39 +286,40 @@ impl SecurePayments {
         token: Path<UlidText>,
         /// Wallet that pays
         wallet: Checked<WalletText>,
-        /// Chain to pay from; needs `token`. Another one than that of the payment is not in this version
+        /// Chain to pay from; needs `token`. Must be the chain of the payment in this version
         chain: Checked<PaymentChain>,
-        /// Symbol of the token to pay with; needs `chain`. Another one than that of the payment is not in this version. Example: `FAU`
+        /// Symbol of the token to pay with; needs `chain`. Must be the token of the payment in this version. Example: `FAU`
         #[oai(name = "token")]
         symbol: Checked<SymbolText>,
-        /// Account behind a smart account; needs `wallet`, and counts for a list once the chain proves it
+        /// Account behind the smart account `wallet`; needs `wallet`. If an allow list names this account, `wallet` may
+        /// pay once the chain proves that the account controls it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account; payment by one is not in this version
+        /// Whether `wallet` is a Safe account; Safe accounts cannot pay in this version
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
     ) -> Result<
         Json<SecureCalldata>,
         Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
     > {
-        let look = look(wallet, (chain, symbol), eoa_wallet, is_safe)?;
+        let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await;
         let handout = unless_paid(&opened, handout)?;
         Ok(Json(view::paying(&ctx, &opened, &handout)))
     }
 
-    /// Say what was sent
+    /// Report a sent transaction
     ///
-    /// Notes the transaction that a payer sent, once for each hash, so that others see that a payment is on its way. It
-    /// settles nothing and raises no event. A wallet that is named in `payerAddress` has to be one that may pay; where all
-    /// is hidden until a wallet is approved, one has to be named.
+    /// Records the transaction that a payer sent, once per hash, so that others see that a payment is in flight. The
+    /// record settles nothing and triggers no event. If `payerAddress` is given, that wallet must be allowed to pay.
+    /// `payerAddress` is required when the link hides its content until a wallet is approved.
     ///
     /// When: the wallet has sent the payment
     /// Needs: the hash of the transaction
-    /// Next: `GET /v2/secure-payments/{token}` until it answers 409 with `completed`
-    /// Events: none by itself; `payment.confirmed` once the payment is final
-    /// 200: The transaction is noted
+    /// Next: poll `GET /v2/secure-payments/{token}` until it returns 409 with `completed`
+    /// Events: none; `payment.confirmed` once the payment is final
+    /// 200: The transaction is recorded
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
@@ -333,16 +343,16 @@ impl SecurePayments {
         Ok(Json(view::recorded(&recorded)))
     }
 
-    /// Report what a payer did
+    /// Report a payer action
     ///
-    /// Telemetry of the payment page, told as `secure_payment.user_event`; it proves nothing. Browsers report from pages of
-    /// this service alone. At most 20 reports of a link an hour from one address, and 100 altogether.
+    /// Telemetry of the payment page, sent as `secure_payment.user_event`. It proves nothing. Browsers can report only
+    /// from pages of this service. Limits for each link and hour: 20 reports from one address, 100 in total.
     ///
-    /// When: a page of links tells what its payer does
-    /// Needs: the token of a link that can be paid
+    /// When: a payment page reports what its payer does
+    /// Needs: the token of a payable link
     /// Next: nothing
     /// Events: `secure_payment.user_event`
-    /// 202: The report is told
+    /// 202: The report is accepted
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
     #[oai(
@@ -362,20 +372,20 @@ impl SecurePayments {
         let report = body.0.read()?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let address = address.and_then(|address| address.0.0);
-        flows::secure_payments::user_event::run(&ctx, &opened, (Some(&*caller), address), &report).await?;
+        flows::secure_payments::user_event::run(&ctx, &opened, Some(&*caller), address, &report).await?;
         Ok(Accepted::new(Success { success: true }))
     }
 
     /// Withdraw a link
     ///
-    /// Nobody gets calldata by it any more, nor by the ids of its requests, which stay; repeated, the call answers the same.
-    /// Calldata that was handed out before still works on the chain: money that arrives all the same is credited to its
-    /// request. An addition of this service.
+    /// After withdrawal, neither the link nor the ids of its requests return calldata. The requests remain. A repeated
+    /// call returns the same response. Calldata that was issued earlier still works on the chain; a payment that
+    /// arrives anyway is credited to its request. Added by this service.
     ///
-    /// When: a link is no longer to be paid
-    /// Needs: the token of a link of yours
-    /// Next: make a new link if it is wanted again
-    /// Events: none by itself; `payment.confirmed` if money arrives all the same
+    /// When: a link should no longer be paid
+    /// Needs: the token of one of your links
+    /// Next: create a new link if one is needed
+    /// Events: none; `payment.confirmed` if a payment still arrives
     /// 200: The link is withdrawn
     /// 404: Secure payment not found
     /// 409: Secure payment has already been completed
@@ -399,28 +409,30 @@ impl SecurePayments {
     }
 }
 
-/// What a link gives. Errors: those of the flow; of a link that is paid also what became of its requests (409).
-fn unless_paid<T>(opened: &Opened, given: FlowResult<T>) -> Result<T, Problem> {
+/// The result of an operation on a link. Errors: those of the flow; for a paid link also the status of its requests
+/// (409).
+fn unless_paid<T>(opened: &OpenedLink, given: FlowResult<T>) -> Result<T, Problem> {
     given.map_err(|error| {
         let problem = Problem::from(error);
         match opened.payable() {
-            Err(Unpayable::Completed) => problem.with_completed(view::completed(opened)),
+            Err(UnpayableLink::Completed) => problem.with_completed(view::completed(opened)),
             _ => problem,
         }
     })
 }
 
-/// Who looks, and from where he would pay. Errors: every wrong parameter.
+/// Who opens the link, and from where they would pay. Errors: every wrong parameter.
 fn look(
     wallet: Checked<WalletText>,
-    (chain, symbol): (Checked<PaymentChain>, Checked<SymbolText>),
+    chain: Checked<PaymentChain>,
+    symbol: Checked<SymbolText>,
     eoa: Checked<WalletText>,
     is_safe: Checked<SafeFlag>,
-) -> Result<Look, Refusal> {
+) -> Result<LinkVisit, Refusal> {
     let mut checks = Checks::new();
     match (chain.is_given(), symbol.is_given()) {
-        (true, false) => checks.fail("token", "is required: chain and token go together"),
-        (false, true) => checks.fail("chain", "is required: chain and token go together"),
+        (true, false) => checks.fail("token", "is required when chain is set"),
+        (false, true) => checks.fail("chain", "is required when token is set"),
         _ => {}
     }
     if eoa.is_given() && !wallet.is_given() {
@@ -436,8 +448,8 @@ fn look(
     let symbol = symbol.take(&mut checks);
     let (wallet, eoa) = (wallet.read(&mut checks), eoa.read(&mut checks));
     checks.finish()?;
-    Ok(Look {
-        payer: wallet.map(|wallet| Payer { wallet, eoa }),
+    Ok(LinkVisit {
+        payer: wallet.map(|wallet| LinkPayer { wallet, eoa }),
         source: chain.zip(symbol).map(|(chain, token)| Source {
             network: chain.network(),
             token: token.into(),
@@ -445,15 +457,15 @@ fn look(
     })
 }
 
-/// What is said of a payment that is made elsewhere than on the chain and in the token of its link.
-const ACROSS_LATER: &str = "payments across chains, and in other tokens, come later on this service";
+/// Message for a field that asks for a payment from another chain or in another token than the link has.
+const ACROSS_LATER: &str = "cross-chain payments and other tokens are not supported yet";
 
-/// What is said of a payment of several links.
-const SEVERAL_LATER: &str = "several links in one payment come later on this service";
+/// Message for a field that asks to pay several links with one payment.
+const SEVERAL_LATER: &str = "paying several links at once is not supported yet";
 
 impl RecordIntentBody {
-    /// Notes what asks for more than a payment on the own chain in the own token. It is compared with what the body says
-    /// itself, so that nothing is told of a link.
+    /// Reports every field that asks for a cross-chain payment, a swap, or one payment of several links. The fields are
+    /// compared only with each other, so that the message reveals nothing about the link.
     fn check_route(&self, checks: &mut Checks) {
         let network = self.source_network.as_deref();
         let is_own = |id: &str| Network::from_id(id) == Some(self.chain.network());
@@ -468,13 +480,13 @@ impl RecordIntentBody {
             }
         }
         if network.is_some_and(|id| !is_own(id)) {
-            let sentence = format!("must be absent, or the network of chain: {ACROSS_LATER}");
+            let sentence = format!("must be absent or the network of `chain`: {ACROSS_LATER}");
             checks.fail("sourceNetwork", sentence);
         }
         if token.is_some_and(|token| !token.eq_ignore_ascii_case(self.token.as_str())) {
             checks.fail(
                 "sourceToken",
-                format!("must be absent, or that of token: {ACROSS_LATER}"),
+                format!("must be absent or equal to token: {ACROSS_LATER}"),
             );
         }
         let refused = [
@@ -493,8 +505,8 @@ impl RecordIntentBody {
         }
     }
 
-    /// Reads the values. Errors: every wrong field; what belongs to Safe accounts or to other chains is one.
-    fn read(self) -> Result<Sent, Refusal> {
+    /// Reads the values. Errors: every wrong field, including fields for Safe accounts and other chains.
+    fn read(self) -> Result<SentTransaction, Refusal> {
         let mut checks = Checks::new();
         self.check_route(&mut checks);
         for (name, is_given) in [
@@ -518,7 +530,7 @@ impl RecordIntentBody {
         let payer_eoa = self
             .payer_eoa_address
             .and_then(|text| checks.take("payerEoaAddress", text.value()));
-        Ok(Sent {
+        Ok(SentTransaction {
             tx_hash: checks.finish_with(tx_hash)?,
             source: Source {
                 network: self.chain.network(),

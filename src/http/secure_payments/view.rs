@@ -11,29 +11,31 @@ use crate::{
             Shortage,
             charge::{FeeBearer, FeeKind},
             spent,
-            summary::gross,
+            summary::net,
         },
         request::Request,
         screening::{self, Screening},
         secure_payment::{
-            PaymentFlow, SecurePaymentKind, access,
+            PaymentFlow, SecurePayment, SecurePaymentKind, access,
             fee_plan::{FeePlan, FeePlanLine},
             options::PaymentOption,
         },
     },
     flows::{
         paying::Handout,
-        secure_payments::{Made, find::Found, open::Shown, opened::Opened, record_intent::Recorded},
+        secure_payments::{
+            CreatedSecurePayment, find::FoundLink, open::LinkView, opened::OpenedLink, record_intent::RecordedIntent,
+        },
     },
     http::{
-        error::{Completed, RequestPaid},
+        error::{CompletedLink, RequestPaid},
         forms::handout::{HandoutTexts, StepTexts},
         operation::*,
     },
 };
 use alloy::primitives::U256;
 
-pub(super) fn created(made: &Made) -> SecurePaymentCreated {
+pub(super) fn created(made: &CreatedSecurePayment) -> SecurePaymentCreated {
     let ids = made
         .payment
         .items
@@ -47,17 +49,35 @@ pub(super) fn created(made: &Made) -> SecurePaymentCreated {
     }
 }
 
+/// The fee plan for a payer. It leaves out the address of a fee receiver that is a hidden payee.
+fn masked_plan(opened: &OpenedLink, plan: &FeePlan) -> FeePlanView {
+    let mut view = fee_plan(plan);
+    if opened.payment.policy.hides_payee {
+        let payees: Vec<Address> = opened
+            .requests
+            .iter()
+            .filter_map(|request| request.terms.payee)
+            .collect();
+        for (line, shown) in plan.lines.iter().zip(&mut view.fees) {
+            if payees.contains(&line.charge.receiver) {
+                shown.destination_ref = FeeDestination::default();
+            }
+        }
+    }
+    view
+}
+
 pub(super) fn fee_plan(plan: &FeePlan) -> FeePlanView {
     FeePlanView {
         version: FeePlanVersion,
         flow: plan.flow,
         default_fee_bearer: plan.default_bearer,
         gross_amount_usd: plan.gross(),
-        net_recipient_amount_usd: plan.gross(),
+        net_recipient_amount_usd: plan.net(),
         payer_total_amount_usd: plan.payer_total(),
         total_fees_usd: plan.fees(),
-        payee_borne_fees_usd: "0".to_owned(),
-        payer_borne_fees_usd: plan.fees(),
+        payee_borne_fees_usd: plan.fees_of(FeeBearer::Payee),
+        payer_borne_fees_usd: plan.fees_of(FeeBearer::Payer),
         fees: plan.lines.iter().map(fee_plan_line).collect(),
     }
 }
@@ -86,20 +106,20 @@ fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
     }
 }
 
-/// What is said of one that is paid. What is hidden until its payer is approved stays hidden.
-pub(super) fn completed(opened: &Opened) -> Completed {
+/// The status of the requests of a paid secure payment. Fields that are hidden until a payer is approved stay hidden.
+pub(super) fn completed(opened: &OpenedLink) -> CompletedLink {
     let shown = (!opened.payment.policy.hides_until_approved).then_some(&opened.requests);
     let requests = shown.into_iter().flatten().map(|request| RequestPaid {
         request_id: RequestIdText::written(&request.id),
         has_been_paid: request.ledger.has_been_paid(),
         tx_hash: OrNull(request.ledger.tx_hash.map(TxHash::written)),
     });
-    Completed {
+    CompletedLink {
         requests: requests.collect(),
     }
 }
 
-/// An address, or its two ends.
+/// An address, in full or masked.
 fn address(address: Address, is_masked: bool) -> String {
     let text = address.to_string();
     if !is_masked {
@@ -114,13 +134,14 @@ fn destination(key: &DestinationKey, is_masked: bool) -> SecurePaymentDestinatio
     let interop = &key.interop;
     SecurePaymentDestination {
         destination_id: (!is_masked).then(|| key.to_string()),
-        payee_address: match is_masked {
-            true => format!(
+        payee_address: if is_masked {
+            format!(
                 "{}@eip155:{}",
                 address(interop.wallet, true),
                 interop.network.chain_id()
-            ),
-            false => interop.to_string(),
+            )
+        } else {
+            interop.to_string()
         },
         token_address: WalletText::written(key.token),
         wallet_address: address(interop.wallet, is_masked),
@@ -129,7 +150,7 @@ fn destination(key: &DestinationKey, is_masked: bool) -> SecurePaymentDestinatio
     }
 }
 
-/// Where a request of a secure payment pays to.
+/// The destination of a request of a secure payment.
 fn destination_of(request: &Request, is_masked: bool) -> OrNull<SecurePaymentDestination> {
     let terms = &request.terms;
     let key = terms.token.zip(terms.payee).map(|(token, wallet)| DestinationKey {
@@ -196,24 +217,31 @@ fn options(options: &[PaymentOption]) -> PaymentOptionsView {
     chains
 }
 
-fn analytics(opened: &Opened, plan: Option<&FeePlan>, is_masked: bool) -> SecurePaymentAnalytics {
+fn analytics(opened: &OpenedLink, plan: Option<&FeePlan>, is_masked: bool) -> SecurePaymentAnalytics {
     let ids = opened
         .requests
         .iter()
         .filter_map(|request| destination_of(request, false).0?.destination_id)
         .map(DestinationIdText::written);
+    let fees_to = |owner, bearer| plan.map(|plan| plan.fees_to(owner, bearer));
     SecurePaymentAnalytics {
         creation_timestamp: Some(Instant(opened.payment.created_at)),
         total_payment_amount_usd: plan.map(FeePlan::payer_total),
-        protocol_fee_amount_usd: plan.map(FeePlan::protocol_fee),
+        protocol_fee_amount_usd: fees_to(FeeKind::Protocol, FeeBearer::Payer),
+        orchestrator_payer_fee_amount_usd: fees_to(FeeKind::Orchestrator, FeeBearer::Payer),
+        orchestrator_recipient_fee_amount_usd: fees_to(FeeKind::Orchestrator, FeeBearer::Payee),
         fee_amounts_usd_unavailable_reason: plan.is_none().then_some(NoFiguresReason::FeePlanUnavailable),
         number_of_payments_excluding_fees: u32::try_from(opened.requests.len()).ok(),
         destination_ids: (!is_masked).then(|| ids.collect()),
     }
 }
 
-/// A secure payment as a payer may see it; `is_seen` says whether a payment of it is seen on the chain.
-pub(super) fn shown(opened: &Opened, shown: &Shown, is_seen: bool) -> SecurePaymentView {
+fn orchestrator(payment: &SecurePayment) -> OrNull<UlidText> {
+    OrNull(payment.origin.orchestrator.as_ref().map(UlidText::written))
+}
+
+/// A secure payment as a payer sees it; `is_seen` is true when the chain shows a payment of it.
+pub(super) fn shown(opened: &OpenedLink, shown: &LinkView, is_seen: bool) -> SecurePaymentView {
     let payment = &opened.payment;
     let access_decision = shown.access.as_ref().map(decision);
     let expires_at = Instant(payment.expires_at);
@@ -222,7 +250,7 @@ pub(super) fn shown(opened: &Opened, shown: &Shown, is_seen: bool) -> SecurePaym
         return SecurePaymentView::Withheld(WithheldSecurePayment {
             payment_type: payment.kind(),
             status,
-            orchestrator_id: OrNull(None),
+            orchestrator_id: orchestrator(payment),
             branding: OrNull(None),
             access_decision,
             expires_at,
@@ -239,14 +267,14 @@ pub(super) fn shown(opened: &Opened, shown: &Shown, is_seen: bool) -> SecurePaym
         status,
         redirect_url: OrNull(redirect.map(|redirect| redirect.url.clone())),
         redirect_label: OrNull(redirect.and_then(|redirect| redirect.label.clone())),
-        orchestrator_id: OrNull(None),
+        orchestrator_id: orchestrator(payment),
         branding: OrNull(None),
         payment_options: shown.options.as_deref().map(options),
         analytics: Some(analytics(opened, plan, is_masked)),
         network: NetworkText::written(payment.network),
         reference: OrNull(payment.about.reference.clone().map(MerchantReference::written)),
         is_payee_address_masked: is_masked.then_some(true),
-        fee_plan: OrNull(plan.map(fee_plan)),
+        fee_plan: OrNull(plan.map(|plan| masked_plan(opened, plan))),
         access_decision,
         flow: payment.flow,
         expires_at,
@@ -293,8 +321,8 @@ pub(super) fn shown(opened: &Opened, shown: &Shown, is_seen: bool) -> SecurePaym
     }
 }
 
-/// The fees that transactions pay.
-fn bundle(opened: &Opened, texts: HandoutTexts<'_>) -> FeeBundle {
+/// The fees that the transactions pay.
+fn bundle(opened: &OpenedLink, texts: HandoutTexts<'_>) -> FeeBundle {
     let Handout {
         bundle,
         payments,
@@ -309,23 +337,29 @@ fn bundle(opened: &Opened, texts: HandoutTexts<'_>) -> FeeBundle {
         fee_component_id: OrNull(None),
         fee_type: OrNull(Some(paid.charged.kind)),
         fee_label: OrNull(Some(paid.charged.kind.label().to_owned())),
-        fee_bearer: OrNull(Some(FeeBearer::Payer)),
+        fee_bearer: OrNull(Some(paid.charged.bearer)),
         amount: texts.amount(paid.leg, paid.charged.units),
         payment_currency_id: CurrencyIdText::written(&request.terms.payment_currency),
         network: NetworkText::written(bundle.network),
         chain_id: bundle.network.chain_id().to_string(),
         recipient: WalletText::written(paid.charged.receiver),
     });
-    let units = charges.iter().map(|paid| paid.charged.units);
-    let total = units.fold(U256::ZERO, U256::saturating_add);
+    let borne_by = |bearer| {
+        let own = charges.iter().filter(|paid| paid.charged.bearer == bearer);
+        own.fold(U256::ZERO, |sum, paid| sum.saturating_add(paid.charged.units))
+    };
+    let (by_payer, by_payee) = (borne_by(FeeBearer::Payer), borne_by(FeeBearer::Payee));
     let human = |units: U256| texts.amount(0, units);
-    let summary = gross(&bundle.legs).map(|gross| FeeAmountSummary {
-        gross_amount: human(gross),
-        net_recipient_amount: human(gross),
-        total_fees: human(total),
-        payee_borne_fees: "0".to_owned(),
-        payer_borne_fees: human(total),
-        payer_total: human(gross.saturating_add(total)),
+    let summary = net(&bundle.legs).map(|net| {
+        let (gross, total) = (net.saturating_add(by_payee), by_payer.saturating_add(by_payee));
+        FeeAmountSummary {
+            gross_amount: human(gross),
+            net_recipient_amount: human(net),
+            total_fees: human(total),
+            payee_borne_fees: human(by_payee),
+            payer_borne_fees: human(by_payer),
+            payer_total: human(net.saturating_add(total)),
+        }
     });
     FeeBundle {
         bundle_id: OrNull(None),
@@ -336,7 +370,7 @@ fn bundle(opened: &Opened, texts: HandoutTexts<'_>) -> FeeBundle {
 }
 
 /// The transactions that pay a secure payment.
-pub(super) fn paying(ctx: &Ctx, opened: &Opened, handout: &Handout) -> SecureCalldata {
+pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout) -> SecureCalldata {
     match opened.payment.kind() {
         SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout)),
         SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
@@ -354,7 +388,7 @@ impl From<StepTexts> for SecureTransaction {
     }
 }
 
-fn one(opened: &Opened, handout: &Handout) -> SingleCalldata {
+fn one(opened: &OpenedLink, handout: &Handout) -> SingleCalldata {
     let texts = HandoutTexts(handout);
     let token = handout.bundle.legs.first().and_then(|leg| leg.token);
     let human = |units: U256| texts.amount(0, units);
@@ -390,7 +424,7 @@ fn one(opened: &Opened, handout: &Handout) -> SingleCalldata {
     }
 }
 
-fn several(ctx: &Ctx, opened: &Opened, handout: &Handout) -> BatchCalldata {
+fn several(ctx: &Ctx, opened: &OpenedLink, handout: &Handout) -> BatchCalldata {
     let texts = HandoutTexts(handout);
     let payer = handout.payer.as_ref();
     let has_enough_gas = payer.map(|payer| payer.has_enough_gas);
@@ -433,7 +467,7 @@ fn insufficient(ctx: &Ctx, texts: HandoutTexts<'_>, shortage: &Shortage) -> Insu
     }
 }
 
-pub(super) fn recorded(recorded: &Recorded) -> IntentRecorded {
+pub(super) fn recorded(recorded: &RecordedIntent) -> IntentRecorded {
     IntentRecorded {
         intent_id: UlidText::written(recorded.intent.id.as_str()),
         payment_reference: ReferenceText::written(recorded.reference),
@@ -444,7 +478,7 @@ pub(super) fn recorded(recorded: &Recorded) -> IntentRecorded {
 }
 
 /// A secure payment as its owner sees it.
-pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
+pub(super) fn found(ctx: &Ctx, found: &FoundLink) -> OwnSecurePayment {
     let (opened, payment) = (&found.opened, &found.opened.payment);
     let redirect = payment.about.redirect.as_ref();
     let own = payment.destination.as_ref().map(|key| destination(key, false));
@@ -474,7 +508,7 @@ pub(super) fn found(ctx: &Ctx, found: &Found) -> OwnSecurePayment {
         payee_kyt_results,
         claimed_destination: OrNull(own.clone().filter(|_| found.is_claimed)),
         destination: OrNull(own),
-        orchestrator_id: OrNull(None),
+        orchestrator_id: orchestrator(payment),
         fee_plan: OrNull(opened.fee_plan(ctx).as_ref().map(fee_plan)),
         network: NetworkText::written(payment.network),
         currency: OrNull(currency.map(CurrencyIdText::written)),

@@ -1,16 +1,16 @@
-//! Signing in with a wallet.
+//! Sign-in with a wallet.
 
 use crate::{
     domain::{ids::Secret, network::Family, refusal::Refusal},
     flows::{self, auth::verify::WalletProof},
     http::{
-        gate::{cookie::WithCookie, signing::SigningIn},
+        gate::{cookie::CookieResponse, signing::SigningIn},
         operation::*,
     },
 };
 
 text! {
-    /// Signature in hexadecimal digits. Contract wallets may need more than the 65 bytes of a key.
+    /// Signature in hexadecimal digits. Contract wallets can need more than the 65 bytes of a key.
     SignatureText {
         pattern: "^(0x)?([0-9a-fA-F]{2})+$",
         length_max: 16386,
@@ -26,7 +26,7 @@ pub struct ChallengeBody {
     pub address: WalletText,
 }
 
-/// What the wallet has to sign.
+/// Message for the wallet to sign.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ChallengeView {
@@ -38,25 +38,26 @@ pub struct ChallengeView {
     /// The text to sign, in the layout of EIP-4361. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
     #[oai(validator(max_length = 4000))]
     pub message: String,
-    /// When it is too late to answer, five minutes from now
+    /// Time of expiry, five minutes from now
     pub expires_at: Instant,
 }
 
-/// An answered challenge.
+/// A signed challenge.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct VerifyBody {
     /// Id of the challenge
     pub challenge_id: UlidText,
-    /// Its random part. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
+    /// Nonce of the challenge. Example: `4f1d0c3b2a5968778695a4b3c2d1e0ff`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub nonce: String,
-    /// The text that was signed, to the letter. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
+    /// The exact text that was signed. Example: `auth.example.com wants you to sign in with your Ethereum account: …`
     #[oai(validator(min_length = 1, max_length = 4000))]
     pub message: String,
-    /// What the wallet answered: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets, `signMessageV2` of Tron wallets
+    /// Signature of the wallet: `personal_sign` of EVM wallets, ERC-1271 or ERC-6492 of contract wallets,
+    /// `signMessageV2` of Tron wallets
     pub signature: SignatureText,
-    /// Invite of the operator, for a wallet that never signed in where accounts are opened with one
+    /// Invite of the operator; needed at the first sign-in of a wallet, where registration requires an invite
     pub invite: Option<InviteText>,
 }
 
@@ -64,13 +65,13 @@ pub struct VerifyBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[oai(rename_all = "lowercase")]
 pub enum WalletType {
-    /// Networks of the Ethereum kind
+    /// EVM networks
     Evm,
     /// Tron
     Tron,
 }
 
-/// A wallet that signed in.
+/// A signed-in wallet.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct WalletSession {
@@ -78,22 +79,22 @@ pub struct WalletSession {
     pub address: WalletText,
     /// Family of the wallet
     pub wallet_type: WalletType,
-    /// When the session ends unless it is used; every use moves it on, up to a day after the sign-in
+    /// Time of expiry; each use extends it, up to one day after the sign-in
     pub expires_at: Instant,
 }
 
-/// Signing in with a wallet.
+/// Sign-in with a wallet.
 pub struct Wallets;
 
 #[OpenApi(prefix_path = "/v1", tag = "AuthTag::Sessions")]
 impl Wallets {
-    /// Ask for a message to sign
+    /// Request a message to sign
     ///
-    /// The wallet signs the message as it stands, and `POST /v1/auth/wallet/verify` takes the signature.
+    /// The wallet signs the message unchanged, and `POST /v1/auth/wallet/verify` takes the signature.
     ///
-    /// When: somebody signs in with a wallet
+    /// When: a user signs in with a wallet
     /// Needs: the address of the wallet
-    /// Next: sign the message, then `POST /v1/auth/wallet/verify`
+    /// Next: sign the message, then send the signature to `POST /v1/auth/wallet/verify`
     /// 201: The message to sign
     #[oai(
         path = "/auth/wallet/challenge",
@@ -118,18 +119,19 @@ impl Wallets {
 
     /// Sign in with the signed message
     ///
-    /// A challenge serves once. The session is in the cookie; it ends 15 minutes after its last use, and a day after
-    /// the sign-in at the latest. The first sign-in of a wallet creates its platform, where `accounts.registration`
-    /// lets it: 403 without an invite of the operator where one is needed. A contract wallet is asked on the enabled
-    /// networks, at most three times for a challenge; while one of them cannot be asked, the answer is 502.
+    /// A challenge works once. The session is in the cookie; it expires 15 minutes after its last use, and at the
+    /// latest one day after the sign-in. The first sign-in of a wallet creates its platform if `accounts.registration`
+    /// allows it; without a required operator invite the response is 403. Signatures of contract wallets are checked on
+    /// the enabled networks, at most three times per challenge. If one of these networks cannot be reached, the
+    /// response is 502.
     ///
     /// When: the wallet has signed the message
     /// Needs: the challenge of `POST /v1/auth/wallet/challenge`
-    /// Next: `POST /v1/payee-destination`, then `POST /v1/client-ids`
+    /// Next: set a destination with `POST /v1/payee-destination`, then create a client ID with `POST /v1/client-ids`
     /// 200: Who signed in; the session is in the cookie
-    /// 401: The challenge is unknown, expired, used or has other words; ask for a new one
+    /// 401: The challenge is unknown, expired, used or has a different message; request a new one
     /// 403: Only pages of this service may sign people in: the Origin header must be listed in http.session_origins
-    /// 403: Accounts are opened with an invite of the operator; send it as invite
+    /// 403: Registration requires an invite from the operator; send it as invite
     #[oai(
         path = "/auth/wallet/verify",
         method = "post",
@@ -141,7 +143,7 @@ impl Wallets {
         _page: SigningIn,
         body: Body<VerifyBody>,
     ) -> Result<
-        WithCookie<Json<WalletSession>>,
+        CookieResponse<Json<WalletSession>>,
         Fail<{ s::BAD_REQUEST | s::UNAUTHORIZED | s::FORBIDDEN | s::BAD_GATEWAY }>,
     > {
         let body = body.0;
@@ -163,6 +165,6 @@ impl Wallets {
             },
             expires_at: Instant(signed_in.session.expires_at),
         };
-        Ok(WithCookie::set(Json(view), &signed_in, &ctx.people.sessions))
+        Ok(CookieResponse::set(Json(view), &signed_in, &ctx.people.sessions))
     }
 }

@@ -5,33 +5,33 @@ use crate::{
         ids::Secret,
         webhook::{OVERLAP_S_DEFAULT, standard_form},
     },
-    flows::webhooks::{Endpoint, ShownEndpoint, create::NewEndpoint, rotate::Rotated, test},
+    flows::webhooks::{Endpoint, ShownEndpoint, create::NewEndpoint, rotate::RotatedSecret, test},
     http::operation::*,
 };
 
 text! {
-    /// Key of signatures: HMAC-SHA-256 is keyed with these characters.
+    /// Signature key: HMAC-SHA-256 uses these characters as the key.
     SecretText {
         pattern: "^[0-9a-f]{64}$",
         length_max: 64,
         example: "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2",
         hint: "must be 64 hexadecimal digits",
     }
-    /// The same key in the form that verifiers of Standard Webhooks read.
+    /// The same key in the Standard Webhooks format.
     StandardSecretText {
         pattern: "^whsec_[0-9A-Za-z+/]{86}==$",
         length_max: 94,
         example: "whsec_ZjNjMTg5YTRiNWU2ZDdmOGE5YjBjMWQyZTNmNGE1YjZjN2Q4ZTlmMGExYjJjM2Q0ZTVmNmE3YjhjOWQwZTFmMg==",
-        hint: "must be whsec_ and base 64",
+        hint: "must be whsec_ followed by base64",
     }
-    /// Prefix of the names of headers.
+    /// Prefix of header names.
     HeaderPrefixText {
         pattern: "^[0-9A-Za-z-]{1,32}$",
         length_max: 32,
         example: "x-service",
         hint: "must be a prefix of header names, for example x-service",
     }
-    /// Where events are posted. What a host may be is a rule of the domain.
+    /// URL that receives events. The domain layer decides which hosts are allowed.
     HookUrlText {
         pattern: r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\x00-\x1f\x7f-\x9f]+$",
         length_max: 2048,
@@ -44,12 +44,15 @@ text! {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct CreateWebhookBody {
-    /// Where events are posted: https, or http on localhost outside production
+    /// URL that receives events: https, or http on localhost outside production
     pub url: HookUrlText,
-    /// For calls with an API key or a session: the client ID whose events the endpoint receives; absent, those of the whole platform. A call with a client ID always means its own. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    /// For calls with an API key or a session: the client ID whose events the endpoint receives; if absent, the
+    /// endpoint receives the events of the whole platform. A call with a client ID always registers the endpoint for
+    /// that client ID. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
-    /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
+    /// Header prefix for this endpoint, one of the prefixes of the service; if absent, each header is sent with every
+    /// prefix. Example: `x-service`
     pub header_prefix: Option<HeaderPrefixText>,
 }
 
@@ -74,20 +77,20 @@ pub struct WebhookCreated {
     pub secrets: EndpointSecrets,
 }
 
-/// What every endpoint has, whoever owns it.
+/// Common data of every endpoint.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct EndpointFacts {
     /// Id of the endpoint
     pub id: UlidText,
-    /// Where events are posted. Example: `https://shop.example.com/hooks`
+    /// URL that receives events. Example: `https://shop.example.com/hooks`
     #[oai(validator(max_length = 2048))]
     pub url: String,
     /// Whether events are delivered. Example: `true`
     pub is_active: bool,
     /// Time of creation
     pub created_at: Instant,
-    /// Prefix of the headers that it chose; absent when each header comes under all of the service. Example: `x-service`
+    /// Header prefix of this endpoint; absent when each header is sent with every prefix of the service. Example: `x-service`
     pub header_prefix: Option<HeaderPrefixText>,
 }
 
@@ -103,13 +106,13 @@ impl From<Endpoint> for EndpointFacts {
     }
 }
 
-/// The secret of an endpoint, shown only once.
+/// The secret of an endpoint; it is shown only once.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct EndpointSecrets {
-    /// Key of the signatures, shown only this once: HMAC-SHA-256 is keyed with these characters
+    /// Signature key, shown only once: HMAC-SHA-256 uses these characters as the key
     pub secret: SecretText,
-    /// The same key in the form that verifiers of Standard Webhooks read
+    /// The same key in the Standard Webhooks format
     pub standard_secret: StandardSecretText,
 }
 
@@ -126,13 +129,15 @@ impl From<&Secret> for EndpointSecrets {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct Webhook {
-    /// Facts
+    /// Common members
     #[oai(flatten)]
     pub facts: EndpointFacts,
-    /// Client ID whose events it receives; absent when it receives those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    /// Client ID whose events the endpoint receives; absent when it receives the events of the whole platform.
+    /// Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(max_length = 64, pattern = "^cli_[0-9A-Za-z]{30}$"))]
     pub client_id: Option<String>,
-    /// Whether it is told about persons. False for an endpoint that a public client ID registered and nobody approved: customer and payer are null in what it receives. Example: `true`
+    /// Whether the endpoint receives personal data. False for an unapproved endpoint of a public client ID: its events
+    /// have null for customer and payer. Example: `true`
     pub is_approved: bool,
 }
 
@@ -144,14 +149,15 @@ pub struct WebhookList {
     pub webhooks: Vec<Webhook>,
 }
 
-/// A test delivery to ask for.
+/// A test delivery to send.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct TestWebhookBody {
-    /// Kind of the event: any of those that webhooks are sent for, but `client_id.linked` and `kyt.screening.completed`, which orchestrators receive. Example: `payment.confirmed`
+    /// Event type: any webhook event except `client_id.linked` and `kyt.screening.completed`, which only orchestrators receive. Example: `payment.confirmed`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub event_type: String,
-    /// For calls with an API key or a session: the client ID whose endpoints are tested; absent, those of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
+    /// For calls with an API key or a session: the client ID whose endpoints are tested; if absent, the endpoints that
+    /// receive the events of the whole platform. Example: `cli_8Jd2kLmN0pQrStUvWxYz1234567890`
     #[oai(validator(min_length = 1, max_length = 64))]
     pub client_id: Option<String>,
 }
@@ -165,11 +171,12 @@ impl Example for TestWebhookBody {
     }
 }
 
-/// A rotation to make.
+/// Options for rotating a secret.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RotateSecretBody {
-    /// Seconds for which the old secret stays good, at most 7 days; absent, a day. 0 ends it, and every earlier one, at once. Example: `86400`
+    /// Seconds for which the old secret stays valid, at most 7 days. Default: one day. With 0, the old secret and every
+    /// earlier one end immediately. Example: `86400`
     #[oai(validator(minimum(value = "0"), maximum(value = "604800")))]
     pub overlap_seconds: Option<u32>,
 }
@@ -183,28 +190,28 @@ pub struct SecretRotated {
     /// The new secrets
     #[oai(flatten)]
     pub secrets: EndpointSecrets,
-    /// Until when the old secret stays good
+    /// Until when the old secret is valid
     pub previous_valid_until: Instant,
 }
 
 impl RotateSecretBody {
-    /// The asked overlap, or the usual one.
+    /// The requested overlap, or the default.
     pub(super) fn overlap_s(&self) -> u32 {
         self.overlap_seconds.unwrap_or(OVERLAP_S_DEFAULT)
     }
 }
 
-/// What came of a test.
+/// Result of a test.
 #[derive(Debug, Clone, Object)]
 pub struct TestResult {
-    /// Endpoints that answered with 2xx. Example: `1`
+    /// Endpoints that returned 2xx. Example: `1`
     pub sent: u32,
-    /// Endpoints that did not. Example: `0`
+    /// Endpoints that failed. Example: `0`
     pub failed: u32,
 }
 
-impl From<test::TestResult> for TestResult {
-    fn from(result: test::TestResult) -> Self {
+impl From<test::TestCounts> for TestResult {
+    fn from(result: test::TestCounts) -> Self {
         Self {
             sent: result.sent,
             failed: result.failed,
@@ -229,7 +236,7 @@ pub(super) fn created(new: &NewEndpoint) -> WebhookCreated {
     }
 }
 
-pub(super) fn rotated(rotated: &Rotated) -> SecretRotated {
+pub(super) fn rotated(rotated: &RotatedSecret) -> SecretRotated {
     SecretRotated {
         id: UlidText::written(rotated.id.as_str()),
         secrets: (&rotated.secret).into(),

@@ -13,21 +13,22 @@ pub struct Webhooks;
 impl Webhooks {
     /// Register an endpoint
     ///
-    /// Events are posted to the URL, signed with the secret of the answer: those of requests that are made with the
-    /// client ID of the call or of the body, and without one those of the whole platform.
+    /// The service posts events to the URL, signed with the secret from the response. With a client ID in the call or
+    /// the body, the endpoint receives events of requests created with that client ID; without one, it receives events
+    /// of the whole platform.
     ///
-    /// Whoever holds a public client ID may create requests with your `reference`: compare `requestId`, amount, currency
-    /// and `payee` of a delivery with your order, never `reference` alone. An endpoint that a public client ID (one with
-    /// allowed domains) registers is told nothing about persons until `POST /v1/webhook/{webhookId}/approve`.
+    /// Anyone with a public client ID can create requests with your `reference`: compare `requestId`, amount, currency
+    /// and `payee` of a delivery with your order, never `reference` alone. An endpoint registered with a public client
+    /// ID (one with allowed domains) receives no personal data until `POST /v1/webhook/{webhookId}/approve`.
     ///
-    /// When: your backend is to be told instead of asking
-    /// Needs: an address that answers https
-    /// Next: keep the secret, then `POST /v1/webhook/test`
-    /// Events: those of its requests from now on
-    /// 201: The new endpoint and its secret, which is shown only here
+    /// When: your backend should receive events instead of polling
+    /// Needs: a URL that accepts https
+    /// Next: store the secret, then send a test with `POST /v1/webhook/test`
+    /// Events: events of its requests from now on
+    /// 201: The new endpoint and its secret, which is shown only in this response
     /// 409: This URL is already registered
-    /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
-    /// 409: A call with this Idempotency-Key was answered before, and the answer holds a secret, which a public client ID is shown once: use a new key, or look up what was made with an API key or a session
+    /// 409: The limit is 100 webhook endpoints (caps.endpoints); delete an endpoint before you add another, or ask the operator for a higher limit
+    /// 409: A call with this Idempotency-Key has already completed, and the response contains a secret, which is shown to a public client ID only once: use a new key, or look up the created object with an API key or a session
     #[oai(path = "/webhook", method = "post", operation_id = "createWebhook")]
     async fn create(
         &self,
@@ -47,12 +48,12 @@ impl Webhooks {
 
     /// List endpoints
     ///
-    /// With a client ID its own, with a public one of these what nobody approved; otherwise all of the platform, those of
-    /// its client IDs too.
+    /// A client ID lists its own endpoints, a public client ID only its unapproved ones. An API key or a session lists
+    /// all endpoints of the platform and its client IDs.
     ///
-    /// When: you look where you are told
-    /// Next: `PUT /v1/webhook/{webhookId}` for one that is off
-    /// 200: The endpoints, oldest first, inactive ones included
+    /// When: you check which endpoints receive events
+    /// Next: switch an inactive one on with `PUT /v1/webhook/{webhookId}`
+    /// 200: The endpoints, oldest first, including inactive ones
     #[oai(path = "/webhook", method = "get", operation_id = "listWebhooks")]
     async fn list(&self, ctx: Data<&Ctx>, caller: Auth<EndpointOwner>) -> Result<Json<WebhookList>, Fail<0>> {
         let endpoints = flows::webhooks::list::run(&ctx, &caller.0).await?;
@@ -63,13 +64,13 @@ impl Webhooks {
 
     /// Switch an endpoint on or off
     ///
-    /// Toggles the endpoint. Switched off, it receives nothing and what waited for it is cancelled.
+    /// Toggles the endpoint. An inactive endpoint receives nothing, and its pending deliveries are cancelled.
     ///
-    /// When: a receiver is taken down, or is back
+    /// When: a receiver goes down or comes back
     /// Needs: the id of an endpoint
-    /// Next: after it is on again, `POST /v2/events/replay` for what it missed
-    /// Events: what happens from now on, once it is on
-    /// 200: The endpoint as it is now
+    /// Next: after switching it on, send missed events again with `POST /v2/events/replay`
+    /// Events: new events, while it is active
+    /// 200: The changed endpoint
     /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "put", operation_id = "toggleWebhook")]
     async fn toggle(
@@ -89,12 +90,12 @@ impl Webhooks {
 
     /// Delete an endpoint
     ///
-    /// It receives nothing any more, and what waited for it is cancelled.
+    /// The endpoint receives no further events, and its pending deliveries are cancelled.
     ///
-    /// When: an endpoint is gone for good
+    /// When: an endpoint is no longer needed
     /// Needs: the id of an endpoint
-    /// Next: `POST /v1/webhook` for another one
-    /// 200: The endpoint is gone
+    /// Next: register another one with `POST /v1/webhook`
+    /// 200: The endpoint is deleted
     /// 404: Webhook not found
     #[oai(path = "/webhook/:webhookId", method = "delete", operation_id = "deleteWebhook")]
     async fn delete(
@@ -111,17 +112,18 @@ impl Webhooks {
 
     /// Approve an endpoint
     ///
-    /// For an endpoint that a public client ID registered: from now on it receives everything, customer and payer too,
-    /// and only API keys, sessions and client IDs without domains may see, switch, test or delete it. Look at its URL
-    /// first, and rotate its secret afterwards: whoever registered it knows that one. A second time changes nothing.
+    /// Approves an endpoint that was registered with a public client ID. From now on it receives full events, including
+    /// customer and payer. Only API keys, sessions and client IDs without domains may then see, switch, test or delete
+    /// it. Check its URL before the approval, and rotate its secret afterwards, because the registrant knows the old
+    /// one. Approving it again changes nothing.
     ///
-    /// When: a page registered an endpoint that is yours
+    /// When: your page registered the endpoint
     /// Needs: the id of an endpoint
-    /// Next: `POST /v1/webhook/{webhookId}/rotate-secret`
-    /// Events: the same ones as before, now with customer and payer
-    /// 200: The endpoint as it is now
+    /// Next: rotate the secret with `POST /v1/webhook/{webhookId}/rotate-secret`
+    /// Events: the same events, now with customer and payer
+    /// 200: The changed endpoint
     /// 404: Webhook not found
-    /// 409: The platform has as many approved endpoints as `caps.endpoints` allows
+    /// 409: The limit is 100 webhook endpoints (caps.endpoints); delete an endpoint before you add another, or ask the operator for a higher limit
     #[oai(
         path = "/webhook/:webhookId/approve",
         method = "post",
@@ -144,16 +146,17 @@ impl Webhooks {
 
     /// Send a test delivery
     ///
-    /// Posts a signed sample of the event, with `x-service-test: true`, to every active endpoint of the client ID that the
-    /// call may see; to those of the whole platform when there is none. They are queued like events and tried once; the
-    /// answer comes when each one had its try, after 15 seconds at the latest.
+    /// Posts a signed sample event, with `x-service-test: true`. With a client ID in the call or the body, every active
+    /// endpoint of the client ID that the call may see receives the sample. Without one, every active endpoint for the
+    /// whole platform receives it, but not the endpoints of client IDs. Test deliveries are queued like events and
+    /// attempted once. The response is sent after every attempt, within 15 seconds.
     ///
     /// When: a receiver is new or changed
     /// Needs: an active endpoint
-    /// Next: look at the result of each endpoint
-    /// Events: a sample of the named event
-    /// 200: How many endpoints took the sample and how many did not
-    /// 429: As many deliveries wait for their turn as caps.due_deliveries allows, 10000; replays and tests are taken again once some were sent
+    /// Next: check the result of each endpoint
+    /// Events: a sample of the given event
+    /// 200: How many endpoints accepted the sample and how many failed
+    /// 429: The limit of 10000 due deliveries (caps.due_deliveries) is reached; retry replays and tests after some have been sent
     #[oai(path = "/webhook/test", method = "post", operation_id = "testWebhooks")]
     async fn test(
         &self,
@@ -168,17 +171,17 @@ impl Webhooks {
 
     /// Rotate the secret of an endpoint
     ///
-    /// The new secret is in the answer, this once. For the time of the overlap every delivery is signed with both:
-    /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
-    /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
-    /// no try is in flight any more that was signed without the new secret.
+    /// The response contains the new secret, which is shown only once. During the overlap every delivery is signed with
+    /// both secrets: `x-service-signature` uses the old one, `x-service-signature-next` the new one, and
+    /// `webhook-signature` carries both. Change the secret of the receiver at any time during the overlap. The response
+    /// is sent once every attempt that was signed only with the old secret has ended.
     ///
-    /// When: a secret may be known to others, or is old
+    /// When: a secret is old, or may have leaked
     /// Needs: the id of an endpoint
-    /// Next: change the secret of the receiver before the overlap ends
-    /// 200: The new secret, which is shown only here, and the end of the old one
+    /// Next: deploy the new secret to the receiver before the overlap ends
+    /// 200: The new secret, which is shown only in this response, and the expiry of the old one
     /// 404: Webhook not found
-    /// 409: The secret is being rotated by another call at this moment
+    /// 409: Another call has just rotated this secret; rotate it again only if you do not have its new secret
     #[oai(
         path = "/webhook/:webhookId/rotate-secret",
         method = "post",

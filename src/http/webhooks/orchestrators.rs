@@ -14,16 +14,17 @@ use crate::{
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct CreateOrchestratorWebhookBody {
-    /// Where events are posted: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
+    /// URL that receives events: https, or http on localhost outside production. Example: `https://partner.example.com/hooks`
     pub url: HookUrlText,
-    /// Prefix of the headers that the receiver reads, one of those of the service; absent, each header comes under all of them. Example: `x-service`
+    /// Header prefix for this endpoint, one of the prefixes of the service; if absent, each header is sent with every
+    /// prefix. Example: `x-service`
     pub header_prefix: Option<HeaderPrefixText>,
 }
 
 /// An endpoint of an orchestrator.
 #[derive(Debug, Clone, Object)]
 pub struct OrchestratorWebhook {
-    /// Facts
+    /// Common members
     #[oai(flatten)]
     pub facts: EndpointFacts,
 }
@@ -49,12 +50,13 @@ pub struct OrchestratorWebhookAnswer {
 /// The endpoints of an orchestrator.
 #[derive(Debug, Clone, Object)]
 pub struct OrchestratorWebhookList {
-    /// Oldest first, inactive ones included
+    /// Oldest first, including inactive ones
     #[oai(validator(max_items = 1000))]
     pub webhooks: Vec<OrchestratorWebhook>,
 }
 
-/// Kind of an event that orchestrators receive; in this version nothing but a test delivery raises `client_id.linked` and `kyt.screening.completed`
+/// Event type for orchestrators; in this version only test deliveries send `client_id.linked` and
+/// `kyt.screening.completed`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub enum OrchestratorEventType {
     /// A platform finished its onboarding; not in this version
@@ -78,11 +80,11 @@ impl OrchestratorEventType {
     }
 }
 
-/// A test delivery to ask for.
+/// A test delivery to send.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct TestOrchestratorWebhookBody {
-    /// Kind of the event
+    /// Event type
     pub event_type: OrchestratorEventType,
 }
 
@@ -106,15 +108,15 @@ pub struct Orchestrators;
 impl Orchestrators {
     /// Register an endpoint of an orchestrator
     ///
-    /// What concerns the orchestrator is posted to the URL, signed with the secret of the answer.
+    /// The service posts events of the orchestrator to the URL, signed with the secret from the response.
     ///
-    /// When: you build on several platforms and want to be told
-    /// Needs: an address that answers https
-    /// Next: keep the secret, then `POST /v2/orchestrators/webhooks/test`
-    /// Events: what concerns you from now on
-    /// 201: The new endpoint and its secret, which is shown only here
+    /// When: you build on several platforms and want to receive events
+    /// Needs: a URL that accepts https
+    /// Next: store the secret, then send a test with `POST /v2/orchestrators/webhooks/test`
+    /// Events: events of the orchestrator from now on
+    /// 201: The new endpoint and its secret, which is shown only in this response
     /// 409: This URL is already registered
-    /// 409: There may be 100 webhook endpoints at most (caps.endpoints); delete one before you register another, or ask the operator for more
+    /// 409: The limit is 100 webhook endpoints (caps.endpoints); delete an endpoint before you add another, or ask the operator for a higher limit
     #[oai(path = "/webhooks", method = "post", operation_id = "createOrchestratorWebhook")]
     async fn create(
         &self,
@@ -134,10 +136,10 @@ impl Orchestrators {
 
     /// List endpoints of an orchestrator
     ///
-    /// Deactivated ones too; secrets are never shown again.
+    /// Lists all endpoints, including inactive ones. Secrets are never shown again.
     ///
-    /// When: you look where you are told
-    /// Next: `PATCH /v2/orchestrators/webhooks/{id}` for one that is off
+    /// When: you check which endpoints receive events
+    /// Next: switch an inactive one on with `PATCH /v2/orchestrators/webhooks/{id}`
     /// 200: Every endpoint of the orchestrator, oldest first
     #[oai(path = "/webhooks", method = "get", operation_id = "listOrchestratorWebhooks")]
     async fn list(
@@ -153,12 +155,13 @@ impl Orchestrators {
 
     /// Switch an endpoint of an orchestrator off
     ///
-    /// It receives nothing and what waited for it is cancelled; URL and secret stay. Off already, it stays off.
+    /// The endpoint receives no further events, and its pending deliveries are cancelled. URL and secret stay the same.
+    /// An inactive endpoint stays inactive.
     ///
-    /// When: a receiver is taken down
+    /// When: a receiver goes down
     /// Needs: the id of an endpoint
-    /// Next: `PATCH /v2/orchestrators/webhooks/{id}` brings it back
-    /// 200: The endpoint, which receives nothing any more
+    /// Next: switch it on again with `PATCH /v2/orchestrators/webhooks/{id}`
+    /// 200: The inactive endpoint
     /// 404: Webhook not found
     #[oai(
         path = "/webhooks/:id",
@@ -177,13 +180,13 @@ impl Orchestrators {
 
     /// Switch an endpoint of an orchestrator on
     ///
-    /// It receives new events again, with the secret that it has. On already, it stays on.
+    /// The endpoint receives new events again, with its existing secret. An active endpoint stays active.
     ///
-    /// When: a receiver is back
+    /// When: a receiver comes back
     /// Needs: the id of an endpoint
-    /// Next: `POST /v2/orchestrators/webhooks/test` shows whether it answers
-    /// Events: what happens from now on; what it missed is not sent again
-    /// 200: The endpoint, which receives events again
+    /// Next: check whether it responds with `POST /v2/orchestrators/webhooks/test`
+    /// Events: new events; missed events are not sent again
+    /// 200: The active endpoint
     /// 404: Webhook not found
     #[oai(
         path = "/webhooks/:id",
@@ -202,14 +205,15 @@ impl Orchestrators {
 
     /// Send a test delivery to an orchestrator
     ///
-    /// Posts a signed sample of the event to every active endpoint of the orchestrator, with `x-service-test: true`. They
-    /// are queued like events and tried once; the answer comes when each one had its try, after 15 seconds at the latest.
+    /// Posts a signed sample event to every active endpoint of the orchestrator, with `x-service-test: true`. Test
+    /// deliveries are queued like events and attempted once. The response is sent after every attempt, within 15
+    /// seconds.
     ///
     /// When: a receiver is new or changed
     /// Needs: an active endpoint
-    /// Next: look at the result of each endpoint
-    /// Events: a sample of the named event
-    /// 200: How many endpoints took the sample and how many did not
+    /// Next: check the result of each endpoint
+    /// Events: a sample of the given event
+    /// 200: How many endpoints accepted the sample and how many failed
     #[oai(path = "/webhooks/test", method = "post", operation_id = "testOrchestratorWebhooks")]
     async fn test(
         &self,
@@ -224,17 +228,17 @@ impl Orchestrators {
 
     /// Rotate the secret of an endpoint of an orchestrator
     ///
-    /// The new secret is in the answer, this once. For the time of the overlap every delivery is signed with both:
-    /// `x-service-signature` stays with the old one, `x-service-signature-next` carries the new one, and
-    /// `webhook-signature` carries both. Change the secret of the receiver at any moment of it. The answer comes when
-    /// no try is in flight any more that was signed without the new secret.
+    /// The response contains the new secret, which is shown only once. During the overlap every delivery is signed with
+    /// both secrets: `x-service-signature` uses the old one, `x-service-signature-next` the new one, and
+    /// `webhook-signature` carries both. Change the secret of the receiver at any time during the overlap. The response
+    /// is sent once every attempt that was signed only with the old secret has ended.
     ///
-    /// When: a secret may be known to others, or is old
+    /// When: a secret is old, or may have leaked
     /// Needs: the id of an endpoint
-    /// Next: change the secret of the receiver before the overlap ends
-    /// 200: The new secret, which is shown only here, and the end of the old one
+    /// Next: deploy the new secret to the receiver before the overlap ends
+    /// 200: The new secret, which is shown only in this response, and the expiry of the old one
     /// 404: Webhook not found
-    /// 409: The secret is being rotated by another call at this moment
+    /// 409: Another call has just rotated this secret; rotate it again only if you do not have its new secret
     #[oai(
         path = "/webhooks/:id/rotate-secret",
         method = "post",

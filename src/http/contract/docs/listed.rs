@@ -1,15 +1,14 @@
-//! What the documents offer, in the order in which an integrator needs it.
+//! The operations and events of the documents, in the order in which an integrator needs them.
 
 use serde_json::Value;
 
-/// Title in the chooser, path and text of a document.
-pub type Document = (&'static str, &'static str, &'static str);
+/// Title, path and text of a document.
+pub type IndexedDocument = (&'static str, &'static str, &'static str);
 
-/// Methods that are operations: what makes something comes first.
+/// HTTP methods in display order: creating operations come first.
 const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
 
-/// Groups of operations in the order of work, as the documents call them, whatever the case of their letters; those that are
-/// not here come last.
+/// Groups of operations in display order, by their case-insensitive names in the documents. Other groups come last.
 pub(super) const ORDER: [&str; 14] = [
     "requests",
     "payments",
@@ -27,13 +26,13 @@ pub(super) const ORDER: [&str; 14] = [
     "provider callbacks",
 ];
 
-/// What is in the documents.
+/// The content of the documents.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct DocumentIndex {
     /// Groups of operations.
     pub(super) groups: Vec<Group>,
     /// Events.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<IndexedEvent>,
 }
 
 /// Operations of one group, of all documents.
@@ -41,39 +40,40 @@ pub(super) struct Listed {
 pub(super) struct Group {
     /// Name.
     pub(super) name: String,
-    /// What it is about, as the first document says it that has it.
+    /// Description from the first document that has it.
     pub(super) about: String,
     /// Its operations.
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<IndexedOperation>,
 }
 
 /// An operation.
 #[derive(Debug)]
-pub(super) struct Operation {
+pub(super) struct IndexedOperation {
     /// operationId.
     pub(super) id: String,
-    /// Address of its document.
+    /// Address of the document that contains it.
     pub(super) document: &'static str,
-    /// Method in small letters.
+    /// Method in lower case.
     pub(super) method: &'static str,
-    /// Path with names of parameters in braces.
+    /// Path with parameter names in braces.
     pub(super) path: String,
-    /// What it does, in a few words.
+    /// Summary.
     pub(super) summary: String,
-    /// What else it is found by: its description and the names of its parameters.
+    /// Further search text: the description, and the names of the parameters.
     pub(super) says: String,
 }
 
 /// An event.
 #[derive(Debug)]
-pub(super) struct Event {
-    /// Its key in the document: the name, and for whom where bodies differ.
+pub(super) struct IndexedEvent {
+    /// Key of the event in the document: its name, with a suffix for the kind of receiver if receivers get different
+    /// bodies.
     pub(super) key: String,
-    /// Address of its document.
+    /// Address of the document that contains it.
     pub(super) document: &'static str,
-    /// What happened, in a few words.
+    /// Summary.
     pub(super) summary: String,
-    /// What else it is found by: its description and the names of its parameters.
+    /// Further search text: the description, and the names of the parameters.
     pub(super) says: String,
 }
 
@@ -81,7 +81,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The description of an operation and the names of its parameters, which the document may have in one place for all.
+/// The description of an operation and the names of its parameters, which can be references to shared components.
 fn said(document: &Value, operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let names = parameters.filter_map(|parameter| {
@@ -94,9 +94,9 @@ fn said(document: &Value, operation: &Value) -> String {
     all.join(" ")
 }
 
-impl Listed {
-    /// Reads documents; what is no JSON offers nothing.
-    pub(super) fn of(documents: &[Document]) -> Self {
+impl DocumentIndex {
+    /// Reads documents; a document that is not JSON contributes nothing.
+    pub(super) fn of(documents: &[IndexedDocument]) -> Self {
         let mut listed = Self::default();
         for (_, address, written) in documents {
             let document: Value = serde_json::from_str(written).unwrap_or_default();
@@ -104,7 +104,7 @@ impl Listed {
                 for method in METHODS.into_iter().filter(|method| item.get(method).is_some()) {
                     let found = &item[method];
                     let group = listed.group(&document, found["tags"][0].as_str().unwrap_or("Other"));
-                    group.operations.push(Operation {
+                    group.operations.push(IndexedOperation {
                         id: text(&found["operationId"]),
                         document: address,
                         method,
@@ -115,7 +115,7 @@ impl Listed {
                 }
             }
             for (key, item) in document["webhooks"].as_object().into_iter().flatten() {
-                listed.events.push(Event {
+                listed.events.push(IndexedEvent {
                     key: key.clone(),
                     document: address,
                     summary: text(&item["post"]["summary"]),
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn groups_of_several_documents_are_one_and_stand_in_the_order_of_work() {
+    fn groups_of_several_documents_merge_in_the_order_of_work() {
         let operation =
             |tag: &str, id: &str| json!({ "get": { "tags": [tag], "operationId": id, "summary": "Do it" } });
         let first = json!({
@@ -171,12 +171,12 @@ mod tests {
             "components": { "parameters": { "Key": { "name": "idempotency-key" } } },
             "webhooks": { "paid": { "post": { "summary": "It is paid" } } },
         });
-        let documents: [Document; 3] = [
+        let documents: [IndexedDocument; 3] = [
             ("First", "/1.json", first.to_string().leak()),
             ("Second", "/2.json", second.to_string().leak()),
             ("Broken", "/3.json", "{"),
         ];
-        let listed = Listed::of(&documents);
+        let listed = DocumentIndex::of(&documents);
         let names: Vec<&str> = listed.groups.iter().map(|group| group.name.as_str()).collect();
         assert_eq!(names, ["Requests", "Events", "Novelties"]);
         let events = &listed.groups[1];

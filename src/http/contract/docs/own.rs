@@ -1,4 +1,4 @@
-//! Our own files of the documentation, served as they are written.
+//! The documentation's own files, served unchanged.
 
 use crate::http::files::Folder;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub(super) static FILES: LazyLock<Folder> = LazyLock::new(|| {
     ])
 });
 
-/// Where one of them is.
+/// URL path of a file.
 pub(super) fn address(name: &str) -> String {
     format!("/docs/assets/{}/{name}", FILES.edition())
 }

@@ -1,7 +1,7 @@
-//! The pages as HTML: all of the overview that can be said without scripts, and a bar above Swagger UI and Scalar.
+//! The HTML of the pages: the static part of the overview, and the bar above Swagger UI and Scalar.
 
 use super::{
-    listed::{Event, Group, Listed, ORDER, Operation},
+    listed::{DocumentIndex, Group, IndexedEvent, IndexedOperation, ORDER},
     own,
     vendored::{self, SCALAR_SCRIPT, SWAGGER_SCRIPT, SWAGGER_STYLE},
 };
@@ -9,10 +9,10 @@ use maud::{DOCTYPE, Markup, html};
 
 const NAME: &str = "Payment Request Service";
 
-/// Where the room for developers is.
+/// Path of the developer endpoints of `prs dev`.
 const ROOM: &str = "/_dev";
 
-/// Code and name of each language of samples, and how it verifies a webhook.
+/// Code and name of each sample language, and its sample that verifies a webhook.
 const LANGUAGES: [(&str, &str, &str); 5] = [
     ("curl", "curl", include_str!("files/verify.sh")),
     ("typescript", "TypeScript", include_str!("files/verify.ts")),
@@ -21,21 +21,30 @@ const LANGUAGES: [(&str, &str, &str); 5] = [
     ("rust", "Rust", include_str!("files/verify.rs")),
 ];
 
-/// Modules of the overview that its first one needs at once, so that browsers fetch them together.
+/// Modules that the entry module of the overview imports. Preloading lets browsers fetch them in parallel.
 const MODULES: [&str; 4] = ["elements.js", "first.js", "room.js", "samples.js"];
 
-/// What a service lets the readers of its documentation do.
+/// What the documentation pages of this service permit.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Liberties {
-    /// Whether browsers keep the keys that are typed into Swagger UI.
+pub struct PagePermissions {
+    /// Whether Swagger UI stores entered keys in the browser.
     pub keeps_keys: bool,
-    /// Whether there is a room for developers, which lends keys and pays.
+    /// Whether the developer endpoints exist, which return credentials and pay requests.
     pub has_room: bool,
 }
 
-/// A program of others that shows documents.
+/// An API document that a viewer shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DocumentEntry {
+    /// Title.
+    pub(super) title: &'static str,
+    /// Path of the document on this service.
+    pub(super) path: &'static str,
+}
+
+/// A third-party viewer of API documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Guest {
+pub(super) enum ThirdPartyViewer {
     /// Swagger UI.
     Swagger,
     /// Scalar.
@@ -44,13 +53,13 @@ pub(super) enum Guest {
 
 /// A page of the documentation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum DocsPage {
     Overview,
-    Of(Guest),
+    Of(ThirdPartyViewer),
 }
 
-impl Guest {
-    /// Where its pages are.
+impl ThirdPartyViewer {
+    /// Path of its pages.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Self::Swagger => "/docs/swagger",
@@ -65,14 +74,14 @@ impl Guest {
         }
     }
 
-    /// Where it shows a document, by the address of the document: `/docs/scalar/v2` for `/openapi/v2.json`.
+    /// Path of the page on which this viewer shows a document: `/docs/scalar/v2` for `/openapi/v2.json`.
     pub(super) fn address(self, document: &str) -> String {
         let name = document.rsplit('/').next().unwrap_or_default();
         format!("{}/{}", self.folder(), name.trim_end_matches(".json"))
     }
 
-    /// Where it shows an operation.
-    fn link(self, group: &str, operation: &Operation) -> String {
+    /// Link to an operation on the page of this viewer.
+    fn link(self, group: &str, operation: &IndexedOperation) -> String {
         let page = self.address(operation.document);
         match self {
             Self::Swagger => format!("{page}#/{}/{}", group.replace(' ', "%20"), operation.id),
@@ -80,20 +89,23 @@ impl Guest {
         }
     }
 
-    /// Its page over the document `shown`, of all that there are: title and address of each.
+    /// The page on which this viewer shows the document `shown`, with links to the pages of all `documents` in this
+    /// viewer.
     pub(super) fn written(
         self,
-        documents: &[(&'static str, &'static str)],
-        shown: (&'static str, &'static str),
-        liberties: Liberties,
+        documents: &[DocumentEntry],
+        shown: DocumentEntry,
+        liberties: PagePermissions,
     ) -> String {
-        let title = format!("{} in {}", shown.0, self.name());
+        let title = format!("{} in {}", shown.title, self.name());
         let chooser = html! {
             nav.bar.second aria-label="Documents" {
-                @for (name, address) in documents {
-                    a href=(self.address(address)) aria-current=[(*address == shown.1).then_some("page")] { (name) }
+                @for document in documents {
+                    a href=(self.address(document.path)) aria-current=[(document.path == shown.path).then_some("page")] {
+                        (document.title)
+                    }
                 }
-                a href=(shown.1) download { "Download the document" }
+                a href=(shown.path) download { "Download the document" }
             }
         };
         let scripts = match self {
@@ -110,21 +122,21 @@ impl Guest {
         let body = html! {
             (chooser)
             main #main {
-                noscript { p.page { (self.name()) " needs scripts. The document itself is at " a href=(shown.1) { (shown.1) } "." } }
-                div #ui data-address=(shown.1) data-keeps=(liberties.keeps_keys) data-order=(ORDER.join("|")) {}
+                noscript { p.page { (self.name()) " requires JavaScript. The document is at " a href=(shown.path) { (shown.path) } "." } }
+                div #ui data-address=(shown.path) data-keeps=(liberties.keeps_keys) data-order=(ORDER.join("|")) {}
             }
         };
-        document(&title, Place::Of(self), liberties, &guest, &body).into_string()
+        document(&title, DocsPage::Of(self), liberties, &guest, &body).into_string()
     }
 }
 
-fn document(title: &str, place: Place, liberties: Liberties, head: &Markup, body: &Markup) -> Markup {
+fn document(title: &str, place: DocsPage, liberties: PagePermissions, head: &Markup, body: &Markup) -> Markup {
     let class = match place {
-        Place::Overview => None,
-        Place::Of(Guest::Swagger) => Some("guest swagger"),
-        Place::Of(Guest::Scalar) => Some("guest"),
+        DocsPage::Overview => None,
+        DocsPage::Of(ThirdPartyViewer::Swagger) => Some("guest swagger"),
+        DocsPage::Of(ThirdPartyViewer::Scalar) => Some("guest"),
     };
-    let current = |one: Place| (one == place).then_some("page");
+    let current = |one: DocsPage| (one == place).then_some("page");
     html! {
         (DOCTYPE)
         html lang="en" data-room=[liberties.has_room.then_some(ROOM)] {
@@ -142,9 +154,9 @@ fn document(title: &str, place: Place, liberties: Liberties, head: &Markup, body
                 header.bar {
                     a.home href="/docs/" { (NAME) }
                     nav aria-label="Documentation" {
-                        a href="/docs/" aria-current=[current(Place::Overview)] { "Overview" }
-                        @for guest in [Guest::Swagger, Guest::Scalar] {
-                            a href=(guest.address("v2")) aria-current=[current(Place::Of(guest))] { (guest.name()) }
+                        a href="/docs/" aria-current=[current(DocsPage::Overview)] { "Overview" }
+                        @for guest in [ThirdPartyViewer::Swagger, ThirdPartyViewer::Scalar] {
+                            a href=(guest.address("v2")) aria-current=[current(DocsPage::Of(guest))] { (guest.name()) }
                         }
                     }
                 }
@@ -156,10 +168,10 @@ fn document(title: &str, place: Place, liberties: Liberties, head: &Markup, body
 
 /// The overview.
 pub(super) struct Overview<'a> {
-    /// What the documents offer.
-    pub(super) listed: &'a Listed,
-    /// What readers may do.
-    pub(super) liberties: Liberties,
+    /// Operations and events of the documents.
+    pub(super) listed: &'a DocumentIndex,
+    /// What the pages permit.
+    pub(super) liberties: PagePermissions,
 }
 
 impl Overview<'_> {
@@ -187,60 +199,59 @@ impl Overview<'_> {
                 }
             }
         };
-        document("Documentation", Place::Overview, self.liberties, &head, &body).into_string()
+        document("Documentation", DocsPage::Overview, self.liberties, &head, &body).into_string()
     }
 }
 
 fn about() -> Markup {
     html! {
         div.about {
-            h1 { "Ask for money, be paid on chain, hear about it" }
+            h1 { "Create a request, get paid on chain, receive a webhook" }
             p.lead {
-                "Your server asks for an amount in a token or in dollars, euros and other currencies. This service answers with \
-                 the exact transactions that pay it. Your customer signs them with a wallet of their own, the money goes straight \
-                 to yours, and a signed webhook tells your server once the payment is final."
+                "Your server requests an amount in a token or in dollars, euros and other currencies. This service \
+                 returns the exact transactions that pay it. Your customer signs them with their own wallet, and the \
+                 money goes directly to yours. A signed webhook notifies your server once the payment is final."
             }
-            p.quiet { "You run it yourself. It holds no money and never sees a private key." }
+            p.quiet { "You host it yourself. It never holds money and never sees a private key." }
             ul.doors {
-                li { a href=(Guest::Swagger.address("v2")) {
+                li { a href=(ThirdPartyViewer::Swagger.address("v2")) {
                     strong { "Try it in Swagger UI" }
-                    span { "Every operation with a form; the answer stands beside it." }
+                    span { "Every operation has a form and shows its response." }
                 } }
-                li { a href=(Guest::Scalar.address("v2")) {
+                li { a href=(ThirdPartyViewer::Scalar.address("v2")) {
                     strong { "Read it in Scalar" }
-                    span { "The same documents to read and search, with samples in five languages." }
+                    span { "Read and search the same documents, with samples in five languages." }
                 } }
                 li { a href="#verify" {
                     strong { "Receive webhooks" }
-                    span { "What is told, and how to know that it is from here." }
+                    span { "Which events the service sends, and how to verify their signatures." }
                 } }
             }
         }
     }
 }
 
-/// The first request: with buttons where a room lends keys and a wallet, with samples elsewhere.
+/// The first request: with buttons if the developer endpoints exist, otherwise with samples.
 fn first(has_room: bool) -> Markup {
     let steps = [
         (
             "Create a request",
-            "Say who is paid, how much, and in which token.",
+            "Specify the payee, the amount and the token.",
             "Create",
             "post /v2/request",
         ),
         (
             "Get its transactions",
-            "What the wallet of the payer signs, in order: approvals first, the payment last.",
-            "Get them",
+            "The payer's wallet signs them in order: approvals first, the payment last.",
+            "Get transactions",
             "get /v2/request/{requestId}/pay",
         ),
         (
-            "Have it paid",
-            match has_room {
-                true => "A wallet of the local chain signs and sends them; you see the payment arrive.",
-                false => {
-                    "The payer's wallet signs and sends them. You see the payment here, and your webhook hears of it."
-                }
+            "Pay it",
+            if has_room {
+                "A wallet on the local chain signs and sends them. You see the payment arrive."
+            } else {
+                "The payer's wallet signs and sends them. This call shows the payment, and a webhook reports it."
             },
             "Sign and send",
             "get /v2/request/{requestId}",
@@ -251,9 +262,9 @@ fn first(has_room: bool) -> Markup {
             h2 #first { "The first request" }
             p.quiet {
                 @if has_room {
-                    "Three clicks, on a chain that runs on this machine. The keys of this run are filled in."
+                    "Three clicks on a chain that runs on this machine. The credentials of this run are filled in."
                 } @else {
-                    "Three calls. With " code { "prs dev" } ", this page makes them for you and pays on a local chain."
+                    "Three calls. With " code { "prs dev" } ", this page runs them for you and pays on a local chain."
                 }
             }
             ol.steps {
@@ -276,7 +287,7 @@ fn first(has_room: bool) -> Markup {
     }
 }
 
-/// The choice of a language; `name` is that of this group of buttons, as the page has the choice twice.
+/// The language selector. `name` identifies the radio group, because the page has two selectors.
 fn languages(name: &str) -> Markup {
     html! {
         fieldset.languages hidden {
@@ -288,7 +299,7 @@ fn languages(name: &str) -> Markup {
     }
 }
 
-fn operations(listed: &Listed) -> Markup {
+fn operations(listed: &DocumentIndex) -> Markup {
     html! {
         section.part aria-labelledby="operations" {
             h2 #operations { "Operations" }
@@ -301,8 +312,8 @@ fn operations(listed: &Listed) -> Markup {
             }
             p.quiet #found role="status" {}
             p #nothing hidden {
-                "No operation and no event says this. Try a part of a path, such as " code { "/pay" } ", or "
-                a href=(Guest::Scalar.address("v2")) { "search the whole document in Scalar" } "."
+                "No operation or event matches. Try a part of a path, such as " code { "/pay" } ", or "
+                a href=(ThirdPartyViewer::Scalar.address("v2")) { "search the whole document in Scalar" } "."
             }
             @for group in &listed.groups {
                 (shown(group))
@@ -330,7 +341,7 @@ fn shown(group: &Group) -> Markup {
                     }
                     div.inside data-says=(operation.says) {}
                     div.ways {
-                        @for guest in [Guest::Swagger, Guest::Scalar] {
+                        @for guest in [ThirdPartyViewer::Swagger, ThirdPartyViewer::Scalar] {
                             a href=(guest.link(&group.name, operation)) { "Open in " (guest.name()) }
                         }
                     }
@@ -340,13 +351,13 @@ fn shown(group: &Group) -> Markup {
     }
 }
 
-fn webhooks(events: &[Event]) -> Markup {
+fn webhooks(events: &[IndexedEvent]) -> Markup {
     html! {
         section.part aria-labelledby="verify" {
             h2 #verify { "Webhooks" }
             p.quiet {
-                "Each event is one POST to every endpoint that you registered. Anybody can send one to your address, so check \
-                 the signature before you believe it: the HMAC-SHA-256 of the body, as it came, under the secret of the endpoint."
+                "Each event is one POST to every endpoint that you registered. Anyone can post to your URL, so verify \
+                 the signature first: the HMAC-SHA-256 of the raw body, keyed with the secret of the endpoint."
             }
             (languages("verifying"))
             @for (code, name, text) in LANGUAGES {
@@ -357,9 +368,9 @@ fn webhooks(events: &[Event]) -> Markup {
                 }
             }
             p.quiet {
-                "A good signature says that this service sent the body, not that it is about your order. Compare "
-                code { "requestId" } ", the amount and " code { "payee" } " with what you stored, and answer any 2xx within 5 seconds. "
-                a href=(Guest::Scalar.address("webhooks")) { "More about deliveries" }
+                "A valid signature proves that this service sent the body, not that it is about your order. Compare "
+                code { "requestId" } ", the amount and " code { "payee" } " with your stored order, and return any 2xx within 5 seconds. "
+                a href=(ThirdPartyViewer::Scalar.address("webhooks")) { "More about deliveries" }
             }
             div.group data-name="Webhooks" {
                 h3 { "Events" }

@@ -1,18 +1,22 @@
-//! Swagger UI and Scalar as the crates bring them: nothing of them is in the repository, and nothing is fetched.
+//! Swagger UI and Scalar from their crates: the repository has no copy, and the service fetches nothing.
 
 use super::own;
 use crate::http::files::Folder;
 use bytes::Bytes;
+use flate2::read::GzDecoder;
 use poem_openapi::OpenApiService;
-use std::sync::{Arc, LazyLock};
+use std::{
+    io::Read,
+    sync::{Arc, LazyLock},
+};
 use utoipa_swagger_ui::Config;
 
-/// Names under which pages ask for them.
+/// File names that the pages use.
 pub(super) const SWAGGER_SCRIPT: &str = "swagger-ui-bundle.js";
 pub(super) const SWAGGER_STYLE: &str = "swagger-ui.css";
 pub(super) const SCALAR_SCRIPT: &str = "scalar.js";
 
-/// What stands around the script in the page that the framework makes for Scalar.
+/// The text before and after the script in the page that the framework generates for Scalar.
 const SCRIPT_BEGINS: &str = "<script charset=\"UTF-8\">";
 const SCRIPT_ENDS: &str = "</script>";
 
@@ -25,18 +29,22 @@ pub(super) static FILES: LazyLock<Folder> = LazyLock::new(|| {
     ])
 });
 
-/// Where one of them is.
+/// URL path of a file.
 pub(super) fn address(name: &str) -> String {
     format!("/docs/vendored/{}/{name}", FILES.edition())
 }
 
+/// A file of Swagger UI, decompressed. The crate embeds it compressed.
 fn swagger(name: &str) -> Bytes {
     let file = utoipa_swagger_ui::serve(name, Arc::new(Config::from("/openapi/v2.json")));
-    let file = file.ok().flatten();
-    file.map_or_else(Bytes::new, |file| file.bytes.into_owned().into())
+    let compressed = file.ok().flatten().map(|file| file.bytes).unwrap_or_default();
+    let mut plain = Vec::new();
+    // The test below reads both files.
+    let _ = GzDecoder::new(&*compressed).read_to_end(&mut plain);
+    plain.into()
 }
 
-/// The framework has the script in a page alone; of that it is cut out.
+/// Extracts the script of Scalar from the page in which the framework embeds it.
 fn scalar() -> Bytes {
     let page = OpenApiService::new((), "", "").scalar_html();
     let script = page
@@ -51,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crates_bring_whole_files() {
+    fn the_crates_contain_whole_files() {
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         assert!(text(swagger(SWAGGER_SCRIPT)).contains("SwaggerUIBundle"));
         assert!(text(swagger(SWAGGER_STYLE)).contains(".swagger-ui"));

@@ -1,8 +1,9 @@
-// The way of a payer through the page: wallet, checks, signatures, confirmation.
+// The payment flow of the page: wallet, checks, signatures, confirmation.
 //
-// Only the service says that something is paid; it sees payments by their reference, whichever transaction carries them.
-// What a wallet tells about a transaction decides alone what is said when nothing arrives. A wallet that fails may have sent
-// what it was asked for: unless it proves that it did not, the page waits, and does not offer to pay a second time.
+// Only the service decides that something is paid. It detects payments by their reference, whichever transaction
+// carries them. What a wallet reports about a transaction only selects the error text when no payment arrives. A wallet
+// that fails may still have sent the transaction: unless it proves that it did not, the page waits and does not offer a
+// second payment.
 
 import * as sign from './sign.js';
 import * as state from './state.js';
@@ -19,30 +20,30 @@ const LOOK_AGAIN_MS = 5000;
 const REPLACED_MS = 6000;
 const ALLOWANCE_TRIES = 5;
 const ALLOWANCE_PAUSE_MS = 1000;
-/** How long the count of transactions of a wallet has to stand still until another try is offered. */
+/** How long the transaction count of a wallet must stay unchanged before another attempt is offered. */
 const STILL_MS = 15_000;
-/** How long a payment that may have been sent is waited for, and one that is mined and that the service does not see. */
+/** How long the page waits for a payment that may have been sent, and for a mined one that the service does not see. */
 const UNSEEN_MS = 600_000;
 const UNMATCHED_MS = 60_000;
-/** How long a payer who goes on is asked no more about attempts of others. */
+/** How long a payer who continues is not warned again about attempts of others. */
 const CALM_MS = 60_000;
 const FORGO_MS = 2000;
-/** How far ahead the end of what is seen on the chain lies at most: it counts anew with each look. */
+/** How far ahead the end of a hint seen on the chain can be: each lookup restarts it. */
 const SEEN_MS = 125_000;
-/** Troubles whose words say that nothing was sent. */
+/** Kinds of trouble whose text says that nothing was sent. */
 const SENT_NOTHING = ['rejected', 'rejectedLater', 'reverted', 'screening', 'other'];
 
 let wallets = [];
 let wallet = null;
 let account = null;
-/** The payment that is made or followed; another one does not end it. `null` while the page waits for the payer. */
+/** The payment in progress; a later one does not end it. `null` while the page waits for the payer. */
 let busy = null;
 let isLate = false;
-/** What the payer was told to be in flight, and goes on all the same. */
+/** The payment in flight that the payer was warned about and accepted. */
 let consent = { until: 0, isSeen: false, at: 0 };
-/** Steps of the payment that is being made, as the list beside it shows them. */
+/** Steps of the payment in progress, in the order of the list on the page. */
 let stages = [];
-/** What paying would take, as it was found when the wallet was checked. */
+/** The payment plan found when the wallet was checked. */
 let needs = null;
 
 const tell = async (event, further) => {
@@ -89,7 +90,7 @@ function forget() {
   goOn();
 }
 
-/** Goes on with what is on its way or the wallet, or lets the payer choose one. */
+/** Continues with a pending payment or with the connected wallet; otherwise lets the payer choose one. */
 function goOn() {
   if (wallet) return check();
   if (resume()) return;
@@ -97,7 +98,7 @@ function goOn() {
   choose();
 }
 
-/** Connects a wallet and checks what it can pay; quietly, one that already knows this page, and nothing more. */
+/** Connects a wallet and checks what it can pay. Quiet: only reconnects a wallet that already knows this page. */
 async function connect(one, isQuiet) {
   wallet = one;
   const leave = () => {
@@ -112,7 +113,7 @@ async function connect(one, isQuiet) {
     if (wallet === one && !isQuiet) failed(error, () => connect(one));
     return false;
   }
-  // The payer chose something else while the wallet asked, or the wallet knows nothing of this page.
+  // The payer chose another wallet meanwhile, or the wallet does not know this page.
   if (wallet !== one || !given) return false;
   use(one, given);
   if (!isQuiet) {
@@ -132,7 +133,7 @@ function use(one, given) {
 
 const followed = new Set();
 
-/** Accounts that are changed in the wallet, except while it signs for the one before. */
+/** Follows account changes in the wallet, except while it signs for the previous account. */
 function follow(one) {
   if (followed.has(one.provider) || typeof one.provider.on !== 'function') return;
   followed.add(one.provider);
@@ -158,7 +159,7 @@ async function check() {
       summarise(state.current(), needs.asked);
     }
   } catch (error) {
-    // A node that does not answer now may answer when it comes to paying.
+    // A node that is unresponsive now may respond when the payer pays.
     if (error.kind !== 'connection' || !state.current().wallet) return failed(error, check);
   }
   decide();
@@ -187,8 +188,8 @@ function blocked(reason) {
 }
 
 /**
- * Whether something is in flight that the payer was not told of before. A payer who goes on is left alone for a while with
- * further attempts, which cost a stranger nothing; not with what the chain shows.
+ * Whether the payer has not been warned yet about what is in flight. After a payer continues, further attempts do not
+ * warn for a while, since they cost a stranger nothing. A payment on the chain always warns.
  */
 function isNews(inFlight) {
   if (!inFlight) return false;
@@ -197,12 +198,12 @@ function isNews(inFlight) {
   return state.now() - consent.at > CALM_MS && Date.parse(inFlight.until) > known;
 }
 
-/** Remembers that the payer goes on although this is in flight. */
+/** Remembers that the payer continues although this payment is in flight. */
 function accept(inFlight) {
   if (inFlight) consent = { until: Math.max(consent.until, Date.parse(inFlight.until)), isSeen: inFlight.isSeen, at: state.now() };
 }
 
-/** Another visitor may be paying; after a while that is not believed any more. */
+/** Warns that another visitor may be paying; the warning ends when the hint expires. */
 function warn(inFlight) {
   const go = () => {
     accept(inFlight);
@@ -241,7 +242,7 @@ function offer() {
   );
 }
 
-/** Who gets what of a payment with fees. */
+/** Rows that show who gets which part of a payment with fees. */
 function parts({ currencies, items, receiversLeft }) {
   const fees = feeRows(currencies, 'due');
   for (const { address, contractFee, returned } of needs?.asked ?? []) {
@@ -280,19 +281,19 @@ function call({ kind, currency, amount, amounts, receivers, to, spender, data })
         ? t('callReset', { token: currency.symbol })
         : t('callAllow', { amount: of({ currency, amount }) });
   const place = (name, address) => el('p', { class: 'quiet' }, t(name), ' ', code(address));
-  // Calldata holds whole addresses, also those that the link masks.
+  // Calldata contains full addresses, even those that the link masks.
   const isMasked = state.current().details.items.some(({ payee }) => payee.includes('…'));
   const raw = !isMasked && [el('code', { class: 'raw', tabindex: '0' }, data), copy(data)];
   return el('li', {}, text, place(spender ? 'tokenContract' : 'contract', to), spender && place('spender', spender), raw);
 }
 
-/** Transactions that pay what is due now, read and found good. */
+/** Verified transactions that pay the amount due now. */
 async function planned() {
   const answer = await state.calldata(account);
   return { ...answer, calls: verify(state.current().details, answer, account) };
 }
 
-/** The same while the wallet is asked for what the page said; `null`, with the new sum on the page, when it is another one. */
+/** Verified transactions if the page already shows their total; otherwise `null`, and the page shows the new total. */
 async function agreed(total) {
   const plan = await planned();
   const { details } = state.current();
@@ -305,13 +306,13 @@ async function agreed(total) {
 
 // Paying
 
-/** One tab at a time; another one may take over. */
+/** Pays in one tab at a time; another tab may take over. */
 const pay = () => lead({ ifAvailable: true });
 
 async function lead(options) {
   if (busy) return;
   const own = (busy = { isMine: true });
-  // What becomes of a question of a tab that lost its lock is shown in the other one.
+  // A tab that lost its lock shows no result; the other tab does.
   const run = () => payNow(own).then((next) => next?.()).catch((error) => own.isMine && failed(error, pay));
   if (!navigator.locks) return run();
   try {
@@ -346,9 +347,9 @@ function stage(now, title, text) {
 }
 
 /**
- * Asks the wallet for something that it may send; other visitors are told before. What it was asked for is remembered until
- * it is known what became of that. Throws `unknown` where the wallet may have sent it without telling the hash, or where
- * there is news of an attempt that was given up before.
+ * Requests a transaction from the wallet after warning other visitors. The page remembers the request until its outcome
+ * is known. Throws `unknown` if the wallet may have sent the transaction without returning a hash, or if an attempt
+ * that was given up earlier turns out to have been sent.
  */
 async function request(kind, { one, from, mine }, run, { left, isGood = sign.isHash } = {}) {
   const { network, details } = state.current();
@@ -361,7 +362,7 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
     if (until && isNews({ until })) throw new Trouble('warned');
     if (await isRecalled(one)) throw new Trouble('unknown');
     if (!(await sign.isOnNetwork(one, network))) throw new Trouble('network');
-    // Another tab may have taken over while this one asked.
+    // Another tab may have taken over during these calls.
     mine();
     if (state.isPending()) throw new Trouble('unknown');
   } catch (error) {
@@ -378,7 +379,7 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
     await forgo(asked);
     mine();
     if (state.current().isPaid) throw new Trouble('done');
-    // Whether an earlier attempt was sent meanwhile. Of its refusal alone nothing is said then.
+    // If an earlier attempt was sent meanwhile, the page reports that instead of the refusal.
     throw refusal.kind !== 'notBundled' && (await isRecalled(one)) ? new Trouble('unknown') : refusal;
   }
   if (!isGood(answer)) throw new Trouble('unknown');
@@ -388,7 +389,7 @@ async function request(kind, { one, from, mine }, run, { left, isGood = sign.isH
   return kept;
 }
 
-/** The answer of the wallet; when the link is paid from elsewhere meanwhile, the payer is told to say no. */
+/** The response of the wallet. If another payment completes the link meanwhile, the page tells the payer to reject. */
 async function untilAnswered(run, kind, mine) {
   let isOpen = true;
   const look = async () => {
@@ -399,7 +400,7 @@ async function untilAnswered(run, kind, mine) {
     }
     if (isOpen) stage(kind, t('sayNo'), t('sayNoMore'));
   };
-  // A tab that lost its lock looks no longer.
+  // A tab that lost its lock stops polling.
   look().catch(() => null);
   try {
     return await run();
@@ -408,7 +409,7 @@ async function untilAnswered(run, kind, mine) {
   }
 }
 
-/** Takes up again the first attempt that was given up and was sent after all, as its wallet tells; whether there is one. */
+/** Resumes the first given-up attempt that its wallet shows as sent after all. Returns whether there is one. */
 async function isRecalled(one) {
   for (const left of state.earlier()) {
     const { network } = state.current();
@@ -422,10 +423,10 @@ async function isRecalled(one) {
   return false;
 }
 
-/** Takes the warning of an attempt away; permissions have none. */
+/** Withdraws the warning of an attempt; permissions have none. */
 const withdraw = async (attempt) => attempt.kind !== 'allow' && Promise.race([state.withdraw(attempt), pause(FORGO_MS)]);
 
-/** Forgets an attempt, and no other one, and takes its warning away: it pays nothing. */
+/** Forgets only this attempt, which pays nothing, and withdraws its warning. */
 async function forgo(attempt) {
   if (!attempt) return;
   state.forget(attempt);
@@ -496,7 +497,7 @@ async function payNow(own) {
   }
 }
 
-/** The payment, made anew once the service sees the allowance, which its node may learn of a little later; `null` like `agreed`. */
+/** The payment step, fetched again once the service sees the allowance; its node may lag. `null` as in `agreed`. */
 async function allowed(total) {
   for (let tries = 1; ; tries++) {
     const plan = await agreed(total);
@@ -507,8 +508,8 @@ async function allowed(total) {
 }
 
 /**
- * Asks the service until everything is paid, or, once the transaction is mined, until less is due; `'unseen'` when it is to
- * be waited for no longer, and `null` when over.
+ * Polls the service until everything is paid or, once the transaction is mined, until less is due. Returns `'unseen'`
+ * when the page should stop waiting, and `null` when the wait is over.
  */
 async function settled(wait) {
   const arrived = () => state.current().details?.currencies.map((one) => one.paid).join();
@@ -516,7 +517,7 @@ async function settled(wait) {
   for (let ms = 200; !wait.isOver; ms = Math.min(ms + 60, 4000)) {
     await pause(document.hidden ? 8000 : ms);
     const link = await state.refresh().catch(() => null);
-    // Of a link that was withdrawn meanwhile the service says that its money arrived, and not that it is completed.
+    // A link that was withdrawn meanwhile is reported as paid, but not as completed.
     if (link?.isPaid) return link.status === 'completed' ? 'completed' : 'partly';
     if (link && wait.isMined && arrived() !== before) return 'partly';
     if (link && !link.inFlight?.isSeen && isOverdue(wait)) return 'unseen';
@@ -525,8 +526,8 @@ async function settled(wait) {
 }
 
 /**
- * Whether no node shows the transaction after a long time, also after a few looks at it, or the service sees no payment in it
- * although it is mined.
+ * Whether no node shows the transaction after a long time and several lookups, or the transaction is mined and the
+ * service sees no payment in it.
  */
 function isOverdue({ since, begun, isShown, minedAt }) {
   const now = state.now();
@@ -538,7 +539,7 @@ function isOverdue({ since, begun, isShown, minedAt }) {
 async function ended(result, attempt, wait) {
   if (result === 'completed') return done();
   if (result === 'unseen') {
-    // Of a link that is over the service tells no more what the chain shows. Its page says that a payment may still arrive.
+    // For an ended link the service no longer reports the chain. Its page says that a payment may still arrive.
     if (state.current().status !== 'pending') return location.reload();
     state.lose(attempt, Boolean(wait.minedAt));
     throw new Trouble('unknown');
@@ -549,7 +550,7 @@ async function ended(result, attempt, wait) {
   return goOn;
 }
 
-/** Shows that a payment is on its way, until a wallet is there that tells of it. */
+/** Shows that a payment is pending until a wallet that can report on it is connected. */
 async function onItsWay(wait) {
   for (let drawn = null; !wait.isOver; await pause(300)) {
     if (drawn !== wallets.length || wallet) stage('confirm', t('onItsWay'), t('mayClose'));
@@ -558,7 +559,7 @@ async function onItsWay(wait) {
   }
 }
 
-/** The account that was asked, and the network; a link that hides itself names that to a wallet alone. */
+/** The account that got the prompt, and the network; a hidden link reveals its network only to a wallet. */
 const askerOf = (asked) => ({ from: asked?.from ?? account, network: state.current().network });
 
 const waitFor = (asked) => ({ isOver: false, isMined: !wallet, since: asked?.at, begun: state.now() });
@@ -575,7 +576,7 @@ async function followHash(hash) {
     const isLost = ['replaced', 'reverted'].includes(first);
     const arrived = await (isLost ? Promise.race([truth, pause(first === 'replaced' ? REPLACED_MS : 0)]) : truth);
     if (arrived) return await ended(arrived, asked, wait);
-    // What took its turn may be the same payment at a higher price, which the service has not seen so far.
+    // The replacement may be the same payment at a higher gas price that the service has not seen yet.
     if (first === 'replaced') state.amend(asked, { hash: null, phase: 'allowed' });
     else await forgo(asked);
     throw new Trouble(first);
@@ -611,7 +612,7 @@ async function followBundle(id) {
   }
 }
 
-/** Waits for a permission that is on its way, so that the payer does not give it a second time. */
+/** Waits for a pending permission so that the payer does not give it twice. */
 async function followAllowing({ hash, from, turn, at }, text = '') {
   stage('allow', t('onItsWay'), text);
   const asker = { from, network: state.current().network };
@@ -625,10 +626,11 @@ async function followAllowing({ hash, from, turn, at }, text = '') {
 }
 
 /**
- * Waits for what the wallet was asked for without telling what became of it; returns what to do next. Another payment is
- * offered once the count of the wallet has stood still for a while, and after a long time when it moved or is not told, to
- * who accepts that it may be paid twice: a count that stands still proves nothing, since a wallet may send what its node
- * does not show. A permission is offered again after a while. What is seen on the chain is waited for in any case.
+ * Waits for a request whose outcome the wallet did not report; returns what to do next. Another payment is offered, to
+ * a payer who accepts that it may be paid twice, once the wallet's transaction count has stayed unchanged for a while,
+ * or after a long time if it changed or is unavailable. An unchanged count proves nothing, since a wallet may send a
+ * transaction that its node does not show. A permission is offered again after a while. A payment seen on the chain is
+ * always waited for.
  */
 async function followUnknown(asked) {
   const { id, kind, from, turn, nonce, left } = asked;
@@ -653,10 +655,10 @@ async function followUnknown(asked) {
   for (let ms = 300; ; ms = Math.min(ms + 150, 3000)) {
     const next = await Promise.race([chosen, pause(ms)]);
     if (next) return next;
-    // A link that hides itself names its network to a wallet alone.
+    // A hidden link reveals its network only to a wallet.
     const link = await state.refresh(state.current().network ? null : account).catch(() => null);
     if (link?.isPaid) return ended(link.status === 'completed' ? 'completed' : 'partly', asked);
-    // Another tab, or a late answer of the wallet, knows more.
+    // Another tab or a late wallet response has brought news.
     const known = state.remembered();
     if (known.asked?.id !== id || known.hash || known.calls || known.allowing) return goOn;
     if (!link) continue;
@@ -683,7 +685,7 @@ function unclear(screen, { kind, isMined }, again) {
   say(t(name));
 }
 
-/** A way to connect the wallet that was asked, whose count is read then; `null` where it is connected. */
+/** A button that connects the asked wallet, so that its count can be read; `null` if it is connected. */
 function lookout() {
   const one = wallets.find(({ id }) => id === state.remembered().wallet) ?? wallets[0];
   if (wallet || !one) return null;
@@ -694,7 +696,7 @@ function lookout() {
   return button(t('connectToLook'), look, true);
 }
 
-/** A way on for who accepts that it may be paid twice. */
+/** A button to continue for a payer who accepts that it may be paid twice. */
 function accepted(again) {
   const go = () => {
     accept(state.current().inFlight);
@@ -706,7 +708,7 @@ function accepted(again) {
   return [el('label', { class: 'accept' }, box, t('accept')), on];
 }
 
-/** The own transaction, where another one paid the same, and a node shows the own one too. */
+/** The payer's own transaction if another one paid the link and a node shows the payer's too. */
 async function surplus({ txHash }) {
   const { asked, ...known } = state.remembered();
   const hash = known.hash ?? asked?.lost;
@@ -730,7 +732,7 @@ async function done() {
   say(t('complete'));
 }
 
-// What went wrong
+// Errors
 
 function failed(error, again) {
   const trouble = error instanceof Mismatch ? new Trouble('mismatch', t(`why_${error.why}`)) : sign.troubleOf(error);
@@ -744,7 +746,7 @@ function failed(error, again) {
   const isAllowed = kind === 'rejected' && state.remembered().phase === 'allowed';
   const name = isAllowed ? 'rejectedLater' : kind === 'unknownNetwork' ? 'network' : kind;
   const tone = ['rejected', 'busy', 'screening'].includes(kind) ? 'careful' : 'bad';
-  // Something else may have been sent.
+  // An earlier attempt may have been sent.
   const isUnsure = state.isUnresolved() && SENT_NOTHING.includes(name);
   const more = isUnsure ? 'earlierMore' : `e_${name}More`;
   const message = note(tone, t(`e_${name}`), t(more, { network: state.current().network?.name, detail }));
@@ -758,7 +760,7 @@ function failed(error, again) {
   show(`error-${kind}`, wallet && account && connected(), message, retry);
 }
 
-/** The service refused calldata: it says why in the state. */
+/** The service refused calldata; the state says why. */
 async function refused() {
   try {
     await state.refresh(account);
@@ -770,7 +772,7 @@ async function refused() {
   failed(new Trouble('screening'), check);
 }
 
-// What happens elsewhere
+// Changes from elsewhere
 
 state.watch((before, after) => {
   if (!before.details && after.details) reveal(after, t('theReceiver'));
@@ -790,15 +792,15 @@ setInterval(async () => {
   else if (isNews(link.inFlight)) warn(link.inFlight);
 }, LOOK_AGAIN_MS);
 
-/** What another tab knows of a payment; while it asks the wallet, its lock stops this one. */
+/** Takes over what another tab knows of a payment; while that tab asks the wallet, its lock stops this one. */
 addEventListener('storage', ({ key }) => {
   const { hash, calls, allowing, asked } = state.remembered();
   if (key === state.KEY && QUIET.test(shown()) && (hash || calls || allowing || asked?.since)) resume();
 });
 
-// The beginning
+// Start
 
-/** Goes on with what was sent, or may have been, before the page was loaded again or by another tab. */
+/** Resumes what was sent, or may have been sent, before a reload or by another tab. */
 function resume() {
   const { hash, calls, allowing, asked } = state.remembered();
   const isPayment = hash || calls || (!allowing && asked && asked.kind !== 'allow');
@@ -835,7 +837,7 @@ function begin() {
   }, LOOK_FOR_WALLETS_MS);
 }
 
-/** A long list is fetched once somebody opens it; a wallet that is checked brings it too. */
+/** A long list is fetched when the payer opens it or when a wallet is checked. */
 byId('receivers').addEventListener('toggle', ({ target }) => {
   const { details } = state.current();
   if (target.open && details && details.items.length < details.count) state.refresh().catch(() => null);

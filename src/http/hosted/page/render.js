@@ -1,4 +1,4 @@
-// Draws: elements without markup out of texts, numbers and dates of the language, screens and the summary beside them.
+// Rendering: elements built without markup from texts, localized numbers and dates, screens, and the summary.
 
 import { current, isUnresolved, locale, now, path, words } from './state.js';
 import { decimal, units } from './verify.js';
@@ -9,10 +9,10 @@ const BALANCE_DIGITS = 6;
 
 export const byId = (id) => document.getElementById(id);
 
-/** The words under a name, with what they say about `values`. */
+/** The text with this name, with `values` filled in. */
 export const t = (name, values = {}) => words[name].replace(/\{(\w+)\}/g, (_, key) => values[key] ?? '');
 
-/** An element; properties that begin with `on` are listeners, children that are nothing are left out. */
+/** An element; properties that begin with `on` are listeners, and empty children are left out. */
 export function el(tag, properties, ...children) {
   const made = DRAWN.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -24,7 +24,7 @@ export function el(tag, properties, ...children) {
   return made;
 }
 
-/** A decimal text as the language writes it, with all of its digits. */
+/** A decimal text in the format of the language, with all of its digits. */
 export function number(text) {
   const [whole, part] = text.split('.');
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, locale.group);
@@ -33,7 +33,7 @@ export function number(text) {
 
 export const money = (text, symbol) => `${number(text)}\u00a0${symbol}`;
 
-/** A balance, cut off after a few digits: never more than there is. */
+/** A balance, truncated to a few digits so that it never shows more than the wallet holds. */
 export function balance(text, symbol) {
   const [whole, part = ''] = text.split('.');
   const cut = part.slice(0, BALANCE_DIGITS).replace(/0+$/, '');
@@ -59,7 +59,7 @@ export const tick = () =>
 export const note = (kind, title, text, ...further) =>
   el('div', { class: `note ${kind}`, role: kind === 'bad' ? 'alert' : null }, heading(title), el('p', {}, text), further);
 
-/** Says something to those who do not see the page. */
+/** Announces a text to screen readers. */
 export function say(text) {
   const live = byId('live');
   live.textContent = '';
@@ -68,7 +68,7 @@ export function say(text) {
 
 export const shown = () => byId('action').dataset.screen ?? '';
 
-/** Shows a screen; another one than before takes the focus. A payment that may be on its way is not begun on another device. */
+/** Shows a screen and focuses it if it changed. Hides the other-device section while a payment may be on its way. */
 export function show(name, ...children) {
   const action = byId('action');
   const isOther = action.dataset.screen && action.dataset.screen !== name;
@@ -79,14 +79,14 @@ export function show(name, ...children) {
   performance.mark(`screen:${name}`);
 }
 
-/** A transaction for people, with the way to its explorer. */
+/** A shortened transaction hash that links to its explorer. */
 export function transaction(link, hash) {
   if (!link.network) return code(short(hash));
   const to = { href: link.network.explorer + hash, target: '_blank', rel: 'noopener noreferrer' };
   return el('a', to, code(short(hash)));
 }
 
-/** Where the redirect button leads; `null` for what is no address of the web. */
+/** The redirect button; `null` if the address is not http(s). */
 export function wayBack({ redirect }) {
   if (!redirect || !/^https?:$/.test(new URL(redirect.url).protocol)) return null;
   const { origin, isForeign } = redirect;
@@ -97,17 +97,17 @@ export function wayBack({ redirect }) {
 
 export const receipt = () => el('a', { class: 'button second', href: `${path('receipt')}?lang=${locale.code}`, target: '_blank' }, t('receipt'));
 
-/** What the wallet is asked for in each currency, as one text. */
+/** The amount to pay in each currency, as one text. */
 export const due = ({ currencies }, asked) =>
   currencies.filter((one) => one.due !== '0').map((one) => money(askedFor(one, asked), one.symbol)).join(' + ');
 
-/** The sum of a currency with what the wallet is asked for on top of what is due. */
+/** The total of a currency, plus what calldata adds to the amount due. */
 function whole(one, asked) {
   const of = (text) => units(text, one.decimals);
   return decimal(of(one.total) + of(asked) - of(one.due), one.decimals);
 }
 
-/** What each receiver of fees gets on top of what `member` says of the items, in rows. */
+/** Rows with each fee receiver and its fee, read from `member`. */
 export const feeRows = (currencies, member) =>
   currencies.flatMap((one) => {
     const fees = one.fees.filter((fee) => fee[member] !== '0');
@@ -116,11 +116,11 @@ export const feeRows = (currencies, member) =>
 
 const FEES_MAX = 8;
 
-/** What the wallet is asked for in a currency, where calldata says it; else what is due without what its contract takes. */
+/** The amount to pay in a currency: from calldata if known, otherwise the amount due without the contract's own fee. */
 export const askedFor = (one, asked) =>
   asked?.find((sum) => sum.address?.toLowerCase() === one.address?.toLowerCase())?.amount ?? one.due;
 
-/** Says who is paid where that was hidden; an operator with a name of its own stays called so. */
+/** Shows the recipient once it is no longer hidden; the name of an operator stays. */
 export function reveal({ details }, hidden) {
   const { currencies, items, receivers } = details;
   const name = byId('name');
@@ -129,7 +129,7 @@ export function reveal({ details }, hidden) {
   document.title = t('title', { amount, name: name.textContent });
 }
 
-/** Draws the summary again, when more is known, as from the calldata for a wallet, or something has arrived. */
+/** Redraws the summary when more is known, for example from calldata, or when money has arrived. */
 export function summarise({ details, reference, network }, asked) {
   const total = byId('total');
   if (!details) return;
@@ -152,7 +152,8 @@ export function summarise({ details, reference, network }, asked) {
       reference && row(t('reference'), el('bdi', {}, reference)),
       details.receivers === 1 ? row(t('receiver'), code(items[0].payee)) : row(t('receivers'), String(details.receivers)),
       row(t('network'), network.name),
-      hasFees && row(t('amount'), ofEach('amount', () => true)),
+      hasFees && row(t('amount'), currencies.map((one) => line(money(one.gross ?? one.amount, one.symbol)))),
+      currencies.some(({ gross }) => gross) && row(t('net'), ofEach('amount', () => true)),
       hasFees && (fees.length && fees.length <= FEES_MAX ? fees : row(t('fee'), ofEach('fee', some('fee')))),
       isPartly && row(t('arrived'), ofEach('paid', some('paid'))),
       isPartly && row(t('stillDue'), currencies.filter(some('due')).map((one) => line(money(askedFor(one, asked), one.symbol))), 'strong'),
@@ -179,7 +180,7 @@ export function summarise({ details, reference, network }, asked) {
 
 const FILTERED_FROM = 50;
 
-/** Lets people look for a receiver in a long list. */
+/** Adds a search field to a long list of recipients. */
 function searchable() {
   const rows = [...byId('entries').children];
   if (rows.length <= FILTERED_FROM) return;
@@ -196,7 +197,7 @@ const HOUR = 3_600_000;
 const MINUTE = 60_000;
 const ANNOUNCED_MINUTES = [10, 5, 1];
 
-/** Shows how long the link holds: a date, and in its last hour the time that is left. Calls `ended` at the end. */
+/** Shows when the link expires: a date, and in its last hour the time left. Calls `ended` when it expires. */
 export function countDown(expiresAt, ended) {
   const place = byId('expiry');
   if (!place) return;
@@ -220,7 +221,7 @@ export function countDown(expiresAt, ended) {
   }, 500);
 }
 
-/** Buttons that copy what they carry. */
+/** Makes buttons copy their `data-copy` text. */
 export function copying() {
   document.addEventListener('click', async ({ target }) => {
     const from = target.closest?.('[data-copy]');

@@ -1,6 +1,6 @@
-// Asks the wallet: accounts, networks, transactions one by one or in one confirmation (EIP-5792), and what became of them.
+// Wallet calls: accounts, networks, transactions one by one or in one confirmation (EIP-5792), and their outcome.
 
-/** Something that the payer has to know; `kind` names its words. */
+/** An error shown to the payer; `kind` names its texts. */
 export class Trouble extends Error {
   constructor(kind, detail = '') {
     super(kind);
@@ -18,12 +18,12 @@ export const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const ask = (wallet, method, params) => wallet.provider.request(params ? { method, params } : { method });
 const quantity = (number) => '0x' + BigInt(number).toString(16);
 
-/** Where wallets and the libraries inside of them put an error into another one. */
+/** Members in which wallets and their libraries nest one error inside another. */
 const INSIDE = ['error', 'cause', 'data', 'originalError', 'info'];
 const DEPTH_MAX = 6;
 const LAYERS_MAX = 32;
 
-/** An error and all errors inside of it, the outer ones first; nothing of one that breaks when it is read. */
+/** An error and all errors nested in it, outermost first; empty if reading it throws. */
 function layers(error) {
   const seen = new Set();
   const found = [];
@@ -42,16 +42,17 @@ function layers(error) {
   }
 }
 
-/** Said of what a node has already, or may have. */
+/** Texts of nodes that already have the transaction, or may have it. */
 const MAYBE_SENT = /already (known|imported|exists|in)|known transaction|nonce|underpriced|time.?out|timed out/;
-/** Said where the wallet has a question open already, and did not take this one. */
+/** Texts of wallets that have another request open and did not accept this one. */
 const OPEN_ALREADY = /already (pending|processing)|pending request/;
 const NOT_BUNDLED = [5700, 5710, 5720, 5740, 5750, 5760, 4200, -32601, -32602];
 
 /**
- * The trouble that proves that a wallet sent nothing, or `null`: then it may have sent what it was asked for. A text alone
- * proves nothing; words of a node do beside the code of its refusal. What stands beside a status of HTTP is the word of a way
- * to a node, which may have taken it before; the code of a question that is open is that of a node out of reach too.
+ * The trouble that proves that a wallet sent nothing, or `null` if it may have sent the transaction. A text alone
+ * proves nothing; a text of a node counts only with the code of its refusal. An error with an HTTP status comes from a
+ * gateway, and the node behind it may already have the transaction. -32002 means an open request, but also an
+ * unreachable node.
  */
 export function refusalOf(error, isBundle) {
   const all = layers(error);
@@ -71,8 +72,8 @@ export function refusalOf(error, isBundle) {
 }
 
 /**
- * What went wrong with a question that sends nothing. Wallets word the same thing in many ways: the codes that standards
- * give, then what is written.
+ * The trouble of a wallet call that sends nothing. Wallets report the same error in many ways, so this checks standard
+ * codes first and then the text.
  */
 export function troubleOf(error) {
   if (error instanceof Trouble) return error;
@@ -91,7 +92,7 @@ export function troubleOf(error) {
   return new Trouble('other', String(code[0] ?? error?.name ?? ''));
 }
 
-/** The account of a wallet; asked quietly, only what it has already shown to this page, or `null`. */
+/** The account of a wallet. Quiet: only an account that the wallet already shares with this page, or `null`. */
 export async function account(wallet, isQuiet) {
   const [first] = (await ask(wallet, isQuiet ? 'eth_accounts' : 'eth_requestAccounts')) ?? [];
   if (!first && !isQuiet) throw new Trouble('rejected');
@@ -102,7 +103,7 @@ export async function isOnNetwork(wallet, network) {
   return BigInt(await ask(wallet, 'eth_chainId')) === BigInt(network.chainId);
 }
 
-/** Brings a wallet to a network, which is added where the wallet does not know it. */
+/** Switches a wallet to a network and adds the network if the wallet does not know it. */
 export async function toNetwork(wallet, network) {
   const chainId = quantity(network.chainId);
   try {
@@ -120,7 +121,7 @@ export async function toNetwork(wallet, network) {
       blockExplorerUrls: [new URL(network.explorer).origin],
     };
     await ask(wallet, 'wallet_addEthereumChain', [chain]).catch(() => Promise.reject(new Trouble('network')));
-    // Some wallets add a network and stay where they were.
+    // Some wallets add a network without switching to it.
     if (!(await isOnNetwork(wallet, network))) {
       await ask(wallet, 'wallet_switchEthereumChain', [{ chainId }]).catch(() => {});
     }
@@ -128,7 +129,7 @@ export async function toNetwork(wallet, network) {
   if (!(await isOnNetwork(wallet, network))) throw new Trouble('network');
 }
 
-/** Whether a wallet says that it makes several calls in one transaction, now or after a question of its own. */
+/** Whether a wallet reports that it can batch calls in one transaction, now or after its own prompt. */
 export async function canBundle(wallet, from, network) {
   const chainId = quantity(network.chainId);
   const asked = ask(wallet, 'wallet_getCapabilities', [from, [chainId]]).catch(() => null);
@@ -137,7 +138,7 @@ export async function canBundle(wallet, from, network) {
   return ['supported', 'ready'].includes(all[key]?.atomic?.status);
 }
 
-/** Sends calls that are made together or not at all; returns their id. */
+/** Sends calls that execute atomically; returns their id. */
 export async function bundle(wallet, from, network, steps) {
   const calls = steps.map(({ to, data, value }) => ({ to, data, value }));
   const wanted = { version: '2.0.0', from, chainId: quantity(network.chainId), atomicRequired: true, calls };
@@ -145,10 +146,10 @@ export async function bundle(wallet, from, network, steps) {
   return typeof sent === 'string' ? sent : sent?.id;
 }
 
-/** What a wallet says that does not know the calls, or tells of none. */
+/** Error codes of a wallet that does not know the calls or does not report on calls. */
 const NO_CALLS = [5730, -32601];
 
-/** `{ state: 'pending' | 'done' | 'failed' | 'reverted' | 'unknown', hash }` of calls that were sent together. */
+/** `{ state: 'pending' | 'done' | 'failed' | 'reverted' | 'unknown', hash }` of batched calls. */
 export async function bundleState(wallet, id) {
   let told;
   try {
@@ -167,7 +168,7 @@ export const send = (wallet, from, { chainId }, { to, data, value }) =>
 
 export const isHash = (hash) => typeof hash === 'string' && /^0x[0-9a-f]{64}$/i.test(hash);
 
-/** An answer that is not waited for long; `null` where there is none. */
+/** A wallet response with a short time limit; `null` if there is none. */
 const soon = async (wallet, method, params) => {
   const asked = (async () => ask(wallet, method, params))();
   return Promise.race([asked.catch(() => null), pause(COUNT_MS).then(() => null)]);
@@ -175,24 +176,24 @@ const soon = async (wallet, method, params) => {
 
 const numberOf = (text) => (/^0x[0-9a-f]{1,13}$/i.test(text) ? Number(text) : null);
 
-/** Transactions of an account on a network; `null` when the wallet does not tell it, or is on another one, with another count. */
+/** Transaction count of an account on a network; `null` if the wallet does not report it or is on another network. */
 async function countOf(wallet, from, network, block) {
   if (Number(await soon(wallet, 'eth_chainId')) !== network?.chainId) return null;
   return numberOf(await soon(wallet, 'eth_getTransactionCount', [from, block]));
 }
 
-/** The turn that the next transaction of an account will have on a network; `null` like `countOf`. */
+/** The nonce of the next transaction of an account on a network; `null` as in `countOf`. */
 export const nextTurn = (wallet, from, network) => countOf(wallet, from, network, 'pending');
 
-/** Whether an account sends its own transactions alone: those of one with code may come from another account. */
+/** Whether an account has no code. The transactions of an account with code may be sent by another account. */
 export const isPlain = async (wallet, from) => /^(null|0x)$/.test(await soon(wallet, 'eth_getCode', [from, 'latest']));
 
 /**
- * What became of a transaction: `'done'`, `'reverted'`, or `'replaced'` when another one of the same account took its
- * turn, which may be the same payment at a higher price. `null` when `isOver` says that nobody waits any more. A node
- * forgets what was replaced, so `turn` is what it had when it was sent. `from` is the account that was asked, whichever is
- * chosen now; where a node shows that another one sent it, the turns of that one count. A receipt that does not say how the
- * transaction ended is none. `shows` is told whether a node shows it.
+ * The outcome of a transaction: `'done'`, `'reverted'`, or `'replaced'` if another transaction of the same account used
+ * its nonce; that one may be the same payment at a higher gas price. `null` once `isOver` returns true. Nodes forget
+ * replaced transactions, so `turn` is the nonce at the time of sending. `from` is the account that got the prompt, even if
+ * another one is selected now; if a node shows another sender, the nonces of that sender count. A receipt without a
+ * known status is ignored. `shows` is called with whether a node shows the transaction.
  */
 export async function outcome(wallet, hash, { from, network }, { turn = null, isOver = () => false, slow = () => {}, shows = () => {} } = {}) {
   const quietly = (method, params) => ask(wallet, method, params).catch(() => null);
@@ -223,7 +224,7 @@ export async function outcome(wallet, hash, { from, network }, { turn = null, is
   }
 }
 
-/** Whether a node soon shows a transaction that was not refused, and whose turn no other one took. */
+/** Whether a node soon shows a transaction that was neither reverted nor replaced. */
 export async function isShown(wallet, hash, asker) {
   let [isFound, looks] = [false, 0];
   const told = outcome(wallet, hash, asker, { isOver: () => looks++ > 0, shows: (isThere) => (isFound = isThere) });

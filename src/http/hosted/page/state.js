@@ -1,4 +1,4 @@
-// What the service says about this link, and what this browser remembers of a payment that was begun.
+// The state of this link in the service, and what this browser remembers of a started payment.
 
 import { Trouble } from './sign.js';
 
@@ -8,19 +8,19 @@ export const { words, locale, page } = boot;
 
 const listeners = [];
 let link = boot.link;
-/** What the clock of the service is ahead of this one. */
+/** How far the clock of the service is ahead of this one, in milliseconds. */
 let ahead = Date.parse(link.serverTime) - Date.now();
 
 export const current = () => link;
 export const now = () => Date.now() + ahead;
 
-/** Calls `changed(before, after)` whenever the service says something new. */
+/** Calls `changed(before, after)` after each new state. */
 export const watch = (changed) => listeners.push(changed);
 
 const ROOT = location.pathname.replace(/\/$/, '');
 export const path = (name) => `${ROOT}/${name}`;
 
-/** Kinds of trouble by the status of an answer. */
+/** Kinds of trouble by HTTP status. */
 const KINDS = { 403: 'refused', 404: 'gone', 409: 'done', 410: 'gone', 413: 'connection', 429: 'connection' };
 
 async function call(name, options) {
@@ -36,11 +36,11 @@ async function call(name, options) {
   throw new Trouble(kind, body?.message ?? String(answer.status));
 }
 
-/** Asks for the state of the link, with what it means for `wallet` where one is named. */
+/** Fetches the state of the link, including the access decision for `wallet` if given. */
 export async function refresh(wallet) {
   const fresh = await call(wallet ? `state?wallet=${encodeURIComponent(wallet)}` : 'state');
   const before = link;
-  // An answer that names no wallet may hide what was shown to one.
+  // A response without a wallet may hide what an approved wallet has seen.
   const { details, network, redirect } = fresh.details || wallet ? fresh : before;
   link = { ...fresh, details, network, redirect, wallet: wallet ? fresh.wallet : before.wallet };
   ahead = Date.parse(link.serverTime) - Date.now();
@@ -48,41 +48,41 @@ export async function refresh(wallet) {
   return link;
 }
 
-/** Transactions that pay what is due now; never kept, since they are for what was due when they were made. */
+/** Transactions that pay the amount due now. Never cached, since the amount due can change. */
 export const calldata = (wallet) => call(`calldata?wallet=${encodeURIComponent(wallet)}`);
 
 const post = (name, body) =>
   call(name, { method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
 
-/** Says that a transaction is on its way, so that other visitors of the link can be warned. */
+/** Reports a sent transaction so that other visitors of the link are warned. */
 export const intend = (txHash, payerAddress) => post('intent', { txHash, payerAddress }).catch(() => null);
 
 const ID_BYTES = 16;
 const OWN_MAX = 50;
 
-/** What tells an attempt from all others; who does not know it cannot withdraw it. */
+/** A random attempt id; a caller that does not know it cannot withdraw the attempt. */
 export const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(ID_BYTES))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
-/** Says that a wallet is going to be asked, so that other visitors are warned; until when attempts of theirs warn, or `null`. */
+/** Reports that a wallet will be asked, to warn other visitors. Returns until when their attempts warn, or `null`. */
 export async function attempt({ id, from }) {
   const own = earlier().map((one) => one.id);
   return (await post('attempt', { id, wallet: from, own: own.slice(-OWN_MAX) }))?.othersUntil;
 }
 
-/** Says that this led to no payment. */
+/** Withdraws an attempt that led to no payment. */
 export const withdraw = ({ id }) => post('attempt/withdraw', { id }).catch(() => null);
 
 export const KEY = `pay:${link.token}`;
 
-/** What is remembered where the browser keeps nothing, as in a private window. */
+/** Fallback memory where the browser stores nothing, such as in a private window. */
 let kept = null;
 
 /**
- * What is remembered: `{ wallet, account, phase, hash, calls, allowing, asked, earlier }`. What the wallet was asked for
- * stays in `asked` until it is known what became of it, with what it answered in `hash` or `calls`; the hash of a permission
- * is in `allowing`. Attempts that the payer gave up without knowing what became of them are in `earlier`, with a hash that no
- * node showed then in `lost`.
+ * The remembered state: `{ wallet, account, phase, hash, calls, allowing, asked, earlier }`. `asked` holds the wallet
+ * request until its outcome is known, `hash` or `calls` its result, and `allowing` the hash of a permission. `earlier`
+ * holds attempts that the payer gave up before their outcome was known; their `lost` is a hash that no node showed
+ * then.
  */
 export function remembered() {
   try {
@@ -103,7 +103,7 @@ export function remember(further) {
   }
 }
 
-/** Whether a payment or a permission is on its way, or may be. */
+/** Whether a payment or a permission is pending or may be. */
 export function isPending() {
   const { hash, calls, allowing, asked } = remembered();
   return Boolean(hash || calls || allowing || asked);
@@ -111,22 +111,22 @@ export function isPending() {
 
 export const earlier = () => remembered().earlier ?? [];
 
-/** Whether something is on its way, or may be, counting what was given up. */
+/** Whether something is pending or may be, including attempts that were given up. */
 export const isUnresolved = () => isPending() || earlier().length > 0;
 
 const without = (id) => earlier().filter((one) => one.id !== id);
 const isCurrent = ({ id }) => remembered().asked?.id === id;
 const NOTHING = { asked: null, allowing: null, hash: null, calls: null };
 
-/** Forgets an attempt of which it is known that it pays nothing, and no other one. */
+/** Forgets only this attempt, which is known to pay nothing. */
 export const forget = (attempt) => remember({ earlier: without(attempt.id), ...(isCurrent(attempt) && NOTHING) });
 
-/** Changes what is remembered of an attempt, unless another tab has gone on to another one. */
+/** Changes the remembered state of an attempt unless another tab has started a different one. */
 export const amend = (attempt, further) => isCurrent(attempt) && remember(further);
 
 /**
- * Goes on as if the wallet had not told of an attempt: no node shows what it told (`lost` then), or the service sees no
- * payment in what was mined. How long the payer waits counts from what the wallet answered.
+ * Treats an attempt as if the wallet had not responded: no node shows its hash (stored in `lost`), or the service sees
+ * no payment in the mined transaction. The waiting time counts from the wallet's response.
  */
 export function lose(attempt, isMined) {
   const lost = isMined ? null : remembered().hash;
@@ -134,8 +134,8 @@ export function lose(attempt, isMined) {
 }
 
 /**
- * Gives an attempt up, so that the payer can make another one. It may still be sent: the wallet counted `count` transactions
- * then, and one more tells of it. A permission pays nothing, and is forgotten.
+ * Gives up an attempt so that the payer can start another one. It may still be sent: the wallet's transaction count was
+ * `count`, and a higher one reveals it. A permission pays nothing and is forgotten.
  */
 export function giveUp(attempt, count) {
   if (!isCurrent(attempt)) return;
@@ -144,11 +144,11 @@ export function giveUp(attempt, count) {
   remember({ ...NOTHING, earlier: attempt.kind === 'allow' ? earlier() : [...without(attempt.id), left] });
 }
 
-/** Takes an attempt up again that was given up, since there is news of it. */
+/** Resumes an attempt that was given up, because there is news of it. */
 export const recall = ({ hash, calls, ...attempt }) =>
   remember({ ...NOTHING, asked: attempt, hash: hash ?? null, calls: calls ?? null, earlier: without(attempt.id) });
 
-/** Remembers what a wallet answered to an attempt, also where another one was begun meanwhile; returns what is remembered. */
+/** Stores the wallet's response to an attempt, even if another one has started since; returns what it stored. */
 export function answered(attempt, answer) {
   const { id, kind, from, nonce } = attempt;
   const { asked } = remembered();
@@ -164,7 +164,7 @@ export function answered(attempt, answer) {
   return answer;
 }
 
-/** Remembers that a permission is given. Its transaction is no news of attempts that were given up. */
+/** Remembers that a permission is given. Its transaction does not count as news of given-up attempts. */
 export function allowed({ from, turn }) {
   const after = (one) => (turn !== null && one.from === from && one.nonce === turn ? { ...one, nonce: turn + 1, turn: one.turn === null ? null : turn + 1 } : one);
   remember({ allowing: null, asked: null, phase: 'allowed', earlier: earlier().map(after) });

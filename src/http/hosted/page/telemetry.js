@@ -1,6 +1,6 @@
-// Tells the owner of the link three things: a wallet was connected, a payment was shown to it, it was approved.
+// Reports three events to the owner of the link: wallet connected, payment sent to the wallet, payment approved in it.
 //
-// No address leaves the page in them: the wallet's is hashed. What cannot be sent is not sent again, and nothing waits.
+// Events contain no address: the wallet's address is hashed. Failed events are not retried, and nothing waits for them.
 
 async function hashed(address) {
   const bytes = new TextEncoder().encode(address.toLowerCase());
@@ -8,7 +8,7 @@ async function hashed(address) {
   return digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Sends an event about `wallet`, and `account` of it, with further properties. */
+/** Sends an event about `wallet` and its `account`, with further properties. */
 export async function tell(path, userEvent, wallet, account, further) {
   try {
     const properties = { wallet_provider: wallet.name || wallet.id, wallet_address_hashed: await hashed(account), ...further };
@@ -16,6 +16,6 @@ export async function tell(path, userEvent, wallet, account, further) {
     const headers = { 'content-type': 'application/json' };
     await fetch(path, { method: 'POST', keepalive: true, credentials: 'omit', headers, body });
   } catch {
-    // The payment goes on.
+    // The payment continues without telemetry.
   }
 }

@@ -1,10 +1,10 @@
-// Reads what the wallet will be asked to sign and compares it with what the page shows.
+// Decodes what the wallet will be asked to sign and compares it with what the page shows.
 //
-// Only calls that are known are let through: allowances of the token for the contracts of this payment, and one payment
-// that moves each amount to its receiver under its reference, and fees to the receivers that the link names. This finds
-// stale and broken answers; whoever controls the service controls this file too.
+// Only known calls pass: token allowances for the contracts of this payment, and one payment that sends each amount to
+// its recipient under its reference, and fees to the receivers that the link names. This detects stale and broken
+// responses. It does not protect against a compromised service, which also controls this file.
 
-/** Why a transaction does not belong to this payment; `why` names a sentence of the word lists. */
+/** Why a transaction does not belong to this payment; `why` selects a text of the word lists. */
 export class Mismatch extends Error {
   constructor(why) {
     super(why);
@@ -16,14 +16,14 @@ const require = (holds, why) => {
   if (!holds) throw new Mismatch(why);
 };
 
-/** A decimal text in the smallest unit. */
+/** A decimal text converted to the smallest unit. */
 export function units(text, decimals) {
   const [whole, part = ''] = text.split('.');
   require(/^\d+$/.test(whole) && /^\d*$/.test(part) && part.length <= decimals, 'amount');
   return BigInt(whole + part.padEnd(decimals, '0'));
 }
 
-/** Units as a decimal text without zeros at its end. */
+/** Smallest units as a decimal text without trailing zeros. */
 export function decimal(amount, decimals) {
   const digits = amount.toString().padStart(decimals + 1, '0');
   const at = digits.length - decimals;
@@ -35,10 +35,10 @@ const BATCH_TOKEN = 2n;
 const BATCH_COIN = 3n;
 const LIST_MAX = 1000;
 
-/** Receiver of fees in a batch that has none. */
-const NOBODY = '0x000000000000000000000000000000000000dead';
+/** Fee receiver of a batch without fees. */
+const NO_RECEIVER = '0x000000000000000000000000000000000000dead';
 
-/** Arguments of a call. What lies outside of them is no argument. */
+/** The ABI-encoded arguments of a call; reading past their end is a mismatch. */
 class Arguments {
   constructor(hex) {
     this.hex = hex;
@@ -54,7 +54,7 @@ class Arguments {
     return BigInt('0x' + this.slice(at, 32));
   }
 
-  /** A number that counts or points into the arguments. */
+  /** A count or an offset within the arguments. */
   small(at) {
     const number = this.number(at);
     require(number * 2n <= BigInt(this.hex.length), 'unknown');
@@ -71,7 +71,7 @@ class Arguments {
     return '0x' + this.slice(at + 32, this.small(at));
   }
 
-  /** Where the entries of a list are, whose entries are words, or point to where they are. */
+  /** The positions of the entries of a list; its words are the entries or point to them. */
   entries(at, arePointers) {
     const count = this.small(at);
     require(count <= LIST_MAX, 'unknown');
@@ -99,7 +99,7 @@ const READERS = {
       },
     ],
   }),
-  // transferWithReferenceAndFee(address,bytes,uint256,address), whose amount is what comes with it beside the fee
+  // transferWithReferenceAndFee(address,bytes,uint256,address), whose amount is the sent value minus the fee
   '0xb868980b': (call, value) => ({
     transfers: [
       {
@@ -138,13 +138,13 @@ function batch(call) {
 
 const lower = (text) => text.toLowerCase();
 
-/** Whether an address is the one that is shown, of which the middle may be hidden. */
+/** Whether an address matches the one shown, whose middle may be masked. */
 function isShown(address, shown) {
   const [head, tail] = lower(shown).split('…');
   return tail === undefined ? address === head : address.startsWith(head) && address.endsWith(tail);
 }
 
-/** What the payer is asked for, in the smallest units of each currency. */
+/** The amounts expected from the payer, in the smallest unit of each currency. */
 function expected(details) {
   const currencies = details.currencies.map((currency) => ({
     ...currency,
@@ -161,7 +161,7 @@ function expected(details) {
   return { currencies, items: new Map(items.map((item) => [lower(item.paymentReference), item])) };
 }
 
-/** Requires that the wallet is asked for what is due, and on top for a fee of the batch contract and what it gives back. */
+/** Requires that calldata takes the amount due, plus the batch contract's fee and what it returns. */
 function asks(currencies, asked) {
   const isOf = (currency) => (sum) => (sum.address && lower(sum.address)) === currency.token;
   for (const currency of currencies) {
@@ -177,9 +177,9 @@ function asks(currencies, asked) {
 }
 
 /**
- * What each step does, for people: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, spender, data }`.
+ * What each step does: `{ kind: 'reset' | 'allow' | 'pay', currency, amount, receivers, to, spender, data }`.
  *
- * Throws a Mismatch when a step is not part of this payment, or takes more than what the wallet is said to be asked for.
+ * Throws a Mismatch if a step is not part of this payment or takes more than the stated amount.
  */
 export function verify(details, { steps, asked }, payer) {
   const { currencies, items } = expected(details);
@@ -217,7 +217,7 @@ export function verify(details, { steps, asked }, payer) {
   });
 }
 
-/** Requires that transfers pay each item once and each receiver of fees what is shown, and nothing else. */
+/** Requires that transfers pay each item once, each fee receiver the shown fee, and nothing else. */
 function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
   const open = new Map(items);
   const feeOf = ({ fees }, receiver) => fees.find((fee) => isShown(receiver, fee.receiver));
@@ -236,13 +236,13 @@ function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
       require(isShown(transfer.to, item.payee), 'recipient');
       require(transfer.amount === item.units, 'amount');
     } else {
-      // Receivers of further fees are paid like anybody, under a reference of no item.
+      // Further fee receivers are paid by ordinary transfers with a reference that belongs to no item.
       require(!items.has(transfer.reference) && feeOf(currency, transfer.to), 'reference');
       charge(currency, transfer.to, transfer.amount);
     }
     charge(currency, transfer.feeTo, transfer.fee);
-    // The batch contract may take a fee of its own for the receiver of fees, which is one for all currencies.
-    const mayTake = [NOBODY, lower(payer)].includes(transfer.feeTo) || currencies.some((one) => feeOf(one, transfer.feeTo));
+    // The batch contract may charge its own fee for the fee receiver, which is the same for all currencies.
+    const mayTake = [NO_RECEIVER, lower(payer)].includes(transfer.feeTo) || currencies.some((one) => feeOf(one, transfer.feeTo));
     require(!isBatch || mayTake, 'fee');
     const { contractFee } = currency;
     require(!contractFee || isShown(transfer.feeTo, contractFee.receiver), 'fee');
@@ -251,7 +251,7 @@ function pays({ transfers, isBatch }, { currencies, items }, ofToken, payer) {
   require(currencies.every(({ fees }) => fees.every(({ left }) => left === 0n)), 'fee');
 }
 
-/** What leaves the wallet for items, by currency. */
+/** What items take from the wallet, by currency. */
 function sums(items, currencies) {
   const of = (currency) =>
     [...items.values()].filter((item) => item.currency === currency).reduce((sum, item) => sum + item.units, 0n);

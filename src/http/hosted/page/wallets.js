@@ -1,6 +1,7 @@
-// Finds the wallets of this browser: EIP-6963, and what only puts itself at `window.ethereum`.
+// Finds the wallets of this browser: EIP-6963, and legacy wallets at `window.ethereum`.
 //
-// Names and icons are written by strangers: names lose what turns text around, icons are small pictures in data URLs.
+// Names and icons are untrusted: bidirectional controls are removed from names, and icons must be small data URL
+// images.
 
 const LEGACY_AFTER_MS = 300;
 const ICON_MAX = 100_000;
@@ -9,7 +10,7 @@ const NAME_MAX = 40;
 const isPicture = (icon) =>
   typeof icon === 'string' && icon.length <= ICON_MAX && /^data:image\/(png|jpeg|webp|gif|svg\+xml)[;,]/.test(icon);
 
-/** Without control characters, marks of direction and invisible ones. */
+/** The name without control, direction and invisible characters. */
 const plain = (name) =>
   Array.from(String(name ?? '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ''))
     .slice(0, NAME_MAX)
@@ -17,8 +18,8 @@ const plain = (name) =>
     .trim();
 
 /**
- * Calls `found` with all wallets whenever another one says that it is there, as long as the page is open: extensions
- * may arrive late. A wallet is `{ id, name, icon, provider }`; `name` is empty for one that does not tell it.
+ * Calls `found` with all wallets whenever a new one announces itself, as long as the page is open: extensions may load
+ * late. A wallet is `{ id, name, icon, provider }`; `name` is empty if the wallet does not report one.
  */
 export function discover(found) {
   const wallets = new Map();
@@ -29,7 +30,7 @@ export function discover(found) {
   };
   addEventListener('eip6963:announceProvider', ({ detail }) => {
     const { info, provider } = detail ?? {};
-    // What cannot sign for this family of networks announces itself here too.
+    // Wallets that cannot sign for EVM networks announce themselves here too.
     const isOther = provider?.isTronLink || /tronlink/i.test(info?.rdns);
     if (!info?.rdns || typeof provider?.request !== 'function' || isOther) return;
     const id = String(info.rdns);
@@ -48,7 +49,7 @@ export function discover(found) {
   addEventListener('ethereum#initialized', look, { once: true });
 }
 
-/** Addresses that open a page in the browser of a wallet's app: `[name, address]`. */
+/** Links that open a page in the browser of a wallet app: `[name, address]`. */
 export function appLinks(page) {
   const bare = page.replace(/^https?:\/\//, '');
   const whole = encodeURIComponent(page);

@@ -1,6 +1,6 @@
-// Elements out of data: texts stay texts.
+// Builds DOM elements from data; strings are never parsed as HTML.
 
-/** An element; attributes that begin with `on` are listeners, `false` and `null` are left out. */
+/** Creates an element. Attributes that begin with `on` are listeners; `false` and `null` are omitted. */
 export function el(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -13,7 +13,7 @@ export function el(name, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Words in which what stands between backticks is code, and what stands between double asterisks is strong. */
+/** Inline text: backticks mark code, double asterisks mark strong text. */
 const words = (text) =>
   text
     .split('`')
@@ -24,7 +24,7 @@ const list = (text) => el('ul', {}, text.slice(2).split('\n- ').map((item) => el
 /** Paragraphs and lists of a description. */
 export const prose = (text) => text.split(/\n\s*\n/).map((part) => (part.startsWith('- ') ? list(part) : el('p', {}, words(part))));
 
-/** What copies a text, to stand in its listing; `name` says to a screen reader what it is. */
+/** A copy button for a listing; `name` is its label for screen readers. */
 export function copier(text, name) {
   const copied = el('span', { class: 'unseen', role: 'status' });
   const copy = async (event) => {
@@ -32,7 +32,7 @@ export function copier(text, name) {
       await navigator.clipboard.writeText(text);
       event.target.textContent = copied.textContent = 'Copied';
     } catch {
-      event.target.textContent = copied.textContent = 'Not allowed';
+      event.target.textContent = copied.textContent = 'Copy failed';
     }
     setTimeout(() => {
       event.target.textContent = 'Copy';
@@ -42,7 +42,7 @@ export function copier(text, name) {
   return [el('button', { type: 'button', class: 'copy', 'aria-label': `Copy ${name}`, onclick: copy }, 'Copy'), copied];
 }
 
-/** Code that can be copied; `name` says to a screen reader what it is. */
+/** A code listing with a copy button; `name` is its label for screen readers. */
 export function listing(text, name) {
   const shown = el('pre', { tabindex: '0', role: 'region', 'aria-label': name }, el('code', {}, text));
   return el('div', { class: 'listing' }, shown, copier(text, name));

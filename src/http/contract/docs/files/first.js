@@ -1,5 +1,5 @@
-// The first request: made, paid on the local chain and seen, with a click each. Without a local chain, the same calls as
-// samples.
+// The first request: create, prepare and pay it on the local chain, one click each. Without a local chain, the page shows
+// the same calls as samples.
 
 import { byId, el, listing } from './elements.js';
 import { answered, isOpen, lent, send } from './room.js';
@@ -13,7 +13,7 @@ const part = (step, name) => byId(`step-${step}`).querySelector(name);
 
 let read;
 
-/** Wires the buttons; `reader` reads documents. */
+/** Connects the buttons; `reader` loads documents. */
 export function begin(reader) {
   read = reader;
   if (!isOpen) return;
@@ -23,7 +23,7 @@ export function begin(reader) {
   part(1, 'button').disabled = false;
 }
 
-/** Shows the calls in a language, where nothing can be clicked. */
+/** Shows the calls as samples in a language, if there are no buttons. */
 export async function show(language) {
   if (isOpen) return;
   try {
@@ -34,7 +34,7 @@ export async function show(language) {
       place.replaceChildren(listing(sample(language, call(contract, path, method, operation, location.origin)), operation.summary));
     }
   } catch {
-    // The steps are described in words all the same.
+    // The static text still describes the steps.
   }
 }
 
@@ -70,8 +70,8 @@ async function create(place, keys) {
   const headers = { ...asking(keys), 'content-type': 'application/json' };
   made = await answered(await fetch('/v2/request', { method: 'POST', headers, body: JSON.stringify(body) }));
   place.replaceChildren(
-    listing(`POST /v2/request\n${json(body)}`, 'The call'),
-    listing(`201 Created\n${json(made)}`, 'The answer'),
+    listing(`POST /v2/request\n${json(body)}`, 'The request'),
+    listing(`201 Created\n${json(made)}`, 'The response'),
   );
 }
 
@@ -80,7 +80,7 @@ async function prepare(place, keys) {
   prepared = await answered(await fetch(address, { headers: asking(keys) }));
   const { transactions, metadata } = prepared;
   const steps = transactions.map(({ to, data }, index) => {
-    const what = index === metadata.paymentTransactionIndex ? 'pays' : 'allows the payment';
+    const what = index === metadata.paymentTransactionIndex ? 'payment' : 'approval';
     return `${index + 1}. ${what}: ${to}\n   ${data.slice(0, 42)}… ${data.length / 2 - 1} bytes`;
   });
   place.replaceChildren(listing(`GET ${address}\n\n${steps.join('\n')}`, 'The transactions'));
@@ -94,7 +94,7 @@ async function pay(place, keys) {
     list.append(el('li', { 'data-stage': name }, el('span', {}, text), el('span', { class: 'when' }, `${ms} ms`)));
   };
   place.replaceChildren(el('div', { role: 'log', 'aria-label': 'The payment' }, list));
-  // What comes is told below the button, where a small window ends.
+  // The progress appears below the button, which can be outside a small window.
   const isCalm = matchMedia('(prefers-reduced-motion: reduce)').matches;
   list.scrollIntoView({ block: 'nearest', behavior: isCalm ? 'instant' : 'smooth' });
   const hashes = await send(prepared.transactions);
@@ -105,18 +105,18 @@ async function pay(place, keys) {
     const request = await answered(await fetch(`/v2/request/${made.requestId}`, { headers: asking(keys) }));
     if (!isSeen && (request.detectedAmount || request.hasBeenPaid)) {
       isSeen = true;
-      tell('seen', 'Seen on the chain');
+      tell('seen', 'Detected on chain');
     }
     if (request.hasBeenPaid) {
-      tell('paid', `Final: the request is ${request.status}, ${request.paidAmount} arrived`);
+      tell('paid', `Final: the request is ${request.status}, amount ${request.paidAmount}`);
       break;
     }
-    if (performance.now() > until) throw new Error('The payment was sent, and is not final after a minute');
+    if (performance.now() > until) throw new Error('The payment was sent but is not final after a minute');
     await pause(LOOK_AGAIN_MS);
   }
   const { events } = await answered(await fetch(`/v2/events?requestId=${made.requestId}`, { headers: asking(keys) }));
   const event = events.find((one) => one.event.startsWith('payment.'));
   if (!event) return;
-  tell('told', `Told to your endpoints: ${event.event}`);
+  tell('told', `Event sent: ${event.event}`);
   place.append(listing(json(JSON.parse(event.body)), 'The event'));
 }

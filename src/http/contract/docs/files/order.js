@@ -1,4 +1,4 @@
-// The order of work, in which the overview has its groups too.
+// The display order of the groups, the same as in the overview.
 
 const order = document.getElementById('ui').dataset.order.split('|');
 

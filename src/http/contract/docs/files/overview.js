@@ -1,4 +1,4 @@
-// The overview: samples and examples of operations as they are opened, search, and the language of all samples.
+// The overview: loads samples and examples when an operation is opened, searches, and selects the language of all samples.
 
 import { byId, copier, el, listing, prose } from './elements.js';
 import * as first from './first.js';
@@ -9,7 +9,7 @@ const KEPT = 'docs-language';
 
 const documents = new Map();
 
-/** A document by its address, asked for once. */
+/** A document by its address, fetched only once. */
 function read(address) {
   if (!documents.has(address)) {
     const asked = fetch(address).then(answered);
@@ -28,7 +28,7 @@ function kept() {
   try {
     code = localStorage.getItem(KEPT);
   } catch {
-    // Whoever forbids storage chooses anew on each visit.
+    // Without storage, the page starts with the default language.
   }
   return LANGUAGES.some(([known]) => known === code) ? code : LANGUAGES[0][0];
 }
@@ -40,7 +40,7 @@ function speak(code) {
   try {
     localStorage.setItem(KEPT, code);
   } catch {
-    // As above.
+    // Without storage, the choice lasts until the page is closed.
   }
   for (const radio of document.querySelectorAll('.languages input')) radio.checked = radio.value === code;
   for (const one of document.querySelectorAll('[data-language]')) one.hidden = one.dataset.language !== code;
@@ -58,7 +58,7 @@ async function open(details) {
     const [contract, keys] = await Promise.all([read(address), lent().catch(() => null)]);
     place.replaceChildren(...(method ? operation(contract, path, method, keys) : told(contract, path)));
   } catch (error) {
-    place.replaceChildren(el('p', { class: 'bad', role: 'alert' }, `The document could not be read: ${error.message}`));
+    place.replaceChildren(el('p', { class: 'bad', role: 'alert' }, `The document could not be loaded: ${error.message}`));
   }
   place.removeAttribute('aria-busy');
 }
@@ -71,8 +71,8 @@ function operation(contract, path, method, keys) {
     prose(described.description ?? ''),
     listing(written, `${described.summary} in ${nameOf(language)}`),
     body !== undefined && [
-      el('h4', {}, `The answer, ${status}`),
-      listing(typeof body === 'string' ? body : JSON.stringify(body, null, 2), `Answer to: ${described.summary}`),
+      el('h4', {}, `Response ${status}`),
+      listing(typeof body === 'string' ? body : JSON.stringify(body, null, 2), `Response of: ${described.summary}`),
     ],
   ].flat(Infinity).filter(Boolean);
 }
@@ -107,12 +107,12 @@ function search() {
 
 // Deep links
 
-/** What the address names. Links to Swagger UI once led here: `#/Requests/createRequest`. */
+/** The id in the URL fragment. Old links to Swagger UI also lead here: `#/Requests/createRequest`. */
 function named() {
   try {
     return decodeURIComponent(location.hash.slice(1)).split('/').at(-1);
   } catch {
-    // What cannot be decoded is no link of ours.
+    // A fragment that cannot be decoded is not one of our links.
     return '';
   }
 }
@@ -120,7 +120,7 @@ function named() {
 function follow() {
   const one = byId(named());
   if (one?.localName !== 'details') return;
-  // A search that does not find it would hide it.
+  // An active search could hide it.
   byId('search').value = '';
   search();
   one.open = true;

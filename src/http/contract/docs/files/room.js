@@ -1,27 +1,27 @@
-// What `prs dev` lends to the pages of its documentation: credentials, and a wallet on its chain.
+// The developer endpoints of `prs dev` for the documentation pages: credentials, and a wallet on its chain.
 
-/** Where that is; other services have no such room and say so in the document, so that nobody asks them. */
+/** Path of the developer endpoints. Other services omit it from the page, so that the page does not call them. */
 const room = document.documentElement.dataset.room;
 
-/** Whether there is one. */
+/** Whether the developer endpoints exist. */
 export const isOpen = Boolean(room);
 
 let asked;
 
-/** The credentials by their schemes in the documents, and the wallets; `null` where there is no room. */
+/** The credentials by security scheme, and the wallets; `null` without developer endpoints. */
 export function lent() {
   asked ??= isOpen ? fetch(`${room}/keys`).then(answered) : Promise.resolve(null);
   return asked;
 }
 
-/** Has the wallet sign and send the transactions of an answer; returns their hashes. */
+/** Signs and sends the transactions of a response with the wallet; returns their hashes. */
 export async function send(transactions) {
   const body = JSON.stringify({ transactions });
   const headers = { 'content-type': 'application/json' };
   return (await answered(await fetch(`${room}/wallet`, { method: 'POST', headers, body }))).hashes;
 }
 
-/** The body of a success. Errors: what a failure says. */
+/** Returns the body of a successful response; throws the message of an error. */
 export async function answered(response) {
   const body = await response.json();
   if (response.ok) return body;

@@ -1,4 +1,4 @@
-// Writes the call of an operation in several languages, out of the examples of its document. No DOM in here.
+// Writes samples of an operation in several languages from the examples of its document. Uses no DOM.
 
 /** Code and name of each language. */
 export const LANGUAGES = [
@@ -9,10 +9,10 @@ export const LANGUAGES = [
   ['rust', 'Rust'],
 ];
 
-/** What the highlighter of Scalar calls them. */
+/** Their names in the highlighter of Scalar. */
 export const HIGHLIGHTS = { curl: 'shell', typescript: 'typescript', python: 'python', go: 'go', rust: 'rust' };
 
-/** Variables of the environment that samples read credentials from, by the scheme of the document. */
+/** Environment variables from which samples read credentials, by security scheme. */
 const VARIABLES = {
   ApiKey: 'PRS_API_KEY',
   ClientId: 'PRS_CLIENT_ID',
@@ -20,20 +20,20 @@ const VARIABLES = {
   SessionBearer: 'PRS_SESSION',
 };
 
-/** The part of a document that a reference names. */
+/** Resolves a reference within a document. */
 function resolved(document, value) {
   const path = value?.$ref?.split('/').slice(1) ?? [];
   return path.length ? path.reduce((part, name) => part?.[name.replaceAll('~1', '/').replaceAll('~0', '~')], document) : value;
 }
 
-/** The example of a parameter or of a media type; of several the first one that says something. */
+/** The example of a parameter or of a media type; with several, the first one that has a value. */
 function example(holder) {
   if (holder.example !== undefined) return holder.example;
   const named = Object.values(holder.examples ?? {}).map((one) => one.value);
   return named.find((value) => value !== undefined) ?? holder.schema?.example;
 }
 
-/** The success that an operation documents: media type and example. */
+/** The documented success response of an operation: media type and example. */
 export function success(document, operation) {
   const status = Object.keys(operation.responses).find((code) => code.startsWith('2'));
   const [[kind, media] = []] = Object.entries(resolved(document, operation.responses[status])?.content ?? {});
@@ -41,11 +41,11 @@ export function success(document, operation) {
 }
 
 /**
- * The call of an operation: method, address, headers and body. `keys` holds credentials by scheme; where there is none, a
- * header names the variable of the environment that has it.
+ * The call of an operation: method, URL, headers and body. `keys` has credentials by scheme; a header without a credential
+ * uses an environment variable instead.
  */
 export function call(document, path, method, operation, base, keys = {}) {
-  // What may be left out and is filled in all the same has one example.
+  // Optional parameters are sent only if they have a single example.
   const isSent = (one) => one.required || one.example !== undefined;
   const parameters = (operation.parameters ?? []).map((one) => resolved(document, one)).filter(isSent);
   const text = (one) => encodeURIComponent(String(example(one) ?? one.name));
@@ -70,7 +70,7 @@ export function call(document, path, method, operation, base, keys = {}) {
   return { method: method.toUpperCase(), url, headers, body, kind };
 }
 
-/** A call in a language, by its code. */
+/** Writes a call in a language, by its code. */
 export const sample = (language, call) => WRITERS[language](call);
 
 const indented = (text, by) => text.replaceAll('\n', `\n${by}`);
@@ -153,7 +153,7 @@ function python(call) {
   const read = isStream(call)
     ? '        for line in response:\n            print(line.decode(), end="")'
     : `        print(response.status, ${isJson(call) ? 'json.load(response)' : 'response.read().decode()'})`;
-  // A refusal is raised, and its text says less than its body.
+  // An error response raises an exception whose text lacks the body.
   const refused = 'except urllib.error.HTTPError as refusal:\n    print(refusal.code, refusal.read().decode())';
   const begin = modules.map((name) => `import ${name}`).join('\n');
   return `${begin}\n\n${asked}try:\n    with urllib.request.urlopen(request) as response:\n${read}\n${refused}`;
@@ -199,7 +199,7 @@ function rust(call) {
     const read = `std::env::var("${variable}")?`;
     return prefix ? `format!("${prefix}{}", ${read})` : read;
   };
-  // `json` of the library says by itself what it sends.
+  // The library's `json` sets the content type.
   const own = headers.filter((one) => one.name !== 'content-type');
   const steps = [
     `.${method.toLowerCase()}(${JSON.stringify(url)})`,

@@ -1,4 +1,4 @@
-// Scalar over the document that the address names, with our samples, and the credentials that `prs dev` lends.
+// Scalar for one document, with our samples and the credentials of `prs dev`.
 
 import { el } from './elements.js';
 import { compare } from './order.js';
@@ -10,7 +10,7 @@ const place = document.getElementById('ui');
 const { address } = place.dataset;
 const read = fetch(address).then(answered);
 const [contract, keys] = await Promise.all([read, lent().catch(() => null)]).catch((error) => {
-  place.append(el('p', { class: 'bad page', role: 'alert' }, `The document could not be read: ${error.message}`));
+  place.append(el('p', { class: 'bad page', role: 'alert' }, `The document could not be loaded: ${error.message}`));
   throw error;
 });
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// IsGenuine takes the bytes as they came, x-service-signature, and x-service-signature-next or "".
+// IsGenuine takes the raw bytes, x-service-signature, and x-service-signature-next or "".
 func IsGenuine(secret string, body []byte, header, next string) bool {
 	if secret == "" {
-		return false // Anybody can sign with an empty one.
+		return false // Anyone can sign with an empty secret.
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)

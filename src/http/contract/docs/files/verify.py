@@ -3,9 +3,9 @@ import hmac
 
 
 def is_genuine(secret: str, body: bytes, header: str, following: str = "") -> bool:
-    """body: the bytes as they came; header: x-service-signature; following: x-service-signature-next, if it came."""
+    """body: the raw bytes; header: x-service-signature; following: x-service-signature-next, if present."""
     if not secret:
-        return False  # Anybody can sign with an empty one.
+        return False  # Anyone can sign with an empty secret.
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     given = f"{header} {following}".split()
     return any(hmac.compare_digest(signature.encode(), expected.encode()) for signature in given)

@@ -3,12 +3,12 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// `body`: the bytes as they came; `header`: x-service-signature; `next`: x-service-signature-next, if it came.
+/// `body`: the raw bytes; `header`: x-service-signature; `next`: x-service-signature-next, if present.
 pub fn is_genuine(secret: &str, body: &[u8], header: &str, next: Option<&str>) -> bool {
     let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
         return false;
     };
-    // Anybody can sign with an empty one.
+    // Anyone can sign with an empty secret.
     if secret.is_empty() {
         return false;
     }
