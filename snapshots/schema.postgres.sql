@@ -104,6 +104,7 @@ column client_ids.updated_at timestamp with time zone not null
 column client_ids.last_used_at timestamp with time zone
 column client_ids.payee_destination_id text
 column client_ids.limits jsonb
+column client_ids.orchestrator_id text
 constraint client_ids.client_ids_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX client_ids_client_id_key ON public.client_ids USING btree (client_id)
 CREATE UNIQUE INDEX client_ids_pkey ON public.client_ids USING btree (id)
@@ -196,6 +197,22 @@ CREATE INDEX events_of_client_kind_idx ON public.events USING btree (owner_id, c
 CREATE UNIQUE INDEX events_pkey ON public.events USING btree (owner_id, id)
 CREATE INDEX events_request_idx ON public.events USING btree (request_id, id)
 partitions events by RANGE (id)
+column fee_configs.orchestrator_id text not null
+column fee_configs.id text not null
+column fee_configs.scope text not null
+column fee_configs.client_id text
+column fee_configs.flow text not null
+column fee_configs.bearer text not null
+column fee_configs.basis_points integer not null
+column fee_configs.cap_usd text
+column fee_configs.evm_receiver text
+column fee_configs.tron_receiver text
+column fee_configs.status text not null
+column fee_configs.created_at timestamp with time zone not null
+column fee_configs.updated_at timestamp with time zone not null
+constraint fee_configs.fee_configs_pkey PRIMARY KEY (orchestrator_id, id)
+CREATE UNIQUE INDEX fee_configs_pkey ON public.fee_configs USING btree (orchestrator_id, id)
+CREATE UNIQUE INDEX fee_configs_scope_key ON public.fee_configs USING btree (orchestrator_id, scope, flow, bearer)
 column handed_out.platform_id text not null
 column handed_out.request_row text not null
 column handed_out.content_hash text not null
@@ -341,9 +358,19 @@ CREATE INDEX off_ramp_quotes_partner_quote_idx ON public.off_ramp_quotes USING b
 CREATE INDEX off_ramp_quotes_payer ON public.off_ramp_quotes USING btree (platform_id, payer_id)
 CREATE UNIQUE INDEX off_ramp_quotes_pkey ON public.off_ramp_quotes USING btree (id)
 CREATE INDEX off_ramp_quotes_request ON public.off_ramp_quotes USING btree (platform_id, request_row)
+column orchestrator_links.platform_id text not null
+column orchestrator_links.client_row text not null
+column orchestrator_links.orchestrator_id text not null
+column orchestrator_links.status text not null
+column orchestrator_links.linked_at timestamp with time zone not null
+column orchestrator_links.ended_at timestamp with time zone
+constraint orchestrator_links.orchestrator_links_pkey PRIMARY KEY (platform_id, client_row)
+CREATE INDEX orchestrator_links_active_idx ON public.orchestrator_links USING btree (orchestrator_id, linked_at, client_row) WHERE (status = 'active'::text)
+CREATE UNIQUE INDEX orchestrator_links_pkey ON public.orchestrator_links USING btree (platform_id, client_row)
 column orchestrators.id text not null
 column orchestrators.name text not null
 column orchestrators.created_at timestamp with time zone not null
+column orchestrators.disabled_at timestamp with time zone
 constraint orchestrators.orchestrators_pkey PRIMARY KEY (id)
 CREATE UNIQUE INDEX orchestrators_pkey ON public.orchestrators USING btree (id)
 column payee_destinations.id text not null
@@ -467,6 +494,7 @@ column payments.group_key bigint not null
 column payments.client_group_key bigint
 column payments.is_hidden boolean not null default false
 column payments.payer_access text
+column payments.orchestrator_fees text
 constraint payments.payments_pkey PRIMARY KEY (platform_id, id)
 constraint payments.payments_request_fkey FOREIGN KEY (platform_id, request_row) REFERENCES requests(platform_id, id)
 CREATE INDEX payments_by_block ON public.payments USING btree (network, block_number)
@@ -590,6 +618,8 @@ column requests.is_hidden boolean not null default false
 column requests.price jsonb
 column requests.link_until timestamp with time zone
 column requests.public_client text not null default ''::text
+column requests.orchestrator_id text
+column requests.orchestrator_fees text
 constraint requests.requests_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX requests_awaited_idx ON public.requests USING btree (platform_id, public_client, link_until, created_at, status) WHERE (status = ANY (ARRAY['pending'::text, 'partially_paid'::text]))
 CREATE INDEX requests_created_idx ON public.requests USING btree (platform_id, created_at DESC, id DESC)
@@ -690,6 +720,7 @@ column secure_payment_items.is_own_fee boolean not null
 column secure_payment_items.protocol_basis_points integer
 column secure_payment_items.protocol_address text
 column secure_payment_items.protocol_cap text
+column secure_payment_items.orchestrator_fees jsonb
 constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (platform_id, secure_payment_id, "position")
 CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (platform_id, secure_payment_id, "position")
 CREATE INDEX secure_payment_items_request_idx ON public.secure_payment_items USING btree (platform_id, request_row)
@@ -735,6 +766,7 @@ column secure_payments.created_at timestamp with time zone not null
 column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 column secure_payments.attempts jsonb
+column secure_payments.orchestrator_id text
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
 CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (platform_id, id)
