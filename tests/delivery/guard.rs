@@ -1,4 +1,5 @@
-//! No way of writing an address leads the sender inside: a listener on loopback counts what connects.
+//! Tests that the webhook sender never connects to the internal network, however an address is spelled. A listener on
+//! loopback counts the connections.
 
 use prs::{
     adapters::{clock::SystemClock, outbound::HttpOutbound},
@@ -18,7 +19,8 @@ use tokio::net::TcpListener;
 
 const STRICT: UrlPolicy = UrlPolicy { allow_loopback: false };
 
-/// Hosts that are addresses, however they are written; `@` stands for the port of the listener. None may be registered.
+/// URLs of internal addresses in every spelling; `@` is the placeholder for the port of the listener. An endpoint with
+/// such a URL must be refused.
 const LITERALS: [&str; 84] = [
     "https://127.0.0.1:@/",
     "http://127.0.0.1:@/",
@@ -106,7 +108,8 @@ const LITERALS: [&str; 84] = [
     "https://255.255.255.255/",
 ];
 
-/// Everything else that must not be registered: schemes, credentials, and ways to make parsers disagree.
+/// Other URLs that must not be registered: wrong schemes, credentials in the URL, and spellings that two parsers read
+/// differently.
 const FORMS: [&str; 34] = [
     "",
     " ",
@@ -144,7 +147,7 @@ const FORMS: [&str; 34] = [
     "gopher://127.0.0.1:@/_x",
 ];
 
-/// Names that may be registered; what they resolve to is judged when a connection is opened.
+/// URLs with a host name. They may be registered, because the sender checks the addresses of a name when it connects.
 const NAMES: [&str; 10] = [
     "https://localhost.:@/",
     "https://inside.localhost:@/",
@@ -158,7 +161,7 @@ const NAMES: [&str; 10] = [
     "https://metadata.google.internal:@/",
 ];
 
-/// A listener on loopback, over both families where the machine has them, that counts connections.
+/// A listener on loopback, over IPv4 and, where the machine has it, IPv6, that counts connections.
 async fn counter() -> (u16, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let first = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
@@ -175,7 +178,8 @@ async fn counter() -> (u16, Arc<AtomicUsize>) {
     (port, count)
 }
 
-/// Answers with the next list of addresses each time, and with the last one from then on.
+/// A name resolver. Each lookup returns the next list of addresses; after the last list, every lookup returns the last
+/// list again.
 struct Lists {
     lists: Vec<Vec<SocketAddr>>,
     asked: AtomicUsize,
@@ -239,7 +243,7 @@ async fn no_form_of_an_inner_address_is_registered_or_connected_to() {
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_never_followed_inside() {
     let (port, count) = counter().await;
-    // An address of the public space that nobody was given, so that nothing outside is ever reached.
+    // A public address that is not assigned, so that no external host is ever reached.
     let rebinding = Lists::new(&[&["[2000::1]:0"], &["127.0.0.1:0"]]);
     let outbound = sender(rebinding.clone());
     let url = format!("https://hooks.example.com:{port}/");
@@ -251,7 +255,7 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
     assert_eq!(
         rebinding.asked.load(Ordering::SeqCst),
         3,
-        "each try is judged by one answer"
+        "each attempt uses one lookup"
     );
     assert!(started.elapsed() < Duration::from_millis(5_700));
     for mixed in [
@@ -263,7 +267,10 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
     ] {
         let outcome = sender(Lists::new(&[&mixed])).post(post_to(&url)).await;
         let error = outcome.error.expect("refused");
-        assert!(error.contains("leads to no public address"), "{mixed:?}: {error}");
+        assert!(
+            error.contains("must resolve, and only to public addresses"),
+            "{mixed:?}: {error}"
+        );
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(count.load(Ordering::SeqCst), 0, "connections");

@@ -1,4 +1,4 @@
-//! Delivery under faults: the real worker and the real sender, a real database, and receivers on real sockets.
+//! Delivery under faults: the real worker and sender, a real database, and receivers on real sockets.
 //!
 //! Source: rules A.4; rules A.5; rules D.3; rules D.8; rules D.9; rules D.10; rules D.11; rules D.23.
 #![expect(clippy::expect_used, reason = "a step of a test that fails ends the test")]
@@ -32,7 +32,7 @@ use std::{
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Memory of this process that is in use.
+/// Resident memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
@@ -76,7 +76,8 @@ async fn every_bad_receiver_costs_one_try_of_five_seconds_at_most() {
         assert_eq!(delivery.tries[0].outcome.status, *status, "{mode}");
         assert!(!delivery.tries[0].outcome.is_success(), "{mode}");
     }
-    // The receiver has processed what it then lost: the repetition is the same delivery, byte for byte.
+    // The receiver processed the first attempt, but its response was lost. The retry repeats the same delivery, byte
+    // for byte.
     service.wait_for_tries(&events[0], &endpoints[5], 2, LONG).await;
     worker.stop().await;
     let seen = receiver.seen();
@@ -96,7 +97,7 @@ async fn every_bad_receiver_costs_one_try_of_five_seconds_at_most() {
         if let [first, second, ..] = times[..] {
             assert!(
                 second - first >= Duration::from_millis(999),
-                "{path} was tried again early"
+                "{path} was attempted again early"
             );
         }
     }
@@ -127,7 +128,7 @@ async fn answers_without_end_do_not_fill_the_memory() {
     assert_eq!(receiver.times().len(), warm.len() + events.len());
 }
 
-/// A service with 99 good endpoints, and the times at which events for them were committed.
+/// A running service with 99 endpoints that respond with success, and the times at which its events were committed.
 struct Side {
     service: Service,
     receiver: Receiver,
@@ -137,7 +138,9 @@ struct Side {
 }
 
 impl Side {
-    /// Starts one whose connections are open; a hanging receiver holds what it can hold, and more waits for it.
+    /// Starts a service whose connections to the 99 endpoints are already open. With `has_hanging`, it also has an
+    /// endpoint that never responds: the deliveries to that endpoint occupy all the slots that one endpoint may use,
+    /// and more of them are queued.
     async fn start(has_hanging: bool) -> Self {
         let service = Service::start().await;
         let receiver = Receiver::start().await;
@@ -166,7 +169,8 @@ impl Side {
         self.committed.insert(event.to_string(), Instant::now());
     }
 
-    /// Times from commit to arrival at the good endpoints, in milliseconds: the median and the 99th percentile.
+    /// Times from the commit of an event to its arrival at the 99 responding endpoints, in milliseconds: the median and
+    /// the 99th percentile.
     async fn finish(self) -> (u128, u128) {
         self.receiver.wait_for(99 * (self.committed.len() + 1), LONG).await;
         self.worker.kill().await;
@@ -184,9 +188,10 @@ impl Side {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_hanging_receiver_does_not_delay_the_ninety_nine_others() {
-    /// Noise of a busy machine, far below the five seconds that a hanging receiver would cost.
+    /// Tolerated difference between the two services on a busy machine, in milliseconds. If the hanging receiver
+    /// delayed the other receivers, the difference would be five seconds.
     const SLACK_MS: u128 = 60;
-    // Both run at the same time and take turns, so that the noise of the machine meets them alike.
+    // Both services run at the same time and alternate, so that the noise of the machine affects both.
     let (mut calm, mut troubled) = (Side::start(false).await, Side::start(true).await);
     for _ in 0..12 {
         for side in [&mut calm, &mut troubled] {
@@ -203,7 +208,7 @@ async fn one_hanging_receiver_does_not_delay_the_ninety_nine_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_hanging_receivers_leave_places_for_the_others() {
+async fn many_hanging_receivers_leave_slots_for_the_others() {
     let service = Service::start().await;
     let receiver = Receiver::start().await;
     for number in 0..12 {
@@ -217,7 +222,7 @@ async fn many_hanging_receivers_leave_places_for_the_others() {
     service.publish(&[good], 50).await;
     receiver.wait_for(50, Duration::from_secs(2)).await;
     println!(
-        "50 deliveries beside 12 hanging receivers: {} ms",
+        "50 deliveries with 12 hanging receivers: {} ms",
         published.elapsed().as_millis()
     );
     worker.kill().await;
@@ -242,14 +247,14 @@ async fn twenty_slow_receivers_of_one_owner_do_not_hold_up_another_owner() {
     }
     let (waited_ms, left) = (published.elapsed().as_millis(), greedy.count("state = 'queued'").await);
     worker.kill().await;
-    println!("15 deliveries beside 20 slow receivers: {waited_ms} ms, {left} of 4,000 left");
+    println!("15 deliveries with 20 slow receivers: {waited_ms} ms, {left} of 4,000 left");
     assert_eq!(own(), 15);
-    assert!(left > 1_000, "the backlog lasts longer: {left} are left");
+    assert!(left > 1_000, "the backlog must outlast the deliveries: {left} are left");
     assert!(waited_ms < 1_500, "{waited_ms} ms");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_and_twenty_silent_endpoints_of_one_owner_leave_places_for_another() {
+async fn many_unresponsive_endpoints_of_one_owner_leave_slots_for_another() {
     let greedy = Service::start().await;
     let modest = greedy.neighbour().await;
     let receiver = Receiver::start().await;
@@ -266,7 +271,8 @@ async fn a_hundred_and_twenty_silent_endpoints_of_one_owner_leave_places_for_ano
         .await;
     let begun = receiver.seen().len();
     worker.kill().await;
-    // Nothing of the greedy one had to end first, although it asks for every place.
+    // The new owner's delivery was sent before any delivery of the greedy owner ended, although the greedy owner has
+    // enough deliveries for every slot.
     assert_eq!((ended, begun), (0, 225));
 }
 
@@ -307,7 +313,7 @@ async fn two_workers_share_two_thousand_events_without_a_repetition() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
+async fn deliveries_of_a_killed_worker_are_resumed_when_its_leases_expire() {
     let service = Service::start().await;
     let receiver = Receiver::start().await;
     let other = service.instance().await;
@@ -318,18 +324,19 @@ async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
     receiver.wait_for(200, LONG).await;
     killed.kill().await;
     let left_behind = service.count("state = 'queued' AND lease_token IS NOT NULL").await;
-    assert!(left_behind > 0, "the worker held something when it was killed");
+    assert!(left_behind > 0, "the worker held deliveries when it was killed");
     let survivor = work(&other, USUAL);
     let end = Instant::now() + LONG;
-    // What the survivor sends is recorded before the clock ends leases, or its own would end with them.
+    // Waits until the surviving worker has recorded its own deliveries. Otherwise the clock jump would also end the
+    // leases of that worker.
     while service.count("state = 'queued'").await > left_behind {
-        assert!(Instant::now() < end, "the rest is not sent");
+        assert!(Instant::now() < end, "the remaining deliveries are not sent");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     service.clock.jump(15_000);
     service.wait_until_done(Duration::from_secs(10)).await;
     survivor.stop().await;
-    assert_eq!(service.count("state = 'delivered'").await, 1_000, "nothing is lost");
+    assert_eq!(service.count("state = 'delivered'").await, 1_000, "no delivery is lost");
     let times = receiver.times();
     assert_eq!(times.len(), 1_000);
     let repeated: HashSet<&String> = times
@@ -338,7 +345,7 @@ async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
         .map(|(id, _)| id)
         .collect();
     println!("killed with {left_behind} held, {} were sent twice", repeated.len());
-    assert!(repeated.len() <= left_behind, "only what was held can be sent twice");
+    assert!(repeated.len() <= left_behind, "only held deliveries can be sent twice");
     let seen = receiver.seen();
     for id in repeated {
         let copies: HashSet<_> = seen
@@ -355,7 +362,7 @@ async fn what_a_killed_worker_held_is_resumed_when_its_leases_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_under_load_finishes_hands_back_and_doubles_nothing() {
+async fn a_stop_under_load_finishes_or_releases_every_delivery() {
     let service = Service::start().await;
     let receiver = Receiver::start().await;
     for endpoint in spread(&service, &receiver, "later", 5).await {
@@ -370,11 +377,11 @@ async fn a_stop_under_load_finishes_hands_back_and_doubles_nothing() {
     println!("stopped in {stop_ms} ms with {delivered} of 1,000 delivered");
     assert!(delivered < 1_000, "the stop came under load");
     assert!(stop_ms < 5_500, "{stop_ms} ms");
-    assert_eq!(receiver.seen().len(), delivered, "everything that was sent is recorded");
+    assert_eq!(receiver.seen().len(), delivered, "every sent delivery is recorded");
     assert_eq!(
         service.count("state = 'queued' AND lease_token IS NULL").await,
         1_000 - delivered,
-        "the rest is handed back"
+        "the remaining deliveries are released"
     );
     let next = work(&service.ctx, USUAL);
     service.wait_until_done(LONG).await;
@@ -384,11 +391,11 @@ async fn a_stop_under_load_finishes_hands_back_and_doubles_nothing() {
     assert!(times.values().all(|count| *count == 1));
 }
 
-/// Time that the worker gets to do what it must not do.
+/// How long a test waits before it asserts that the worker did not act.
 const A_MOMENT: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_is_down_is_tried_after_0_1_6_and_21_seconds() {
+async fn an_unreachable_receiver_gets_attempts_after_0_1_6_and_21_seconds() {
     let service = Service::start_with_still_clock().await;
     let endpoint = service.endpoint("http://127.0.0.1:1/down").await;
     let event = service.publish(std::slice::from_ref(&endpoint), 1).await.remove(0);
@@ -439,7 +446,7 @@ async fn tries_that_end_all_the_time_delay_no_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_died_unseen_cost_a_delivery_one_try() {
+async fn a_silently_dead_connection_costs_a_delivery_one_attempt() {
     let service = Service::start_with_still_clock().await;
     let receiver = Receiver::start().await;
     let endpoint = service.endpoint(&receiver.url("forgets")).await;
@@ -463,7 +470,7 @@ async fn connections_that_died_unseen_cost_a_delivery_one_try() {
 const TWO_HOURS_MS: i64 = 2 * 3_600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_jumps_loses_no_try_and_delays_nothing_new() {
+async fn a_clock_jump_loses_no_attempt_and_delays_no_new_event() {
     for jump_ms in [TWO_HOURS_MS, -TWO_HOURS_MS] {
         let service = Service::start_with_still_clock().await;
         let receiver = Receiver::start().await;
@@ -472,13 +479,13 @@ async fn a_clock_that_jumps_loses_no_try_and_delays_nothing_new() {
         let worker = work(&service.ctx, USUAL);
         service.wait_for_tries(&event, &down, 1, LONG).await;
         service.clock.jump(jump_ms);
-        // What is published after the jump is sent at once, and what waits goes on waiting for as long as before.
+        // An event published after the jump is sent at once, and waiting deliveries wait for as long as before.
         let good = service.endpoint(&receiver.url("ok")).await;
         service.publish(std::slice::from_ref(&good), 1).await;
         tokio::time::sleep(A_MOMENT).await;
         assert_eq!(service.count("state = 'delivered'").await, 1);
         let tries = service.delivery(&event, &down).await.tries.len();
-        assert_eq!(tries, 1, "a jump makes no try early");
+        assert_eq!(tries, 1, "a jump makes no attempt early");
         for (tries, pause_ms) in [(2, 1_000), (3, 5_000), (4, 15_000)] {
             service.clock.jump(pause_ms);
             service.wait_for_tries(&event, &down, tries, LONG).await;
@@ -494,7 +501,7 @@ async fn a_clock_that_jumps_loses_no_try_and_delays_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_a_jump_ended_repeats_the_same_delivery_and_records_it_once() {
+async fn a_lease_that_a_jump_ends_repeats_the_delivery_and_records_it_once() {
     let service = Service::start().await;
     let receiver = Receiver::start().await;
     let endpoint = service.endpoint(&receiver.url("later")).await;

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on a real socket, with every way of answering badly.
+//! A webhook receiver on a real socket, with every kind of bad response.
 
 use std::{
     collections::HashMap,
@@ -11,10 +11,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// One POST that was read to its end.
+/// One completely read POST.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Path that it came to.
+    /// Request path.
     pub path: String,
     /// Id of the delivery.
     pub delivery: String,
@@ -28,14 +28,14 @@ pub struct Seen {
     pub at: Instant,
 }
 
-/// The receiver. The first segment of the path says what it does; the rest tells endpoints apart.
+/// The receiver. The first segment of the path selects its behaviour; the rest distinguishes endpoints.
 pub struct Receiver {
     origin: String,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Receiver {
-    /// Starts one.
+    /// Starts a receiver.
     pub async fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
@@ -49,12 +49,12 @@ impl Receiver {
         Self { origin, seen }
     }
 
-    /// Where to post for a way of answering.
+    /// The URL for a behaviour.
     pub fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.origin)
     }
 
-    /// What arrived, in order.
+    /// The received POSTs in order.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("unpoisoned").clone()
     }
@@ -68,7 +68,7 @@ impl Receiver {
         times
     }
 
-    /// Waits until so many POSTs have arrived.
+    /// Waits until this number of POSTs has arrived.
     pub async fn wait_for(&self, count: usize, within: Duration) {
         let end = Instant::now() + within;
         while self.seen.lock().expect("unpoisoned").len() < count {
@@ -78,7 +78,7 @@ impl Receiver {
     }
 }
 
-/// Serves a connection for as long as the sender keeps it.
+/// Serves a connection for as long as the sender keeps it open.
 async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>) {
     let _ = stream.set_nodelay(true);
     let mut stream = BufReader::new(stream);
@@ -86,7 +86,7 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>) {
     while let Ok(Some(seen)) = read(&mut stream).await {
         let path = seen.path.clone();
         let mode = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        // A balancer that has forgotten a connection tells so only when it is used.
+        // A load balancer that has dropped a connection shows it only when the connection is used.
         if mode == "forgets" && is_used {
             return cut(stream);
         }
@@ -107,7 +107,7 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>) {
     }
 }
 
-/// Closes with a reset instead of a farewell.
+/// Closes with a reset instead of a normal close.
 fn cut(stream: BufReader<TcpStream>) {
     let _ = stream.get_ref().set_zero_linger();
 }

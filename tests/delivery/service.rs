@@ -12,7 +12,7 @@ use prs::{
         webhook::DeliveryState,
     },
     flows,
-    ports::{clock::Clock, sealer::Place},
+    ports::{clock::Clock, sealer::EncryptionContext},
     settings::Settings,
     store::{
         self,
@@ -20,7 +20,7 @@ use prs::{
         endpoints::Endpoint,
         outbox::{NewDelivery, NewEvent},
     },
-    worker::deliver_webhooks::{self, Options},
+    worker::deliver_webhooks::{self, DeliveryOptions},
 };
 use sea_orm::ConnectionTrait;
 use std::net::SocketAddr;
@@ -37,13 +37,13 @@ use tokio_util::sync::CancellationToken;
 /// The secret of every endpoint.
 pub const SECRET: &str = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
 
-/// Sizes of the worker as the settings have them.
-pub const USUAL: Options = Options {
+/// How many deliveries the worker sends at once, in total and to one endpoint; the defaults of the settings.
+pub const USUAL: DeliveryOptions = DeliveryOptions {
     concurrency: 256,
     concurrency_per_endpoint: 16,
 };
 
-/// The clock of the machine with a shift, or one that stands still.
+/// A test clock: the machine's time plus an offset, or a time that moves only when the test moves it.
 pub struct JumpingClock {
     shift_ms: AtomicI64,
     stands_still: AtomicBool,
@@ -57,7 +57,7 @@ impl JumpingClock {
         }
     }
 
-    /// Moves the clock by so many milliseconds.
+    /// Moves the clock by this number of milliseconds.
     pub fn jump(&self, milliseconds: i64) {
         self.shift_ms.fetch_add(milliseconds, Ordering::SeqCst);
     }
@@ -85,20 +85,20 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Asks it to stop and waits until it has.
+    /// Asks the worker to stop, and waits until it has ended.
     pub async fn stop(self) {
         self.stop.cancel();
         self.task.await.expect("the worker ends");
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Aborts the worker in the middle of its work.
     pub async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
-/// The service without its HTTP side.
+/// A service without its HTTP side.
 pub struct Service {
     /// Handles of the first instance.
     pub ctx: Ctx,
@@ -110,7 +110,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service on a database of its own.
+    /// Starts the service without its HTTP side, with a new database.
     pub async fn start() -> Self {
         let database = TestDatabase::create().await;
         let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)));
@@ -128,7 +128,7 @@ impl Service {
         }
     }
 
-    /// Another platform of the same service.
+    /// The same service on behalf of a second platform, which this call creates.
     pub async fn neighbour(&self) -> Self {
         let platform = flows::platforms::create::run(&self.ctx, "Neighbour").await;
         Self {
@@ -140,14 +140,14 @@ impl Service {
         }
     }
 
-    /// The same with a clock that moves only when the test moves it.
+    /// Like [`Self::start`], with a clock that moves only when the test moves it.
     pub async fn start_with_still_clock() -> Self {
         let service = Self::start().await;
         service.clock.stands_still.store(true, Ordering::SeqCst);
         service
     }
 
-    /// Handles of another instance on the same database.
+    /// Context of another instance on the same database.
     pub async fn instance(&self) -> Ctx {
         context(&self.settings, &self.clock).await
     }
@@ -156,7 +156,7 @@ impl Service {
     pub async fn endpoint(&self, url: &str) -> EndpointId {
         let id = EndpointId(self.ctx.ids.ulid());
         let secret = Secret::new(SECRET.to_owned());
-        let place = Place {
+        let place = EncryptionContext {
             column: "webhook_endpoints.secret",
             owner: self.platform.as_str(),
             row: id.as_str(),
@@ -232,7 +232,7 @@ impl Service {
         found.expect("read").expect("the delivery").delivery
     }
 
-    /// Waits until a delivery has so many recorded tries.
+    /// Waits until a delivery has this number of recorded attempts.
     pub async fn wait_for_tries(&self, event: &EventId, endpoint: &EndpointId, count: usize, within: Duration) {
         let end = Instant::now() + within;
         while self.delivery(event, endpoint).await.tries.len() < count {
@@ -241,7 +241,7 @@ impl Service {
         }
     }
 
-    /// Number of deliveries for which a condition on them and their rows of the queue holds.
+    /// Number of deliveries that match an SQL condition on the delivery and its queue row.
     pub async fn count(&self, condition: &str) -> usize {
         let db = self.ctx.db.reader();
         let sql = format!(
@@ -255,7 +255,7 @@ impl Service {
         usize::try_from(row.try_get::<i64>("", "n").expect("a number")).expect("positive")
     }
 
-    /// Waits until nothing is queued any more.
+    /// Waits until no delivery is queued.
     pub async fn wait_until_done(&self, within: Duration) {
         let end = Instant::now() + within;
         let queued = format!("state = '{}'", DeliveryState::Queued.wire());
@@ -277,7 +277,7 @@ async fn context(settings: &Settings, clock: &Arc<JumpingClock>) -> Ctx {
 }
 
 /// Starts the worker of an instance.
-pub fn work(ctx: &Ctx, options: Options) -> Worker {
+pub fn work(ctx: &Ctx, options: DeliveryOptions) -> Worker {
     let stop = CancellationToken::new();
     let task = tokio::spawn(deliver_webhooks::run(ctx.clone(), options, stop.clone()));
     Worker { stop, task }

@@ -1,5 +1,5 @@
-//! The examples of the documents: the calls that they are, in an order in which none ends what another one needs, and what
-//! each is for.
+//! The calls that the examples of the documents describe, with their expected statuses. They are in an order in which
+//! no call ends an object that a later call needs.
 
 use crate::support::{
     contract::{documents, resolved},
@@ -12,35 +12,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names of the documents, as the pages have them.
+/// Names of the documents in the URLs of the pages.
 pub const DOCUMENTS: [&str; 2] = ["v2", "auth"];
 
-/// Examples that no value can have succeed, the status that they show instead, and why.
+/// Examples that cannot succeed with any value, the status that they return instead, and why.
 pub const REFUSED: [(&str, u16, &str); 6] = [
     (
         "endSession",
         404,
-        "the ids of sessions are drawn when somebody signs in, and no example knows one",
+        "a session id is random and created at sign-in, so no example can contain one",
     ),
     (
         "changePassword",
         403,
-        "the person of the examples signs in with a wallet, and has no password",
+        "the user of the examples signs in with a wallet, and has no password",
     ),
     (
         "addPayeeDestination",
         400,
-        "a nonce is good once, for five minutes, and for a signature of the wallet",
+        "a nonce is valid once, for five minutes, with a signature of the wallet",
     ),
     (
         "deactivatePayeeDestination",
         400,
-        "a nonce is good once, for five minutes, and for a signature of the wallet",
+        "a nonce is valid once, for five minutes, with a signature of the wallet",
     ),
     (
         "verifyWalletChallenge",
         401,
-        "a challenge is answered once, for ten minutes, by a signature of the wallet",
+        "a challenge is valid once, for ten minutes, with a signature of the wallet",
     ),
     (
         "receiveOffRampNews",
@@ -49,7 +49,7 @@ pub const REFUSED: [(&str, u16, &str); 6] = [
     ),
 ];
 
-/// What ends something that other examples name.
+/// Operations that end or delete an object that other examples name.
 const ENDS: [&str; 10] = [
     "updateRecurringPayment",
     "cancelRequest",
@@ -63,30 +63,30 @@ const ENDS: [&str; 10] = [
     SIGNS_OUT,
 ];
 
-/// What ends the session of all other examples.
+/// The operation that signs out: it ends the session that all other examples use.
 const SIGNS_OUT: &str = "endSessions";
 
-/// An operation that never ends its answer.
+/// An operation whose response never ends.
 pub const STREAM: &str = "followEvents";
 
-/// How long a delivery may take: four tries and the round after them, where the service is slow to come up.
+/// Time limit of a delivery: its four attempts and, if the service starts slowly, the first recovery round.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// An operation for a delivery that is not under way.
+/// The operation that replays a delivery. It is refused while an attempt of the delivery is in progress.
 pub const RETRY: &str = "retryDelivery";
 
-/// A call that an example is.
+/// A call from an example.
 pub struct Example {
-    /// Place of its document in [`DOCUMENTS`].
+    /// Index of the operation's document in [`DOCUMENTS`].
     pub document: usize,
     pub operation: &'static str,
     pub method: String,
     /// Path and query.
     pub target: String,
     pub body: Option<&'static Value>,
-    /// The credential that its security names first.
+    /// The first credential of the operation's security requirement.
     pub scheme: Option<&'static str>,
-    /// Status that it is for.
+    /// Its expected status.
     pub wanted: u16,
 }
 
@@ -98,7 +98,7 @@ impl Example {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let parameter = resolved(contract, parameter);
             let name = parameter["name"].as_str().expect("a name");
-            // What has several is left out at first.
+            // A parameter with several examples is left out, as in the first of them.
             let Some(value) = parameter.get("example") else {
                 assert_ne!(parameter["required"], true, "{id}: {name} has no example");
                 continue;
@@ -143,7 +143,7 @@ impl Example {
         ENDS.contains(&self.operation)
     }
 
-    /// What is printed of it and its answer.
+    /// The printed call and response.
     pub fn line(&self, got: &str) -> String {
         let document = DOCUMENTS[self.document];
         format!(
@@ -153,7 +153,7 @@ impl Example {
     }
 }
 
-/// All of them: what reads comes first, what ends something last.
+/// All calls: reads first, calls that end objects last.
 pub fn all() -> Vec<Example> {
     let mut all = Vec::new();
     for (number, document) in documents().iter().enumerate() {
@@ -164,7 +164,7 @@ pub fn all() -> Vec<Example> {
     }
     let known: BTreeSet<&str> = all.iter().map(|example| example.operation).collect();
     let named = REFUSED.iter().map(|(name, ..)| *name).chain(ENDS);
-    named.for_each(|name| assert!(known.contains(name), "{name} is no operation"));
+    named.for_each(|name| assert!(known.contains(name), "{name} is not an operation"));
     all.sort_by_key(|example| {
         (
             example.operation == SIGNS_OUT,
@@ -176,7 +176,7 @@ pub fn all() -> Vec<Example> {
     all
 }
 
-/// The header of a credential of this run.
+/// The header, as name and value, with the credential of this run for a security scheme.
 fn header(dev: &Dev, scheme: &str) -> (&'static str, String) {
     let (name, value) = match scheme {
         "ApiKey" => ("x-api-key", dev.text("/apiKey")),
@@ -188,7 +188,7 @@ fn header(dev: &Dev, scheme: &str) -> (&'static str, String) {
     (name, value.to_owned())
 }
 
-/// Waits until the delivery arrived that the examples name: one that is under way is not tried again.
+/// Waits until the delivery that the examples name has arrived: a delivery in progress cannot be replayed.
 pub async fn delivered(dev: &Dev) {
     let asked = Instant::now();
     let path = all().into_iter().find(|example| example.operation == "getDelivery");
@@ -203,7 +203,7 @@ pub async fn delivered(dev: &Dev) {
     }
 }
 
-/// Executes one as the page of the documentation does; returns status and body, of a stream nothing.
+/// Executes a call as the documentation page does; returns status and body, and no body for a stream.
 async fn executed(client: &reqwest::Client, dev: &Dev, example: &Example) -> (u16, String) {
     let url = format!("{}{}", dev.text("/baseUrl"), example.target);
     let method = example.method.parse().expect("a method");
@@ -225,7 +225,7 @@ async fn executed(client: &reqwest::Client, dev: &Dev, example: &Example) -> (u1
 }
 
 #[tokio::test]
-async fn every_example_that_is_executed_as_it_stands_answers_what_it_is_for() {
+async fn every_unchanged_example_returns_its_expected_status() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -243,14 +243,15 @@ async fn every_example_that_is_executed_as_it_stands_answers_what_it_is_for() {
         }
     }
     for (operation, status, why) in REFUSED {
-        println!("{status} on purpose, {operation}: {why}");
+        println!("{status} as expected, {operation}: {why}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{} examples by HTTP, {} refusals on purpose", all.len(), REFUSED.len());
+    println!("{} examples by HTTP, {} expected refusals", all.len(), REFUSED.len());
     kept(dev, folder.path()).await;
 }
 
-/// A database that was kept is no obstacle, and what was made of its own has stayed as it was left.
+/// Checks a restart of `prs dev` on an existing database: the program starts, and the developer's own objects stay
+/// unchanged.
 async fn kept(dev: Dev, folder: &std::path::Path) {
     drop(dev);
     let dev = Dev::start(folder);

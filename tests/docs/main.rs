@@ -1,8 +1,8 @@
-//! Readers of the documentation: a real browser, the real program, and the local chain; and everything that it shows as an
-//! example, executed as it stands.
+//! Readers of the documentation: a real browser, the real program, and the local chain. Also executes every published
+//! example unchanged.
 //!
-//! Prints each step of the first request, what the pages fetched, and what axe-core says; keeps pictures of the pages below
-//! the target directory.
+//! Prints each step of the first request, the bytes that the pages fetched, and the findings of axe-core. Stores
+//! screenshots of the pages below the target directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 

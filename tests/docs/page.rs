@@ -1,5 +1,5 @@
-//! The examples of the documents, executed by the page that shows them: whoever opens an operation in Swagger UI and presses
-//! "Execute" gets what its example is for.
+//! The examples of the documents, executed by the page that shows them: a reader who opens an operation in Swagger UI
+//! and presses "Execute" gets the documented response.
 
 use crate::{
     examples::{self, DOCUMENTS, Example, RETRY, STREAM},
@@ -9,12 +9,14 @@ use futures_util::FutureExt;
 use serde_json::json;
 use std::panic::AssertUnwindSafe;
 
-/// Counts the calls, and keeps the status of every answer: the page shows none of an answer that does not end.
+/// A script that counts the calls of the page and stores the status of every response: the page shows no status for an
+/// endless response.
 const LISTEN: &str = "const own = window.fetch; window.calls = 0; window.answers = []; window.fetch = async (...call) => { \
                       window.calls += 1; const answer = await own(...call); \
                       window.answers.push([new URL(answer.url).pathname, answer.status]); return answer; };";
 
-/// Opens an operation, executes it and tells the status that the page shows, or that of an answer that does not end.
+/// A script that opens an operation and executes it. It returns the status that the page shows, or the status of a
+/// response that never ends.
 const EXECUTE: &str = "
     const [operation, path, done] = arguments;
     const begun = performance.now();
@@ -32,7 +34,7 @@ const EXECUTE: &str = "
         const summary = await come(() => find('.opblock-summary-control'));
         summary.click();
         if (!(await come(() => find('.execute')))) return 'no button to execute it';
-        // The button is there before the operation is: what is pressed too early does nothing.
+        // The button appears before the operation is ready: an early click does nothing.
         const calls = window.calls;
         await pause(150);
         while (window.calls === calls && performance.now() - begun < 60000) {
@@ -48,7 +50,7 @@ const EXECUTE: &str = "
     run().then(done, (error) => done(String(error)));";
 
 #[tokio::test]
-async fn every_example_that_the_page_executes_answers_what_it_is_for() {
+async fn every_example_that_the_page_executes_returns_its_expected_status() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let reader = Reader::begin(folder.path()).await;
@@ -61,7 +63,7 @@ async fn every_example_that_the_page_executes_answers_what_it_is_for() {
 
 async fn execute_all(reader: &Reader) {
     reader.browser.dress(1280, 860, false).await;
-    // Longer than the script waits by itself.
+    // Longer than the timeout of the script.
     let patience = json!({ "script": 70_000, "pageLoad": 70_000 });
     reader.browser.post("timeouts", &patience).await;
     let source = json!({ "source": LISTEN });

@@ -1,4 +1,4 @@
-//! Somebody before the documentation of a running `prs dev`.
+//! A reader of the documentation of a running `prs dev`.
 
 use crate::support::{browser::Browser, dev::Dev, published};
 use serde_json::{Value, json};
@@ -7,20 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause between two looks at the page.
+/// Pause between two polls of the page.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Time in which something has to come.
+/// Time limit for an expected change.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The name by which WebDriver calls elements.
+/// The WebDriver identifier of elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Keeps what a page was not allowed to do.
+/// A script that records what the content security policy of the page blocked.
 const WATCH: &str = "window.forbidden = []; addEventListener('securitypolicyviolation', (event) => \
                      window.forbidden.push(`${event.violatedDirective} ${event.blockedURI}`));";
 
-/// Windows: name, width, height, whether it is dark.
+/// Windows for screenshots: name, width, height, dark mode.
 pub const LOOKS: [(&str, u32, u32, bool); 4] = [
     ("desktop", 1280, 860, false),
     ("desktop-dark", 1280, 860, true),
@@ -45,35 +45,35 @@ impl Reader {
         Self { dev, browser, pictures }
     }
 
-    /// Opens a path of the service, anew where it differs in its fragment alone.
+    /// Opens a path of the service; reloads if only the fragment differs.
     pub async fn open(&self, path: &str) {
         self.browser.open("about:blank").await;
         self.browser.open(&format!("{}{path}", self.dev.text("/baseUrl"))).await;
     }
 
-    /// Runs a script; returns what it returns.
+    /// Runs a script and returns its result.
     pub async fn js(&self, script: &str) -> Value {
         self.browser
             .post("execute/sync", &json!({ "script": script, "args": [] }))
             .await
     }
 
-    /// Waits until a script returns what is true. Panics when it does not.
+    /// Waits until a script returns a true value. Panics on timeout.
     pub async fn until(&self, script: &str) {
         let begun = Instant::now();
         while self.js(&format!("return Boolean({script});")).await != Value::Bool(true) {
             if begun.elapsed() > PATIENCE {
                 let text = self.js("return document.body.innerText.slice(0, 4000);").await;
                 let forbidden = self.js("return window.forbidden;").await;
-                panic!("{script} does not come; {forbidden} {text}");
+                panic!("timed out waiting for {script}; {forbidden} {text}");
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Clicks as somebody with a mouse does: what is hidden, covered or switched off cannot be.
+    /// Clicks like a user with a mouse: a hidden, covered or disabled element cannot be clicked.
     pub async fn click(&self, selector: &str) {
-        // WebDriver brings an element into the window and not from under the bar above it.
+        // WebDriver scrolls an element into the window, but not out from under the top bar.
         self.js(&format!(
             "document.querySelector('{selector}').scrollIntoView({{ block: 'center' }});"
         ))
@@ -94,15 +94,15 @@ impl Reader {
         self.browser.picture(&self.pictures.join(format!("{name}.png"))).await;
     }
 
-    /// What axe-core finds wrong with the page.
+    /// Findings of axe-core on the page.
     pub async fn judged(&self) -> Vec<String> {
-        // Installed when it is asked for: not everybody who reads the documentation judges it.
+        // Installed on demand: not every run of these tests needs axe-core.
         let judge = published::installed("page", &["package.json", "package-lock.json"], |_| ());
         let judge = std::fs::read_to_string(judge.join("node_modules/axe-core/axe.min.js")).expect("the judge");
         self.browser.judged(&judge).await
     }
 
-    /// Fails when the page tried what its policy forbids, or fetched from elsewhere; prints what it fetched.
+    /// Fails if the page tried something that its policy forbids, or fetched from another host; prints what it fetched.
     pub async fn fetched_only_here(&self, name: &str) {
         let forbidden = self.js("return window.forbidden;").await;
         assert_eq!(forbidden, json!([]), "{name}");

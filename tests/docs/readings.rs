@@ -1,10 +1,10 @@
-//! What readers do: the first request in three clicks, search, deep links, and Swagger UI and Scalar beside each other.
+//! Tasks of readers: the first request in three clicks, search, deep links, and Swagger UI and Scalar side by side.
 
 use crate::reader::{LOOKS, Reader};
 use futures_util::FutureExt;
 use std::{fmt::Debug, panic::AssertUnwindSafe, time::Instant};
 
-/// Fails with the name of what differs.
+/// Asserts that two values are equal; the failure shows the given name and both values.
 #[track_caller]
 fn same<T: PartialEq + Debug>(found: T, wanted: T, what: &str) {
     assert!(found == wanted, "{what}: {found:?}, not {wanted:?}");
@@ -30,7 +30,7 @@ async fn readers_make_the_first_request_in_three_clicks_and_find_their_way() {
     }
 }
 
-/// From the root of the service to a payment that was told of.
+/// Walks from the root page of the service to a payment whose webhook was sent.
 async fn first_request(reader: &Reader) {
     reader.browser.dress(1280, 860, false).await;
     let begun = Instant::now();
@@ -54,13 +54,13 @@ async fn first_request(reader: &Reader) {
     done("click 1: the request is created".to_owned());
     reader.click("#step-2 button").await;
     reader.until("document.querySelector('#step-3 button:enabled')").await;
-    done("click 2: its transactions are there".to_owned());
+    done("click 2: its transactions are shown".to_owned());
     reader.click("#step-3 button").await;
     for (stage, what) in [
         ("sent", "click 3: signed and sent"),
         ("seen", "the payment is seen"),
         ("paid", "the request is paid"),
-        ("told", "payment.confirmed is told"),
+        ("told", "payment.confirmed is sent"),
     ] {
         let script = format!("document.querySelector('[data-stage={stage}]')?.textContent");
         reader.until(&script).await;
@@ -75,12 +75,12 @@ async fn first_request(reader: &Reader) {
     println!("{}", steps.join("\n"));
     reader.fetched_only_here("the first request").await;
     reader.picture("first-request").await;
-    // A button that the bar at the top half covers is too small a target, wherever the page was scrolled to.
+    // A button half covered by the top bar is too small a target, so the check scrolls to the top first.
     reader.js("window.scrollTo(0, 0);").await;
     same(reader.judged().await, Vec::new(), "axe-core on the first request");
 }
 
-/// Search, deep links, and the language that is remembered.
+/// Tests the search, deep links, and the remembered language.
 async fn finds(reader: &Reader) {
     reader.open("/docs/").await;
     let visible =
@@ -91,9 +91,9 @@ async fn finds(reader: &Reader) {
              field.dispatchEvent(new Event('input'));"
         )
     };
-    // By the name alone, and by a word of the description alone.
+    // By a word of the name only, and by a word of the description only.
     for (words, id) in [
-        ("getsecure calldata", "getSecurePaymentCalldata"),
+        ("getsecurepaymentcalldata", "getSecurePaymentCalldata"),
         ("screening error", "kyt.screening.completed"),
     ] {
         reader.js(&search(words)).await;
@@ -113,7 +113,7 @@ async fn finds(reader: &Reader) {
     reader
         .until("document.querySelector('#nothing a[href*=scalar]').offsetParent")
         .await;
-    // What cannot be decoded is no link, and a link shows what the search had hidden.
+    // An undecodable fragment is ignored, and a link shows an operation that the search had hidden.
     reader
         .js(
             "window.flaws = []; addEventListener('error', (event) => window.flaws.push(event.message)); \
@@ -135,7 +135,7 @@ async fn finds(reader: &Reader) {
         String::new(),
         "the search after a link",
     );
-    // A link that was kept from when Swagger UI stood here leads to the operation too.
+    // An old link from when Swagger UI was at this path also leads to the operation.
     for link in ["/docs/#createPayout", "/docs/#/Payouts/createPayout"] {
         reader.open(link).await;
         reader
@@ -160,7 +160,7 @@ async fn finds(reader: &Reader) {
         true.into(),
         "one language at a time",
     );
-    // Chosen beside the samples of verification, the language is that of all samples.
+    // A language chosen for the verification samples applies to all samples.
     reader.click("input[name=verifying][value=rust]").await;
     reader
         .until("document.querySelector('[data-language=rust]:not([hidden]) .copy')")
@@ -175,7 +175,8 @@ async fn finds(reader: &Reader) {
     reader.fetched_only_here("the overview").await;
 }
 
-/// Every operation of the overview is where its link to Swagger UI says, and one is executed with the key of this run.
+/// Checks that every link of the overview to Swagger UI opens its operation, and executes one operation with the key of
+/// this run.
 async fn swagger(reader: &Reader) {
     reader.open("/docs/").await;
     let link = "document.querySelector('#createRequest .ways a[href*=swagger]').getAttribute('href')";
@@ -202,7 +203,7 @@ async fn swagger(reader: &Reader) {
     }
 }
 
-/// The same in Scalar, with our samples.
+/// Opens an operation in Scalar, with our samples, and executes it with the key of this run.
 async fn scalar(reader: &Reader) {
     reader.open("/docs/").await;
     let link = "document.querySelector('#createPayout .ways a[href*=scalar]').getAttribute('href')";
@@ -227,7 +228,8 @@ async fn scalar(reader: &Reader) {
     }
 }
 
-/// Pictures of all pages in all looks; our own are judged, and none is wider than its window.
+/// Takes screenshots of all pages in every window size and colour scheme. Our own pages are also checked with axe-core,
+/// and no page of ours may be wider than its window.
 async fn looks(reader: &Reader) {
     let mut wrong = Vec::new();
     for (look, width, height, is_dark) in LOOKS {

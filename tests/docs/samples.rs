@@ -1,4 +1,5 @@
-//! The samples of all operations in all languages, as the page writes them: they parse, and some of them are run.
+//! The samples of all operations in all languages, as the page generates them: they must parse, and some of them are
+//! run.
 
 use crate::reader::Reader;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Writes a sample for each operation and language, with the credentials that are lent and without.
+/// Generates a sample for each operation and language, with and without the credentials of the run.
 const WRITE: &str = "
     const done = arguments[arguments.length - 1];
     const at = (name) => [...document.querySelectorAll('link[rel=modulepreload]')].find((one) => one.href.endsWith(name)).href;
@@ -29,7 +30,7 @@ const WRITE: &str = "
     };
     run().then(done, (error) => done(String(error)));";
 
-/// Ending of files, and the command that reads many of them without running them.
+/// File extension, and the command that parses files without running them.
 const READERS: [(&str, &str, &[&str]); 5] = [
     (
         "curl",
@@ -62,7 +63,7 @@ fn ran(folder: &Path, command: &[&str], files: &[String]) -> Option<Output> {
     program.output().ok()
 }
 
-/// Reads all samples of a language; says how many, or that nothing here reads it.
+/// Parses all samples of a language; returns a summary, or that no parser is installed.
 fn read(folder: &Path, language: &str, samples: &[&Value]) -> String {
     let (_, ending, command) = READERS.iter().find(|(known, ..)| *known == language).expect("a reader");
     let files = samples.iter().map(|sample| {
@@ -76,13 +77,13 @@ fn read(folder: &Path, language: &str, samples: &[&Value]) -> String {
     });
     let files: Vec<String> = files.collect();
     let Some(output) = ran(folder, command, &files) else {
-        // Whoever works on this needs no Go; where there is one, it is asked.
+        // Development without Go is allowed; where gofmt is installed, it checks the samples.
         assert_eq!(language, "go", "{} does not start", command[0]);
-        return "not read, there is no gofmt".to_owned();
+        return "skipped, gofmt is missing".to_owned();
     };
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{language}: {told}");
-    // This one names what it would write otherwise.
+    // gofmt lists the files that it would format differently.
     assert!(
         language != "go" || output.stdout.is_empty(),
         "{}",
@@ -110,7 +111,7 @@ pub async fn run(reader: &Reader) {
         );
     }
     for (language, ..) in READERS {
-        // What is lent differs in a text alone.
+        // Samples with credentials differ only in a string.
         let own = written
             .iter()
             .filter(|sample| sample[1] == "own" && sample[2] == language);
@@ -119,14 +120,14 @@ pub async fn run(reader: &Reader) {
             read(folder.path(), language, &own.collect::<Vec<_>>())
         );
     }
-    // As they stand, with the key of this run.
+    // Unchanged, with the key of this run.
     for (language, program) in [("curl", "bash"), ("typescript", "node"), ("python", "python3")] {
         let is_wanted = |sample: &&Value| sample[0] == "createRequest" && sample[1] == "lent" && sample[2] == language;
         let text = written.iter().find(is_wanted).expect("a sample")[3]
             .as_str()
             .expect("a text");
         let file = "sample.mjs";
-        // A refusal says what is wrong, and so does the sample.
+        // A refusal says what is wrong, and so must the sample.
         let refused = text.replace(reader.dev.text("/apiKey"), "unknown");
         for (text, member) in [(text, "requestId"), (&refused, "statusCode")] {
             std::fs::write(folder.path().join(file), text).expect("written");
@@ -138,6 +139,6 @@ pub async fn run(reader: &Reader) {
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        println!("{language}: ran as it stands");
+        println!("{language}: ran unchanged");
     }
 }

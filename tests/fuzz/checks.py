@@ -1,4 +1,4 @@
-"""What schemathesis has not: a check, and a document in which it finds values."""
+"""Additions to schemathesis: a check, and a change of the document so that it can generate values."""
 
 import json
 import re
@@ -9,10 +9,10 @@ from schemathesis.core.failures import Failure
 
 @schemathesis.check
 class refused_by_a_rule:
-    """What a document allows is taken, or refused by a rule that no schema says.
+    """A call that the document allows is accepted, or refused by a rule that no schema can express.
 
-    Takes the place of `positive_data_acceptance`, which lets no operation refuse a call for anything but its form. Each
-    rule is in the configuration: what its sentence says, and why it is in no schema.
+    Replaces `positive_data_acceptance`, which lets an operation refuse a call only for its format. Each
+    rule is in the configuration: the pattern of its message, and why it is in no schema.
     """
 
     def __init__(self, rules: list[dict[str, str]]) -> None:
@@ -31,7 +31,7 @@ class refused_by_a_rule:
 
 
 def sentences(response) -> list[str]:
-    """What an error body says: each wrong field, or the message where no field is wrong."""
+    """The errors in a body: each invalid field, or the message where no field is invalid."""
     try:
         body = response.json()
     except json.JSONDecodeError:
@@ -42,8 +42,8 @@ def sentences(response) -> list[str]:
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema) -> None:
-    """Leaves the pattern of e-mail addresses out, whose format says more: the generator would try texts of the pattern
-    until one is of the format, and does not end."""
+    """Removes the pattern of e-mail addresses, since their format is stricter: the generator would try texts of the
+    pattern until one matches the format, and would not end."""
     waiting = [raw_schema]
     while waiting:
         node = waiting.pop()

@@ -1,5 +1,5 @@
-//! What nobody tells of is not decided by that: payments that were noted, set aside or accepted are looked for in their
-//! block.
+//! If a node omits an event log, no payment changes. The service looks up every payment that it detected, quarantined
+//! or credited in the payment's block, even if the node's final logs do not list the payment.
 
 use crate::support::{
     TestApp,
@@ -11,22 +11,23 @@ use alloy::{primitives::U256, sol_types::SolCall};
 use chrono::TimeDelta;
 use prs::{
     domain::{
-        oddity::{QuarantineState, Verdict},
+        oddity::{OperatorDecision, QuarantineState},
         paying::fee_proxy::Erc20ConversionProxy,
     },
     flows::payments::{
-        quarantine::{self, Quarantined, Wanted},
+        quarantine::{self, QuarantineEntry, QuarantineQuery},
         rescan,
-        watch::{Position, Step},
+        watch::{WatchPosition, WatchResult},
     },
 };
 use sea_orm::ConnectionTrait;
 
-/// More steps than anything here takes.
+/// Number of steps of a run, more than any test here needs.
 const STEPS: usize = 8;
 
-/// Steps on a chain that withholds something; the clock moves on so that what waits is due again.
-async fn follow_without(app: &TestApp, withheld: Withheld) -> Position {
+/// Makes the service read a chain whose node withholds data, in several steps. The clock advances before each step, so
+/// that postponed work becomes due.
+async fn follow_without(app: &TestApp, withheld: Withheld) -> WatchPosition {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let bent = Bent {
         withheld,
@@ -36,7 +37,7 @@ async fn follow_without(app: &TestApp, withheld: Withheld) -> Position {
     for _ in 0..STEPS {
         app.clock.advance(TimeDelta::minutes(6));
         match step(&app.ctx, &bent).await {
-            Ok(Step::At(position)) => reached = Some(position),
+            Ok(WatchResult::At(position)) => reached = Some(position),
             step => panic!("{step:?}"),
         }
     }
@@ -50,15 +51,15 @@ const NO_EVENTS: Withheld = Withheld {
     pace: false,
 };
 
-async fn set_aside(app: &TestApp) -> Quarantined {
-    let mut all = quarantine::list(&app.ctx, &Wanted::default(), true, None)
+async fn set_aside(app: &TestApp) -> QuarantineEntry {
+    let mut all = quarantine::list(&app.ctx, &QuarantineQuery::default(), true, None)
         .await
         .expect("a list");
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }
 
-/// Pays a request by a conversion that takes older rates than were handed out.
+/// Pays a request by a conversion that accepts older rates than the issued calldata does.
 async fn pay_on_other_terms(app: &TestApp) -> String {
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
     let mut steps = transactions(&app.calldata(&id, "").await);
@@ -72,7 +73,7 @@ async fn pay_on_other_terms(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_payment_that_was_noted_is_credited_though_no_list_names_it_at_finality() {
+async fn noted_payments_missing_from_final_logs_are_still_credited() {
     const CONFIRMATIONS: u64 = 4;
     let app = TestApp::on_chain_with(CONFIRMATIONS).await;
     app.follow().await;
@@ -87,7 +88,7 @@ async fn a_payment_that_was_noted_is_credited_though_no_list_names_it_at_finalit
 }
 
 #[tokio::test]
-async fn a_block_that_could_not_be_proven_is_read_again_though_no_list_names_its_payment() {
+async fn unproven_blocks_are_reread_even_if_final_logs_omit_their_payment() {
     let app = TestApp::on_chain().await;
     app.follow().await;
     let id = app.create_request(&fau("5")).await;
@@ -104,13 +105,13 @@ async fn a_block_that_could_not_be_proven_is_read_again_though_no_list_names_its
 }
 
 #[tokio::test]
-async fn an_accepted_payment_is_credited_though_no_list_names_it() {
+async fn accepted_payments_missing_from_final_logs_are_still_credited() {
     let app = TestApp::on_chain().await;
     app.follow().await;
     let id = pay_on_other_terms(&app).await;
     app.settle().await;
     let row = set_aside(&app).await;
-    quarantine::decide(&app.ctx, &row.id, Verdict::Accept, None)
+    quarantine::decide(&app.ctx, &row.id, OperatorDecision::Accept, None)
         .await
         .expect("accepted");
     follow_without(&app, NO_EVENTS).await;
@@ -118,7 +119,7 @@ async fn an_accepted_payment_is_credited_though_no_list_names_it() {
 }
 
 #[tokio::test]
-async fn what_was_set_aside_stays_open_when_its_block_is_read_again_by_a_list_that_leaves_it_out() {
+async fn quarantined_payments_stay_open_after_a_reread_that_omits_them() {
     let app = TestApp::on_chain().await;
     let begin = app.follow().await.confirmed;
     pay_on_other_terms(&app).await;
@@ -131,7 +132,7 @@ async fn what_was_set_aside_stays_open_when_its_block_is_read_again_by_a_list_th
 }
 
 #[tokio::test]
-async fn a_head_that_no_node_shows_holds_up_nothing_but_notes() {
+async fn an_unavailable_head_delays_only_notes_and_not_the_rescan() {
     let app = TestApp::on_chain_with(2).await;
     let begin = app.follow().await;
     let id = app.create_request(&fau("5")).await;
@@ -147,7 +148,7 @@ async fn a_head_that_no_node_shows_holds_up_nothing_but_notes() {
             .await
             .expect("a statement");
     }
-    // Somebody has to pay still, so the head is looked at.
+    // A request still awaits payment, so the head is read.
     app.create_request(&fau("7")).await;
     app.devnet().mine(1).await.expect("mined");
     let network = app.ctx.partners.chains.followed.keys().next().expect("enabled");
@@ -158,6 +159,6 @@ async fn a_head_that_no_node_shows_holds_up_nothing_but_notes() {
     };
     let reached = follow_without(&app, no_head).await;
     assert_eq!(reached.confirmed, reached.finalized);
-    assert_eq!(app.payments_of(&id).await.len(), 1, "the rescan went on");
-    assert!(!reached.moved, "a head that fails is no progress");
+    assert_eq!(app.payments_of(&id).await.len(), 1, "the rescan continues");
+    assert!(!reached.moved, "a failed read of the head is no progress");
 }

@@ -1,8 +1,7 @@
-//! Who is told about persons: every field of the documented answers and events that says who a customer or a payer is,
-//! with every kind of credential.
+//! Personal data: every field of the documented responses and events that identifies a customer or a payer, with every
+//! kind of credential.
 //!
-//! The fields are found in the exported documents by the names of members, so that a field that comes later is tried by
-//! existing.
+//! The fields are found in the exported documents by their names, so new fields are checked automatically.
 
 use crate::{
     access::{Kind, Operation, Tenant, operations, tenant},
@@ -19,13 +18,13 @@ use prs::http::gate::scheme::Scheme;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Members whose texts are about a person, wherever they stand.
+/// Members whose texts identify a person, wherever they are in a body.
 const PERSONAL: [&str; 4] = ["customerInfo", "payer", "payerAddress", "payerEoaAddress"];
 
-/// Deepest nesting of a schema that is looked into.
+/// Maximum depth to which a schema is searched.
 const DEPTH_MAX: usize = 12;
 
-/// The kinds that may be told.
+/// The kinds of credential that may read personal data.
 const SECRET: [Kind; 4] = [
     Kind::Of(Scheme::ApiKey),
     Kind::Of(Scheme::ClientId),
@@ -33,7 +32,7 @@ const SECRET: [Kind; 4] = [
     Kind::Of(Scheme::Session),
 ];
 
-/// Pointers to the texts of a schema that are about a person.
+/// Collects JSON pointers to those texts of a schema that identify a person.
 fn personal(document: &Value, schema: &Value, place: (&str, bool), depth: usize, found: &mut BTreeSet<String>) {
     let (pointer, is_personal) = place;
     let schema = resolved(document, schema);
@@ -83,7 +82,7 @@ fn of_answer(operation: &Operation) -> BTreeSet<String> {
     found
 }
 
-/// A customer with every detail, and the wallet that pays.
+/// The body of a request with every detail of a customer, and with the wallet of the payer.
 fn ordered(app: &TestApp) -> Value {
     let mut body = fau("1");
     body["payer"] = json!(app.account(PAYER));
@@ -97,7 +96,7 @@ fn ordered(app: &TestApp) -> Value {
     body
 }
 
-/// Everything of [`ordered`] that is about a person.
+/// Every text in the body of [`ordered`] that identifies a person.
 fn canaries(app: &TestApp) -> Vec<String> {
     let payer = app.account(PAYER);
     let texts = [
@@ -113,7 +112,7 @@ fn canaries(app: &TestApp) -> Vec<String> {
     texts.chain([payer.to_lowercase(), payer]).collect()
 }
 
-/// A paid request of each kind of client ID.
+/// Creates and pays one request with each kind of client ID; returns the ids of the requests by kind.
 async fn requests(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, String> {
     let mut made = BTreeMap::new();
     for kind in [Kind::Of(Scheme::ClientId), Kind::PublicClientId] {
@@ -135,7 +134,7 @@ async fn requests(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, Strin
 }
 
 #[tokio::test]
-async fn every_credential_on_every_personal_field_is_told_what_it_may_know() {
+async fn each_credential_sees_only_the_personal_fields_it_may_read() {
     let app = TestApp::on_chain().await;
     let (own, foreign) = (tenant(&app, 7).await, tenant(&app, 8).await);
     let receivers = receivers(&app, &own).await;
@@ -162,9 +161,9 @@ async fn every_credential_on_every_personal_field_is_told_what_it_may_know() {
                     cells += 1;
                     let may_know = is_own && SECRET.contains(&kind);
                     let name = operation.row.operation;
-                    // A request is not repeated inside its own payments.
+                    // A request is not repeated in its own payments.
                     let is_repeated = name == "getRequest" && field.contains("/request/");
-                    // No link awaits these requests; `links_access.rs` says who learns what of one.
+                    // These requests have no links; `links_access.rs` tests access to links.
                     let is_of_links = ["findSecurePayment", "recordSecurePaymentIntent"].contains(&name);
                     match body.pointer(field).and_then(Value::as_str) {
                         Some(_) if may_know => told += 1,
@@ -174,31 +173,34 @@ async fn every_credential_on_every_personal_field_is_told_what_it_may_know() {
                 }
                 if !(is_own && SECRET.contains(&kind)) {
                     let leaks = canaries.iter().filter(|canary| answer.text.contains(canary.as_str()));
-                    surprises
-                        .extend(leaks.map(|canary| format!("{} tells {kind:?} {canary}", operation.row.operation)));
+                    surprises.extend(
+                        leaks.map(|canary| format!("{} returns {canary} to {kind:?}", operation.row.operation)),
+                    );
                 }
             }
         }
     }
     let (of_events, told_by_events) = events(&receivers, &canaries, &mut surprises).await;
     println!(
-        "access: {} cells of personal fields, {} told, {} surprises",
+        "access: {} cells of personal fields, {} disclosed, {} unexpected",
         cells + of_events,
         told + told_by_events,
         surprises.len()
     );
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
-    assert!(told > 40 && of_events > 30, "{told} told, {of_events} of events");
+    assert!(told > 40 && of_events > 30, "{told} disclosed, {of_events} of events");
 }
 
-/// An endpoint that a credential registered, and whether it may be told.
+/// A registered endpoint, the kind of credential that registered it, and whether the endpoint may receive personal
+/// data.
 struct Heard {
     registered_by: &'static str,
     receiver: Receiver,
     may_know: bool,
 }
 
-/// Endpoints registered with every kind of credential; that of a public client ID once more, approved.
+/// Registers one endpoint with each kind of credential of a platform. A public client ID registers two endpoints, of
+/// which the platform approves one.
 async fn receivers(app: &TestApp, owner: &Tenant) -> Vec<Heard> {
     let mut all = Vec::new();
     for (kind, is_approved) in [
@@ -231,7 +233,8 @@ async fn receivers(app: &TestApp, owner: &Tenant) -> Vec<Heard> {
     all
 }
 
-/// Tries every personal field of what endpoints received; returns the cells and how many were told.
+/// Checks every personal field in the events that each endpoint received. Returns the number of checked pairs of
+/// endpoint and field, and the number of fields that contained personal data.
 async fn events(receivers: &[Heard], canaries: &[String], surprises: &mut Vec<String>) -> (usize, usize) {
     let path = format!("{}/openapi/webhooks.json", env!("CARGO_MANIFEST_DIR"));
     let document: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("a document")).expect("JSON");
@@ -241,7 +244,7 @@ async fn events(receivers: &[Heard], canaries: &[String], surprises: &mut Vec<St
     let (mut cells, mut told) = (0, 0);
     for heard in receivers {
         let received = heard.receiver.received().await;
-        assert!(!received.is_empty(), "{} heard nothing", heard.registered_by);
+        assert!(!received.is_empty(), "{} received nothing", heard.registered_by);
         for one in received {
             let body = one.json();
             for field in &fields {
@@ -254,7 +257,7 @@ async fn events(receivers: &[Heard], canaries: &[String], surprises: &mut Vec<St
             }
             if !heard.may_know {
                 let leaks = canaries.iter().filter(|canary| one.body.contains(canary.as_str()));
-                surprises.extend(leaks.map(|canary| format!("an event tells {} {canary}", heard.registered_by)));
+                surprises.extend(leaks.map(|canary| format!("an event sends {canary} to {}", heard.registered_by)));
             }
         }
     }

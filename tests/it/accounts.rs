@@ -1,4 +1,4 @@
-//! Signing in with e-mail and password.
+//! Sign-in with e-mail and password.
 
 use crate::{
     sessions::{caller, token},
@@ -6,7 +6,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use poem::http::Method;
-use prs::domain::caller::{Credential, Person};
+use prs::domain::caller::{Credential, SignedInPerson};
 use serde_json::{Value, json};
 
 const DAY_MS: i64 = 86_400_000;
@@ -24,7 +24,7 @@ async fn login(app: &TestApp, email: &str, password: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
+async fn accounts_own_a_platform_and_stay_signed_in_for_thirty_days() {
     let app = TestApp::start().await;
     let answer = register(&app, "Ada@Example.com", "correct horse").await;
     let created = answer.expect(201);
@@ -38,11 +38,11 @@ async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
     assert_eq!(owner.wallet(), None);
     assert_ne!(owner.platform, app.platform);
     let Credential::Session {
-        person: Person::Account(account),
+        person: SignedInPerson::Account(account),
         ..
     } = &owner.credential
     else {
-        panic!("{owner:?} is no account");
+        panic!("{owner:?} is not an account");
     };
     assert_eq!(created["id"], account.as_str());
     let again = login(&app, "ada@example.com", "correct horse").await;
@@ -58,13 +58,13 @@ async fn an_account_owns_a_platform_and_stays_signed_in_for_thirty_days() {
         assert_eq!(read().await, 200);
     }
     app.advance_ms(2 * DAY_MS + 3);
-    assert_eq!(read().await, 200, "a millisecond before the end");
+    assert_eq!(read().await, 200, "a millisecond before expiry");
     app.advance_ms(1);
     assert_eq!(read().await, 401);
 }
 
 #[tokio::test]
-async fn a_session_of_an_account_ends_after_seven_days_without_a_call() {
+async fn account_sessions_expire_after_seven_days_without_use() {
     let app = TestApp::start().await;
     let token = token(&register(&app, "ada@example.com", "correct horse").await);
     let bearer = format!("Bearer {token}");
@@ -106,7 +106,7 @@ async fn end(app: &TestApp, session: &str, path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_changed_password_counts_at_once_and_ends_every_other_session() {
+async fn a_password_change_applies_at_once_and_ends_all_other_sessions() {
     let app = TestApp::start().await;
     let first = token(&register(&app, "ada@example.com", "correct horse").await);
     let other = token(&login(&app, "ada@example.com", "correct horse").await);
@@ -131,7 +131,7 @@ async fn a_changed_password_counts_at_once_and_ends_every_other_session() {
 }
 
 #[tokio::test]
-async fn a_sign_in_beside_a_change_of_the_password_leaves_no_session() {
+async fn sign_ins_concurrent_with_a_password_change_leave_no_session() {
     let app = TestApp::start().await;
     for round in 0..3 {
         let email = format!("ada{round}@example.com");
@@ -147,7 +147,7 @@ async fn a_sign_in_beside_a_change_of_the_password_leaves_no_session() {
 }
 
 #[tokio::test]
-async fn who_has_a_session_guesses_the_password_no_faster_than_at_the_door() {
+async fn password_guesses_with_a_session_are_throttled_like_sign_ins() {
     let app = TestApp::start().await;
     let session = token(&register(&app, "ada@example.com", "correct horse").await);
     let mut statuses = Vec::new();
@@ -159,7 +159,7 @@ async fn who_has_a_session_guesses_the_password_no_faster_than_at_the_door() {
 }
 
 #[tokio::test]
-async fn a_person_sees_and_ends_the_own_sessions_alone() {
+async fn a_user_lists_and_ends_only_their_own_sessions() {
     let app = TestApp::start().await;
     let first = token(&register(&app, "ada@example.com", "correct horse").await);
     app.advance_ms(1_000);
@@ -198,7 +198,7 @@ async fn a_person_sees_and_ends_the_own_sessions_alone() {
 }
 
 #[tokio::test]
-async fn a_person_with_a_wallet_has_sessions_and_no_password() {
+async fn a_wallet_user_has_sessions_but_no_password() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     change(&app, &session, "correct horse", "another one").await.expect(403);
@@ -211,7 +211,7 @@ async fn a_person_with_a_wallet_has_sessions_and_no_password() {
 }
 
 #[tokio::test]
-async fn an_address_has_one_account_even_when_many_register_at_once() {
+async fn concurrent_registrations_of_an_email_create_one_account() {
     let app = TestApp::start().await;
     let calls = (0..8).map(|_| register(&app, "ada@example.com", "correct horse"));
     let mut statuses: Vec<u16> = futures_util::future::join_all(calls)
@@ -226,7 +226,7 @@ async fn an_address_has_one_account_even_when_many_register_at_once() {
 }
 
 #[tokio::test]
-async fn wrong_input_is_named() {
+async fn invalid_input_names_its_field() {
     let app = TestApp::start().await;
     for (email, password, field) in [
         ("ada@example.com", "7777777", "password"),
@@ -243,7 +243,7 @@ async fn wrong_input_is_named() {
 }
 
 #[tokio::test]
-async fn nobody_learns_from_signing_in_who_has_an_account() {
+async fn sign_in_does_not_reveal_which_emails_have_accounts() {
     let app = TestApp::start().await;
     register(&app, "ada@example.com", "correct horse").await.expect(201);
     let mut answers = Vec::new();
@@ -265,13 +265,13 @@ async fn nobody_learns_from_signing_in_who_has_an_account() {
 }
 
 #[tokio::test]
-async fn guessing_waits_longer_each_time_and_a_success_ends_that() {
+async fn password_guess_delays_grow_and_a_success_resets_them() {
     let app = TestApp::start().await;
     register(&app, "ada@example.com", "correct horse").await.expect(201);
     for _ in 0..5 {
         login(&app, "ada@example.com", "wrong horse").await.expect(401);
     }
-    // Even the right password waits; otherwise waiting would tell that it is not.
+    // The right password waits too; otherwise a delay would reveal that a guess is wrong.
     login(&app, "ada@example.com", "correct horse").await.expect(429);
     for wait_s in [1, 2, 4] {
         let refused = login(&app, "ada@example.com", "wrong horse").await;
@@ -280,7 +280,7 @@ async fn guessing_waits_longer_each_time_and_a_success_ends_that() {
         app.advance_ms(wait_s * 1_000);
         login(&app, "ada@example.com", "wrong horse").await.expect(401);
     }
-    // Somebody else is not kept waiting.
+    // Another account is not delayed.
     login(&app, "bob@example.com", "wrong horse").await.expect(401);
     app.advance_ms(8_000);
     login(&app, "ada@example.com", "correct horse").await.expect(200);
@@ -288,7 +288,7 @@ async fn guessing_waits_longer_each_time_and_a_success_ends_that() {
 }
 
 #[tokio::test]
-async fn many_guesses_at_once_are_not_all_the_first() {
+async fn concurrent_password_guesses_share_one_limit() {
     let app = TestApp::start().await;
     register(&app, "ada@example.com", "correct horse").await.expect(201);
     let calls = (0..30).map(|_| login(&app, "ada@example.com", "wrong horse"));

@@ -1,4 +1,5 @@
-//! Catching up reads ahead of its commits: what that must not change.
+//! A worker that catches up fetches later blocks before it has committed earlier ones. These tests check that this
+//! changes no result.
 
 use crate::support::{
     TestApp,
@@ -13,13 +14,14 @@ use prs::{
     ctx::Ctx,
     domain::{
         address::Address,
+        block_range::BlockRange,
         currency::ContractKind,
         network::Network,
         payment::{BlockRef, Finality, Hint, Observation, SettledBlock, TxProof},
         reference::PaymentReference,
     },
-    flows::payments::{rescan, watch::Step},
-    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
+    flows::payments::{rescan, watch::WatchResult},
+    ports::chain::{Chain, ChainError, ChainTip, NewBlock, ReportedEvents},
     store::{self, Scope, backlogs::BacklogReason, event_log::EventFilter},
 };
 use serde_json::json;
@@ -39,16 +41,16 @@ const COIN: &str = "ETH-sepolia-sepolia";
 /// Units of each payment.
 const UNITS: u64 = 1_000;
 
-/// What happens when the events of this block are asked for.
+/// What the scripted chain does once, when the service fetches the events of a certain block.
 enum Turn {
     Nothing,
-    /// The blocks before it leave the chain.
+    /// A reorganisation replaces the blocks below this height.
     Reorganised(u64),
-    /// The operator has everything read again.
+    /// The operator starts a rescan.
     Rescanned(u64),
 }
 
-/// A chain whose blocks are all final, each with a payment of the references that are written there.
+/// A scripted chain whose blocks are all final. Its payments are listed by block, each with its payment reference.
 struct Scripted {
     ctx: Ctx,
     proxy: Address,
@@ -56,9 +58,9 @@ struct Scripted {
     head: AtomicU64,
     turn: Turn,
     has_turned: AtomicBool,
-    /// First blocks of the ranges that were listed.
+    /// The first block of each range whose events the service fetched.
     listed: Mutex<Vec<u64>>,
-    /// Blocks that were proven, and how many payments were recorded when they were asked for.
+    /// Each block whose proof the service requested, with the number of payments that were recorded at that time.
     proven: Mutex<Vec<(u64, usize)>>,
 }
 
@@ -121,7 +123,7 @@ impl Scripted {
 
     async fn recorded(&self) -> usize {
         let head = self.head.load(Ordering::SeqCst);
-        let rows = store::payments::in_blocks(self.ctx.db.reader(), NETWORK, 0, head).await;
+        let rows = store::payments::in_blocks(self.ctx.db.reader(), NETWORK, BlockRange { from: 0, to: head }).await;
         rows.expect("rows").0.len()
     }
 }
@@ -136,9 +138,9 @@ impl Chain for Scripted {
         None
     }
 
-    async fn tip(&self, _: Option<Finality>) -> Result<Tip, ChainError> {
+    async fn tip(&self, _: Option<Finality>) -> Result<ChainTip, ChainError> {
         let head = self.at(self.head.load(Ordering::SeqCst));
-        Ok(Tip {
+        Ok(ChainTip {
             head,
             finalized: head,
             finality: Finality::Tag,
@@ -160,7 +162,7 @@ impl Chain for Scripted {
         Ok(Vec::new())
     }
 
-    async fn told(&self, from: u64, to: u64, _: bool) -> Result<Told, ChainError> {
+    async fn list_events(&self, from: u64, to: u64, _: bool) -> Result<ReportedEvents, ChainError> {
         self.listed.lock().expect("a list").push(from);
         let now = self.ctx.clock.now();
         match self.turn {
@@ -169,7 +171,10 @@ impl Chain for Scripted {
                 while self.recorded().await == 0 {
                     tokio::task::yield_now().await;
                 }
-                let everything = (1, self.head.load(Ordering::SeqCst));
+                let everything = BlockRange {
+                    from: 1,
+                    to: self.head.load(Ordering::SeqCst),
+                };
                 let writer = self.ctx.db.writer();
                 let pushed = store::backlogs::push(writer, NETWORK, everything, BacklogReason::Rescan, now);
                 pushed.await.expect("pushed");
@@ -184,7 +189,7 @@ impl Chain for Scripted {
             log_index: observed.log_index,
             reference_topic: Some(observed.reference_topic),
         };
-        Ok(Told {
+        Ok(ReportedEvents {
             hints: observed.map(|observed| (hint(observed), vec![0])).collect(),
             unlisted: BTreeSet::new(),
             read_to: to,
@@ -228,7 +233,7 @@ impl Chain for Scripted {
     }
 }
 
-/// A request in the coin of the network, with its reference.
+/// Creates a request that is paid in the native coin; returns the request's id and payment reference.
 async fn requested(app: &TestApp, amount: &str) -> (String, PaymentReference) {
     let id = app.create_request(&request(amount, COIN, COIN)).await;
     let read = app.read_request(&id).await;
@@ -239,12 +244,12 @@ async fn requested(app: &TestApp, amount: &str) -> (String, PaymentReference) {
 async fn follow(app: &TestApp, chain: &Scripted) {
     for _ in 0..20 {
         match step(&app.ctx, chain).await.expect("a step") {
-            Step::At(position) if !position.moved => return,
-            Step::At(_) => {}
-            Step::Halted(reason) => panic!("halted: {reason}"),
+            WatchResult::At(position) if !position.moved => return,
+            WatchResult::At(_) => {}
+            WatchResult::Halted(reason) => panic!("halted: {reason}"),
         }
     }
-    panic!("the chain never comes to rest");
+    panic!("the chain is never fully read");
 }
 
 async fn assert_paid(app: &TestApp, id: &str, amount: &str) {
@@ -253,7 +258,7 @@ async fn assert_paid(app: &TestApp, id: &str, amount: &str) {
 }
 
 #[tokio::test]
-async fn payments_of_several_commits_are_told_once_and_in_the_order_of_the_chain() {
+async fn payments_across_commits_are_reported_once_and_in_chain_order() {
     const REQUESTS: usize = 40;
     const BLOCKS: u64 = 320;
     let app = TestApp::start().await;
@@ -311,11 +316,14 @@ async fn payments_of_several_commits_are_told_once_and_in_the_order_of_the_chain
         bodies
     });
     assert_eq!(bodies.len(), told.len(), "each event was delivered");
-    assert!(bodies.values().all(|count| *count == 1), "and once");
+    assert!(
+        bodies.values().all(|count| *count == 1),
+        "each event was delivered once"
+    );
 }
 
 #[tokio::test]
-async fn what_was_read_ahead_is_dropped_when_what_was_final_changes() {
+async fn read_ahead_data_is_dropped_when_a_final_block_changes() {
     let app = TestApp::start().await;
     let (before, first) = requested(&app, "0.000000000000001").await;
     let (after, second) = requested(&app, "0.000000000000001").await;
@@ -331,13 +339,13 @@ async fn what_was_read_ahead_is_dropped_when_what_was_final_changes() {
     assert_eq!(cursor.map(|cursor| cursor.finalized.number), Some(2_000));
     assert_paid(&app, &before, "0.000000000000001").await;
     let step = look(&app.ctx, &chain).await.expect("a step");
-    assert!(matches!(step, Step::Halted(_)), "{step:?}");
+    assert!(matches!(step, WatchResult::Halted(_)), "{step:?}");
     assert_eq!(app.read_request(&after).await["status"], "pending");
     assert_eq!(chain.recorded().await, 1);
 }
 
 #[tokio::test]
-async fn a_range_that_is_begun_again_meanwhile_is_read_from_its_beginning() {
+async fn a_rescanned_range_is_read_again_from_its_first_block() {
     let app = TestApp::start().await;
     let (before, first) = requested(&app, "0.000000000000001").await;
     let (after, second) = requested(&app, "0.000000000000001").await;

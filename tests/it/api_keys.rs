@@ -1,4 +1,4 @@
-//! API keys that their owner manages.
+//! API keys managed by their owner.
 
 use crate::support::{
     TestApp,
@@ -6,13 +6,13 @@ use crate::support::{
 };
 use prs::{
     domain::{
-        caller::Person,
+        caller::SignedInPerson,
         ids::{AccountId, KeyId, PlatformId, Secret},
         refusal::RefusalKind,
     },
     flows::{
         FlowError,
-        idempotency::{Answer, Once, Repeatable},
+        idempotency::{IdempotentCall, KeyedResult, RepeatableCall},
         keys::{self, NewKey, OVERLAP_MAX_S},
     },
 };
@@ -23,9 +23,9 @@ async fn status(app: &TestApp, key: &Secret) -> u16 {
 }
 
 async fn issue(app: &TestApp, label: Option<&str>) -> NewKey {
-    let caller = session(&app.platform, Person::Account(AccountId("account".to_owned())));
-    match keys::issue(&app.ctx, &caller, label, Repeatable::unkeyed()).await {
-        Ok(Answer::Fresh(new)) => new,
+    let caller = session(&app.platform, SignedInPerson::Account(AccountId("account".to_owned())));
+    match keys::issue(&app.ctx, &caller, label, RepeatableCall::unkeyed()).await {
+        Ok(KeyedResult::Fresh(new)) => new,
         other => panic!("{other:?}"),
     }
 }
@@ -38,7 +38,7 @@ fn kind(error: &FlowError) -> RefusalKind {
 }
 
 #[tokio::test]
-async fn a_key_is_listed_without_its_text() {
+async fn keys_are_listed_without_their_secret() {
     let app = TestApp::start().await;
     let new = issue(&app, Some("Shop server")).await;
     assert!(new.key.reveal().starts_with("sk_") && new.key.reveal().len() == 46);
@@ -55,7 +55,7 @@ async fn a_key_is_listed_without_its_text() {
 }
 
 #[tokio::test]
-async fn a_rotated_key_ends_at_once_or_after_the_overlap() {
+async fn a_rotated_key_ends_immediately_or_after_the_overlap() {
     let app = TestApp::start().await;
     let first = issue(&app, Some("Shop server")).await;
     assert_eq!(status(&app, &first.key).await, 200);
@@ -86,7 +86,7 @@ async fn a_rotated_key_ends_at_once_or_after_the_overlap() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_with_the_next_call() {
+async fn a_revoked_key_is_rejected_on_the_next_call() {
     let app = TestApp::start().await;
     let new = issue(&app, None).await;
     assert_eq!(status(&app, &new.key).await, 200);
@@ -116,11 +116,11 @@ async fn a_revoked_key_is_refused_with_the_next_call() {
 }
 
 #[tokio::test]
-async fn wrong_input_is_named() {
+async fn invalid_input_names_its_field() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(1).session(&app.platform);
     for label in ["", "  ", &"x".repeat(101)] {
-        let refused = keys::issue(&app.ctx, &caller, Some(label), Repeatable::unkeyed()).await;
+        let refused = keys::issue(&app.ctx, &caller, Some(label), RepeatableCall::unkeyed()).await;
         let FlowError::Refused(refusal) = refused.unwrap_err() else {
             panic!("a refusal")
         };
@@ -136,39 +136,39 @@ async fn wrong_input_is_named() {
 }
 
 #[tokio::test]
-async fn a_repeated_call_gets_the_same_key_and_makes_no_second_one() {
+async fn a_repeated_call_returns_the_same_key_and_creates_no_other() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(1).session(&app.platform);
-    let once = Once {
+    let once = IdempotentCall {
         key: "once".to_owned(),
         operation: "createApiKey",
         body_hash: "hash".to_owned(),
     };
     let render = |new: &NewKey| new.key.reveal().to_owned();
-    let first = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
+    let first = keys::issue(&app.ctx, &caller, None, RepeatableCall::new(Some(once.clone()), render))
         .await
         .expect("a key");
-    let Answer::Fresh(first) = first else {
+    let KeyedResult::Fresh(first) = first else {
         panic!("the first call")
     };
-    let again = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(once.clone()), render))
+    let again = keys::issue(&app.ctx, &caller, None, RepeatableCall::new(Some(once.clone()), render))
         .await
         .expect("an answer");
-    let Answer::Replayed(text) = again else {
+    let KeyedResult::Replayed(text) = again else {
         panic!("the second call")
     };
     assert_eq!(text, first.key.reveal());
     assert_eq!(keys::list(&app.ctx, &app.platform).await.expect("a list").len(), 2);
-    let other = Once {
+    let other = IdempotentCall {
         body_hash: "another body".to_owned(),
         ..once
     };
-    let refused = keys::issue(&app.ctx, &caller, None, Repeatable::new(Some(other), render)).await;
+    let refused = keys::issue(&app.ctx, &caller, None, RepeatableCall::new(Some(other), render)).await;
     assert_eq!(kind(&refused.unwrap_err()), RefusalKind::Conflict);
 }
 
 #[tokio::test]
-async fn a_refusal_is_printed_once() {
+async fn a_refusal_is_printed_without_repetition() {
     let app = TestApp::start().await;
     let unknown = KeyId("01K9Z0T3G9R5M1N2P3Q4R5S6T7".to_owned());
     let refused = keys::revoke(&app.ctx, &app.platform, &unknown).await;

@@ -1,5 +1,5 @@
-//! Secrets and personal details at rest: sealed, found all the same, and brought under another master key while calls are
-//! answered. What a test says about persons is looked for in files, rows and log when it ends.
+//! Secrets and personal data at rest: they are encrypted, can still be looked up, and are re-encrypted under another
+//! master key while calls are served. At its end, each test searches files, rows and log for the personal data it used.
 
 use crate::support::{
     TestApp,
@@ -46,9 +46,9 @@ fn asked(number: usize) -> Json {
     body
 }
 
-/// Values that are not under the current master key.
+/// Number of values that are not encrypted with the current master key.
 async fn left(ctx: &Ctx) -> u64 {
-    let (mut walk, mut left) = (at_rest::Walk::to_count(), 0);
+    let (mut walk, mut left) = (at_rest::EncryptionWalk::to_count(), 0);
     while let Some(batch) = at_rest::step(ctx, &mut walk).await.expect("walks") {
         left += batch.stale;
     }
@@ -65,7 +65,7 @@ async fn account(app: &TestApp, verb: &str, email: &str) -> u16 {
     call.send().await.status
 }
 
-/// A link and a payout whose merchant has names for who pays and who is paid; returns their requests.
+/// Creates a link that names its payer and a payout that names its recipient; returns the ids of their requests.
 async fn named_links(app: &TestApp) -> [Json; 2] {
     app.is_paid_in("FAU-sepolia").await;
     let mut link = link_of(&["1"]);
@@ -76,7 +76,8 @@ async fn named_links(app: &TestApp) -> [Json; 2] {
     made.map(|made| made.expect(201)["requestIds"][0].clone())
 }
 
-/// What their owner is told of the names.
+/// The payer name of the link and the recipient name of the payout, as their owner reads them. The two requests are
+/// those of [`named_links`].
 async fn names(app: &TestApp, requests: &[Json; 2]) -> [Json; 2] {
     let owner = app.owner().await;
     let [link, payout] = requests;
@@ -86,11 +87,11 @@ async fn names(app: &TestApp, requests: &[Json; 2]) -> [Json; 2] {
 }
 
 #[tokio::test]
-async fn the_names_that_a_merchant_has_for_people_are_sealed_and_reach_nobody_else() {
+async fn merchant_names_for_people_are_encrypted_and_shown_only_to_the_merchant() {
     let app = TestApp::start().await;
     let requests = named_links(&app).await;
     assert_eq!(names(&app, &requests).await, ["Canary payer", "Canary recipient"]);
-    assert!(!holds(&app.stored(), "Canary"), "a name is stored clear");
+    assert!(!holds(&app.stored(), "Canary"), "a name is stored unencrypted");
     let owner = app.owner().await;
     for request in &requests {
         let token = token_of(&app.find_link(&owner, request).await.expect(200));
@@ -105,7 +106,7 @@ async fn the_names_that_a_merchant_has_for_people_are_sealed_and_reach_nobody_el
 }
 
 #[tokio::test]
-async fn what_is_said_about_persons_is_sealed_and_reaches_its_owner() {
+async fn personal_data_is_encrypted_and_readable_by_its_owner() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::echoing().await;
     app.register(&receiver.url()).await;
@@ -123,7 +124,7 @@ async fn what_is_said_about_persons_is_sealed_and_reaches_its_owner() {
     let delivery = app.get(&format!("/v2/deliveries/{delivery}")).with_key().send().await;
     assert!(
         delivery.expect(200).to_string().contains("Canary street 1"),
-        "the echo of the receiver"
+        "the stored response of the receiver"
     );
     app.send_sample("payment.confirmed").await;
     assert_eq!(account(&app, "register", "Canary.Account@Example.com").await, 201);
@@ -131,13 +132,13 @@ async fn what_is_said_about_persons_is_sealed_and_reaches_its_owner() {
     assert_eq!(account(&app, "register", "canary.account@example.com").await, 409);
     let stored = app.stored();
     for text in ["Canary", "canary"] {
-        assert!(!holds(&stored, text), "{text} is stored clear");
+        assert!(!holds(&stored, text), "{text} is stored unencrypted");
     }
-    assert!(holds(&stored, "v2:"), "and something is sealed");
+    assert!(holds(&stored, "v2:"), "encrypted values exist");
 }
 
 #[tokio::test]
-async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
+async fn key_rotation_under_load_fails_no_call_and_reencrypts_every_row() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
@@ -186,12 +187,12 @@ async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
     assert!(calls.get() >= 15, "{} calls", calls.get());
     assert_eq!(left(&app.ctx).await, 0);
     println!(
-        "{} values under the new master key, {} calls beside it",
+        "{} values under the new master key, {} calls in parallel",
         rotation.replaced,
         calls.get()
     );
 
-    // The old key is not needed any more, and not enough.
+    // The rotated values can be read without the old key, and cannot be read with the old key alone.
     let refused = app.reopened(|settings| use_keys(settings, &[OLD])).await;
     let sentence = format!("{:#}", refused.expect_err("refused"));
     assert!(sentence.contains("secrets.master_keys"), "{sentence}");
@@ -220,12 +221,12 @@ async fn a_rotation_under_load_fails_no_call_and_leaves_no_row() {
 }
 
 #[tokio::test]
-async fn a_start_with_a_wrong_master_key_is_refused_with_a_sentence() {
+async fn starting_with_a_wrong_master_key_fails_with_an_explanation() {
     let app = TestApp::start().await;
     for wrong in [&[NEW][..], &[NEW, "b2"]] {
         let refused = app.reopened(|settings| use_keys(settings, wrong)).await;
         let sentence = format!("{:#}", refused.expect_err("refused"));
-        assert!(sentence.contains("sealed under the master key"), "{sentence}");
+        assert!(sentence.contains("encrypted with the master key"), "{sentence}");
         assert!(!sentence.contains(&NEW.repeat(4)), "no key is repeated: {sentence}");
     }
     for wrong in ["not a key", "command:exit 3", "command:echo not a key"] {
@@ -245,14 +246,14 @@ async fn a_start_with_a_wrong_master_key_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn an_instance_without_the_key_of_a_delivery_uses_up_no_try() {
+async fn a_missing_delivery_key_does_not_count_as_an_attempt() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
     let id = app.create_request(&asked(1)).await;
     app.pay(&id, "").await;
     app.follow().await;
-    // Somebody rotates while this instance still knows the old key alone.
+    // Another instance rotates the key while this one knows only the old key.
     let rotated = app.beside(|settings| use_keys(settings, &[NEW, OLD])).await;
     assert_eq!(at_rest::rotate(&rotated.ctx, |_, _| {}).await.expect("rotates").left, 0);
     for _ in 0..6 {
@@ -267,7 +268,7 @@ async fn an_instance_without_the_key_of_a_delivery_uses_up_no_try() {
 }
 
 #[tokio::test]
-async fn the_files_of_sqlite_belong_to_their_user_alone() {
+async fn sqlite_files_are_readable_only_by_their_owner() {
     let database = crate::support::database::TestDatabase::sqlite();
     let path = database.url.strip_prefix("sqlite:").expect("a file");
     let path = std::path::Path::new(path);
@@ -287,7 +288,7 @@ async fn the_files_of_sqlite_belong_to_their_user_alone() {
 }
 
 #[tokio::test]
-async fn a_commit_of_sqlite_waits_for_the_disk_unless_it_is_told_otherwise() {
+async fn sqlite_commits_wait_for_the_disk_by_default() {
     let database = crate::support::database::TestDatabase::sqlite();
     for (durability, wanted) in [(store::Durability::Full, 2), (store::Durability::Process, 1)] {
         let db = store::Db::connect_with(&database.url, durability).await.expect("opens");

@@ -1,4 +1,4 @@
-//! Bad input: each a 4xx that names the field and says what would be right.
+//! Invalid input: each case returns a 4xx that names the field and the valid format.
 
 use crate::support::{
     Answer, TestApp,
@@ -30,7 +30,7 @@ fn names(answer: &Answer, field: &str) {
 }
 
 #[tokio::test]
-async fn a_wrong_value_is_named_with_its_field() {
+async fn an_invalid_value_names_its_field() {
     let app = TestApp::start().await;
     let long = "x".repeat(256);
     let cases: Vec<(&str, &str, Value)> = vec![
@@ -93,7 +93,7 @@ async fn a_wrong_value_is_named_with_its_field() {
 }
 
 #[tokio::test]
-async fn an_evm_payee_of_a_tron_currency_is_refused() {
+async fn an_evm_payee_is_rejected_for_a_tron_currency() {
     let app = TestApp::start().await;
     let mut input = fau("1");
     input["invoiceCurrency"] = json!("USDT-tron");
@@ -104,7 +104,7 @@ async fn an_evm_payee_of_a_tron_currency_is_refused() {
 }
 
 #[tokio::test]
-async fn six_decimals_are_six_decimals() {
+async fn amounts_with_more_decimals_than_the_token_are_rejected() {
     let app = TestApp::start().await;
     let mut input = fau("1");
     input["invoiceCurrency"] = json!("USDC-sepolia");
@@ -116,7 +116,7 @@ async fn six_decimals_are_six_decimals() {
 }
 
 #[tokio::test]
-async fn every_wrong_field_is_named_at_once() {
+async fn one_response_names_every_invalid_field() {
     let app = TestApp::start().await;
     let input = json!({ "payee": 7, "amount": "0.00", "invoiceCurrency": "", "customerInfo": { "email": "no" } });
     let mut fields = app
@@ -170,7 +170,7 @@ async fn every_wrong_field_is_named_at_once() {
 }
 
 #[tokio::test]
-async fn a_search_names_wrong_fields_of_every_kind_at_once() {
+async fn a_search_names_all_invalid_parameters_in_one_response() {
     let app = TestApp::start().await;
     let dates = "fromDate=2026-01-02T00:00:00Z&toDate=2026-01-01T00:00:00Z";
     for (query, wrong) in [
@@ -208,7 +208,7 @@ async fn a_search_names_wrong_fields_of_every_kind_at_once() {
 }
 
 #[tokio::test]
-async fn a_search_is_checked() {
+async fn search_parameters_are_validated() {
     let app = TestApp::start().await;
     let hash_65 = format!("0x{}", "a".repeat(63));
     for (query, field) in [
@@ -268,7 +268,7 @@ async fn a_search_is_checked() {
 }
 
 #[tokio::test]
-async fn calldata_parameters_are_checked() {
+async fn calldata_parameters_are_validated() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     for (query, field) in [
@@ -312,7 +312,7 @@ async fn calldata_parameters_are_checked() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_object_are_refused() {
+async fn bodies_other_than_json_objects_are_rejected() {
     let app = TestApp::start().await;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let nested = format!("{{\"payee\":{deep}}}");
@@ -336,7 +336,7 @@ async fn bodies_that_are_no_json_object_are_refused() {
         .text("{\"amount\":\"1\",\"amount\":\"2\"}")
         .send()
         .await;
-    assert!(twice.text.contains("amount"), "the key is named: {}", twice.text);
+    assert!(twice.text.contains("amount"), "the member is named: {}", twice.text);
     let large = json!({ "reference": "x".repeat(2_000_000) });
     let answer = app.post("/v2/request").with_key().json(&large).send().await;
     assert_eq!(answer.expect(413)["error"], "Payload Too Large");
@@ -345,7 +345,7 @@ async fn bodies_that_are_no_json_object_are_refused() {
 }
 
 #[tokio::test]
-async fn credentials_are_asked_for_and_checked() {
+async fn missing_and_invalid_credentials_are_rejected() {
     let app = TestApp::start().await;
     let none = app.get("/v2/currencies").send().await;
     assert_eq!(none.expect(401)["error"], "Unauthorized");
@@ -360,7 +360,7 @@ async fn credentials_are_asked_for_and_checked() {
         .await
         .expect(401);
     let misplaced = app.get("/v2/client-ids").with_client().send().await.expect(403);
-    assert_eq!(misplaced["hint"], "This operation needs x-api-key");
+    assert_eq!(misplaced["hint"], "This operation requires x-api-key");
     let page = app.page_client.clone();
     let missing = app.get("/v2/currencies").header("x-client-id", &page).send().await;
     assert_eq!(missing.expect(401)["message"], "Origin header is required");
@@ -397,7 +397,7 @@ async fn credentials_are_asked_for_and_checked() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
+async fn a_revoked_key_is_rejected_and_two_keys_work_in_parallel() {
     let app = TestApp::start().await;
     let new = &prs::flows::keys::create(&app.ctx, &app.platform, Some("second"))
         .await
@@ -421,7 +421,7 @@ async fn a_revoked_key_is_refused_and_two_keys_live_side_by_side() {
 }
 
 #[tokio::test]
-async fn unknown_routes_and_methods_have_the_same_body() {
+async fn unknown_routes_and_methods_return_the_same_body_shape() {
     let app = TestApp::start().await;
     let unknown = app.get("/v2/nowhere").send().await;
     let body = unknown.expect(404);
@@ -439,7 +439,7 @@ async fn unknown_routes_and_methods_have_the_same_body() {
 }
 
 #[tokio::test]
-async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
+async fn displayed_texts_reject_control_and_invisible_characters() {
     let app = TestApp::start().await;
     let request = |more: Value| {
         let mut body = fau("1");
@@ -500,7 +500,7 @@ async fn texts_that_others_read_are_one_line_that_reads_as_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
+async fn a_number_without_a_fraction_is_an_integer_in_any_notation() {
     let app = TestApp::start().await;
     let call = async |expiry: &str| {
         let body = format!(
@@ -518,7 +518,7 @@ async fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn of_more_than_a_thousand_wrong_fields_the_answer_names_a_thousand_and_says_so() {
+async fn a_response_names_at_most_a_thousand_invalid_fields_and_says_so() {
     let app = TestApp::start().await;
     let limits = json!({
         "label": "Shop", "allowedDomains": ["https://shop.example.com"],
@@ -537,7 +537,7 @@ async fn of_more_than_a_thousand_wrong_fields_the_answer_names_a_thousand_and_sa
     let beyond = fau("10");
     let each = call(json!([beyond])).await.wrong_fields().len();
     assert!(each > 5, "{each} limits");
-    // By the schema: four fields are missing in each entry, and further ones are wrong beside them.
+    // By the schema, four fields are missing in each entry and more are invalid.
     let ids: Vec<String> = (0..200).map(|number| format!("no id {number}")).collect();
     let by_schema = json!({ "payer": 1, "requests": vec![json!({}); 200], "requestIds": ids });
     for body in [of(json!(vec![beyond; 200])), by_schema] {
@@ -545,7 +545,10 @@ async fn of_more_than_a_thousand_wrong_fields_the_answer_names_a_thousand_and_sa
         assert_eq!(refused.status, 400);
         assert_eq!(refused.wrong_fields().len(), 1_000);
         let hint = refused.json()["hint"].clone();
-        assert_eq!(hint, "More than 1000 fields are wrong, and errors names the first 1000");
+        assert_eq!(
+            hint,
+            "More than 1000 fields are wrong; `errors` lists the first 1000 of them"
+        );
     }
     let refused = call(json!(vec![1; 199])).await;
     assert_eq!((refused.wrong_fields().len(), refused.json().get("hint")), (199, None));
@@ -557,7 +560,7 @@ async fn of_more_than_a_thousand_wrong_fields_the_answer_names_a_thousand_and_sa
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_long_is_told_its_form_once() {
+async fn an_overlong_text_gets_one_description_of_its_format() {
     let app = TestApp::start().await;
     let body = fau(&"1".repeat(200));
     let refused = app.post("/v2/request").with_key().json(&body).send().await;
@@ -566,7 +569,7 @@ async fn a_text_that_is_too_long_is_told_its_form_once() {
 }
 
 #[tokio::test]
-async fn a_call_names_one_host() {
+async fn a_call_must_have_exactly_one_valid_host_header() {
     let app = TestApp::start().await;
     let address = app.listen().await;
     let status = async |version: &str, hosts: &[&str]| {
@@ -586,10 +589,10 @@ async fn a_call_names_one_host() {
     for good in [own.as_str(), "api.example.com", "[::1]:8080", "localhost"] {
         assert_eq!(status("1.1", &[good]).await, "200", "{good}");
     }
-    assert_eq!(status("1.0", &[]).await, "200", "HTTP/1.0 may name none");
-    assert_eq!(status("1.1", &[]).await, "400", "none");
-    assert_eq!(status("1.1", &[&own, "evil.example"]).await, "400", "two");
-    assert_eq!(status("1.1", &[&own, &own]).await, "400", "the same twice");
+    assert_eq!(status("1.0", &[]).await, "200", "HTTP/1.0 needs no host");
+    assert_eq!(status("1.1", &[]).await, "400", "no host");
+    assert_eq!(status("1.1", &[&own, "evil.example"]).await, "400", "two hosts");
+    assert_eq!(status("1.1", &[&own, &own]).await, "400", "the same host twice");
     for bad in ["a b", "a@b", "a/b", "a, b", "a:b", ""] {
         assert_eq!(status("1.1", &[bad]).await, "400", "{bad}");
     }

@@ -1,4 +1,4 @@
-//! Many payments in one transaction: everybody gets what is theirs, and each request is found by itself.
+//! Many payments in one transaction: each receiver gets its amount, and each request is found separately.
 
 use crate::support::{
     Answer, TestApp,
@@ -24,7 +24,7 @@ alloy::sol! {
 
 const COIN: &str = "ETH-sepolia-sepolia";
 
-/// A wallet that nobody has seen before.
+/// A new wallet.
 fn wallet(seed: usize) -> Address {
     Address::from_word(keccak256(format!("wallet {seed}")))
 }
@@ -40,7 +40,8 @@ impl TestApp {
         self.post("/v2/payouts/batch").with_client().json(body).send().await
     }
 
-    /// Sends what a batch answered, approvals first; the last receipt is that of the payment.
+    /// Sends the transactions of a batch response, approvals first. The last receipt is the receipt of the payment
+    /// transaction.
     async fn pay_batch(&self, answer: &Value) -> Vec<TxReceiptLite> {
         let (chain, mut receipts) = (self.devnet(), Vec::new());
         for approval in answer["ERC20ApprovalTransactions"].as_array().expect("a list") {
@@ -91,14 +92,14 @@ fn ids(answer: &Value) -> Vec<String> {
     ids.map(|id| id.as_str().expect("text").to_owned()).collect()
 }
 
-/// Gas that a mined transaction took, and what it cost.
+/// The gas that a mined transaction used, and its cost.
 async fn spent(chain: &Devnet, receipt: &TxReceiptLite) -> (u64, U256) {
     let receipt = chain.receipt(receipt.tx_hash).await.expect("an answer").expect("mined");
     let cost = U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);
     (receipt.gas_used, cost)
 }
 
-/// What everybody holds of every currency.
+/// The balances of all holders in every currency.
 struct Holdings(BTreeMap<(Address, Option<Address>), U256>);
 
 impl Holdings {
@@ -116,14 +117,15 @@ impl Holdings {
         Self(held)
     }
 
-    /// What changed since.
+    /// The balances that differ from the earlier state `before`, each with its old and its new value.
     fn since(&self, before: &Self) -> BTreeMap<(Address, Option<Address>), (U256, U256)> {
         let changes = self.0.iter().map(|(key, after)| (*key, (before.0[key], *after)));
         changes.filter(|(_, (before, after))| before != after).collect()
     }
 }
 
-/// What 100 of the invoice currency are in units of the payment currency, on the local chain.
+/// 100 units of the invoice currency, converted to the payment currency on the local chain. The result is in the
+/// smallest units of the payment currency.
 fn hundred(chain: &Devnet, invoice: &str, payment: &str) -> (Option<Address>, U256) {
     let ten = |digits: u64| U256::from(10).pow(U256::from(digits));
     let tokens = chain.tokens();
@@ -148,7 +150,8 @@ fn hundred(chain: &Devnet, invoice: &str, payment: &str) -> (Option<Address>, U2
     (token, units)
 }
 
-/// Every currency of the local chain, direct and converted.
+/// Pairs of an invoice currency and a payment currency. Every currency of the local chain is in at least one pair; some
+/// pairs need a conversion.
 const PAIRS: [(&str, &str); 10] = [
     ("FAU-sepolia", "FAU-sepolia"),
     ("USDC-sepolia", "USDC-sepolia"),
@@ -162,7 +165,8 @@ const PAIRS: [(&str, &str); 10] = [
     ("EUR", COIN),
 ];
 
-/// Pays each of these pairs in one batch and compares what everybody holds afterwards with what they were to get.
+/// Pays one request for each pair of currencies, all in one batch. Then compares the balance of every holder with the
+/// expected balance.
 async fn everybody_gets_what_is_theirs(app: &TestApp, pairs: &[(&str, &str)], fees: &[(u64, Address)], seed: usize) {
     let chain = app.devnet();
     let payer = chain.accounts()[PAYER].address;
@@ -196,7 +200,7 @@ async fn everybody_gets_what_is_theirs(app: &TestApp, pairs: &[(&str, &str)], fe
     let arrived = after.since(&before).into_iter();
     let arrived: BTreeMap<_, _> = arrived.map(|(key, (before, after))| (key, after - before)).collect();
     let named = format!("{pairs:?} {fees:?}");
-    assert_eq!(arrived, expected, "{named}: nothing is left in a contract");
+    assert_eq!(arrived, expected, "{named}: the contracts keep nothing");
     let left = Holdings::of(chain, &[payer].into()).await;
     let mut spends: BTreeMap<Option<Address>, U256> = [(None, cost)].into();
     for ((_, token), units) in &expected {
@@ -206,19 +210,23 @@ async fn everybody_gets_what_is_theirs(app: &TestApp, pairs: &[(&str, &str)], fe
     let left: BTreeMap<_, _> = left
         .map(|((_, token), (before, after))| (token, before - after))
         .collect();
-    assert_eq!(left, spends, "{named}: the payer spends what others get");
+    assert_eq!(left, spends, "{named}: the payer spends what the others receive");
     app.settle().await;
     for id in ids(&answer) {
         let read = app.read_request(&id).await;
         assert_eq!(read["status"], "paid", "{named}");
         let payment = &read["payments"][0];
         assert_eq!(payment.get("feeShortfall"), None, "{named}: {payment}");
-        assert_eq!(read.get("excessAmount"), None, "{named}: a fee is no payment");
+        assert_eq!(
+            read.get("excessAmount"),
+            None,
+            "{named}: a fee does not count as payment"
+        );
     }
 }
 
 #[tokio::test]
-async fn every_kind_of_payment_arrives_with_its_fee_and_nothing_is_left_behind() {
+async fn each_payment_kind_arrives_with_its_fee_and_contracts_keep_nothing() {
     let app = TestApp::on_chain().await;
     let receiver = wallet(9_000);
     for (round, fees) in [vec![], vec![(250, receiver)]].iter().enumerate() {
@@ -232,7 +240,7 @@ async fn every_kind_of_payment_arrives_with_its_fee_and_nothing_is_left_behind()
     }
 }
 
-/// The service with a fee of its own, in basis points, for a receiver.
+/// Starts a service that charges a fee of its own: this number of basis points, paid to this receiver.
 async fn with_own_fee(basis_points: u16, receiver: Address) -> TestApp {
     let mut settings = settings();
     settings.fees.protocol_bps = basis_points;
@@ -241,7 +249,7 @@ async fn with_own_fee(basis_points: u16, receiver: Address) -> TestApp {
 }
 
 #[tokio::test]
-async fn two_receivers_of_fees_get_theirs_from_every_kind_of_payment() {
+async fn both_fee_receivers_are_paid_for_every_payment_kind() {
     let (platform, service) = (wallet(9_000), wallet(9_001));
     let app = with_own_fee(50, service).await;
     let fees = [(250, platform), (50, service)];
@@ -255,7 +263,7 @@ async fn two_receivers_of_fees_get_theirs_from_every_kind_of_payment() {
 }
 
 #[tokio::test]
-async fn the_fee_of_the_contract_is_paid_and_goes_back_where_nobody_takes_one() {
+async fn the_contract_fee_is_refunded_when_no_other_fee_receiver_exists() {
     let app = TestApp::on_chain().await;
     let chain = app.devnet();
     let contract = chain.contracts().batch_conversion_payments;
@@ -267,7 +275,7 @@ async fn the_fee_of_the_contract_is_paid_and_goes_back_where_nobody_takes_one() 
     let receiver = wallet(9_000);
     let refused = app.batch(&json!({ "requests": [fau("1")] })).await;
     assert_eq!(refused.wrong_fields(), ["payer"], "{}", refused.text);
-    // Without a limit, with one that is reached, and with none left.
+    // Without a fee limit, with a limit that is reached, and with a limit of zero.
     for (round, limit) in [u64::MAX, 500_000_000, 0].into_iter().enumerate() {
         set(setBatchFeeAmountUSDLimitCall { limit }.abi_encode()).await;
         everybody_gets_what_is_theirs(&app, &PAIRS, &[], 1_000 * (round + 1)).await;
@@ -288,7 +296,7 @@ async fn the_fee_of_the_contract_is_paid_and_goes_back_where_nobody_takes_one() 
             .await
             .expect("a balance")
             - fees;
-        // 1 % of 100 USDC, and 0.3 % for the contract where its limit leaves it.
+        // 1 % of 100 USDC, and 0.3 % for the contract up to its limit.
         let expected = [1_300_000, 1_000_000, 1_000_000][round];
         match round {
             0 => assert_eq!(fees, U256::from(expected)),
@@ -297,8 +305,8 @@ async fn the_fee_of_the_contract_is_paid_and_goes_back_where_nobody_takes_one() 
     }
 }
 
-/// Pays a batch whose payments are each to the wallet of their index, within the gas of one transaction; returns the gas.
-/// Each request is paid, told once, and found by its transaction, its payee and its reference.
+/// Pays a batch in which each payment goes to its own wallet, within the gas limit of one transaction; returns the gas.
+/// Checks that each request is paid, reported once, and found by its transaction, payee and reference.
 async fn each_is_found_by_itself(app: &TestApp, receiver: &Receiver, answer: &Value) -> u64 {
     let ids = ids(answer);
     let receipt = app.pay_batch(answer).await.pop().expect("a payment");
@@ -310,9 +318,13 @@ async fn each_is_found_by_itself(app: &TestApp, receiver: &Receiver, answer: &Va
         .iter()
         .filter_map(|payment| payment["request"]["requestId"].as_str())
         .collect();
-    assert_eq!(found.len(), ids.len(), "as many payments");
+    assert_eq!(found.len(), ids.len(), "one payment for each request");
     let found: BTreeSet<&str> = found.into_iter().collect();
-    assert_eq!(found, ids.iter().map(String::as_str).collect(), "by the transaction");
+    assert_eq!(
+        found,
+        ids.iter().map(String::as_str).collect(),
+        "found by the transaction"
+    );
     for (index, id) in ids.iter().enumerate() {
         let read = app.read_request(id).await;
         assert_eq!(
@@ -342,7 +354,7 @@ async fn each_is_found_by_itself(app: &TestApp, receiver: &Receiver, answer: &Va
 }
 
 #[tokio::test]
-async fn two_hundred_payments_fit_into_one_transaction_and_each_is_found_by_itself() {
+async fn two_hundred_payments_fit_one_transaction_and_are_found_separately() {
     let (fee, own_fee) = (wallet(9_000), wallet(9_001));
     let app = with_own_fee(50, own_fee).await;
     let receiver = Receiver::start().await;
@@ -366,7 +378,7 @@ async fn two_hundred_payments_fit_into_one_transaction_and_each_is_found_by_itse
 }
 
 #[tokio::test]
-async fn the_largest_mix_of_all_kinds_is_as_large_as_the_refusal_of_a_larger_one_says() {
+async fn a_too_large_batch_error_states_the_largest_batch_that_fits() {
     let app = with_own_fee(50, wallet(9_001)).await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -390,14 +402,14 @@ async fn the_largest_mix_of_all_kinds_is_as_large_as_the_refusal_of_a_larger_one
     let fitting: usize = fitting.and_then(|count| count.parse().ok()).expect("a number");
     assert_eq!(app.batch(&body(fitting + 1)).await.wrong_fields(), ["requests"]);
     let listed = app.get("/v2/request").with_key().send().await.expect(200);
-    assert_eq!(listed["pagination"]["total"], 0, "nothing is stored of what is refused");
+    assert_eq!(listed["pagination"]["total"], 0, "a rejected batch stores nothing");
     let answer = app.batch(&body(fitting)).await.expect(201);
     let gas = each_is_found_by_itself(&app, &receiver, &answer).await;
     println!("the largest mix of all kinds, fees to two receivers: {fitting} payments, {gas} gas");
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_is_refused_alone_as_in_a_batch() {
+async fn unpayable_requests_are_rejected_alone_and_in_a_batch() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("5")).await;
     for (status, alone, in_batch) in [
@@ -409,18 +421,18 @@ async fn what_cannot_be_paid_is_refused_alone_as_in_a_batch() {
         ("cancelled", "Request has been cancelled", "this one has been cancelled"),
         (
             "processing",
-            "Money for this request is on its way",
-            "money for this one is on its way",
+            "A payment of this request is in progress",
+            "must be a request without a payment in progress",
         ),
         (
             "failed",
-            "The payment of this request failed or went back",
-            "failed or went back",
+            "The payment of this request failed or was refunded",
+            "failed or was refunded",
         ),
         (
             "refunded",
-            "The payment of this request failed or went back",
-            "failed or went back",
+            "The payment of this request failed or was refunded",
+            "failed or was refunded",
         ),
     ] {
         let writer = app.ctx.db.writer();
@@ -438,7 +450,7 @@ async fn what_cannot_be_paid_is_refused_alone_as_in_a_batch() {
 }
 
 #[tokio::test]
-async fn requests_that_are_there_are_paid_by_what_is_left_of_them() {
+async fn existing_requests_in_a_batch_are_paid_their_remaining_amount() {
     let app = TestApp::on_chain().await;
     let (part, whole) = (app.create_request(&fau("5")).await, app.create_request(&fau("7")).await);
     app.pay(&part, "&amount=2").await;
@@ -490,7 +502,7 @@ async fn requests_that_are_there_are_paid_by_what_is_left_of_them() {
 }
 
 #[tokio::test]
-async fn what_a_payer_changes_in_a_batch_is_seen_for_each_payment() {
+async fn payer_changes_to_a_batch_are_detected_for_each_payment() {
     let app = TestApp::on_chain().await;
     let receiver = wallet(9_000);
     let pairs = [
@@ -533,7 +545,7 @@ async fn what_a_payer_changes_in_a_batch_is_seen_for_each_payment() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_paid_together_is_refused_in_order() {
+async fn invalid_batch_combinations_are_rejected_in_a_fixed_order() {
     let app = TestApp::on_chain().await;
     let good = fau("1");
     let with = |index: usize, change: Value| {
@@ -632,11 +644,11 @@ async fn what_cannot_be_paid_together_is_refused_in_order() {
     let refused = app.batch(&json!({ "requests": [all_off] })).await;
     assert_eq!(refused.wrong_fields(), ["requests[0].paymentCurrency"]);
     let listed = app.get("/v2/request").with_key().send().await.expect(200);
-    assert_eq!(listed["pagination"]["total"], 0, "nothing is stored of what is refused");
+    assert_eq!(listed["pagination"]["total"], 0, "a rejected batch stores nothing");
 }
 
 #[tokio::test]
-async fn a_sum_beyond_256_bits_is_refused_by_the_entry_that_makes_it() {
+async fn a_sum_over_256_bits_names_the_entry_that_exceeds_it() {
     let app = TestApp::on_chain().await;
     let most = "115792089237316195423570985008687907853269984665640564039457";
     let refused = app
@@ -645,7 +657,10 @@ async fn a_sum_beyond_256_bits_is_refused_by_the_entry_that_makes_it() {
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert_eq!(refused.wrong_fields(), ["requests[1].amount"]);
     assert!(
-        refused.text.contains("too large together with the payments before it") && !refused.text.contains("fee"),
+        refused
+            .text
+            .contains("does not fit into one transaction with the previous payments")
+            && !refused.text.contains("fee"),
         "{}",
         refused.text
     );
@@ -664,7 +679,7 @@ async fn a_sum_beyond_256_bits_is_refused_by_the_entry_that_makes_it() {
 }
 
 #[tokio::test]
-async fn the_limits_of_a_client_id_hold_for_every_payment_of_a_batch() {
+async fn client_id_limits_apply_to_every_payment_of_a_batch() {
     let app = TestApp::on_chain().await;
     let members = json!({ "allowedPayees": [PAYEE], "maxAmount": { "amount": "10", "currency": "FAU-sepolia" } });
     let client = app.shop_client(&members).await;
@@ -682,7 +697,7 @@ async fn the_limits_of_a_client_id_hold_for_every_payment_of_a_batch() {
 }
 
 #[tokio::test]
-async fn an_answer_is_stored_with_its_requests_and_none_without_a_node() {
+async fn a_batch_stores_response_and_requests_or_neither_without_a_node() {
     let app = TestApp::on_chain().await;
     let call = async |key: &str, body: &Value| {
         let call = app.post("/v2/payouts/batch").with_client();
@@ -705,7 +720,7 @@ async fn an_answer_is_stored_with_its_requests_and_none_without_a_node() {
 }
 
 #[tokio::test]
-async fn allowances_that_are_enough_need_no_approval() {
+async fn sufficient_allowances_need_no_approval() {
     let app = TestApp::on_chain().await;
     let chain = app.devnet();
     let usdt = request("100", "USDT-sepolia", "USDT-sepolia");
@@ -721,7 +736,7 @@ async fn allowances_that_are_enough_need_no_approval() {
     assert_eq!(
         approvals(&unknown).await,
         [tokens.fau, tokens.usdt, tokens.usdt],
-        "a reset, to be sure"
+        "the payer is unknown, so a reset is included"
     );
     let contract = chain.contracts().batch_conversion_payments;
     for (token, units) in [(tokens.fau, U256::MAX), (tokens.usdt, U256::from(99_999_999))] {
@@ -737,16 +752,14 @@ async fn allowances_that_are_enough_need_no_approval() {
 }
 
 #[tokio::test]
-async fn the_gas_of_one_transaction_is_a_setting() {
+async fn the_gas_limit_of_a_transaction_is_configurable() {
     let mut settings = settings();
     settings.payouts.batch_gas = 500_000;
     let app = TestApp::on_chain_as(settings, 1).await;
     let refused = app.batch(&json!({ "requests": vec![fau("1"); 9] })).await;
     assert_eq!(refused.wrong_fields(), ["requests"]);
     assert!(
-        refused
-            .text
-            .contains("one transaction may have 500000; the first 6 fit"),
+        refused.text.contains("one transaction may use 500000; the first 6 fit"),
         "{}",
         refused.text
     );
@@ -754,7 +767,7 @@ async fn the_gas_of_one_transaction_is_a_setting() {
 }
 
 #[tokio::test]
-async fn a_contract_that_makes_no_batches_is_the_fault_of_the_operator() {
+async fn a_wrong_batch_contract_is_reported_as_a_configuration_error() {
     let (mut settings, chain) = TestApp::local_chain(settings(), 1).await;
     let section = settings.chains.get_mut("sepolia").expect("the network");
     let contracts = &mut section.contracts;

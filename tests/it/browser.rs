@@ -1,4 +1,4 @@
-//! A real browser signs in from a page of another origin, under its rules of cookies and of calls across origins.
+//! A real browser signs in from a page of another origin, under its rules for cookies and cross-origin calls.
 
 use crate::{
     sessions::Person,
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use std::{panic::AssertUnwindSafe, sync::Arc};
 use tokio::net::TcpListener;
 
-/// What every script can use: calls of the service, and a wallet whose owner sits in the test.
+/// Functions for every script: calls to the service, and a wallet whose key is in the test.
 const PRELUDE: &str = r#"
     const [service, address] = arguments;
     const done = arguments[arguments.length - 1];
     window.ethereum = {
         request: async ({ method, params }) => {
             if (method !== 'personal_sign') throw new Error(method);
-            // Wallets sign what is EIP-4361 for the account that is asked, and warn of everything else.
+            // Wallets sign EIP-4361 messages for the requested account, and warn about any other text.
             const layout = /^[^ \n]+ wants you to sign in with your Ethereum account:\n(0x[0-9a-fA-F]{40})\n\n[^\n]+\n\nURI: [^\n]+\nVersion: 1\nChain ID: [1-9][0-9]*\nNonce: [a-zA-Z0-9]{8,}\nIssued At: [^\n]+Z\nExpiration Time: [^\n]+Z$/;
             if (layout.exec(params[0])?.[1] !== address) throw new Error('not a sign-in message');
             return (await fetch('/sign', { method: 'POST', body: params[0] })).text();
@@ -48,13 +48,13 @@ const PRELUDE: &str = r#"
     };
 "#;
 
-/// Runs a script on the open page; returns what its last expression resolves to.
+/// Runs a script on the open page; returns the value of its last expression.
 async fn run(browser: &Browser, service: &str, address: &str, script: &str) -> Value {
     let script = format!("{PRELUDE} (async () => {{ {script} }})().then(done, (error) => done(String(error)));");
     browser.run(&script, &json!([service, address])).await
 }
 
-/// Serves an empty page, and the signatures of a person to whoever is on it.
+/// Serves an empty page, and signs any message that a script on the page sends with the key of this person.
 async fn page(person: Arc<Person>) -> u16 {
     let sign = |State(person): State<Arc<Person>>, message: String| async move { person.sign(&message) };
     let routes = Router::new().route("/sign", post(sign)).with_state(person);
@@ -66,7 +66,7 @@ async fn page(person: Arc<Person>) -> u16 {
 }
 
 #[tokio::test]
-async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
+async fn browsers_sign_in_only_from_listed_pages() {
     let ada = Arc::new(Person::new(1, Family::Evm));
     let (listed, unlisted) = (page(ada.clone()).await, page(ada.clone()).await);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -96,10 +96,10 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
         let seen =
             run("return [await list('include'), await signIn(), await list('include'), await list('omit')];").await;
         assert_eq!(seen, json!([401, 200, 200, 401]));
-        // What signs calls is not shown to scripts, although cookies do not know ports.
+        // Scripts cannot read the session cookie, although cookies are shared by all ports.
         assert_eq!(run("return document.cookie;").await, "");
 
-        // A page of the same site that nobody listed: its calls carry the cookie, and come to nothing.
+        // An unlisted page of the same site: its calls carry the cookie, and fail.
         browser.open(&format!("http://127.0.0.1:{unlisted}/")).await;
         assert_eq!(run("return await list('include');").await, "TypeError");
         assert_eq!(run("return await signIn();").await, "TypeError: Failed to fetch");
@@ -117,7 +117,7 @@ async fn a_browser_signs_in_on_a_listed_page_and_on_no_other() {
             run("return [await list('include'), (await tell('/v1/auth/logout', {})).status, await list('include')];");
         assert_eq!(seen.await, json!([200, 200, 401]));
     };
-    // The browser is ended whatever happens, since its own processes outlive the driver.
+    // The browser is always stopped, since its processes outlive the driver.
     let told = AssertUnwindSafe(story).catch_unwind().await;
     browser.end().await;
     shutdown.stop.cancel();

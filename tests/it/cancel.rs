@@ -1,4 +1,4 @@
-//! Cancelling requests, and money that comes all the same.
+//! Cancelling requests, and payments that arrive anyway.
 
 use crate::support::{
     TestApp,
@@ -9,7 +9,10 @@ use crate::support::{
     session::sign_in,
     wallet::TestWallet,
 };
-use prs::{domain::network::Network, flows::payments::reconcile};
+use prs::{
+    domain::{block_range::BlockRange, network::Network},
+    flows::payments::reconcile,
+};
 use serde_json::{Value, json};
 
 /// Cancels with a credential.
@@ -23,7 +26,7 @@ async fn cancel(app: &TestApp, id: &str) -> crate::support::Answer {
 }
 
 #[tokio::test]
-async fn a_pending_request_is_cancelled_and_answers_the_same_again() {
+async fn cancelling_a_pending_request_is_repeatable() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1.5")).await;
     app.get(&format!("/v2/request/{id}/pay"))
@@ -55,14 +58,14 @@ async fn a_pending_request_is_cancelled_and_answers_the_same_again() {
 }
 
 #[tokio::test]
-async fn whoever_holds_a_secret_of_the_platform_cancels_and_nobody_else() {
+async fn only_secret_credentials_of_the_platform_can_cancel() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     let bearer = format!("Bearer {}", sign_in(&app, &wallet).await);
     let (foreign, _) = app.other_tenant().await;
     let id = app.create_request(&fau("1")).await;
     let unknown = format!("01{}", "ab".repeat(32));
-    // The person who signs in has a platform of their own.
+    // These credentials belong to other platforms, also that of the user who signs in.
     for stranger in [("x-api-key", foreign.as_str()), ("authorization", bearer.as_str())] {
         let refused = cancel_as(&app, stranger, &id).await.expect(404);
         assert_eq!(refused["message"], cancel(&app, &unknown).await.expect(404)["message"]);
@@ -83,7 +86,7 @@ async fn whoever_holds_a_secret_of_the_platform_cancels_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_was_paid_is_not_cancelled() {
+async fn paid_requests_cannot_be_cancelled() {
     let app = TestApp::on_chain().await;
     let (partly, paid) = (app.create_request(&fau("5")).await, app.create_request(&fau("5")).await);
     app.pay(&partly, "&amount=2").await;
@@ -97,7 +100,7 @@ async fn what_was_paid_is_not_cancelled() {
     }
 }
 
-/// Pays with calldata that was handed out before; returns the hash of the payment.
+/// Pays with calldata issued earlier; returns the hash of the payment.
 async fn pay_with(app: &TestApp, calldata: &Value) -> String {
     let receipts = app.devnet().pay(PAYER, &transactions(calldata)).await.expect("mined");
     assert!(receipts.iter().all(|receipt| receipt.status), "a step failed");
@@ -105,7 +108,7 @@ async fn pay_with(app: &TestApp, calldata: &Value) -> String {
 }
 
 #[tokio::test]
-async fn money_for_a_cancelled_request_is_credited_and_told_and_completes_nothing() {
+async fn payments_to_a_cancelled_request_are_credited_but_do_not_complete_it() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -152,23 +155,30 @@ async fn money_for_a_cancelled_request_is_credited_and_told_and_completes_nothin
     cancel(&app, &untouched).await.expect(200);
     let head = app.devnet().block_number().await.expect("a height");
     let chain = app.ctx.partners.chains.followed[&Network::Sepolia].clone();
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, head), false, &mut |_| {}).await;
+    let report = reconcile::run(
+        &app.ctx,
+        chain.as_ref(),
+        BlockRange { from: 0, to: head },
+        false,
+        &mut |_| {},
+    )
+    .await;
     assert_eq!(
         report.expect("compared").differences,
         0,
-        "a cancelled account is no difference"
+        "a cancelled request causes no difference"
     );
 }
 
 #[tokio::test]
-async fn a_payment_and_a_cancellation_at_the_same_moment_have_one_outcome() {
+async fn concurrent_payment_and_cancellation_have_one_outcome() {
     const ROUNDS: usize = 16;
     let app = TestApp::on_chain().await;
     let (mut paid, mut cancelled) = (0, 0);
     for round in 0..ROUNDS {
         let id = app.paid_request("1").await;
         let cancelling = async {
-            // From well before the payment is seen to well after it.
+            // The start delays of the cancellation range from well before the payment is seen to well after it.
             tokio::time::sleep(std::time::Duration::from_millis(8 * round as u64)).await;
             cancel(&app, &id).await
         };
@@ -191,8 +201,8 @@ async fn a_payment_and_a_cancellation_at_the_same_moment_have_one_outcome() {
         }
         let events = app.get(&format!("/v2/events?requestId={id}")).with_key().send().await;
         let events = events.expect(200)["events"].as_array().expect("a list").len();
-        assert_eq!(events, 1, "one payment is told once");
+        assert_eq!(events, 1, "one payment is reported once");
     }
-    println!("cancel: {cancelled} came first, {paid} payments did");
+    println!("cancel: {cancelled} cancellations came first, {paid} payments did");
     assert_eq!(paid + cancelled, ROUNDS);
 }

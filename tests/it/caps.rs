@@ -1,4 +1,4 @@
-//! How much of what all share one owner may have.
+//! Caps on the share of common resources that one owner may use.
 
 use crate::support::{
     Answer, TestApp,
@@ -14,13 +14,13 @@ use futures_util::{
 use poem::http::Method;
 use prs::{
     domain::{caps::Caps, ids::PlatformId},
-    flows::{self, FlowError, idempotency::Repeatable},
+    flows::{self, FlowError, idempotency::RepeatableCall},
     settings::Settings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The service with two of everything.
+/// A service with low caps on what one owner may have.
 async fn capped() -> TestApp {
     let mut settings = settings();
     settings.caps.endpoints = 2;
@@ -49,19 +49,19 @@ async fn register(app: &TestApp, number: usize) -> Answer {
 }
 
 #[tokio::test]
-async fn a_platform_has_no_more_endpoints_than_its_cap_however_many_ask_at_once() {
+async fn concurrent_registrations_cannot_exceed_the_endpoint_cap() {
     let app = capped().await;
     let answers = join_all((0..6).map(|number| register(&app, number))).await;
     assert_eq!((number_of(&answers, 201), number_of(&answers, 409)), (2, 4));
     refused(&register(&app, 7).await, 409, "caps.endpoints");
     let id = answers.iter().find(|answer| answer.status == 201).unwrap().json()["id"].clone();
     let path = format!("/v1/webhook/{}", id.as_str().unwrap());
-    // Switched off it still counts; deleted it does not.
+    // A disabled endpoint still counts; a deleted one does not.
     app.call(Method::PUT, &path).with_client().send().await.expect(200);
     assert_eq!(register(&app, 7).await.status, 409);
     app.call(Method::DELETE, &path).with_client().send().await.expect(200);
     assert_eq!(register(&app, 7).await.status, 201);
-    // With the API key it is the same platform, and another platform has its own.
+    // The API key belongs to the same platform; another platform has its own cap.
     let whole = app.post("/v1/webhook").with_key();
     let whole = whole
         .json(&json!({ "url": "https://shop.example.com/whole" }))
@@ -74,14 +74,14 @@ async fn a_platform_has_no_more_endpoints_than_its_cap_however_many_ask_at_once(
     call.send().await.expect(201);
 }
 
-/// A call of a stranger with the public client ID.
+/// A `POST` as any visitor of a web page can send it: with the public client ID and the page's origin.
 fn strange<'a>(app: &'a TestApp, path: &str) -> Call<'a> {
     let call = app.post(path).header("x-client-id", &app.page_client);
     call.header("origin", PAGE)
 }
 
 #[tokio::test]
-async fn a_stranger_with_a_public_client_id_never_takes_the_endpoints_of_its_platform() {
+async fn public_client_ids_cannot_use_up_the_endpoint_cap_of_their_platform() {
     let app = capped().await;
     let try_one = async |number: usize| {
         let body = json!({ "url": format!("https://stranger.example.com/{number}") });
@@ -92,7 +92,7 @@ async fn a_stranger_with_a_public_client_id_never_takes_the_endpoints_of_its_pla
     refused(&try_one(7).await, 409, "caps.unapproved_endpoints");
     let own = [register(&app, 0).await.expect(201), register(&app, 1).await.expect(201)];
     refused(&register(&app, 2).await, 409, "caps.endpoints");
-    // Approved, an endpoint counts as one of the platform.
+    // An approved endpoint counts towards the cap of the platform.
     let id = answers.iter().find(|answer| answer.status == 201).unwrap().json()["id"].clone();
     let path = format!("/v1/webhook/{}/approve", id.as_str().unwrap());
     refused(&app.post(&path).with_key().send().await, 409, "caps.endpoints");
@@ -102,11 +102,11 @@ async fn a_stranger_with_a_public_client_id_never_takes_the_endpoints_of_its_pla
         app.post(&path).with_key().send().await.expect(200);
     }
     refused(&register(&app, 2).await, 409, "caps.endpoints");
-    assert_eq!(try_one(8).await.status, 201, "its place is free again");
+    assert_eq!(try_one(8).await.status, 201, "its slot is free again");
 }
 
 #[tokio::test]
-async fn a_holder_has_one_test_that_waits_and_others_go_on() {
+async fn a_client_has_one_pending_test_and_does_not_block_others() {
     let app = TestApp::start().await;
     let (own, strangers) = (Receiver::start().await, Receiver::start().await);
     app.register(&own.url()).await;
@@ -127,7 +127,7 @@ async fn a_holder_has_one_test_that_waits_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_orchestrator_has_no_more_endpoints_than_its_cap() {
+async fn an_orchestrator_cannot_exceed_its_endpoint_cap() {
     let app = capped().await;
     let new = flows::orchestrators::create::run(&app.ctx, "Partner").await.unwrap();
     let register = |number: usize| {
@@ -140,7 +140,7 @@ async fn an_orchestrator_has_no_more_endpoints_than_its_cap() {
 }
 
 #[tokio::test]
-async fn a_platform_has_no_more_client_ids_than_its_cap_and_revoked_ones_do_not_count() {
+async fn only_active_client_ids_count_towards_the_client_id_cap() {
     let app = capped().await;
     let create = || {
         let body = json!({ "label": "One more", "allowedDomains": ["https://shop.example.com"] });
@@ -156,7 +156,7 @@ async fn a_platform_has_no_more_client_ids_than_its_cap_and_revoked_ones_do_not_
 }
 
 #[tokio::test]
-async fn a_platform_has_no_more_good_keys_than_its_cap_and_can_rotate_at_it() {
+async fn a_platform_at_its_key_cap_can_still_rotate_keys() {
     let app = capped().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     let bearer = format!("Bearer {session}");
@@ -174,12 +174,12 @@ async fn a_platform_has_no_more_good_keys_than_its_cap_and_can_rotate_at_it() {
         post(path, json!({ "overlapSeconds": overlap_s }))
     };
     refused(&rotate(3_600).await, 409, "caps.api_keys");
-    assert_eq!(rotate(0).await.status, 201, "no key more");
+    assert_eq!(rotate(0).await.status, 201, "a rotation without overlap adds no key");
     refused(&create().await, 409, "caps.api_keys");
 }
 
 #[tokio::test]
-async fn one_platform_cannot_take_the_event_streams_of_another() {
+async fn a_platform_cannot_use_up_the_event_streams_of_another() {
     let app = capped().await;
     let follow = || app.get("/v2/events/stream").with_client();
     let open = (follow().open().await, follow().open().await);
@@ -196,7 +196,7 @@ async fn one_platform_cannot_take_the_event_streams_of_another() {
 }
 
 #[tokio::test]
-async fn platforms_with_every_stream_that_they_may_have_leave_places_for_those_that_have_none() {
+async fn full_platforms_leave_event_streams_for_platforms_without_any() {
     let app = TestApp::start().await;
     let mut open = Vec::new();
     for allowed in [32, 32, 32, 32, 32, 32, 32, 28] {
@@ -208,7 +208,11 @@ async fn platforms_with_every_stream_that_they_may_have_leave_places_for_those_t
         let refused = follow().send().await;
         assert_eq!(refused.status, 429, "{}", refused.text);
     }
-    assert_eq!(open.len(), 252, "the eighth has seven times what stays free");
+    assert_eq!(
+        open.len(),
+        252,
+        "the eighth platform has seven times the streams that stay free"
+    );
     let late = || app.get("/v2/events/stream").with_key();
     for _ in 0..3 {
         open.push(late().open().await);
@@ -230,7 +234,7 @@ async fn test(app: &TestApp) -> Answer {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_waits_for_what_is_due_and_events_of_payments_never_do() {
+async fn only_tests_and_replays_are_held_back_by_due_deliveries() {
     let mut settings: Settings = settings();
     settings.caps.due_deliveries = 2;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -244,7 +248,7 @@ async fn what_is_asked_for_waits_for_what_is_due_and_events_of_payments_never_do
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 4, "events are queued beyond the cap");
     assert_eq!(test(&app).await.expect(200), json!({ "sent": 1, "failed": 0 }));
-    // A replay of them all goes on as long as there is room, and the next call where it stopped.
+    // A replay of all events continues up to the cap, and the next call resumes where it stopped.
     let since = json!({ "since": "2020-01-01T00:00:00Z" });
     let replay = |body: Value| {
         let call = app.post("/v2/events/replay").with_key().json(&body);
@@ -260,7 +264,7 @@ async fn what_is_asked_for_waits_for_what_is_due_and_events_of_payments_never_do
 }
 
 #[tokio::test]
-async fn deliveries_that_wait_for_their_next_try_leave_room_for_a_test() {
+async fn deliveries_waiting_for_a_retry_do_not_block_a_test() {
     let mut settings: Settings = settings();
     settings.caps.due_deliveries = 1;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -273,8 +277,8 @@ async fn deliveries_that_wait_for_their_next_try_leave_room_for_a_test() {
     assert_eq!(test(&app).await.expect(200), json!({ "sent": 1, "failed": 0 }));
 }
 
-/// A test of many endpoints is in the queue: nothing is posted by the call itself, and a claim takes no more than it asks
-/// for.
+/// A test delivery to many endpoints goes through the queue. The HTTP call itself sends nothing to the endpoints, and
+/// the worker claims at most its usual number of these deliveries at once.
 #[tokio::test]
 async fn a_test_of_many_endpoints_goes_through_the_queue() {
     let app = TestApp::start().await;
@@ -284,7 +288,7 @@ async fn a_test_of_many_endpoints_goes_through_the_queue() {
     let body = json!({ "eventType": "payment.confirmed" });
     let asking = app.post("/v1/webhook/test").with_client().json(&body).without_worker();
     let claimed = tokio::select! {
-        _ = asking => panic!("answered although nobody has sent anything"),
+        _ = asking => panic!("the call returned before any worker sent a delivery"),
         claimed = first_claim(&app, 7) => claimed,
     };
     assert_eq!(claimed, 7);
@@ -302,7 +306,7 @@ async fn first_claim(app: &TestApp, limit: u64) -> usize {
 }
 
 #[tokio::test]
-async fn the_operator_makes_keys_beyond_the_cap() {
+async fn the_operator_can_create_keys_beyond_the_cap() {
     let app = capped().await;
     let platform: PlatformId = app.platform.clone();
     for _ in 0..4 {
@@ -314,7 +318,7 @@ async fn the_operator_makes_keys_beyond_the_cap() {
 }
 
 #[tokio::test]
-async fn above_the_cap_a_key_is_rotated_as_long_as_there_is_no_key_more() {
+async fn above_the_cap_a_rotation_must_not_add_a_key() {
     let app = capped().await;
     for _ in 0..3 {
         flows::keys::create(&app.ctx, &app.platform, None).await.unwrap();
@@ -323,13 +327,13 @@ async fn above_the_cap_a_key_is_rotated_as_long_as_there_is_no_key_more() {
     let caller = TestWallet::new(7).session(&app.platform);
     let rotate = |overlap_s: u32| {
         let (id, caller) = (&keys[0].id, &caller);
-        flows::keys::replace(&app.ctx, caller, id, overlap_s, Repeatable::unkeyed())
+        flows::keys::replace(&app.ctx, caller, id, overlap_s, RepeatableCall::unkeyed())
     };
     let Err(FlowError::Refused(refusal)) = rotate(60).await else {
-        panic!("one key more than before");
+        panic!("the rotation added a key");
     };
     assert!(refusal.message.contains("caps.api_keys"), "{}", refusal.message);
-    rotate(0).await.expect("as many keys as before");
+    rotate(0).await.expect("the rotation adds no key");
     let keys = flows::keys::list(&app.ctx, &app.platform).await.unwrap();
     assert_eq!(keys.iter().filter(|key| key.revoked_at.is_none()).count(), 4);
 }

@@ -1,4 +1,4 @@
-//! Client IDs in their first form.
+//! Creating client IDs.
 
 use crate::support::{
     TestApp,
@@ -42,7 +42,7 @@ async fn a_client_id_is_created_and_listed_without_its_details() {
 }
 
 #[tokio::test]
-async fn wrong_client_ids_are_named() {
+async fn invalid_client_id_fields_are_named() {
     let app = TestApp::start().await;
     let many: Vec<String> = (0..11)
         .map(|index| format!("https://shop-{index}.example.com"))
@@ -90,7 +90,7 @@ async fn wrong_client_ids_are_named() {
 }
 
 #[tokio::test]
-async fn preflights_are_answered_from_all_active_domains() {
+async fn preflights_succeed_for_all_active_domains() {
     let app = TestApp::start().await;
     let ask = |origin: &'static str| {
         app.call(poem::http::Method::OPTIONS, "/v2/request")
@@ -124,7 +124,7 @@ async fn preflights_are_answered_from_all_active_domains() {
 }
 
 #[tokio::test]
-async fn a_domain_in_another_script_is_that_of_its_pages_whichever_way_it_is_written() {
+async fn unicode_domains_are_stored_as_punycode_and_match_their_pages() {
     let app = TestApp::start().await;
     let create = |domains: Value| {
         let body = json!({ "label": "Bücher", "allowedDomains": domains });
@@ -159,7 +159,7 @@ async fn a_domain_in_another_script_is_that_of_its_pages_whichever_way_it_is_wri
 }
 
 #[tokio::test]
-async fn an_address_without_its_slashes_is_no_origin() {
+async fn an_origin_without_its_slashes_is_rejected() {
     let app = TestApp::start().await;
     let client = app.shop_client(&json!({ "label": "Shop" })).await;
     for (origin, status) in [

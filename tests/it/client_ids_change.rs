@@ -1,4 +1,4 @@
-//! Client IDs are read, changed and revoked.
+//! Reading, changing and revoking client IDs.
 
 use crate::support::{
     Answer, TestApp,
@@ -40,7 +40,7 @@ async fn used_by(app: &TestApp, client: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn what_is_absent_stays_and_null_unsets() {
+async fn an_update_keeps_absent_fields_and_null_unsets_them() {
     let app = TestApp::start().await;
     let client = create(
         &app,
@@ -73,7 +73,11 @@ async fn what_is_absent_stays_and_null_unsets() {
         changed["allowedDomains"],
         json!(["https://next.example.com", "http://[::1]:3000"])
     );
-    assert_eq!(used_by(&app, &client).await.status, 403, "the old page is out at once");
+    assert_eq!(
+        used_by(&app, &client).await.status,
+        403,
+        "the old page is rejected at once"
+    );
 
     let unset = json!({ "feePercentage": null, "feeAddress": null, "operatorWalletAddress": null,
                         "defaultAuthorizationExpiry": null });
@@ -85,7 +89,7 @@ async fn what_is_absent_stays_and_null_unsets() {
 }
 
 #[tokio::test]
-async fn wrong_changes_are_named_and_change_nothing() {
+async fn invalid_updates_name_their_field_and_change_nothing() {
     let app = TestApp::start().await;
     let bare = create(&app, &json!({})).await;
     let with_fee = create(&app, &json!({ "feePercentage": "1", "feeAddress": FEE_ADDRESS })).await;
@@ -170,7 +174,7 @@ async fn wrong_changes_are_named_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_state_is_in_force_with_the_next_call_and_revoked_is_for_good() {
+async fn status_changes_apply_to_the_next_call_and_revocation_is_permanent() {
     let app = TestApp::start().await;
     let client = create(&app, &json!({})).await;
     assert_eq!(used_by(&app, &client).await.status, 200);
@@ -208,7 +212,7 @@ async fn a_state_is_in_force_with_the_next_call_and_revoked_is_for_good() {
 }
 
 #[tokio::test]
-async fn the_list_of_origins_is_read_again_for_changes_of_domains_alone() {
+async fn the_origin_list_is_reloaded_only_when_domains_change() {
     let app = TestApp::start().await;
     let client = create(&app, &json!({})).await;
     let is_let_in = async |origin: &str| {
@@ -220,18 +224,21 @@ async fn the_list_of_origins_is_read_again_for_changes_of_domains_alone() {
         answer.header("access-control-allow-origin").is_some()
     };
     assert!(is_let_in("https://shop.example.com").await);
-    // Another instance changes it, which this one is not told of.
+    // Another instance changes the domains; this instance gets no notification of the change.
     let late = "UPDATE client_ids SET allowed_domains = '[\"https://late.example.com\"]' WHERE label = 'Shop'";
     app.ctx.db.writer().execute_unprepared(late).await.expect("written");
     assert_eq!(put(&app, &client, &json!({ "label": "Other" })).await.status, 200);
-    assert!(!is_let_in("https://late.example.com").await, "a label lets nobody in");
+    assert!(
+        !is_let_in("https://late.example.com").await,
+        "a changed label does not reload the domains"
+    );
     let domains = json!({ "allowedDomains": ["https://late.example.com", "https://shop.example.com"] });
     assert_eq!(put(&app, &client, &domains).await.status, 200);
     assert!(is_let_in("https://late.example.com").await);
 }
 
 #[tokio::test]
-async fn another_tenants_client_id_looks_unknown() {
+async fn another_tenants_client_id_is_reported_as_unknown() {
     let app = TestApp::start().await;
     let client = create(&app, &json!({})).await;
     let (key, _) = app.other_tenant().await;

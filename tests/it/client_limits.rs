@@ -31,7 +31,7 @@ async fn ask(app: &TestApp, client: &Value, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn limits_are_kept_shown_changed_and_lifted() {
+async fn limits_are_stored_shown_changed_and_removed() {
     let app = TestApp::start().await;
     let limits = json!({
         "allowedPayees": [PAYEE.to_lowercase()], "allowedCurrencies": ["usd", "FAU-sepolia"],
@@ -48,7 +48,10 @@ async fn limits_are_kept_shown_changed_and_lifted() {
         assert_eq!((&client[member], &read[member]), (value, value), "{member}");
     }
     let renamed = change(&app, &client, &json!({ "label": "Other" })).await.expect(200);
-    assert_eq!(renamed["allowedPayees"], shown["allowedPayees"], "what is absent stays");
+    assert_eq!(
+        renamed["allowedPayees"], shown["allowedPayees"],
+        "absent members are kept"
+    );
     let lifted = json!({
         "allowedPayees": null, "allowedCurrencies": null, "allowedNetworks": null, "maxAmount": null,
     });
@@ -61,7 +64,7 @@ async fn limits_are_kept_shown_changed_and_lifted() {
 }
 
 #[tokio::test]
-async fn wrong_limits_are_named() {
+async fn invalid_limits_are_named() {
     let app = TestApp::start().await;
     let client = create(&app, &json!({})).await.expect(201);
     let fau = token(&app, "FAU-sepolia");
@@ -94,7 +97,7 @@ async fn wrong_limits_are_named() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_a_limit_is_refused_by_name() {
+async fn a_request_over_a_limit_names_the_limit() {
     let app = TestApp::start().await;
     let usdc = "USDC-sepolia";
     let to_other = |mut body: Value| {
@@ -108,7 +111,7 @@ async fn what_is_beyond_a_limit_is_refused_by_name() {
             fau("1"),
             to_other(fau("1")),
             "payee",
-            "must be a payee of this client ID (allowedPayees)",
+            "must be an allowed payee of this client ID (allowedPayees)",
         ),
         (
             json!({ "allowedCurrencies": ["FAU-sepolia"] }),
@@ -143,7 +146,7 @@ async fn what_is_beyond_a_limit_is_refused_by_name() {
             request("1", usdc, usdc),
             fau("0.01"),
             "invoiceCurrency",
-            "must be USD or a dollar token: this client ID may ask for at most 100 USD, which cannot be compared",
+            "must be USD or a dollar token: this client ID may request at most 100 USD, which cannot be compared",
         ),
         (
             amount("100", usdc),
@@ -161,7 +164,7 @@ async fn what_is_beyond_a_limit_is_refused_by_name() {
         let named = errors.iter().find(|error| error["field"] == field);
         let message = named.map(|error| error["message"].to_string()).unwrap_or_default();
         assert!(message.contains(says), "{limits} {field}: {}", refused.text);
-        // The owner is not held to it.
+        // The limit does not apply to the owner.
         app.post("/v2/request")
             .with_key()
             .json(&beyond)

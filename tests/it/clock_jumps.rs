@@ -1,4 +1,4 @@
-//! The clock of the machine jumps.
+//! Jumps of the system clock.
 
 use crate::support::{TestApp, events::tell, receiver::Receiver};
 use chrono::TimeDelta;
@@ -7,7 +7,7 @@ use prs::flows::webhooks::{
     recover,
 };
 
-/// An application whose one delivery failed once; the second try is due in a second.
+/// An application with one delivery. Its first attempt has failed, and the second is due in a second.
 async fn once_refused() -> (TestApp, Receiver) {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
@@ -20,7 +20,7 @@ async fn once_refused() -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-/// Makes the jump and lets the worker notice it, as often as it likes.
+/// Moves the clock, and runs the flow that follows a clock jump twice.
 async fn jump(app: &TestApp, by: TimeDelta) {
     let before = app.ctx.clock.now();
     app.clock.advance(by);
@@ -32,7 +32,7 @@ async fn jump(app: &TestApp, by: TimeDelta) {
 }
 
 #[tokio::test]
-async fn pauses_between_tries_last_as_long_when_the_clock_jumps() {
+async fn clock_jumps_do_not_change_pauses_between_attempts() {
     let (app, receiver) = once_refused().await;
     jump(&app, TimeDelta::hours(2)).await;
     app.advance_ms(999);
@@ -52,7 +52,7 @@ async fn pauses_between_tries_last_as_long_when_the_clock_jumps() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_delivery() {
+async fn a_clock_set_back_while_stopped_delays_no_delivery() {
     let (app, receiver) = once_refused().await;
     app.clock.advance(-TimeDelta::hours(2));
     app.deliver().await;
@@ -62,7 +62,8 @@ async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_delivery() {
     assert_eq!(receiver.received().await.len(), 2);
 }
 
-/// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
+/// Advances the clock in steps of a second. At each step, due recovery rounds begin and due deliveries are sent, as the
+/// workers do.
 async fn pass(app: &TestApp, seconds: i64) {
     for _ in 0..seconds {
         app.advance_ms(1_000);
@@ -71,7 +72,7 @@ async fn pass(app: &TestApp, seconds: i64) {
     }
 }
 
-/// An application with a delivery that failed four times; its first round is due in a minute.
+/// An application with a delivery whose four attempts failed. Its first recovery round is due in a minute.
 async fn refused() -> (TestApp, Receiver) {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
@@ -82,7 +83,7 @@ async fn refused() -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-/// Tells something that is refused four times.
+/// Publishes an event whose four attempts fail.
 async fn refuse(app: &TestApp) {
     tell(app, "payment.confirmed", "01r").await;
     app.deliver().await;
@@ -95,7 +96,7 @@ async fn is_active(app: &TestApp) -> bool {
 }
 
 #[tokio::test]
-async fn rounds_come_at_their_time_when_the_clock_jumps() {
+async fn clock_jumps_do_not_move_recovery_rounds() {
     let (app, receiver) = refused().await;
     jump(&app, TimeDelta::days(400)).await;
     pass(&app, 59).await;
@@ -111,7 +112,7 @@ async fn rounds_come_at_their_time_when_the_clock_jumps() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_round() {
+async fn a_clock_set_back_while_stopped_delays_no_round() {
     let (app, receiver) = refused().await;
     app.clock.advance(-TimeDelta::days(400));
     pass(&app, 1).await;
@@ -122,7 +123,7 @@ async fn a_clock_that_was_set_back_while_nothing_ran_delays_no_round() {
 }
 
 #[tokio::test]
-async fn neither_a_jump_of_the_clock_nor_days_without_the_service_switch_an_endpoint_off() {
+async fn clock_jumps_and_downtime_do_not_disable_an_endpoint() {
     let (app, _receiver) = refused().await;
     jump(&app, TimeDelta::days(6)).await;
     refuse(&app).await;
@@ -133,11 +134,11 @@ async fn neither_a_jump_of_the_clock_nor_days_without_the_service_switch_an_endp
     assert!(is_active(&app).await, "the clock jumped back and forth");
     app.clock.advance(TimeDelta::days(6));
     refuse(&app).await;
-    assert!(is_active(&app).await, "nothing ran");
+    assert!(is_active(&app).await, "the service was stopped");
     for _ in 0..5 {
         refuse(&app).await;
         app.clock.advance(TimeDelta::days(1));
     }
     refuse(&app).await;
-    assert!(!is_active(&app).await, "five days in which tries failed every day");
+    assert!(!is_active(&app).await, "attempts failed on five days");
 }

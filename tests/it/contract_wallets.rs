@@ -1,4 +1,4 @@
-//! Signing in with a wallet that is a contract, deployed or not.
+//! Sign-in with a contract wallet, deployed or not.
 
 use crate::{
     sessions::{Person, answered, challenge, token},
@@ -22,14 +22,15 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// Account that owns nothing.
+/// Index of an account that owns no contract wallet.
 const STRANGER: usize = 7;
 
 fn person(app: &TestApp, index: usize) -> Person {
     Person::with_key(app.devnet().accounts()[index].private_key.as_slice(), Family::Evm)
 }
 
-/// Answers a challenge of a wallet with what `wrap` makes of the signature of an account.
+/// Signs in as a contract wallet: an account signs the challenge of the wallet, and `wrap` changes the signature before
+/// it is sent.
 async fn sign_in(app: &TestApp, wallet: EvmAddress, index: usize, wrap: impl Fn(Vec<u8>) -> Vec<u8>) -> Answer {
     let asked = challenge(app, &wallet.to_string()).await;
     let hash = message_hash(Family::Evm, asked["message"].as_str().expect("text"));
@@ -38,12 +39,12 @@ async fn sign_in(app: &TestApp, wallet: EvmAddress, index: usize, wrap: impl Fn(
     app.post("/v1/auth/wallet/verify").json(&body).send().await
 }
 
-/// A wallet of an account that is not deployed: where it would be, and what creates it.
+/// An undeployed wallet of an account: its future address, and the call that creates it.
 fn planned(app: &TestApp, owner: usize) -> (EvmAddress, Vec<u8>) {
     creation_of("SmartWallet", &app.devnet().accounts()[owner].address.abi_encode())
 }
 
-/// The form of ERC-6492: factory, its input, the signature itself, and the mark.
+/// A signature in the format of ERC-6492: factory, input of the factory, signature, and the magic suffix.
 fn wrapped(factory: EvmAddress, input: &[u8], signature: Vec<u8>) -> Vec<u8> {
     let parts = (factory, Bytes::copy_from_slice(input), Bytes::from(signature));
     let mark = hex::decode("6492".repeat(16)).expect("hexadecimal");
@@ -51,7 +52,7 @@ fn wrapped(factory: EvmAddress, input: &[u8], signature: Vec<u8>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_contract_wallet_signs_in_with_the_key_of_its_owner_alone() {
+async fn a_contract_wallet_signs_in_only_with_its_owners_key() {
     let app = TestApp::on_chain().await;
     let wallet = app.devnet().contracts().smart_wallet;
     let answer = sign_in(&app, wallet, SMART_WALLET_OWNER_INDEX, |signature| signature).await;
@@ -59,12 +60,12 @@ async fn a_contract_wallet_signs_in_with_the_key_of_its_owner_alone() {
     let caller = crate::sessions::caller(&app, &token(&answer)).await;
     assert_eq!(caller.wallet(), Some(&Address::Evm(wallet)));
     sign_in(&app, wallet, STRANGER, |signature| signature).await.expect(401);
-    // A contract that knows no signatures accepts none.
+    // A contract without ERC-1271 accepts no signature.
     let token = app.devnet().tokens().fau;
     sign_in(&app, token, SMART_WALLET_OWNER_INDEX, |signature| signature)
         .await
         .expect(401);
-    // An address without a contract is its key alone.
+    // An address without a contract accepts only its own key.
     let account = app.devnet().accounts()[2].address;
     sign_in(&app, account, STRANGER, |signature| signature)
         .await
@@ -73,7 +74,7 @@ async fn a_contract_wallet_signs_in_with_the_key_of_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_wallet_that_is_not_deployed_yet_brings_its_creation_along() {
+async fn an_undeployed_wallet_signs_in_with_its_deployment_data() {
     let app = TestApp::on_chain().await;
     let (wallet, input) = planned(&app, STRANGER);
     let wrap = |signature| wrapped(FACTORY, &input, signature);
@@ -83,7 +84,7 @@ async fn a_wallet_that_is_not_deployed_yet_brings_its_creation_along() {
     sign_in(&app, other, STRANGER, wrap).await.expect(401);
     let answer = sign_in(&app, wallet, STRANGER, wrap).await;
     assert_eq!(answer.expect(200)["address"], wallet.to_string());
-    // The question left no trace: the wallet is still not there.
+    // The query changed nothing: the wallet is still not deployed.
     let code = app.devnet().rpc("eth_getCode", json!([wallet, "latest"]));
     assert_eq!(code.await.expect("an answer"), "0x");
     let sent = app
@@ -97,7 +98,7 @@ async fn a_wallet_that_is_not_deployed_yet_brings_its_creation_along() {
 }
 
 #[tokio::test]
-async fn damaged_wrappings_are_refused() {
+async fn malformed_erc6492_wrappers_are_rejected() {
     let app = TestApp::on_chain().await;
     let wallet = app.devnet().contracts().smart_wallet;
     let mark = hex::decode("6492".repeat(16)).expect("hexadecimal");
@@ -111,7 +112,7 @@ async fn damaged_wrappings_are_refused() {
     }
 }
 
-/// A contract that takes all the time and gas it is given: it raises numbers of 1,024 bits to a power, for ever.
+/// A contract that uses all time and gas: it exponentiates numbers of 1,024 bits in an endless loop.
 async fn bomb(app: &TestApp) -> EvmAddress {
     let code = "60806000526020602052608060405260001960605260001960805260001960a05260001960c05260001960e0526000196101\
                 00526000196101205260001961014052600219610160525b6080610200610180600060055afa50604956";
@@ -122,7 +123,7 @@ async fn bomb(app: &TestApp) -> EvmAddress {
 }
 
 #[tokio::test]
-async fn a_bomb_wallet_leaves_the_calls_and_payments_of_another_tenant_alone() {
+async fn a_gas_bomb_wallet_does_not_slow_other_tenants() {
     let app = TestApp::on_chain().await;
     let (key, _) = app.other_tenant().await;
     let id = app.create_request_as(("x-api-key", &key), &fau("1")).await;
@@ -156,7 +157,7 @@ async fn a_bomb_wallet_leaves_the_calls_and_payments_of_another_tenant_alone() {
 }
 
 #[tokio::test]
-async fn a_wallet_that_dies_while_it_is_created_is_refused_and_nobody_else() {
+async fn a_wallet_failing_in_deployment_is_rejected_without_affecting_others() {
     let app = TestApp::on_chain().await;
     let bomb = bomb(&app).await;
     let (wallet, _) = planned(&app, STRANGER);
@@ -171,7 +172,7 @@ async fn a_wallet_that_dies_while_it_is_created_is_refused_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_challenge_has_contract_wallets_asked_three_times_and_takes_the_key_even_then() {
+async fn a_challenge_allows_three_contract_checks_and_the_key_afterwards() {
     let app = TestApp::on_chain().await;
     let account = app.devnet().accounts()[2].address;
     let asked = challenge(&app, &account.to_string()).await;
@@ -184,18 +185,18 @@ async fn a_challenge_has_contract_wallets_asked_three_times_and_takes_the_key_ev
         let refused = answer(STRANGER).await.expect(401);
         assert_eq!(
             refused["message"],
-            "The signature does not belong to the address of the challenge"
+            "The signature does not match the address of the challenge"
         );
     }
     let refused = answer(STRANGER).await.expect(401);
     assert_eq!(
         refused["message"],
-        "This challenge had too many wrong answers; ask for a new one"
+        "Too many wrong signatures for this challenge; request a new one"
     );
     answer(2).await.expect(200);
 }
 
-/// A node that says of every signature that its wallet accepts it.
+/// A node that reports for every signature that the wallet accepts it.
 async fn liar() -> String {
     let answer = |Json(call): Json<Value>| async move {
         let result = match call["method"].as_str() {
@@ -211,7 +212,7 @@ async fn liar() -> String {
 }
 
 #[tokio::test]
-async fn a_node_that_lies_signs_nobody_in_while_another_one_does_not() {
+async fn one_false_node_alongside_an_honest_one_cannot_sign_a_user_in() {
     let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
     let mut settings = crate::support::app::settings();
     let nodes = vec![liar().await, chain.rpc_url().to_owned()];
@@ -231,7 +232,7 @@ async fn a_node_that_lies_signs_nobody_in_while_another_one_does_not() {
 }
 
 #[tokio::test]
-async fn a_contract_wallet_is_refused_while_its_chain_does_not_answer() {
+async fn contract_wallets_cannot_sign_in_while_their_chain_is_unresponsive() {
     // The only network has a node that is down.
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);

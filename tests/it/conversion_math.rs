@@ -1,5 +1,5 @@
-//! The figures of conversions against published vectors: what the contracts compute, as the service reads it, and what a
-//! quote asks for beside them.
+//! Compares conversions with published vectors: the results of the contracts as the service reads them, and the units
+//! that a quote requests.
 
 use crate::support::{
     TestApp,
@@ -26,7 +26,7 @@ fn number(text: &str) -> U256 {
     U256::from_str_radix(text, 10).expect("digits")
 }
 
-/// The address of a currency of the vectors: tokens have one of their own.
+/// The address of a currency in the vectors. Each token has an address of its own.
 fn address(name: &str) -> Address {
     match name {
         "NAT" => native_currency_hash(Network::Sepolia.chain_id()),
@@ -39,7 +39,7 @@ fn address(name: &str) -> Address {
 }
 
 #[tokio::test]
-async fn conversions_are_figure_equal_to_the_vectors() {
+async fn conversions_match_the_published_vectors() {
     let file: Value = serde_json::from_str(include_str!("../vectors/conversion-math.json")).expect("vectors");
     let app = TestApp::on_chain().await;
     for (name, decimals) in file["currencyDecimals"].as_object().expect("a map") {
@@ -83,7 +83,7 @@ async fn conversions_are_figure_equal_to_the_vectors() {
         assert_eq!(result, number(text(case, "result")), "{case}");
         let rate = feeds.convert(&path, one).await.expect("a rate").units;
         assert_eq!(rate, number(text(case, "rate")), "{case}");
-        // What a quote by the same price asks for: as much, and what the contract cuts off its rate and its result more.
+        // A quote at the same price requests this result plus what the contract rounds off its rate and result.
         if let [fiat, token] = names[..]
             && let Some(price) = prices.get(&(token.to_owned(), fiat.to_owned()))
             && fiat == "USD"
@@ -91,7 +91,7 @@ async fn conversions_are_figure_equal_to_the_vectors() {
             let decimals = file["currencyDecimals"][token].as_u64().expect("a number");
             let units = price.units_for(amount, u8::try_from(decimals).expect("few"));
             let more = units.expect("in bounds") - result;
-            assert!(more <= amount / one + U256::from(2), "{more} more: {case}");
+            assert!(more <= amount / one + U256::from(2), "{more} units more: {case}");
             quoted += 1;
         }
     }

@@ -1,7 +1,7 @@
-//! Every operation of the documents that takes an `Idempotency-Key`, called a hundred times at once with one key.
+//! Calls every documented operation that accepts an `Idempotency-Key` a hundred times at once with one key.
 //!
-//! An operation that comes later is called by existing, with the example of its body; one whose example cannot work here
-//! fails until [`body_of`] has one that does.
+//! New operations are called automatically, with the example of their body. If the example cannot work here, the test
+//! fails until [`body_of`] has another body.
 
 use crate::{
     access::{Operation, Tenant, objects, operations, tenant},
@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const CALLS: usize = 100;
 
-/// A body that works for a tenant, and another one that would work as well, where changing single members makes none.
+/// Two valid request bodies for an operation. The second is needed where the first body is no longer valid after any
+/// single member of it is changed.
 async fn body_of(
     app: &TestApp,
     owner: &Tenant,
@@ -54,6 +55,11 @@ async fn body_of(
             let digest = schedule.expect("a read").expect("a schedule").permit.digest();
             (json!({ "permitSignature": owner.wallet.sign(&digest) }), None)
         }
+        "linkClientId" => {
+            let client_id = app.another_client(&[]).await;
+            let other = app.another_client(&[]).await;
+            (json!({ "clientId": client_id }), Some(json!({ "clientId": other })))
+        }
         "combineSecurePayouts" => {
             let mut tokens = Vec::new();
             for amount in ["1", "2"] {
@@ -68,7 +74,7 @@ async fn body_of(
     }
 }
 
-/// Rows of each table.
+/// The number of rows of each table.
 pub async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
     let reader = app.ctx.db.reader();
     let backend = reader.get_database_backend();
@@ -96,7 +102,7 @@ pub async fn counts(app: &TestApp) -> BTreeMap<String, i64> {
     counts
 }
 
-/// What was added to each table.
+/// The tables that gained rows between two counts, each with the number of new rows.
 pub fn added(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
     let added = after
         .iter()
@@ -104,7 +110,7 @@ pub fn added(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> B
     added.filter(|(_, count)| *count != 0).collect()
 }
 
-/// One operation as one tenant calls it.
+/// One operation as called by one tenant.
 struct Caller<'a> {
     app: &'a TestApp,
     operation: &'a Operation,
@@ -124,13 +130,13 @@ impl Caller<'_> {
             Scheme::ApiKey => call.header("x-api-key", self.credential),
             Scheme::ClientId => call.header("x-client-id", self.credential),
             Scheme::SessionBearer => call.header("authorization", &format!("Bearer {}", self.credential)),
-            Scheme::Session => panic!("{}: a Bearer token opens it too", self.operation.row.operation),
+            Scheme::Session | Scheme::Paired => panic!("{}: a Bearer token opens it too", self.operation.row.operation),
         };
         call.json(body).send().await
     }
 }
 
-/// The same value with one member changed, for each member in turn.
+/// Copies of a value, each with one member changed.
 fn changed(value: &Value) -> Vec<Value> {
     match value {
         Value::Object(members) => {
@@ -166,7 +172,7 @@ fn changed(value: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key() {
+async fn a_hundred_calls_with_one_idempotency_key_create_once() {
     let partner = Partner::start().await;
     let app = TestApp::on_chain_as(partner.settings(settings()), 1).await;
     let owners = [tenant(&app, 7).await, tenant(&app, 8).await];
@@ -187,7 +193,7 @@ async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key(
             credential: &owners[number].good[scheme.id()],
             path: operation.address(&objects[number]),
         };
-        // What one call writes, and what a hundred of another tenant write.
+        // One call writes as many rows as a hundred calls of another tenant.
         let (body, _) = body_of(&app, &owners[0], &objects[0], operation).await;
         let before = counts(&app).await;
         let alone = caller(0).call(&body).await;
@@ -205,8 +211,7 @@ async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key(
         let of_all = added(&before, &counts(&app).await);
         assert_eq!(of_all, of_one, "{name}");
         assert_eq!(of_one["idempotency_keys"], 1, "{name}");
-        let is_in_flight =
-            |answer: &&Answer| answer.status == 409 && answer.text.contains("is being answered at this moment");
+        let is_in_flight = |answer: &&Answer| answer.status == 409 && answer.text.contains("is still in progress");
         let (refused, made): (Vec<&Answer>, Vec<&Answer>) = answers.iter().partition(|answer| answer.status >= 300);
         assert!(refused.iter().all(is_in_flight), "{name}: {refused:?}");
         let texts: BTreeSet<&str> = made.iter().map(|answer| answer.text.as_str()).collect();
@@ -226,7 +231,7 @@ async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key(
         let mut clashes = 0;
         for other in other.into_iter().chain(changed(&body)) {
             let answer = caller.call(&other).await;
-            let is_clash = answer.status == 409 && answer.text.contains("used before with another body");
+            let is_clash = answer.status == 409 && answer.text.contains("already used with a different body");
             assert!(
                 is_clash || answer.status == 400,
                 "{name} {other}: {} {}",
@@ -237,11 +242,11 @@ async fn every_creating_operation_happens_once_for_a_hundred_calls_with_one_key(
         }
         assert!(
             clashes > 0,
-            "{name}: no other body was good enough to clash; see `body_of`"
+            "{name}: no other body was valid enough to conflict; see `body_of`"
         );
         assert_eq!(added(&before, &counts(&app).await), of_one, "{name}");
         (count, stored) = (count + 1, stored + made.len());
     }
-    println!("create once: {count} operations, {CALLS} calls each, {stored} got the stored answer");
+    println!("create once: {count} operations, {CALLS} calls each, {stored} returned the stored response");
     assert!(count >= 11, "{count} operations");
 }

@@ -13,7 +13,7 @@ fn ids(list: &serde_json::Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn enabled_networks_and_fiat_are_listed() {
+async fn enabled_networks_and_fiat_currencies_are_listed() {
     let app = TestApp::start().await;
     let list = app.get("/v2/currencies").with_key().send().await.expect(200);
     let ids = ids(&list);
@@ -29,12 +29,12 @@ async fn enabled_networks_and_fiat_are_listed() {
     }
     assert!(
         !ids.iter().any(|id| id.ends_with("-base")),
-        "networks that are not enabled stay out: {ids:?}"
+        "disabled networks are not listed: {ids:?}"
     );
 }
 
 #[tokio::test]
-async fn filters_combine_and_an_alias_is_an_id() {
+async fn filters_combine_and_an_alias_works_as_an_id() {
     let app = TestApp::start().await;
     let one = app
         .get("/v2/currencies?network=sepolia&symbol=usdc")
@@ -63,7 +63,7 @@ async fn filters_combine_and_an_alias_is_an_id() {
     assert_eq!(ids(&first), ["FAU-sepolia"]);
 }
 
-/// The service with all networks that it knows.
+/// The service with all supported networks.
 async fn everywhere() -> TestApp {
     let mut settings = crate::support::app::settings();
     for network in ["mainnet", "arbitrum-one", "optimism", "base", "matic", "bsc", "sepolia"] {
@@ -77,7 +77,7 @@ async fn everywhere() -> TestApp {
 }
 
 #[tokio::test]
-async fn a_currency_is_found_by_the_symbol_of_an_alias() {
+async fn a_currency_is_found_by_its_alias_symbol() {
     let app = everywhere().await;
     for (network, symbol, id) in [
         ("arbitrum-one", "USDT0", "USDT-arbitrum-one"),
@@ -101,7 +101,7 @@ async fn a_currency_is_found_by_the_symbol_of_an_alias() {
 }
 
 #[tokio::test]
-async fn addresses_carry_their_checksum() {
+async fn addresses_are_returned_with_their_checksum() {
     let app = everywhere().await;
     let list = app.get("/v2/currencies").with_key().send().await.expect(200);
     let list = list.as_array().expect("a list");
@@ -116,7 +116,7 @@ async fn addresses_carry_their_checksum() {
 }
 
 #[tokio::test]
-async fn wrong_filters_are_refused_with_the_published_sentences() {
+async fn invalid_filters_return_the_published_messages() {
     let app = TestApp::start().await;
     let bad = app.get("/v2/currencies?firstOnly=yes").with_key().send().await;
     assert_eq!(
@@ -135,7 +135,7 @@ async fn wrong_filters_are_refused_with_the_published_sentences() {
 }
 
 #[tokio::test]
-async fn routes_are_what_the_price_feeds_can_convert() {
+async fn conversion_routes_match_the_price_feeds() {
     let app = TestApp::start().await;
     let usd = app
         .get("/v2/currencies/USD/conversion-routes")

@@ -1,4 +1,4 @@
-//! Payee destinations that a wallet signs.
+//! Payee destinations signed by a wallet.
 
 use crate::support::{
     Answer, TestApp,
@@ -54,7 +54,7 @@ async fn active(app: &TestApp, wallet: &TestWallet) -> Value {
 }
 
 #[tokio::test]
-async fn a_signature_adds_a_destination_and_another_one_ends_it() {
+async fn signatures_add_and_remove_a_destination() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     assert_eq!(active(&app, &wallet).await, json!(null));
@@ -104,7 +104,11 @@ async fn a_signature_adds_a_destination_and_another_one_ends_it() {
         (refused.status, &refused.json()["message"]),
         (400, &json!("Payee destination not found"))
     );
-    assert_eq!(add(&app, &wallet, "FAU-sepolia").await, added, "it comes back in place");
+    assert_eq!(
+        add(&app, &wallet, "FAU-sepolia").await,
+        added,
+        "the destination is restored"
+    );
 }
 
 #[tokio::test]
@@ -124,7 +128,7 @@ async fn a_wallet_has_one_active_destination() {
 }
 
 #[tokio::test]
-async fn only_the_wallets_own_signature_under_fresh_data_counts() {
+async fn only_the_wallets_own_signature_over_fresh_data_is_accepted() {
     let app = TestApp::start().await;
     let (wallet, thief) = (TestWallet::new(7), TestWallet::new(9));
     let refused = |answer: Answer, field: &str| {
@@ -181,7 +185,7 @@ async fn only_the_wallets_own_signature_under_fresh_data_counts() {
 }
 
 #[tokio::test]
-async fn two_calls_with_one_signature_use_it_once() {
+async fn a_signature_is_used_once_even_by_concurrent_calls() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     let fresh = data(&app, &wallet, "add", "FAU-sepolia").await;
@@ -202,7 +206,7 @@ async fn two_calls_with_one_signature_use_it_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_destination_is_named() {
+async fn invalid_destinations_name_their_field() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7).address().to_string();
     let fau = token(&app, "FAU-sepolia");
@@ -274,7 +278,7 @@ async fn what_cannot_be_a_destination_is_named() {
 }
 
 #[tokio::test]
-async fn another_tenants_destination_looks_unknown() {
+async fn another_tenants_destination_is_reported_as_unknown() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     let added = add(&app, &wallet, "FAU-sepolia").await;

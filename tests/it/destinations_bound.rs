@@ -1,4 +1,4 @@
-//! Payee destinations of a session, and client IDs that are bound to them.
+//! Payee destinations of a session, and client IDs bound to them.
 
 use crate::support::{
     TestApp,
@@ -8,7 +8,7 @@ use crate::support::{
 use poem::http::Method;
 use prs::{
     domain::{
-        caller::{Person, PlatformCaller},
+        caller::{PlatformCaller, SignedInPerson},
         client_id::{ClientId, ClientIdChange},
         destination::{AccessMode, Destination, DestinationPolicy, ScreeningProvider},
         ids::{AccountId, DestinationId, PlatformId},
@@ -18,7 +18,7 @@ use prs::{
         self, FlowError, FlowResult,
         client_ids::create::NewClientId,
         destinations::{self, NewDestination},
-        idempotency::{Answer, Repeatable},
+        idempotency::{KeyedResult, RepeatableCall},
     },
     store,
 };
@@ -45,9 +45,9 @@ fn screened() -> DestinationPolicy {
 }
 
 async fn create(app: &TestApp, caller: &PlatformCaller, input: &NewDestination) -> FlowResult<Destination> {
-    match destinations::create::run(&app.ctx, caller, input, Repeatable::unkeyed()).await? {
-        Answer::Fresh(new) => Ok(new),
-        Answer::Replayed(_) => panic!("nothing was asked for twice"),
+    match destinations::create::run(&app.ctx, caller, input, RepeatableCall::unkeyed()).await? {
+        KeyedResult::Fresh(new) => Ok(new),
+        KeyedResult::Replayed(_) => panic!("no call was repeated"),
     }
 }
 
@@ -58,9 +58,9 @@ async fn bind(app: &TestApp, caller: &PlatformCaller, destination: &DestinationI
         payee_destination: Some(destination.clone()),
         ..NewClientId::default()
     };
-    match flows::client_ids::create::run(&app.ctx, caller, &input, Repeatable::unkeyed()).await? {
-        Answer::Fresh(client) => Ok(client),
-        Answer::Replayed(_) => panic!("nothing was asked for twice"),
+    match flows::client_ids::create::run(&app.ctx, caller, &input, RepeatableCall::unkeyed()).await? {
+        KeyedResult::Fresh(client) => Ok(client),
+        KeyedResult::Replayed(_) => panic!("no call was repeated"),
     }
 }
 
@@ -84,7 +84,7 @@ fn request() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_destination_is_set_changed_ended_and_comes_back() {
+async fn a_destination_is_set_changed_ended_and_restored() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(7).session(&app.platform);
     let ctx = &app.ctx;
@@ -100,11 +100,7 @@ async fn a_destination_is_set_changed_ended_and_comes_back() {
     let moved = destinations::update::run(ctx, &caller, &input(&app, "USDC-sepolia"))
         .await
         .expect("updated");
-    assert_eq!(
-        moved.policy,
-        Some(screened()),
-        "screening does not get lost by a change of token"
-    );
+    assert_eq!(moved.policy, Some(screened()), "a change of token keeps screening");
     let own = destinations::read::own(ctx, &caller).await.expect("read");
     assert_eq!(own.as_ref(), Some(&moved));
 
@@ -125,7 +121,7 @@ async fn a_destination_is_set_changed_ended_and_comes_back() {
 }
 
 #[tokio::test]
-async fn wrong_destinations_are_named() {
+async fn invalid_session_destinations_name_their_field() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(7).session(&app.platform);
     let good = || input(&app, "FAU-sepolia");
@@ -192,10 +188,10 @@ async fn wrong_destinations_are_named() {
     }
     let tron = session(
         &app.platform,
-        Person::Wallet(prs::domain::address::Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap()),
+        SignedInPerson::Wallet(prs::domain::address::Address::parse("TJRabPrwbZy45sbavfcjinPJC18kjpRTv8").unwrap()),
     );
     names(create(&app, &tron, &good()).await, "chainId");
-    let account = session(&app.platform, Person::Account(AccountId("account".to_owned())));
+    let account = session(&app.platform, SignedInPerson::Account(AccountId("account".to_owned())));
     assert_eq!(
         refusal(create(&app, &account, &good()).await).kind,
         RefusalKind::Forbidden
@@ -235,7 +231,7 @@ async fn requests_of_a_bound_client_id_need_no_payee() {
         (400, vec!["payee".to_owned()])
     );
 
-    // The binding follows the wallet to its next destination, and ends with the last one.
+    // The binding follows the wallet to its next destination, and ends with its last one.
     let next = create(&app, &caller, &input(&app, "USDC-sepolia"))
         .await
         .expect("created");
@@ -249,19 +245,19 @@ async fn requests_of_a_bound_client_id_need_no_payee() {
         .expect("ended");
     let ended = post(&client.client_id, &request()).await;
     assert_eq!((ended.status, ended.wrong_fields()), (400, vec!["payee".to_owned()]));
-    assert!(ended.text.contains("not active any more"), "{}", ended.text);
+    assert!(ended.text.contains("no longer active"), "{}", ended.text);
     let other = post(&client.client_id, &named).await;
     assert_eq!(
         other.wrong_fields(),
         ["payee"],
-        "an end of the destination frees nothing"
+        "ending the destination does not unbind the client ID"
     );
     named["payee"] = json!(wallet.address().to_string());
     post(&client.client_id, &named).await.expect(201);
 }
 
 #[tokio::test]
-async fn a_client_id_is_bound_to_the_own_active_destination_only() {
+async fn a_client_id_binds_only_to_its_owners_active_destination() {
     let app = TestApp::start().await;
     let caller = TestWallet::new(7).session(&app.platform);
     let stranger = TestWallet::new(8).session(&app.platform);
@@ -275,7 +271,7 @@ async fn a_client_id_is_bound_to_the_own_active_destination_only() {
         .await
         .expect("created");
     let client = bind(&app, &caller, &active.id).await.expect("bound");
-    let account = session(&app.platform, Person::Account(AccountId("account".to_owned())));
+    let account = session(&app.platform, SignedInPerson::Account(AccountId("account".to_owned())));
     let nothing = DestinationId("nothing".to_owned());
     for (caller, id) in [
         (&caller, &foreign.id),
@@ -300,7 +296,7 @@ async fn a_client_id_is_bound_to_the_own_active_destination_only() {
 }
 
 #[tokio::test]
-async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
+async fn payouts_find_only_destinations_that_their_owner_set_up() {
     let app = TestApp::start().await;
     let owner = TestWallet::new(7);
     let own = owner.session(&app.platform);
@@ -333,12 +329,16 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
         .await
         .expect("noted");
     assert_eq!(find(&payer).await.map(|found| found.is_claimed), Some(false));
-    assert_eq!(find(&own).await, None, "what another platform noted is not shown");
+    assert_eq!(
+        find(&own).await,
+        None,
+        "a destination noted by another platform is not shown"
+    );
     create(&app, &own, &input(&app, "FAU-sepolia")).await.expect("created");
     let claimed = store::destinations::find_by_id(app.ctx.db.reader(), &elsewhere, &noted.id).await;
     let claimed = claimed.expect("read").expect("there");
     assert!(claimed.is_claimed);
-    assert!(!claimed.is_in_use(), "it was not set up on that platform");
+    assert!(!claimed.is_in_use(), "the owner did not set it up on that platform");
     names(
         bind(&app, &owner.session(&elsewhere), &noted.id).await,
         "payeeDestinationId",
@@ -350,12 +350,12 @@ async fn payouts_find_what_owners_set_up_and_nothing_that_others_noted() {
     assert_eq!(
         find(&third).await,
         None,
-        "what its owner ended is told by no note of it"
+        "a note does not bring back a destination that its owner ended"
     );
 }
 
 #[tokio::test]
-async fn whoever_comes_second_is_told_that_the_destination_is_being_changed() {
+async fn a_concurrent_destination_change_returns_409() {
     let app = TestApp::start().await;
     let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
     let set = async |method, currency| {
@@ -364,7 +364,7 @@ async fn whoever_comes_second_is_told_that_the_destination_is_being_changed() {
         call.header("authorization", &bearer).json(&body).send().await
     };
     set(Method::POST, "FAU-sepolia").await.expect(201);
-    // As if another call had set one meanwhile: the one that is replaced counts as in use.
+    // Simulates another call that replaced the destination meanwhile. The replaced destination counts as in use.
     for statement in [
         "DROP INDEX payee_destinations_active_key",
         "CREATE UNIQUE INDEX payee_destinations_active_key ON payee_destinations (platform_id, wallet)",
@@ -373,7 +373,7 @@ async fn whoever_comes_second_is_told_that_the_destination_is_being_changed() {
         writer.execute_unprepared(statement).await.expect("changed");
     }
     let second = set(Method::PUT, "USDC-sepolia").await.expect(409);
-    let sentence = "The destination of this wallet is being changed at this moment; try again";
+    let sentence = "Another call is changing the destination of this wallet; try again";
     assert_eq!(second["message"], sentence);
     let own = app
         .get("/v1/payee-destination")

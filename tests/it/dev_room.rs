@@ -1,4 +1,4 @@
-//! The room `/_dev` of `prs dev`, and that nobody else has it.
+//! The `/_dev` endpoints of `prs dev`, which no other process has.
 
 use crate::support::{
     TestApp,
@@ -24,7 +24,7 @@ use prs::{
     },
     boot::{process::Process, role::Role, serve},
     domain::{address::Address, off_ramp_sandbox::OffRampBehaviour, paying::fee_proxy::Erc20FeeProxy, webhook::sign},
-    http::dev::{Lent, Room},
+    http::dev::{DevRoom, LentKeys},
     ports::{
         clock::Clock,
         sandbox::{SandboxWallet, TimeMachine, WalletCall},
@@ -36,7 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Moves the clock of a test.
+/// Moves the test clock.
 struct Fixed(Arc<FixedClock>);
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl TimeMachine for Fixed {
     }
 }
 
-/// Signs nothing, and keeps what it was given.
+/// A wallet that signs nothing and records the calls it receives.
 #[derive(Default)]
 struct Blind(Mutex<Vec<WalletCall>>);
 
@@ -60,9 +60,10 @@ impl SandboxWallet for Blind {
     async fn send(&self, calls: &[WalletCall]) -> anyhow::Result<Vec<B256>> {
         let mut kept = self.0.lock().expect("no panic");
         kept.extend_from_slice(calls);
-        match calls.iter().any(|call| call.data.is_empty()) {
-            true => anyhow::bail!("it has no effect"),
-            false => Ok(calls.iter().map(|_| B256::repeat_byte(7)).collect()),
+        if calls.iter().any(|call| call.data.is_empty()) {
+            anyhow::bail!("it has no effect")
+        } else {
+            Ok(calls.iter().map(|_| B256::repeat_byte(7)).collect())
         }
     }
 }
@@ -72,7 +73,7 @@ const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 fn with_room(app: &TestApp) -> Process {
     let mut process = Process::new(Role::Api);
-    process.room = Some(Room {
+    process.room = Some(DevRoom {
         time: Arc::new(Fixed(app.clock.clone())),
         rates: Arc::new(RateSandbox::new(CoinIds::default(), app.clock.clone())),
         screening: Arc::new(ScreeningSandbox::default()),
@@ -85,7 +86,7 @@ fn with_room(app: &TestApp) -> Process {
             1,
         )),
         wallet: Arc::new(Blind::default()),
-        lent: Lent {
+        lent: LentKeys {
             api_key: app.key.clone(),
             client_id: app.backend_client.clone(),
             orchestrator_key: "orc_key".to_owned(),
@@ -99,7 +100,7 @@ fn with_room(app: &TestApp) -> Process {
 
 type App = BoxEndpoint<'static, poem::Response>;
 
-/// Posts to the room, at a loopback name unless the headers name a host.
+/// Posts to `/_dev`. The `Host` header is `localhost`, unless `headers` contains another host.
 async fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
     let mut call = Request::builder()
         .method(Method::POST)
@@ -119,7 +120,7 @@ async fn post(app: &App, path: &str, headers: &[(&str, &str)], body: &str) -> (u
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[tokio::test]
-async fn only_json_of_no_page_or_an_own_one_to_the_own_host_moves_the_clock_forward() {
+async fn the_clock_moves_only_for_json_from_no_page_or_an_own_page() {
     let app = TestApp::start().await;
     let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
     let before = app.ctx.clock.now();
@@ -180,7 +181,7 @@ async fn only_json_of_no_page_or_an_own_one_to_the_own_host_moves_the_clock_forw
 }
 
 #[tokio::test]
-async fn nobody_else_has_the_room_and_production_refuses_it() {
+async fn dev_endpoints_exist_only_in_prs_dev_and_never_in_production() {
     let app = TestApp::start().await;
     let refused = app.post("/_dev/clock").json(&json!({ "seconds": 1 })).send().await;
     assert_eq!(refused.expect(404)["message"], "Cannot POST /_dev/clock");
@@ -188,14 +189,14 @@ async fn nobody_else_has_the_room_and_production_refuses_it() {
     settings.http.production = true;
     let served = serve::run_with(&settings, app.ctx.clone(), with_room(&app), || {}).await;
     let refusal = served.expect_err("refused").to_string();
-    assert_eq!(refusal, "http.production: must be false where `/_dev` is served");
+    assert_eq!(refusal, "http.production: must be false when `/_dev` is served");
     for document in crate::support::contract::documents() {
         let paths = document["paths"].as_object().expect("paths");
         assert!(paths.keys().all(|path| !path.starts_with("/_dev")));
     }
 }
 
-/// Seconds since 1970 of the newest block.
+/// Unix time of the newest block.
 async fn block_time(dev: &Dev) -> i64 {
     let block = dev.ask_node("eth_getBlockByNumber", json!(["latest", false])).await;
     let digits = block["timestamp"].as_str().expect("a quantity");
@@ -207,7 +208,7 @@ fn time(value: &Value) -> DateTime<Utc> {
 }
 
 #[tokio::test]
-async fn in_prs_dev_the_service_what_is_due_and_the_chain_move_together() {
+async fn prs_dev_moves_service_clock_due_work_and_chain_together() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -245,7 +246,7 @@ async fn in_prs_dev_the_service_what_is_due_and_the_chain_move_together() {
     }
 }
 
-/// Units that the last transaction of calldata pays through the fee proxy.
+/// The units that the last transaction of this calldata pays through the fee proxy contract.
 fn units(calldata: &Value) -> U256 {
     let steps = transactions(calldata);
     let call = Erc20FeeProxy::transferFromWithReferenceAndFeeCall::abi_decode(&steps.last().expect("a payment").1);
@@ -253,7 +254,7 @@ fn units(calldata: &Value) -> U256 {
 }
 
 #[tokio::test]
-async fn in_prs_dev_a_dollar_is_paid_in_usdc_by_a_rate_that_can_be_changed() {
+async fn prs_dev_pays_dollars_in_usdc_at_a_changeable_rate() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -276,7 +277,7 @@ async fn in_prs_dev_a_dollar_is_paid_in_usdc_by_a_rate_that_can_be_changed() {
     assert_eq!(usdc.expect("a rate")["rate"], "0.98");
     assert!(
         rates.iter().all(|rate| !rate["rate"].is_null()),
-        "it begins with a rate of every pair: {changed}"
+        "every pair has an initial rate: {changed}"
     );
     let quoted = dev.call(&pay, None).await;
     assert_eq!(units(&quoted), U256::from(10_000_000));
@@ -291,9 +292,9 @@ async fn in_prs_dev_a_dollar_is_paid_in_usdc_by_a_rate_that_can_be_changed() {
     );
 }
 
-/// Asks the room to have a wallet answered about, with what is good and what is not.
+/// Sets the screening result that the sandbox reports for a wallet. Invalid wallets and invalid results are refused.
 #[tokio::test]
-async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_form() {
+async fn sandbox_screening_outcomes_are_set_for_valid_wallets() {
     let app = TestApp::start().await;
     let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
     let wallet = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567";
@@ -335,7 +336,7 @@ async fn what_the_sandbox_of_screening_answers_is_set_for_a_wallet_of_the_right_
 }
 
 #[tokio::test]
-async fn the_off_ramp_partner_behaves_as_the_room_says() {
+async fn dev_endpoints_control_the_off_ramp_partner() {
     let app = TestApp::start().await;
     let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
     for behaviour in OffRampBehaviour::ALL.map(OffRampBehaviour::wire) {
@@ -358,7 +359,7 @@ async fn the_off_ramp_partner_behaves_as_the_room_says() {
 }
 
 #[tokio::test]
-async fn production_refuses_a_database_that_prs_dev_made() {
+async fn production_rejects_a_database_created_by_prs_dev() {
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
     let database = dev.text("/databaseUrl").to_owned();
@@ -371,11 +372,11 @@ async fn production_refuses_a_database_that_prs_dev_made() {
     let output = serve.arg("serve").output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(said.contains("database.url: `prs dev` made this database"), "{said}");
+    assert!(said.contains("database.url: `prs dev` created this database"), "{said}");
 }
 
 #[test]
-fn a_folder_belongs_to_one_prs_dev_at_a_time() {
+fn a_folder_is_used_by_one_prs_dev_at_a_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
     let mut second = program::prs(folder.path());
@@ -385,7 +386,7 @@ fn a_folder_belongs_to_one_prs_dev_at_a_time() {
     let output = second.output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && said.contains("belongs to another `prs dev`"),
+        !output.status.success() && said.contains("is in use by another `prs dev`"),
         "{said}"
     );
     drop(dev);
@@ -393,7 +394,7 @@ fn a_folder_belongs_to_one_prs_dev_at_a_time() {
 }
 
 #[tokio::test]
-async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told() {
+async fn prs_dev_screens_wallets_with_configurable_providers() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -434,7 +435,7 @@ async fn in_prs_dev_a_wallet_is_screened_by_providers_that_do_what_they_are_told
 }
 
 #[tokio::test]
-async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
+async fn environment_variables_set_prs_dev_settings_not_tied_to_its_chain() {
     let folder = tempfile::tempdir().expect("a folder");
     let variables = [
         ("PRS_BRAND__NAME", "Corner shop"),
@@ -449,7 +450,7 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
         .send()
         .await
         .expect("an answer");
-    assert_eq!(demo.status(), 200, "a link that can be paid");
+    assert_eq!(demo.status(), 200, "the demo link can be paid");
     let body = json!({ "requests": [{ "amount": "1" }] });
     let made = dev.call("/v2/secure-payments", Some(&body)).await;
     let token = made["token"].as_str().expect("a token");
@@ -471,7 +472,7 @@ async fn the_environment_sets_what_has_nothing_to_do_with_the_local_chain() {
 }
 
 #[tokio::test]
-async fn a_plain_prs_dev_signs_under_the_names_that_receivers_of_the_published_service_read() {
+async fn prs_dev_signs_with_the_header_names_of_the_hosted_service() {
     let folder = tempfile::tempdir().expect("a folder");
     prs::adapters::install_tls();
     let dev = Dev::start(folder.path());
@@ -498,7 +499,7 @@ async fn a_plain_prs_dev_signs_under_the_names_that_receivers_of_the_published_s
 }
 
 #[tokio::test]
-async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
+async fn dev_keys_and_wallet_are_available_only_to_own_pages() {
     let app = TestApp::start().await;
     let served = serve::app(&crate::support::app::settings(), &app.ctx, &with_room(&app));
     let own = app.ctx.own_pages.origin.clone();
@@ -522,7 +523,7 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
         "payee": PAYEE, "payer": PAYER, "currency": "FAU-sepolia",
     });
     assert_eq!(lent, expected);
-    // Opened by the other name of this machine, the page says so when it sends something.
+    // A page opened by another name of this machine sends that name as its origin.
     let by_name = keys(&[("host", "localhost:8080"), ("origin", "http://localhost:8080")]).await;
     assert_eq!(by_name.0, 200);
     for headers in [
@@ -531,7 +532,7 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
         vec![("host", "localhost:8080"), ("origin", "http://localhost:3000")],
         vec![("host", "localhost:8080"), ("origin", "null")],
         vec![("host", "rebound.example"), ("sec-fetch-site", "same-origin")],
-        // A name that was made to lead here: page and service have the same origin, which is not ours.
+        // DNS rebinding: page and service have the same origin, which is not the configured one.
         vec![
             ("host", "rebound.example:8080"),
             ("origin", "http://rebound.example:8080"),
@@ -560,7 +561,7 @@ async fn the_room_lends_keys_and_a_wallet_to_pages_of_its_own_alone() {
     let (status, sent) = sign(json!([good, good])).await;
     let hash = format!("0x{}", "07".repeat(32));
     assert_eq!((status, &sent), (200, &json!({ "hashes": [hash, hash] })));
-    // As links and approvals of batches answer it.
+    // The same response as for links and batch approvals.
     let of_link = json!({ "to": PAYEE, "data": "0x01", "value": "0x0", "chainId": 11_155_111 });
     let of_batch = json!({ "to": PAYEE, "data": "0x01", "value": 0 });
     assert_eq!(sign(json!([of_link, of_batch])).await.0, 200);

@@ -1,4 +1,4 @@
-//! The pages of the documentation as they are served: what they may load, how they are kept, and that they are small.
+//! The served documentation pages: what they may load, how they are cached, and their size.
 
 use crate::support::{
     TestApp,
@@ -15,10 +15,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The most that a browser has to fetch before it paints a page for the first time, compressed.
+/// Maximum compressed size in bytes of all files that a browser fetches before the first paint.
 const BUDGET_BYTES: usize = 450 * 1024;
 
-/// Pages with the program of others that they show.
+/// Pages that contain a third-party program (Swagger UI or Scalar).
 const GUESTS: [&str; 6] = [
     "/docs/swagger/v2",
     "/docs/swagger/auth",
@@ -44,7 +44,7 @@ impl Served {
     }
 }
 
-/// A service without a chain, asked for files.
+/// The HTTP side of a service without a chain. The tests fetch files of the documentation from it.
 struct Docs(poem::endpoint::BoxEndpoint<'static, poem::Response>);
 
 impl Docs {
@@ -80,7 +80,7 @@ impl Docs {
     }
 }
 
-/// What a page has the browser fetch: addresses in `src`, and in `href` of `link`.
+/// The addresses that a page makes the browser fetch: every `src`, and the `href` of every `link` element.
 fn fetched(page: &str) -> BTreeSet<String> {
     let tags = page.split('<').skip(1).filter_map(|tag| tag.split('>').next());
     let fetching = tags.filter(|tag| tag.starts_with("link ") || tag.contains(" src=\""));
@@ -95,7 +95,7 @@ fn fetched(page: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn no_page_may_load_or_call_anything_elsewhere() {
+async fn pages_load_and_call_nothing_from_other_hosts() {
     let docs = Docs::start().await;
     for path in ["/docs/"].iter().chain(&GUESTS) {
         let page = docs.get(path).await;
@@ -115,7 +115,7 @@ async fn no_page_may_load_or_call_anything_elsewhere() {
         ] {
             assert!(policy.contains(part), "{path}: {policy}");
         }
-        // Scalar writes styles into its page, and nothing but styles.
+        // Scalar writes inline styles into its page, but no scripts.
         assert_eq!(
             policy.contains("'unsafe-inline'"),
             path.contains("scalar"),
@@ -133,7 +133,7 @@ async fn no_page_may_load_or_call_anything_elsewhere() {
 }
 
 #[tokio::test]
-async fn files_are_kept_for_good_under_an_address_of_their_own_and_pages_are_known_again() {
+async fn hashed_files_are_immutable_and_pages_are_revalidated() {
     let docs = Docs::start().await;
     let mut files = BTreeSet::new();
     for path in ["/docs/"].iter().chain(&GUESTS) {
@@ -175,7 +175,7 @@ async fn files_are_kept_for_good_under_an_address_of_their_own_and_pages_are_kno
             (304, 0, tag.as_str()),
             "{path}"
         );
-        // Who takes another form has another one.
+        // A client that accepts no compression gets the plain file.
         let plain = docs.ask(Method::GET, path, &[("if-none-match", tag.as_str())]).await;
         assert_eq!((plain.status, plain.header("content-encoding")), (200, ""), "{path}");
         assert!(plain.bytes.len() > 2 * first.bytes.len(), "{path}");
@@ -185,7 +185,7 @@ async fn files_are_kept_for_good_under_an_address_of_their_own_and_pages_are_kno
 }
 
 #[tokio::test]
-async fn a_browser_paints_before_it_has_fetched_much() {
+async fn first_paint_needs_few_bytes() {
     let docs = Docs::start().await;
     let mut lines = Vec::new();
     for path in ["/docs/", "/docs/swagger/v2", "/docs/scalar/v2"] {
@@ -196,7 +196,7 @@ async fn a_browser_paints_before_it_has_fetched_much() {
         for file in &files {
             let bytes = docs.packed(file, "br").await.bytes.len();
             all += bytes;
-            // What is deferred runs after the page is there: the bar above is painted before.
+            // Deferred scripts run after the first paint.
             if file.ends_with(".css") {
                 needed += bytes;
             }
@@ -213,7 +213,7 @@ async fn a_browser_paints_before_it_has_fetched_much() {
 }
 
 #[tokio::test]
-async fn the_overview_lists_every_operation_in_the_order_of_work_and_every_event() {
+async fn the_overview_lists_operations_in_workflow_order_and_all_events() {
     let docs = Docs::start().await;
     let page = docs.get("/docs/").await;
     let page = page.text();
@@ -255,7 +255,7 @@ async fn the_overview_lists_every_operation_in_the_order_of_work_and_every_event
 }
 
 #[tokio::test]
-async fn where_there_is_no_room_the_page_has_no_keys_and_no_button() {
+async fn pages_have_no_keys_or_button_without_dev_endpoints() {
     let docs = Docs::start().await;
     let page = docs.get("/docs/").await;
     assert!(!page.text().contains("_dev") && !page.text().contains("Sign and send"));
@@ -266,7 +266,7 @@ async fn where_there_is_no_room_the_page_has_no_keys_and_no_button() {
 }
 
 #[tokio::test]
-async fn keys_stay_in_the_browser_only_outside_production() {
+async fn browsers_store_keys_only_outside_production() {
     let app = TestApp::start().await;
     let mut settings = settings();
     settings.http.production = true;
@@ -282,7 +282,7 @@ async fn keys_stay_in_the_browser_only_outside_production() {
 }
 
 #[tokio::test]
-async fn the_short_addresses_lead_to_the_pages() {
+async fn short_addresses_redirect_to_the_pages() {
     let docs = Docs::start().await;
     for (path, status, leads) in [
         ("/", 302, "/docs/"),
@@ -296,7 +296,7 @@ async fn the_short_addresses_lead_to_the_pages() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_cannot_be_done_is_a_plain_refusal() {
+async fn missing_files_and_wrong_methods_return_plain_errors() {
     let docs = Docs::start().await;
     let page = docs.get("/docs/").await;
     let style = fetched(page.text())
@@ -385,7 +385,7 @@ async fn what_is_not_there_or_cannot_be_done_is_a_plain_refusal() {
 }
 
 #[tokio::test]
-async fn documents_are_the_same_in_every_form() {
+async fn documents_are_identical_in_every_encoding() {
     let docs = Docs::start().await;
     for name in ["v2", "auth", "webhooks"] {
         let path = format!("/openapi/{name}.json");
@@ -398,7 +398,7 @@ async fn documents_are_the_same_in_every_form() {
     }
 }
 
-// What the page says about verification is what receivers will copy.
+// Receivers copy the verification code of this page.
 
 #[path = "../../src/http/contract/docs/files/verify.rs"]
 mod verify;
@@ -406,14 +406,15 @@ mod verify;
 const SECRET: &str = "9a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d48609a3f5c1e7b2d4860";
 const BODY: &str = r#"{"event":"payment.confirmed","reference":"order-1042"}"#;
 
-/// HMAC-SHA-256 of a text, by openssl: what judges the samples is none of them.
+/// HMAC-SHA-256 of a text, computed by openssl, so that no sample checks itself.
 fn signature(secret: &str, body: &str) -> String {
     let script = format!("printf %s '{body}' | openssl dgst -sha256 -hmac '{secret}' -r | cut -d' ' -f1");
     let output = Command::new("sh").args(["-c", &script]).output().expect("openssl");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
-/// What the Go sample says, by a program around it; `None` where there is no Go, which CI installs.
+/// The verdict of the Go sample about a signature, obtained by running the sample in a small program; `None` if Go is
+/// not installed. Continuous integration installs Go.
 fn judged_in_go(secret: &str, body: &str, header: &str, next: &str) -> Option<bool> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("hooks")).expect("a folder");
@@ -435,7 +436,7 @@ fn judged_in_go(secret: &str, body: &str, header: &str, next: &str) -> Option<bo
     go.args(["run", ".", secret, body, header, next])
         .current_dir(folder.path());
     let Ok(output) = go.output() else {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "there is no Go");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "Go is not installed");
         return None;
     };
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -447,8 +448,8 @@ fn judged_in_go(secret: &str, body: &str, header: &str, next: &str) -> Option<bo
     Some(told.trim() == "true")
 }
 
-/// The TypeScript sample as JavaScript, read as strictly as its compiler can. The compiler is installed from the pinned list
-/// in `tests/verification`, once for each target folder.
+/// The TypeScript sample as JavaScript, compiled in strict mode. The compiler is installed from the pinned list in
+/// `tests/verification`, once for each target folder.
 fn compiled() -> String {
     let folder = published::installed("verification", &["package.json", "package-lock.json"], |_| ());
     let sample = include_str!("../../src/http/contract/docs/files/verify.ts");
@@ -473,7 +474,8 @@ fn compiled() -> String {
     std::fs::read_to_string(folder.join("verify.js")).expect("a script")
 }
 
-/// What each of the samples says of a header and the one that follows it.
+/// The verdict of each verification sample on two signature headers. `header` contains the signature of the current
+/// secret, and `next` contains the signatures of newer secrets.
 fn judged(compiled: &str, secret: &str, body: &str, header: &str, next: &str) -> Vec<(&'static str, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("body"), body).expect("written");
@@ -517,7 +519,7 @@ fn judged(compiled: &str, secret: &str, body: &str, header: &str, next: &str) ->
 }
 
 #[tokio::test]
-async fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() {
+async fn verification_samples_accept_only_genuine_signatures() {
     let compiled = compiled();
     let judge = |secret: &str, body: &str, header: &str, next: &str, is_good: bool| {
         for (language, said) in judged(&compiled, secret, body, header, next) {
@@ -536,9 +538,9 @@ async fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() 
     ] {
         judge(SECRET, body, header, next, is_good);
     }
-    // A receiver whose secret was never set believes nobody.
+    // A receiver without a secret accepts nothing.
     judge("", BODY, &signature("", BODY), "", false);
-    // Deliveries of this service, before and during a rotation.
+    // Deliveries of this service before and during a rotation.
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (id, first) = app.register(&receiver.url()).await;
@@ -562,7 +564,7 @@ async fn the_samples_of_verification_believe_what_is_genuine_and_nothing_else() 
 }
 
 #[test]
-fn the_guide_to_webhooks_shows_the_same_samples() {
+fn the_webhook_guide_contains_the_same_samples() {
     let guide = include_str!("../../docs/guides/webhooks.md");
     for (language, file, text) in [
         (

@@ -1,4 +1,4 @@
-//! The published documents: what is served is what is committed, and answers fit what is documented.
+//! The published documents: served files equal the committed ones, and responses match the documentation.
 
 use crate::support::{
     TestApp,
@@ -26,7 +26,7 @@ async fn the_served_documents_are_the_committed_files() {
 }
 
 #[test]
-fn every_documented_example_fits_its_schema() {
+fn every_documented_example_matches_its_schema() {
     for document in documents() {
         let mut count = 0;
         for (path, item) in document["paths"].as_object().expect("paths") {
@@ -51,7 +51,7 @@ fn every_documented_example_fits_its_schema() {
 }
 
 #[test]
-fn examples_of_calldata_count_their_own_transactions() {
+fn calldata_examples_have_consistent_transaction_counts() {
     let document = &documents()[0];
     for (path, method, status) in [
         ("/v2/payouts", "post", "201"),
@@ -65,7 +65,7 @@ fn examples_of_calldata_count_their_own_transactions() {
         assert_eq!(
             metadata["paymentTransactionIndex"],
             count - 1,
-            "{path}: the payment is the last"
+            "{path}: the payment is the last transaction"
         );
         assert_eq!(metadata["needsApproval"], count > 1, "{path}");
         assert_eq!(metadata["approvalTransactionIndex"].is_null(), count == 1, "{path}");
@@ -73,7 +73,7 @@ fn examples_of_calldata_count_their_own_transactions() {
 }
 
 #[test]
-fn generated_clients_write_the_times_that_are_taken() {
+fn time_schemas_accept_what_generated_clients_write() {
     let (mut texts, mut times) = (0, 0);
     for document in documents() {
         each(document, &mut |value| {
@@ -101,7 +101,7 @@ fn generated_clients_write_the_times_that_are_taken() {
 }
 
 #[test]
-fn maps_are_bounded_so_that_programs_which_make_examples_of_them_come_to_an_end() {
+fn maps_are_bounded_so_that_example_generators_terminate() {
     let mut count = 0;
     for document in documents() {
         each(document, &mut |value| {
@@ -112,12 +112,12 @@ fn maps_are_bounded_so_that_programs_which_make_examples_of_them_come_to_an_end(
             }
         });
     }
-    assert!(count > 0, "no map is left");
+    assert!(count > 0, "the documents have no map");
 }
 
 #[test]
-fn what_this_version_never_does_is_said_where_it_is_offered() {
-    const NOT_YET: &str = "not in this version";
+fn unimplemented_features_are_marked_in_the_documents() {
+    const NOT_YET: &str = "in this version";
     let says = |text: &Value| text.as_str().is_some_and(|text| text.to_lowercase().contains(NOT_YET));
     let webhooks: Value = serde_json::from_str(include_str!("../../openapi/webhooks.json")).expect("JSON");
     for (kind, webhook) in webhooks["webhooks"].as_object().expect("kinds") {
@@ -154,7 +154,7 @@ fn what_this_version_never_does_is_said_where_it_is_offered() {
     }
 }
 
-/// The operations of a document by method and path.
+/// The operations of a document, each as method and path.
 fn operations(document: &Value) -> BTreeSet<String> {
     let paths = document["paths"].as_object().expect("paths").iter();
     let named = |(path, item): (&String, &Value)| {
@@ -166,7 +166,7 @@ fn operations(document: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_readme_counts_the_operations_that_are_there() {
+fn the_readme_counts_match_the_implemented_operations() {
     let published = [
         include_str!("../../openapi/contract/v2-0.13.0.json"),
         include_str!("../../openapi/contract/auth-v1.json"),
@@ -177,12 +177,12 @@ fn the_readme_counts_the_operations_that_are_there() {
     let (built, missing) = (&published & &own, &published - &own);
     let sentences = [
         format!(
-            "Of the {} operations that the contract check knows {} are built, {} are not",
+            "Of the {} operations in the published contract, {} are built and {} are not",
             published.len(),
             built.len(),
             missing.len()
         ),
-        format!("Added are {} that it does not have", (&own - &published).len()),
+        format!("The service adds {} operations", (&own - &published).len()),
     ];
     let readme = include_str!("../../README.md");
     for sentence in sentences {
@@ -191,7 +191,7 @@ fn the_readme_counts_the_operations_that_are_there() {
 }
 
 #[test]
-fn what_is_said_about_credentials_names_those_that_open_the_operation() {
+fn described_credentials_match_those_that_open_the_operation() {
     let mut count = 0;
     for document in documents() {
         let carrier = |scheme: &str| {
@@ -205,29 +205,34 @@ fn what_is_said_about_credentials_names_those_that_open_the_operation() {
         let items = document["paths"].as_object().expect("paths").values();
         for operation in items.flat_map(|item| item.as_object().expect("operations").values()) {
             let security = operation["security"].as_array().into_iter().flatten();
-            let schemes = security.flat_map(|any| any.as_object().expect("schemes").keys());
-            let carriers: Vec<String> = schemes.map(|scheme| carrier(scheme)).collect();
+            // A requirement with two schemes accepts them together, the orchestrator key first.
+            let together = |any: &Value| {
+                let schemes = any.as_object().expect("schemes").keys().rev();
+                schemes.map(|scheme| carrier(scheme)).collect::<Vec<_>>().join(" with ")
+            };
+            let carriers: Vec<String> = security.map(together).collect();
             if carriers.is_empty() {
                 continue;
             }
-            let wanted = format!("This operation needs {}", carriers.join(" or "));
+            let wanted = format!("This operation requires {}", carriers.join(" or "));
             for status in ["401", "403"] {
                 let answer = resolved(document, &operation["responses"][status]);
                 let media = &answer["content"]["application/json"];
-                let shown = match media["example"].is_null() {
-                    true => &media["examples"]["credential"]["value"]["hint"],
-                    false => &media["example"]["hint"],
+                let shown = if media["example"].is_null() {
+                    &media["examples"]["credential"]["value"]["hint"]
+                } else {
+                    &media["example"]["hint"]
                 };
                 assert_eq!(shown, &wanted, "{} {status}", operation["operationId"]);
                 count += 1;
             }
         }
     }
-    assert!(count > 100, "only {count} answers");
+    assert!(count > 100, "only {count} responses");
 }
 
 #[test]
-fn refusals_of_caps_invites_and_stored_answers_are_named() {
+fn errors_for_caps_invites_and_stored_responses_are_documented() {
     let operation = |id: &str| {
         let paths = documents()
             .iter()
@@ -243,16 +248,16 @@ fn refusals_of_caps_invites_and_stored_answers_are_named() {
         ("createApiKey", "409", "caps.api_keys"),
         ("rotateApiKey", "409", "caps.api_keys"),
         ("createWebhook", "409", "caps.endpoints"),
-        ("createWebhook", "409", "a public client ID is shown once"),
+        ("createWebhook", "409", "shown to a public client ID only once"),
         ("createOrchestratorWebhook", "409", "caps.endpoints"),
-        ("registerAccount", "403", "with an invite"),
-        ("verifyWalletChallenge", "403", "with an invite"),
+        ("registerAccount", "403", "requires an invite"),
+        ("verifyWalletChallenge", "403", "requires an invite"),
         ("testWebhooks", "429", "caps.due_deliveries"),
         ("replayEvent", "429", "caps.due_deliveries"),
         ("replayEvents", "429", "caps.due_deliveries"),
         ("retryDelivery", "429", "caps.due_deliveries"),
         ("followEvents", "429", "caps.event_streams"),
-        ("exportPayments", "429", "exports of this platform"),
+        ("exportPayments", "429", "running exports"),
     ] {
         let answer = &operation(id)["responses"][status];
         assert!(
@@ -268,7 +273,7 @@ fn refusals_of_caps_invites_and_stored_answers_are_named() {
     }
 }
 
-/// Every schema of a value, at any depth, and everything else in it.
+/// Visits a JSON value and, recursively, every value in it.
 fn each<'a>(value: &'a Value, visit: &mut impl FnMut(&'a Value)) {
     visit(value);
     match value {
@@ -279,10 +284,10 @@ fn each<'a>(value: &'a Value, visit: &mut impl FnMut(&'a Value)) {
 }
 
 #[test]
-fn the_framework_leaves_no_trace_of_what_it_cannot_say() {
+fn framework_artefacts_are_removed_from_the_documents() {
     for document in documents() {
         assert_eq!(document["openapi"], "3.0.3");
-        // Generators fetch what stands elsewhere, or give up.
+        // Generators fetch external values, or fail.
         each(document, &mut |inner| {
             assert!(inner.get("externalValue").is_none(), "{inner}")
         });
@@ -294,7 +299,7 @@ fn the_framework_leaves_no_trace_of_what_it_cannot_say() {
             each(schema, &mut |inner| {
                 let is_reference = inner.get("$ref").is_some();
                 assert!(!is_reference || inner.as_object().is_some_and(|members| members.len() == 1));
-                // A reference stands alone, unless an example has to stand beside it.
+                // A reference is never wrapped, unless it needs an example.
                 let says_more = |parts: &Vec<Value>| parts.len() > 1 || inner.get("example").is_some();
                 assert!(inner["allOf"].as_array().is_none_or(says_more), "{name}: {inner}");
                 let values = inner["enum"].as_array();
@@ -309,17 +314,21 @@ fn the_framework_leaves_no_trace_of_what_it_cannot_say() {
     }
 }
 
-/// What is found in an answer that somebody damaged.
+/// The differences from the documentation that the response check finds when a `GET` of this path returns 200 with this
+/// body.
 fn found(path: &str, text: &str) -> Vec<String> {
     flaws("GET", path, 200, text)
 }
 
 #[test]
-fn an_answer_that_the_document_does_not_know_is_found() {
+fn undocumented_responses_are_detected() {
     let page = r#"{"requests":[],"pagination":{"total":9,"limit":20,"offset":0,"hasMore":false}}"#;
     assert_eq!(found("/v2/request?limit=20", page), [""; 0]);
     for (damaged, flaw) in [
-        (page.replace("9,", "9.0,"), "/pagination/total: 9.0 is no whole number"),
+        (
+            page.replace("9,", "9.0,"),
+            "/pagination/total: 9.0 is not a whole number",
+        ),
         (page.replace("9,", "\"9\","), "/pagination/total: \"9\" is not of type"),
         (
             page.replace("\"offset\":0,", ""),
@@ -344,7 +353,7 @@ fn an_answer_that_the_document_does_not_know_is_found() {
 }
 
 #[test]
-fn a_member_that_may_be_null_and_is_missing_is_found() {
+fn a_missing_nullable_member_is_detected() {
     let page = r#"{"events":[],"nextCursor":null}"#;
     assert_eq!(found("/v2/events", page), [""; 0]);
     let damaged = r#"{"events":[]}"#;
@@ -369,7 +378,7 @@ pub fn event_fits_its_schema(body: &Value) {
 }
 
 #[tokio::test]
-async fn events_fit_their_documented_schemas() {
+async fn events_match_their_documented_schemas() {
     let app = TestApp::on_chain().await;
     let receiver = crate::support::receiver::Receiver::start().await;
     app.register(&receiver.url()).await;

@@ -1,4 +1,4 @@
-//! The event log: read, told again, followed, swept.
+//! The event log: reading, replaying, following and sweeping.
 
 use crate::support::{
     TestApp,
@@ -16,7 +16,7 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-/// Events that wait for a reader who takes none.
+/// Number of events that are queued for a reader that reads none of them.
 const QUEUED: usize = 100;
 
 fn ids(page: &Value, list: &str) -> Vec<String> {
@@ -38,7 +38,7 @@ async fn replay(app: &TestApp, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_settled_payment_stands_in_the_log_as_it_was_sent() {
+async fn a_settled_payment_is_logged_exactly_as_sent() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
@@ -64,7 +64,7 @@ async fn a_settled_payment_stands_in_the_log_as_it_was_sent() {
     assert_eq!(
         delivery["id"].as_str(),
         received[0].header("x-service-delivery"),
-        "the log and the receiver name it alike"
+        "the log and the receiver have the same id"
     );
     let path = format!("/v2/deliveries/{}", delivery["id"].as_str().expect("an id"));
     let read = app.get(&path).with_key().send().await.expect(200);
@@ -74,7 +74,7 @@ async fn a_settled_payment_stands_in_the_log_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn pages_are_walked_with_the_cursor_and_filters_combine() {
+async fn cursors_page_through_events_and_filters_combine() {
     let app = TestApp::start().await;
     let mut told = Vec::new();
     for number in 0..7 {
@@ -120,7 +120,7 @@ async fn pages_are_walked_with_the_cursor_and_filters_combine() {
     assert_eq!(
         ids(&events(&app, &format!("?since={elsewhere}")).await, "events"),
         told[..3],
-        "an instant is meant: {elsewhere}"
+        "another offset means the same instant: {elsewhere}"
     );
     assert_eq!(
         ids(&events(&app, &format!("?until={elsewhere}")).await, "events"),
@@ -162,7 +162,7 @@ async fn a_summary_counts_deliveries_by_endpoint_and_state() {
     assert_eq!(
         summary("").await.expect(200),
         json!({ "counts": [] }),
-        "a day when nobody says"
+        "the default is one day"
     );
     for since in ["12:00:00.000Z", "12:00:00%2B00:00", "10:30:00-01:30"] {
         assert_eq!(
@@ -178,7 +178,7 @@ async fn a_summary_counts_deliveries_by_endpoint_and_state() {
 }
 
 #[tokio::test]
-async fn strangers_find_nothing_and_change_nothing() {
+async fn strangers_see_and_change_nothing() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
@@ -252,7 +252,7 @@ async fn strangers_find_nothing_and_change_nothing() {
     }
     app.get("/v2/events").send().await.expect(401);
     app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 1, "nothing was told again");
+    assert_eq!(receiver.received().await.len(), 1, "nothing was sent again");
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn a_replay_carries_the_original_identity_and_bytes() {
     let result = app.post(&path).with_key().json(&json!({})).send().await.expect(202);
     assert_eq!(result, json!({ "replayed": 1, "skipped": 0, "nextCursor": null }));
     let waiting = app.post(&path).with_key().json(&json!({})).send().await.expect(202);
-    assert_eq!(waiting["skipped"], 1, "what waits already is left alone");
+    assert_eq!(waiting["skipped"], 1, "a pending delivery is skipped");
     app.deliver().await;
     let all = receiver.received().await;
     assert_eq!(all.len(), 5);
@@ -283,7 +283,11 @@ async fn a_replay_carries_the_original_identity_and_bytes() {
         Some(prs::domain::webhook::sign(&secret, last.body.as_bytes()).as_str())
     );
     assert_eq!(last.header("x-service-replay"), Some("true"));
-    assert_eq!(last.header("x-service-retry-count"), Some("0"), "a new round of tries");
+    assert_eq!(
+        last.header("x-service-retry-count"),
+        Some("0"),
+        "a new round of attempts"
+    );
     assert!(all[..4].iter().all(|one| one.header("x-service-replay").is_none()));
     let delivery = failed["deliveries"][0]["id"].as_str().expect("an id");
     let read = app
@@ -304,7 +308,7 @@ async fn a_replay_carries_the_original_identity_and_bytes() {
 }
 
 #[tokio::test]
-async fn after_an_outage_of_ten_minutes_a_replay_brings_everything() {
+async fn a_replay_after_a_ten_minute_outage_delivers_everything() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -325,11 +329,7 @@ async fn after_an_outage_of_ten_minutes_a_replay_brings_everything() {
     assert_eq!(result, json!({ "replayed": 10, "skipped": 0, "nextCursor": null }));
     app.deliver().await;
     let all = receiver.received().await;
-    assert_eq!(
-        all.len(),
-        count + 10,
-        "each once, and what had arrived is not among them"
-    );
+    assert_eq!(all.len(), count + 10, "each missed event once, and no delivered one");
     let arrived: BTreeSet<String> = all[..1]
         .iter()
         .chain(&all[count..])
@@ -348,7 +348,7 @@ async fn after_an_outage_of_ten_minutes_a_replay_brings_everything() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_came_later_is_told_what_it_missed() {
+async fn a_new_endpoint_can_replay_earlier_events() {
     let app = TestApp::start().await;
     let (early, late) = (Receiver::start().await, Receiver::start().await);
     app.register(&early.url()).await;
@@ -362,12 +362,20 @@ async fn an_endpoint_that_came_later_is_told_what_it_missed() {
         json!({ "since": "2020-01-01T00:00:00+14:00", "until": "2040-01-01T00:00:00-12:00", "endpointId": endpoint });
     assert_eq!(replay(&app, &body).await["replayed"], 2);
     app.deliver().await;
-    assert_eq!(replay(&app, &body).await["replayed"], 2, "the same deliveries again");
+    assert_eq!(
+        replay(&app, &body).await["replayed"],
+        2,
+        "a second replay repeats the same deliveries"
+    );
     app.deliver().await;
     let all = late.received().await;
     let deliveries: BTreeSet<_> = all.iter().filter_map(|one| one.header("x-service-delivery")).collect();
     assert_eq!((all.len(), deliveries.len()), (4, 2));
-    assert_eq!(early.received().await.len(), 2, "nobody else was told again");
+    assert_eq!(
+        early.received().await.len(),
+        2,
+        "the other endpoint receives nothing again"
+    );
     let read = app
         .get(&format!("/v2/events/{}", told[0]))
         .with_key()
@@ -389,7 +397,7 @@ async fn an_endpoint_that_came_later_is_told_what_it_missed() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_was_off_gets_all_that_it_missed_and_nothing_twice() {
+async fn a_reenabled_endpoint_gets_missed_events_once() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
@@ -420,11 +428,11 @@ async fn an_endpoint_that_was_off_gets_all_that_it_missed_and_nothing_twice() {
     assert_eq!(all.len(), count + 3);
     assert_eq!(told, BTreeSet::from([failed, cancelled, missed]));
     assert!(!told.contains(&arrived));
-    assert_eq!(replay(&app, &body).await["replayed"], 0, "all of it has arrived");
+    assert_eq!(replay(&app, &body).await["replayed"], 0, "every event was delivered");
 }
 
 #[tokio::test]
-async fn more_events_than_one_transaction_holds_are_replayed() {
+async fn a_replay_can_exceed_one_transaction() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -439,7 +447,7 @@ async fn more_events_than_one_transaction_holds_are_replayed() {
 }
 
 #[tokio::test]
-async fn a_delivery_is_retried_once_it_is_finished() {
+async fn only_a_finished_delivery_can_be_retried() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (endpoint, _) = app.register(&receiver.url()).await;
@@ -455,7 +463,7 @@ async fn a_delivery_is_retried_once_it_is_finished() {
     assert_eq!(queued["delivery"]["state"], "queued");
     assert_eq!(queued["delivery"]["retryCount"], 0);
     exhaust(&app).await;
-    assert_eq!(receiver.received().await.len(), 8, "a new round has four tries");
+    assert_eq!(receiver.received().await.len(), 8, "a new round has four attempts");
     receiver.answer(200);
     for _ in 0..2 {
         app.post(&path).with_key().send().await.expect(202);
@@ -464,7 +472,7 @@ async fn a_delivery_is_retried_once_it_is_finished() {
     assert_eq!(
         receiver.received().await.len(),
         10,
-        "what was delivered can be asked for again"
+        "a delivered event can be sent again"
     );
     app.call(Method::DELETE, &format!("/v1/webhook/{endpoint}"))
         .with_client()
@@ -475,7 +483,7 @@ async fn a_delivery_is_retried_once_it_is_finished() {
 }
 
 #[tokio::test]
-async fn tests_are_listed_as_tests_and_never_repeated() {
+async fn sample_deliveries_are_marked_as_tests_and_cannot_be_replayed() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -495,7 +503,7 @@ async fn tests_are_listed_as_tests_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
+async fn the_sweeper_deletes_old_events_but_no_pending_deliveries() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -541,12 +549,12 @@ async fn the_sweeper_forgets_what_is_old_but_never_what_waits() {
     assert_eq!(
         ids(&events(&app, "").await, "events").len(),
         2,
-        "what was delivered just now stays for its time"
+        "a recent delivery stays for the retention time"
     );
 }
 
 #[tokio::test]
-async fn a_stream_resumes_after_an_event_and_shows_what_comes() {
+async fn a_stream_resumes_after_an_event_and_sends_new_ones() {
     let app = TestApp::start().await;
     let (key, _) = app.other_tenant().await;
     let first = tell(&app, "payment.confirmed", "01a").await;
@@ -585,7 +593,7 @@ async fn a_stream_resumes_after_an_event_and_shows_what_comes() {
     assert_eq!(wrong.wrong_fields(), ["after"]);
 }
 
-/// A caller with a key that is not on file.
+/// A caller of the tests' platform, with the id of an API key that does not exist.
 fn platform_caller(app: &TestApp) -> prs::domain::caller::PlatformCaller {
     prs::domain::caller::PlatformCaller {
         platform: app.platform.clone(),
@@ -595,7 +603,7 @@ fn platform_caller(app: &TestApp) -> prs::domain::caller::PlatformCaller {
     }
 }
 
-/// Writes an event whose id was drawn before.
+/// Writes an event whose id was generated earlier.
 async fn appear(app: &TestApp, id: &str, kind: &str) {
     let event = store::outbox::NewEvent {
         id: EventId(id.to_owned()),
@@ -614,15 +622,15 @@ async fn appear(app: &TestApp, id: &str, kind: &str) {
 }
 
 #[tokio::test]
-async fn a_follower_of_rare_kinds_begins_where_common_ones_are_settled() {
+async fn a_follower_of_rare_kinds_skips_settled_common_events() {
     let app = TestApp::start().await;
     let start = tell(&app, "payment.confirmed", "01start").await;
     let kinds = ["payment.partial", "payment.failed"].map(str::to_owned).to_vec();
     let mut follower =
-        flows::events::follow::Follower::start(&app.ctx, &platform_caller(&app), kinds, Some(EventId(start)))
+        flows::events::follow::LogFollower::start(&app.ctx, &platform_caller(&app), kinds, Some(EventId(start)))
             .await
             .expect("starts");
-    let seen = async |follower: &mut flows::events::follow::Follower| -> Vec<String> {
+    let seen = async |follower: &mut flows::events::follow::LogFollower| -> Vec<String> {
         let events = follower.look().await.expect("looks");
         events.into_iter().map(|event| event.id.0).collect()
     };
@@ -634,7 +642,7 @@ async fn a_follower_of_rare_kinds_begins_where_common_ones_are_settled() {
     assert_eq!(
         seen(&mut follower).await,
         rare,
-        "in the order of the log, whatever their kind"
+        "in the order of the log, for every kind"
     );
     let drawn = [app.ctx.ids.ulid(), app.ctx.ids.ulid()];
     app.clock.advance(chrono::TimeDelta::milliseconds(1));
@@ -651,19 +659,19 @@ async fn a_follower_of_rare_kinds_begins_where_common_ones_are_settled() {
     appear(&app, &drawn[1], "payment.failed").await;
     assert!(
         seen(&mut follower).await.is_empty(),
-        "what lies below a settled event is not read again"
+        "events before a settled one are not read again"
     );
     let new = tell(&app, "payment.failed", "01new").await;
     assert_eq!(seen(&mut follower).await, [new]);
 }
 
 #[tokio::test]
-async fn a_follower_shows_an_event_that_was_committed_late() {
+async fn a_follower_returns_events_that_were_committed_late() {
     let app = TestApp::start().await;
     let start = tell(&app, "payment.confirmed", "01start").await;
     let caller = platform_caller(&app);
     let after = Some(EventId(start));
-    let mut follower = flows::events::follow::Follower::start(&app.ctx, &caller, Vec::new(), after)
+    let mut follower = flows::events::follow::LogFollower::start(&app.ctx, &caller, Vec::new(), after)
         .await
         .expect("starts");
     let drawn_early = app.ctx.ids.ulid();
@@ -679,10 +687,10 @@ async fn a_follower_shows_an_event_that_was_committed_late() {
         seen.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(),
         [drawn_early.as_str()]
     );
-    assert!(follower.look().await.expect("looks").is_empty(), "each once");
+    assert!(follower.look().await.expect("looks").is_empty(), "each event once");
 }
 
-/// A reader who asks for a stream and takes nothing of it, with little room for what arrives.
+/// A reader that opens a stream and reads nothing, with a small receive buffer.
 fn idle_reader(address: SocketAddr, path: &str, key: &str) -> TcpStream {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(2048).expect("set");
@@ -700,7 +708,7 @@ async fn a_stream_ends_within_seconds_after_its_key_was_revoked() {
     let address = app.listen().await;
     let first = tell(&app, "payment.confirmed", "01first").await;
     for number in 0..QUEUED {
-        // Far more than the little room of the reader.
+        // Far more than the receive buffer of the reader.
         tell(&app, "payment.confirmed", &format!("{number:0>1000}")).await;
     }
     let path = format!("/v2/events/stream?after={first}");

@@ -1,4 +1,4 @@
-//! Every kind of event as receivers see it: test deliveries, samples, and the twins that a setting switches on.
+//! Every kind of event as receivers see it: test deliveries, samples, and the scoped variants that a setting enables.
 
 use crate::{
     documents::event_fits_its_schema,
@@ -8,13 +8,13 @@ use devnet::{Devnet, Options};
 use prs::{
     boot::dev,
     domain::event::{CLIENT_KINDS, ORCHESTRATOR_KINDS},
-    payloads::{KINDS, Names, sample},
+    payloads::{KINDS, ProcessorNames, sample},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn a_test_delivery_of_every_kind_fits_its_schema() {
+async fn sample_deliveries_of_every_kind_match_their_schema() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -28,7 +28,7 @@ async fn a_test_delivery_of_every_kind_fits_its_schema() {
 }
 
 #[tokio::test]
-async fn kinds_of_orchestrators_are_refused_for_clients() {
+async fn orchestrator_event_kinds_are_rejected_for_clients() {
     let app = TestApp::start().await;
     for kind in ORCHESTRATOR_KINDS
         .into_iter()
@@ -45,14 +45,14 @@ async fn kinds_of_orchestrators_are_refused_for_clients() {
 }
 
 #[test]
-fn samples_stay_as_they_are() {
+fn event_samples_match_their_snapshots() {
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots/events"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
         for kind in KINDS {
-            let text = sample(kind.name, &Names::default()).expect("a sample");
+            let text = sample(kind.name, &ProcessorNames::default()).expect("a sample");
             let body: Value = serde_json::from_str(&text).expect("JSON");
             event_fits_its_schema(&body);
             insta::assert_json_snapshot!(kind.name, body);
@@ -60,7 +60,8 @@ fn samples_stay_as_they_are() {
     });
 }
 
-/// The service on a chain of its own, with the twins switched on or off.
+/// Starts the service on its own local chain. `scoped_variants` says whether the service sends scoped variants of
+/// events.
 async fn on_chain_with_twins(scoped_variants: bool) -> TestApp {
     let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
     let mut settings = crate::support::app::settings();
@@ -71,7 +72,7 @@ async fn on_chain_with_twins(scoped_variants: bool) -> TestApp {
     TestApp::with(settings, Some(chain)).await
 }
 
-/// Pays a request in two parts and tells what was received.
+/// Pays a request in two parts and returns the events that the receiver got.
 async fn events_of_two_parts(app: &TestApp) -> Vec<Value> {
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -91,17 +92,17 @@ fn kinds(bodies: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_payment_is_told_once_while_twins_are_off() {
+async fn a_payment_sends_one_event_without_scoped_variants() {
     let app = on_chain_with_twins(false).await;
     let bodies = events_of_two_parts(&app).await;
     assert_eq!(kinds(&bodies), ["payment.partial", "payment.confirmed"]);
 }
 
 #[tokio::test]
-async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
+async fn a_client_id_payment_sends_two_events_with_scoped_variants() {
     let app = on_chain_with_twins(true).await;
     let bodies = events_of_two_parts(&app).await;
-    // Nothing promises an order of deliveries that are due at the same time.
+    // Deliveries that are due at the same time have no guaranteed order.
     let mut told = kinds(&bodies);
     told.sort_unstable();
     assert_eq!(
@@ -117,7 +118,13 @@ async fn a_payment_of_a_client_id_is_told_twice_while_twins_are_on() {
         event_fits_its_schema(body);
         assert_eq!(body["clientId"], app.backend_client.as_str());
     }
-    let find = |kind: &str| bodies.iter().find(|body| body["event"] == kind).expect("told").clone();
+    let find = |kind: &str| {
+        bodies
+            .iter()
+            .find(|body| body["event"] == kind)
+            .expect("the event was sent")
+            .clone()
+    };
     for plain in ["payment.confirmed", "payment.partial"] {
         let (plain, twin) = (find(plain), find(&format!("{plain}.client_id")));
         for (member, value) in plain.as_object().expect("an object") {
@@ -136,7 +143,7 @@ async fn register_platform_wide(app: &TestApp, url: &str) {
 }
 
 #[tokio::test]
-async fn a_request_of_an_api_key_has_no_twin() {
+async fn an_api_key_request_has_no_scoped_variant() {
     let app = on_chain_with_twins(true).await;
     let receiver = Receiver::start().await;
     register_platform_wide(&app, &receiver.url()).await;
@@ -148,7 +155,7 @@ async fn a_request_of_an_api_key_has_no_twin() {
 }
 
 #[tokio::test]
-async fn only_an_origin_is_told_as_the_origin_of_a_payment() {
+async fn only_valid_origins_are_sent_as_the_origin_of_a_payment() {
     let app = on_chain_with_twins(true).await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -168,7 +175,7 @@ async fn only_an_origin_is_told_as_the_origin_of_a_payment() {
         let twin = bodies
             .iter()
             .find(|body| body["event"] == "payment.confirmed.client_id" && body["requestId"] == created["requestId"]);
-        let twin = twin.expect("told");
+        let twin = twin.expect("the event was sent");
         event_fits_its_schema(twin);
         let start: String = origin.chars().take(40).collect();
         assert_eq!(twin["origin"], told, "{start}");

@@ -1,20 +1,20 @@
-//! The answers that operations have in common, of every operation that documents them: a body that is too large or comes too
-//! slowly, too many calls, a database that is away, and one that is not what this program expects.
+//! Common responses, checked for every operation that documents them: a body that is too large or too slow, too many
+//! calls, an unavailable database, and a database with an unexpected schema.
 
 use crate::{
     access::{Operation, Tenant, operations, tenant, unknown},
     support::{Answer, TestApp, app::Call, off_ramp::payer_news, payers::with_partner},
 };
 use futures_util::future::join_all;
-use prs::http::gate::scheme::{Mark, Scheme};
+use prs::http::gate::scheme::{PolicyMark, Scheme};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// More than a body may have.
+/// More bytes than a request body may have.
 const TOO_MUCH: usize = 65 * 1024;
 
-/// Every table by which somebody is known or signs in.
+/// Every table that is read to identify a caller or to sign in.
 const IDENTITY: [&str; 8] = [
     "keys",
     "client_ids",
@@ -26,19 +26,20 @@ const IDENTITY: [&str; 8] = [
     "known_devices",
 ];
 
-/// Where the off-ramp partner tells what changed.
+/// The path of the off-ramp partner's callbacks.
 const CALLBACKS: &str = "/v2/provider-callbacks/offramp";
 
-/// The operations that document a status. No credential opens what is signed: it has a test of its own.
+/// The operations that document this status. Operations with a signature have no credential, so another test covers
+/// them.
 fn documented(status: &str) -> Vec<Operation> {
     let mut found = operations();
-    found.retain(|one| one.responses[status].is_object() && !one.row.marks.contains(&Mark::Signed));
+    found.retain(|one| one.responses[status].is_object() && !one.row.marks.contains(&PolicyMark::Signed));
     found
 }
 
-/// A call with the first credential that opens the operation; its objects are unknown.
+/// A call of an operation with the first credential that it accepts, and with ids of unknown objects.
 fn call_as<'a>(app: &'a TestApp, tenant: &Tenant, operation: &Operation) -> Call<'a> {
-    // Who signs out without a session is told at once that nobody is signed in.
+    // A sign-out without a session returns early because no user is signed in.
     let signs_out = (operation.row.operation == "logOut").then_some(&Scheme::SessionBearer);
     let scheme = operation.row.any_of.first().or(signs_out);
     let credential = scheme.map(|scheme| (*scheme, tenant.good[scheme.id()].as_str()));
@@ -53,7 +54,7 @@ async fn send(app: &TestApp, tenant: &Tenant, operation: &Operation) -> Answer {
     }
 }
 
-/// Which answers have another status.
+/// The operations that returned another status than this one, each with its response.
 fn surprises(status: u16, answers: &BTreeMap<&str, Answer>) -> Vec<String> {
     let others = answers.iter().filter(|(_, answer)| answer.status != status);
     others
@@ -62,7 +63,7 @@ fn surprises(status: u16, answers: &BTreeMap<&str, Answer>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_by_every_operation_that_reads_one() {
+async fn every_operation_with_a_body_rejects_one_that_is_too_large() {
     let app = TestApp::start().await;
     let tenant = tenant(&app, 7).await;
     let mut answers = BTreeMap::new();
@@ -75,7 +76,7 @@ async fn a_body_that_is_too_large_is_refused_by_every_operation_that_reads_one()
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_a_408_of_every_operation_that_reads_one() {
+async fn every_operation_with_a_body_returns_408_if_it_never_arrives() {
     let app = TestApp::start().await;
     let tenant = tenant(&app, 7).await;
     let hasty = app.beside(|settings| settings.http.body_timeout_ms = 100).await;
@@ -91,7 +92,7 @@ async fn a_body_that_does_not_come_is_a_408_of_every_operation_that_reads_one() 
 }
 
 #[tokio::test]
-async fn too_many_calls_are_refused_by_every_operation() {
+async fn every_operation_is_rate_limited() {
     let app = TestApp::start().await;
     let tenant = tenant(&app, 7).await;
     let limited = app.beside(|settings| {
@@ -117,14 +118,14 @@ async fn too_many_calls_are_refused_by_every_operation() {
 }
 
 #[tokio::test]
-async fn without_its_database_every_operation_says_that_it_is_away() {
+async fn every_operation_returns_503_without_its_database() {
     let app = TestApp::start().await;
     let tenant = tenant(&app, 7).await;
     let cut_off = app.beside(|_| {}).await;
     cut_off.ctx.db.clone().close().await.expect("closes");
     let mut answers = BTreeMap::new();
     for operation in &documented("503") {
-        // Nobody sends samples without a database either.
+        // No test delivery is sent without a database either.
         if operation.path.ends_with("/test") {
             let call = call_as(&cut_off, &tenant, operation).json(&operation.example);
             assert_eq!(call.without_worker().await, 503, "{}", operation.row.operation);
@@ -138,7 +139,7 @@ async fn without_its_database_every_operation_says_that_it_is_away() {
 }
 
 #[tokio::test]
-async fn in_a_database_that_is_another_one_every_operation_fails_and_says_no_more() {
+async fn unexpected_schemas_make_every_operation_fail_without_details() {
     let app = TestApp::start().await;
     let tenant = tenant(&app, 7).await;
     let other = app.beside(|_| {}).await;
@@ -162,7 +163,7 @@ async fn in_a_database_that_is_another_one_every_operation_fails_and_says_no_mor
 }
 
 #[tokio::test]
-async fn what_the_partner_tells_is_answered_in_the_same_ways() {
+async fn partner_callbacks_return_the_same_errors() {
     let (app, partner) = with_partner().await;
     let news = payer_news("payer_1", 1, "approved", "completed");
     let large = app.post(CALLBACKS).json(&json!("x".repeat(TOO_MUCH)));

@@ -1,4 +1,5 @@
-//! Exports of payments: the same as the pages of a search, in one answer that holds nothing when nobody reads it.
+//! Payment exports have the same rows as all pages of a search. An export is one response, and it holds no resources
+//! while its client reads nothing.
 
 use crate::support::{
     Answer, TestApp,
@@ -31,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a spreadsheet would execute, what a CSV has to quote, and what changes the direction of writing.
+/// Texts that a spreadsheet would execute, that a CSV has to quote, or that change the writing direction.
 const REFERENCES: [&str; 8] = [
     "=1+1",
     "+1",
@@ -43,7 +44,8 @@ const REFERENCES: [&str; 8] = [
     "＝1+1",
 ];
 
-/// Credits so many payments to a request of the platform, three of them at each moment.
+/// Credits one payment for each of these numbers to a request of the platform. Three payments at a time have the same
+/// timestamp.
 async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
     let scope = Scope {
         platform: app.platform.clone(),
@@ -80,6 +82,7 @@ async fn credit(app: &TestApp, id: &str, numbers: std::ops::Range<u64>) {
             is_quoted: false,
             fee_shortfall: None,
             further_fees: Vec::new(),
+            orchestrator_fees: Default::default(),
             payer_access: None,
             is_execution: false,
             at: DateTime::UNIX_EPOCH + TimeDelta::seconds(i64::try_from(number / 3).unwrap()),
@@ -113,8 +116,8 @@ fn lines(answer: &Answer) -> Vec<Value> {
         .collect()
 }
 
-/// Each line of cells with the names of the header, whose texts are read back as the document says. No cell is a formula,
-/// whatever a spreadsheet separates by.
+/// The rows of an export, each as a map from column name to cell. Quoted texts are unescaped as documented. Asserts
+/// that no cell is a formula, whichever separator a spreadsheet uses.
 fn rows(answer: &Answer) -> Vec<HashMap<String, String>> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let mut reader = csv::Reader::from_reader(answer.text.as_bytes());
@@ -139,7 +142,7 @@ fn rows(answer: &Answer) -> Vec<HashMap<String, String>> {
 }
 
 #[tokio::test]
-async fn an_export_has_what_all_pages_of_the_search_have_in_their_order() {
+async fn an_export_equals_all_search_pages_in_order() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     credit(&app, &id, 0..1_203).await;
@@ -175,7 +178,7 @@ async fn an_export_has_what_all_pages_of_the_search_have_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_csv_begins_with_a_byte_order_mark_for_those_who_ask_for_it() {
+async fn a_csv_has_a_byte_order_mark_only_on_request() {
     const MARK: &str = "\u{feff}";
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
@@ -198,12 +201,12 @@ async fn a_csv_begins_with_a_byte_order_mark_for_those_who_ask_for_it() {
 }
 
 #[tokio::test]
-async fn texts_survive_a_spreadsheet_that_would_execute_them() {
+async fn csv_texts_cannot_execute_as_spreadsheet_formulas() {
     let app = TestApp::start().await;
     for (number, reference) in (0_u64..).zip(REFERENCES) {
         let mut input = fau("1");
         input["reference"] = json!(reference);
-        // References are kept as they are, names of customers are sealed.
+        // References are stored as they are; customer names are encrypted.
         let name = format!("{reference} Ada");
         input["customerInfo"] = json!({ "firstName": name, "address": { "city": "=cmd|' /C calc'!A0" } });
         let id = app.create_request(&input).await;
@@ -225,7 +228,7 @@ async fn texts_survive_a_spreadsheet_that_would_execute_them() {
 }
 
 #[tokio::test]
-async fn keys_sessions_and_backends_export_and_a_page_does_not() {
+async fn keys_sessions_and_backends_can_export_but_pages_cannot() {
     let app = TestApp::start().await;
     let path = "/v2/payments/export?type=direct";
     assert_eq!(app.get(path).with_key().send().await.status, 200);
@@ -248,7 +251,7 @@ async fn keys_sessions_and_backends_export_and_a_page_does_not() {
 }
 
 #[tokio::test]
-async fn wrong_parameters_of_an_export_are_named() {
+async fn invalid_export_parameters_are_named() {
     let app = TestApp::start().await;
     for (query, field) in [
         ("", "query"),
@@ -272,7 +275,7 @@ async fn wrong_parameters_of_an_export_are_named() {
     }
 }
 
-/// Begins an export with a credential, and reads nothing of it but its status.
+/// Starts an export over a raw socket. Reads only the status line, and leaves the rest of the response unread.
 fn begin(address: SocketAddr, credential: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -286,7 +289,7 @@ fn begin(address: SocketAddr, credential: &str) -> (TcpStream, String) {
 }
 
 #[tokio::test]
-async fn an_export_by_http_1_0_is_refused() {
+async fn exports_over_http_1_0_are_rejected() {
     let app = TestApp::start().await;
     let (address, key) = (app.listen().await, app.key.clone());
     let check = move || {
@@ -300,18 +303,18 @@ async fn an_export_by_http_1_0_is_refused() {
     tokio::task::spawn_blocking(check).await.unwrap();
 }
 
-/// Reads what is left; tells whether the answer came to its end.
+/// Reads the rest of a response from a socket; returns whether the response was complete.
 fn is_complete(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     rest.ends_with(b"\r\n0\r\n\r\n")
 }
 
-/// Payments that are more than the buffers of two sockets take.
+/// More payments than the buffers of two sockets can hold.
 const MANY: std::ops::Range<u64> = 0..12_000;
 
 #[tokio::test]
-async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
+async fn a_platform_runs_two_exports_and_unread_ones_are_aborted() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     credit(&app, &id, MANY).await;
@@ -325,21 +328,21 @@ async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
         assert_eq!((first.as_str(), second.as_str()), ("200", "200"));
         assert_eq!(begin(address, &key).1, "429");
         let other = format!("x-api-key: {other_key}");
-        assert_eq!(begin(address, &other).1, "200", "another platform has its own");
+        assert_eq!(begin(address, &other).1, "200", "another platform has its own limit");
         let begun = Instant::now();
         drop(gone);
         while begin(address, &key).1 != "200" {
             assert!(
                 begun.elapsed() < Duration::from_secs(5),
-                "a reader who went away holds its place"
+                "a disconnected reader still holds its slot"
             );
             std::thread::sleep(Duration::from_millis(100));
         }
-        // One that takes nothing counts as gone; this instance waits for it for a short time.
+        // A reader that reads nothing is disconnected; this instance waits only a short time.
         drop(next);
         let (mut stalled, mut status) = begin(hurried, &key);
         while status != "200" {
-            assert!(begun.elapsed() < Duration::from_secs(5), "no place is free");
+            assert!(begun.elapsed() < Duration::from_secs(5), "no slot is free");
             std::thread::sleep(Duration::from_millis(20));
             (stalled, status) = begin(hurried, &key);
         }
@@ -351,19 +354,19 @@ async fn a_platform_runs_two_exports_and_what_nobody_reads_is_given_up() {
         while !are_both_free() {
             assert!(
                 begun.elapsed() < Duration::from_secs(10),
-                "a reader who stalls holds its place"
+                "a stalled reader still holds its slot"
             );
             std::thread::sleep(Duration::from_millis(200));
         }
-        assert!(!is_complete(&mut stalled), "what broke off looks complete");
+        assert!(!is_complete(&mut stalled), "a truncated export looks complete");
     };
     tokio::task::spawn_blocking(check).await.unwrap();
     let text = lines.text();
-    assert_eq!(text.matches("an export was given up").count(), 1, "{text}");
+    assert_eq!(text.matches("an export was aborted").count(), 1, "{text}");
 }
 
 #[tokio::test]
-async fn an_export_that_is_given_up_frees_its_connection() {
+async fn an_aborted_export_frees_its_connection() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     credit(&app, &id, MANY).await;
@@ -385,7 +388,7 @@ async fn an_export_that_is_given_up_frees_its_connection() {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_slow_and_steady_gets_everything() {
+async fn a_slow_but_steady_reader_gets_the_whole_export() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     credit(&app, &id, MANY).await;
@@ -395,14 +398,14 @@ async fn a_reader_who_is_slow_and_steady_gets_everything() {
     let check = move || {
         let (mut stream, status) = begin(address, &key);
         assert_eq!(status, "200");
-        // Longer than a reader may take nothing, at 320 kB a second.
+        // The response takes longer than the time that a reader may be idle, at 320 kB per second.
         let mut piece = [0; 8_000];
         let begun = Instant::now();
         while begun.elapsed() < patience * 3 / 2 {
             stream.read_exact(&mut piece).unwrap();
             std::thread::sleep(Duration::from_millis(25));
         }
-        assert!(is_complete(&mut stream), "it was cut off");
+        assert!(is_complete(&mut stream), "the export was cut off");
     };
     tokio::task::spawn_blocking(check).await.unwrap();
 }
@@ -437,13 +440,13 @@ async fn an_export_ends_when_its_credential_does() {
     };
 
     let still_good = started(format!("x-api-key: {key}")).await;
-    assert!(!ends(still_good).await, "a good key");
+    assert!(!ends(still_good).await, "a valid key");
     let by_key = started(format!("x-api-key: {key}")).await;
     flows::keys::revoke(&app.ctx, &app.platform, &key_row).await.unwrap();
     assert!(ends(by_key).await, "a revoked key");
 
     let still_good = started(format!("authorization: Bearer {session}")).await;
-    assert!(!ends(still_good).await, "a good session");
+    assert!(!ends(still_good).await, "a valid session");
     let by_session = started(format!("authorization: Bearer {session}")).await;
     let out = app
         .post("/v1/auth/logout")
@@ -452,7 +455,7 @@ async fn an_export_ends_when_its_credential_does() {
     assert!(ends(by_session).await, "a session that was signed out");
 
     let still_good = started(format!("x-client-id: {client}")).await;
-    assert!(!ends(still_good).await, "a good client ID");
+    assert!(!ends(still_good).await, "a valid client ID");
     let by_client = started(format!("x-client-id: {client}")).await;
     let found = store::client_ids::find_by_client_id(app.ctx.db.reader(), &client).await;
     let path = format!("/v2/client-ids/{}", found.unwrap().expect("a client ID").row.as_str());
@@ -461,7 +464,7 @@ async fn an_export_ends_when_its_credential_does() {
 }
 
 #[tokio::test]
-async fn the_name_of_a_coin_finds_it_on_every_network() {
+async fn a_native_coin_symbol_matches_on_every_network() {
     let app = TestApp::start().await;
     let id = app.create_request(&request("1", "ETH-sepolia", "ETH-sepolia")).await;
     credit(&app, &id, 0..3).await;

@@ -1,4 +1,4 @@
-//! What one platform asks for at once keeps no other one waiting.
+//! The calls of one platform do not delay other platforms.
 
 use crate::support::{
     Answer, TestApp,
@@ -18,13 +18,13 @@ use prs::{
         caller::{Credential, PlatformCaller},
         ids::{KeyId, PlatformId},
         network::Network,
-        paying::{NetworkPrice, Standing},
-        secure_payment::access::Payer,
+        paying::{NetworkPrice, PayerBalance},
+        secure_payment::access::LinkPayer,
     },
     flows::{
         admission::admit,
         requests::pay::{self, PayInput},
-        secure_payments::{self, open::Look},
+        secure_payments::{self, open::LinkVisit},
     },
     ports::chain::{ChainError, Chains, StandingLookup},
     settings::ChainSettings,
@@ -41,7 +41,7 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Most statements of a batch of 200.
+/// Maximum number of SQL statements in the transaction of a batch of 200 payments.
 const STATEMENTS_MAX: u32 = 20;
 
 const RECEIVER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
@@ -51,7 +51,7 @@ impl TestApp {
         self.post("/v2/payouts/batch").with_key().json(body).send().await
     }
 
-    /// Statements of the transaction that a batch took.
+    /// Creates a batch; returns the response and the number of SQL statements in its transaction.
     async fn statements_of(&self, body: &Value) -> (Value, u32) {
         let (lines, _listening) = Lines::listen_to("prs::store=trace");
         let answer = self.batch_with_key(body).await.expect(201);
@@ -65,7 +65,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_batch_of_two_hundred_takes_a_few_statements() {
+async fn a_batch_of_two_hundred_uses_few_statements() {
     let (app, _feed) = TestApp::quoting("1").await;
     let many = |item: Value| json!({ "requests": vec![item; 200] });
     let (made, direct) = app.statements_of(&many(fau("1"))).await;
@@ -75,7 +75,7 @@ async fn a_batch_of_two_hundred_takes_a_few_statements() {
     by_id["feePercentage"] = json!("1");
     by_id["feeAddress"] = json!(RECEIVER);
     let (_, with_fee) = app.statements_of(&by_id).await;
-    // Requests that nobody was handed anything for, and quotes that are prolonged.
+    // Requests without issued calldata, and quotes that are prolonged.
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(app.create_request(&request("1", "USD", "USDC-sepolia")).await);
@@ -94,12 +94,16 @@ async fn a_batch_of_two_hundred_takes_a_few_statements() {
                 "SELECT q.id FROM quotes q JOIN requests r ON r.id = q.request_row WHERE r.request_id = '{id}' AND r.is_listening"
             ),
         ));
-        assert_eq!(quotes.await.expect("a read").len(), 1, "prolonged, and awaited");
+        assert_eq!(
+            quotes.await.expect("a read").len(),
+            1,
+            "the quote is prolonged and the request awaits payment"
+        );
     }
 }
 
 #[tokio::test]
-async fn the_entry_whose_fees_are_used_up_is_named_and_nothing_is_kept() {
+async fn an_entry_at_its_fee_limit_is_named_and_nothing_is_stored() {
     let app = TestApp::on_chain().await;
     let ids = [app.create_request(&fau("1")).await, app.create_request(&fau("1")).await];
     for hundredths in 0..100 {
@@ -119,7 +123,7 @@ async fn the_entry_whose_fees_are_used_up_is_named_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_while() {
+async fn batches_of_one_platform_queue_and_time_out() {
     let app = TestApp::on_chain().await;
     let app = app.hurried(|waits| waits.earlier_batch /= 4).await;
     let (_, other) = app.other_tenant().await;
@@ -131,7 +135,7 @@ async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_whi
     };
     let permit = admit(&app.ctx.batches, &holder, Duration::ZERO)
         .await
-        .expect("a free permit");
+        .expect("a permit is free");
     let refused = app.batch_with_key(&body).await;
     assert_eq!(
         (refused.status, refused.header("retry-after")),
@@ -153,7 +157,34 @@ async fn batches_of_one_platform_are_made_one_after_the_other_and_wait_for_a_whi
 }
 
 #[tokio::test]
-async fn batches_that_wait_for_rows_take_one_connection_and_a_neighbour_is_answered() {
+async fn delivery_searches_of_one_platform_do_not_delay_another() {
+    let app = TestApp::start().await.hurried(|waits| waits.permit /= 4).await;
+    let (other, _) = app.other_tenant().await;
+    let holder = PermitHolder {
+        platform: app.platform.clone(),
+        is_public: false,
+        link: None,
+    };
+    let mut permits = Vec::new();
+    while let Some(permit) = admit(&app.ctx.delivery_searches, &holder, Duration::ZERO).await {
+        permits.push(permit);
+    }
+    for path in ["/v2/deliveries", "/v2/deliveries/summary"] {
+        let refused = app.get(path).with_key().send().await;
+        assert_eq!(
+            (refused.status, refused.header("retry-after")),
+            (429, Some("1")),
+            "{path}: {}",
+            refused.text
+        );
+        app.get(path).header("x-api-key", &other).send().await.expect(200);
+    }
+    drop(permits);
+    app.get("/v2/deliveries").with_key().send().await.expect(200);
+}
+
+#[tokio::test]
+async fn batches_waiting_for_row_locks_use_one_connection() {
     let app = TestApp::on_chain().await;
     let (_, other) = app.other_tenant().await;
     let made = app
@@ -166,16 +197,15 @@ async fn batches_that_wait_for_rows_take_one_connection_and_a_neighbour_is_answe
             json!({ "requestIds": made["requestIds"], "feePercentage": fee, "feeAddress": RECEIVER })
         })
         .collect();
-    // Somebody else has the rows; SQLite has one writer, whom nobody may hold up here.
-    let held = match app.ctx.db.is_postgres() {
-        true => {
-            let held = app.ctx.db.begin("hold").await.expect("a transaction");
-            held.execute_unprepared("SELECT 1 FROM requests FOR UPDATE")
-                .await
-                .expect("a lock");
-            Some(held)
-        }
-        false => None,
+    // Another transaction holds the rows. SQLite has one writer, which must not be blocked here.
+    let held = if app.ctx.db.is_postgres() {
+        let held = app.ctx.db.begin("hold").await.expect("a transaction");
+        held.execute_unprepared("SELECT 1 FROM requests FOR UPDATE")
+            .await
+            .expect("a lock");
+        Some(held)
+    } else {
+        None
     };
     let batches = join_all(bodies.iter().map(|body| app.batch_with_key(body)));
     let neighbour = async {
@@ -197,7 +227,7 @@ async fn batches_that_wait_for_rows_take_one_connection_and_a_neighbour_is_answe
     app.batch_with_key(&bodies[0]).await.expect(201);
 }
 
-/// A node that answers nobody before it is let go.
+/// A node that does not respond to any call until the test releases it.
 struct Slow {
     asked: AtomicUsize,
     answers: Semaphore,
@@ -205,10 +235,10 @@ struct Slow {
 
 #[async_trait]
 impl StandingLookup for Slow {
-    async fn standing(&self, _: Address, _: Option<Address>, _: Address) -> Result<Standing, ChainError> {
+    async fn standing(&self, _: Address, _: Option<Address>, _: Address) -> Result<PayerBalance, ChainError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let _answer = self.answers.acquire().await.expect("open");
-        Ok(Standing {
+        Ok(PayerBalance {
             balance: U256::MAX,
             native_balance: U256::MAX,
             allowance: U256::MAX,
@@ -245,7 +275,7 @@ fn with_key(platform: &PlatformId) -> PlatformCaller {
 }
 
 #[tokio::test]
-async fn a_platform_has_a_few_questions_in_flight_and_another_one_is_asked_at_once() {
+async fn a_platform_has_few_lookups_in_flight_and_others_do_not_wait() {
     let app = TestApp::start().await;
     let (key, _) = app.other_tenant().await;
     let own = app.create_request_as(("x-api-key", &app.key), &fau("1")).await;
@@ -273,18 +303,18 @@ async fn a_platform_has_a_few_questions_in_flight_and_another_one_is_asked_at_on
     assert_eq!(
         slow.asked.load(Ordering::SeqCst),
         of_one + 1,
-        "the neighbour waits for nobody"
+        "the other platform does not wait"
     );
     slow.answers.add_permits(Semaphore::MAX_PERMITS);
     let answered = join_all(asking).await.into_iter();
     assert!(
         answered.into_iter().all(|answer| answer.expect("no panic")),
-        "each in its turn"
+        "every lookup completes"
     );
 }
 
 #[tokio::test]
-async fn one_link_leaves_places_to_other_payers_of_its_platform() {
+async fn one_link_leaves_lookup_slots_for_other_payers_of_its_platform() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let links = [
@@ -296,8 +326,8 @@ async fn one_link_leaves_places_to_other_payers_of_its_platform() {
         answers: Semaphore::new(0),
     });
     let ctx = with_standings(&app.ctx, slow.clone());
-    let look = Look {
-        payer: Some(Payer {
+    let look = LinkVisit {
+        payer: Some(LinkPayer {
             wallet: RECEIVER.parse().map(Address::Evm).expect("an address"),
             eoa: None,
         }),
@@ -317,10 +347,11 @@ async fn one_link_leaves_places_to_other_payers_of_its_platform() {
         slow.asked.load(Ordering::SeqCst)
     };
     let mut asking: Vec<_> = (0..12).map(|_| ask(0, None)).collect();
-    assert_eq!(asked().await, 2, "a quarter of the eight of strangers");
+    assert_eq!(asked().await, 2, "a quarter of the eight slots for strangers");
     asking.push(ask(1, None));
     assert_eq!(asked().await, 3, "another link");
-    // Its key has the places of the platform, whichever link it asks for; a key of somebody else has those of the link.
+    // A call with the link owner's API key uses the slots of the owner's platform. A call with another platform's key
+    // uses the slots of the link.
     asking.push(ask(0, Some(with_key(&app.platform))));
     asking.push(ask(0, Some(with_key(&PlatformId("another".to_owned())))));
     assert_eq!(asked().await, 4, "its own key");
@@ -328,7 +359,7 @@ async fn one_link_leaves_places_to_other_payers_of_its_platform() {
     let answered = join_all(asking).await.into_iter();
     assert!(
         answered.into_iter().all(|answer| answer.expect("no panic")),
-        "each in its turn"
+        "every lookup completes"
     );
 }
 
@@ -338,7 +369,7 @@ async fn platform_of(app: &TestApp, id: &str) -> PlatformId {
 }
 
 #[tokio::test]
-async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its_platform() {
+async fn a_burst_on_one_link_leaves_balance_lookups_for_other_links() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let links = [
@@ -352,8 +383,8 @@ async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its
     let ctx = with_standings(&app.ctx, slow.clone());
     let open = |link: usize, wallet: u8| {
         let (ctx, token) = (ctx.clone(), links[link].clone());
-        let look = Look {
-            payer: Some(Payer {
+        let look = LinkVisit {
+            payer: Some(LinkPayer {
                 wallet: Address::Evm(EvmAddress::repeat_byte(wallet)),
                 eoa: None,
             }),
@@ -370,7 +401,7 @@ async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its
         slow.asked.load(Ordering::SeqCst)
     };
     let mut opening: Vec<_> = (0..40).map(|number| open(0, number)).collect();
-    assert_eq!(asked().await, 4, "a quarter of the sixteen of strangers");
+    assert_eq!(asked().await, 4, "a quarter of the sixteen slots for strangers");
     opening.push(open(1, 100));
     assert_eq!(asked().await, 5, "another link");
     slow.answers.add_permits(Semaphore::MAX_PERMITS);
@@ -378,23 +409,25 @@ async fn a_wave_at_one_link_leaves_questions_about_balances_to_the_others_of_its
     assert!(options.into_iter().all(|options| options.expect("no panic") == 1));
 }
 
-/// Begins a transaction that keeps others waiting. SQLite has one writer, whom nobody may hold up here.
+/// Begins a transaction that blocks other calls; `None` on SQLite, which has only one writer, and that writer must not
+/// be blocked.
 async fn held(app: &TestApp) -> Option<Tx> {
-    match app.ctx.db.is_postgres() {
-        true => Some(app.ctx.db.begin("hold").await.expect("a transaction")),
-        false => None,
+    if app.ctx.db.is_postgres() {
+        Some(app.ctx.db.begin("hold").await.expect("a transaction"))
+    } else {
+        None
     }
 }
 
 #[tokio::test]
-async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoints_waiting_for_nothing() {
+async fn public_links_do_not_delay_links_or_endpoints_of_their_platform() {
     let mut settings = settings();
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
         ..ChainSettings::default()
     };
     settings.chains.insert("sepolia".to_owned(), chain);
-    // So little room that each call counts in its transaction.
+    // The cap is so low that each call counts the open requests in its transaction.
     settings.caps.public_open_requests = 500;
     let app = TestApp::with(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -403,7 +436,7 @@ async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoin
     let first = token_of(&by_page().json(&link).send().await.expect(201));
     let held = held(&app).await;
     if let Some(tx) = &held {
-        // One link of the client ID is being made for a long time.
+        // Another call is still creating a link with the same client ID.
         let scope = Scope {
             platform: app.platform.clone(),
             client: app.stored_link(&first).await.origin.client,
@@ -426,14 +459,14 @@ async fn links_of_public_client_ids_keep_those_of_their_platform_and_its_endpoin
     assert_eq!(own, [201; 10]);
     if held.is_some() {
         let refused = wave.iter().filter(|answer| matches!(answer.status, 429 | 503)).count();
-        assert_eq!(refused, 40, "they wait for the one before them");
+        assert_eq!(refused, 40, "they wait for the link before them");
     }
     drop(held);
     by_page().json(&link).send().await.expect(201);
 }
 
 #[tokio::test]
-async fn neither_links_nor_screening_wait_for_the_row_of_their_platform() {
+async fn links_and_screening_do_not_wait_for_the_platform_row_lock() {
     let providers = Providers::start().await;
     let app = TestApp::with(screened(&providers), None).await;
     app.is_paid_in("FAU-sepolia").await;

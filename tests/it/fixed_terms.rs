@@ -1,4 +1,5 @@
-//! What is fixed when a request is created holds for every payment, whether or not calldata was asked for.
+//! The terms that are fixed when a request is created apply to every payment of the request, whether or not calldata
+//! was issued.
 
 use crate::support::{
     TestApp,
@@ -15,11 +16,11 @@ use chrono::TimeDelta;
 use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::{
     domain::{
-        oddity::Verdict,
+        oddity::OperatorDecision,
         paying::fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy},
     },
     flows::{
-        payments::quarantine::{self, Wanted},
+        payments::quarantine::{self, QuarantineQuery},
         requests::repeat,
     },
     settings::Settings,
@@ -38,18 +39,19 @@ alloy::sol! {
 const DAY_AND_AN_HOUR_S: u64 = 90_000;
 const FORTY_DAYS_S: u64 = 40 * 86_400;
 
-/// Account that gets the fee of the client ID, and the one that gets the fee of the service.
+/// Index of the account that receives the fee of the client ID; the next constant is for the fee of the service.
 const CLIENT_FEE: usize = 6;
 const SERVICE_FEE: usize = 7;
 
-/// Reference of a request, for which no calldata was asked.
+/// The payment reference of a request whose calldata was never requested.
 async fn reference(app: &TestApp, id: &str) -> Bytes {
     let read = app.read_request(id).await;
     let text = read["paymentReference"].as_str().expect("a reference");
     hex::decode(text).expect("hexadecimal").into()
 }
 
-/// Calldata that a payer writes without the service: that of a twin, after a change.
+/// Calldata that a payer encodes without the service. Takes the calldata of a request with equal terms and applies
+/// `change` to its payment call.
 fn own<C: SolCall>(twin: &Steps, change: impl FnOnce(&mut C)) -> Steps {
     let mut steps = twin.clone();
     let payment = &mut steps.last_mut().expect("a payment").1;
@@ -59,7 +61,7 @@ fn own<C: SolCall>(twin: &Steps, change: impl FnOnce(&mut C)) -> Steps {
     steps
 }
 
-/// Calldata of a request that asks for the same.
+/// The calldata of a second request that is created with the same body.
 async fn twin(app: &TestApp, body: &Value) -> Steps {
     let id = app.create_request(body).await;
     transactions(&app.calldata(&id, "").await)
@@ -67,7 +69,7 @@ async fn twin(app: &TestApp, body: &Value) -> Steps {
 
 async fn sent(app: &TestApp, steps: &Steps) {
     let receipts = app.devnet().pay(PAYER, steps).await.expect("mined");
-    assert!(receipts.iter().all(|receipt| receipt.status), "the chain takes it");
+    assert!(receipts.iter().all(|receipt| receipt.status), "the chain accepts it");
     app.settle().await;
 }
 
@@ -75,7 +77,7 @@ fn shortfall(read: &Value) -> Value {
     read["payments"][0].get("feeShortfall").cloned().unwrap_or(Value::Null)
 }
 
-/// The feed of the coin says twice its price, and has said so for forty days.
+/// Makes the price feed of the coin return twice the price, with a time forty days ago.
 async fn forget_feed(app: &TestApp, coin: Address, dollar: Address) {
     let feeds = app.devnet().contracts().chainlink_conversion_path;
     let known = allAggregatorsCall {
@@ -88,7 +90,7 @@ async fn forget_feed(app: &TestApp, coin: Address, dollar: Address) {
     deploy_feed(app, feed, 8, price, U256::from(block_time(app).await - FORTY_DAYS_S)).await;
 }
 
-/// When the last block was made, in seconds since 1970.
+/// The Unix time of the last block.
 async fn block_time(app: &TestApp) -> u64 {
     let block = app
         .devnet()
@@ -100,7 +102,7 @@ async fn block_time(app: &TestApp) -> u64 {
 }
 
 #[tokio::test]
-async fn a_price_of_forty_days_fixes_no_amount_of_a_recurring_payout() {
+async fn a_forty_day_old_price_sets_no_recurring_payout_amount() {
     let app = TestApp::on_chain().await;
     let now = i64::try_from(block_time(&app).await).expect("a time");
     app.clock
@@ -122,12 +124,12 @@ async fn a_price_of_forty_days_fixes_no_amount_of_a_recurring_payout() {
     let refused = ask().await;
     assert_eq!(
         refused.expect(502)["message"],
-        "The price feeds of sepolia have no recent price at the moment; try again later"
+        "The price feeds of sepolia currently have no recent price; retry later"
     );
 }
 
 #[tokio::test]
-async fn a_price_of_forty_days_settles_nothing_that_was_not_asked_for() {
+async fn a_forty_day_old_price_settles_no_request_without_calldata() {
     let app = TestApp::on_chain().await;
     let body = request("100", "USD", "ETH-sepolia-sepolia");
     let twin = twin(&app, &body).await;
@@ -137,7 +139,7 @@ async fn a_price_of_forty_days_settles_nothing_that_was_not_asked_for() {
     let reference = reference(&app, &id).await;
     let bounded = own::<CoinConverted>(&twin, |call| call.paymentReference = reference.clone());
     let refused = app.devnet().pay(PAYER, &bounded).await.expect("mined");
-    assert!(!refused[0].status, "the fixed terms do not take this rate");
+    assert!(!refused[0].status, "the fixed terms do not accept this rate");
     let stale = own::<CoinConverted>(&twin, |call| {
         call.paymentReference = reference;
         call.maxRateTimespan = U256::ZERO;
@@ -158,9 +160,9 @@ async fn a_price_of_forty_days_settles_nothing_that_was_not_asked_for() {
         (&json!("pending"), &json!("0"), &json!("rate_age_not_handed_out")),
         "{read}"
     );
-    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None).await;
+    let waiting = quarantine::list(&app.ctx, &QuarantineQuery::default(), false, None).await;
     let row = waiting.expect("a list")[0].id.clone();
-    let accepted = quarantine::decide(&app.ctx, &row, Verdict::Accept, None).await;
+    let accepted = quarantine::decide(&app.ctx, &row, OperatorDecision::Accept, None).await;
     accepted.expect("accepted");
     app.settle().await;
     let read = app.read_request(&id).await;
@@ -168,7 +170,7 @@ async fn a_price_of_forty_days_settles_nothing_that_was_not_asked_for() {
 }
 
 #[tokio::test]
-async fn own_calldata_on_the_fixed_terms_is_credited_whole_and_in_parts() {
+async fn own_calldata_with_the_fixed_terms_is_credited_in_full_or_in_parts() {
     let app = TestApp::on_chain().await;
     for currency in ["USD", "EUR"] {
         let body = request("10", currency, "FAU-sepolia");
@@ -199,7 +201,7 @@ async fn own_calldata_on_the_fixed_terms_is_credited_whole_and_in_parts() {
 }
 
 #[tokio::test]
-async fn own_payments_of_the_batch_contract_keep_to_the_terms_of_each() {
+async fn own_batch_payments_must_meet_the_terms_of_each_request() {
     let app = TestApp::on_chain().await;
     let (chain, batch) = (app.devnet(), app.devnet().contracts().batch_conversion_payments);
     let body = request("10", "USD", "FAU-sepolia");
@@ -267,7 +269,8 @@ async fn set_client_fee(app: &TestApp, percentage: &str, receiver: usize) {
     call.send().await.expect(200);
 }
 
-/// Pays a request in the test token without any calldata of the service, with this fee.
+/// Pays a request in the test token by a direct call of the fee proxy, without calldata of the service. `fee` is the
+/// fee of the payment and the index of its receiver.
 async fn pay_directly(app: &TestApp, id: &str, amount: &str, fee: Option<(&str, usize)>) -> Value {
     let units = |text: &str| {
         prs::domain::amount::Amount::parse(text)
@@ -292,7 +295,7 @@ async fn pay_directly(app: &TestApp, id: &str, amount: &str, fee: Option<(&str, 
 }
 
 #[tokio::test]
-async fn fees_that_own_calldata_leaves_out_are_a_shortfall_unasked() {
+async fn fees_missing_from_own_calldata_are_a_shortfall() {
     let app = TestApp::on_chain_as(charging(SERVICE_FEE), 1).await;
     set_client_fee(&app, "3", CLIENT_FEE).await;
     for (fee, missing) in [
@@ -312,7 +315,7 @@ async fn fees_that_own_calldata_leaves_out_are_a_shortfall_unasked() {
     assert_eq!(
         (&read["status"], shortfall(&read)),
         (&json!("partially_paid"), json!("0.25")),
-        "a part owes its part of the fees: {read}"
+        "a partial payment owes its share of the fees: {read}"
     );
     let id = app.create_request(&request("100", "USD", "FAU-sepolia")).await;
     let bare = bare_conversion(&app, &id).await;
@@ -325,7 +328,8 @@ async fn fees_that_own_calldata_leaves_out_are_a_shortfall_unasked() {
     );
 }
 
-/// Pays a hundred dollars in the test token, on the fixed terms and without any fee.
+/// A conversion payment of a hundred dollars in the test token that a payer encodes: it follows the terms fixed at the
+/// creation of the request, but pays no fee.
 async fn bare_conversion(app: &TestApp, id: &str) -> Steps {
     let (fau, proxy) = (
         app.devnet().tokens().fau,
@@ -348,7 +352,7 @@ async fn bare_conversion(app: &TestApp, id: &str) -> Steps {
 }
 
 #[tokio::test]
-async fn every_way_to_make_a_request_fixes_its_fees() {
+async fn every_way_to_create_a_request_fixes_its_fees() {
     let app = TestApp::on_chain_as(charging(CLIENT_FEE), 1).await;
     set_client_fee(&app, "3", CLIENT_FEE).await;
     let mut ids = vec![app.create_request(&fau("10")).await];
@@ -383,7 +387,7 @@ async fn every_way_to_make_a_request_fixes_its_fees() {
 }
 
 #[tokio::test]
-async fn what_changes_after_creation_changes_no_terms_of_a_request() {
+async fn changes_after_creation_do_not_affect_request_terms() {
     let mut app = TestApp::on_chain_as(charging(CLIENT_FEE), 1).await;
     set_client_fee(&app, "3", CLIENT_FEE).await;
     let (direct, converted) = (fau("100"), request("100", "USD", "FAU-sepolia"));
@@ -431,7 +435,7 @@ async fn what_changes_after_creation_changes_no_terms_of_a_request() {
 }
 
 #[tokio::test]
-async fn a_client_id_gets_no_fee_of_requests_made_before_it_had_one() {
+async fn a_new_client_id_fee_does_not_apply_to_existing_requests() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("2")).await;
     set_client_fee(&app, "4", CLIENT_FEE).await;
@@ -443,7 +447,7 @@ async fn a_client_id_gets_no_fee_of_requests_made_before_it_had_one() {
 }
 
 #[tokio::test]
-async fn a_fee_of_one_call_leaves_the_fixed_fees_in_force() {
+async fn a_fee_in_one_call_does_not_replace_the_fixed_fees() {
     let app = TestApp::on_chain_as(charging(SERVICE_FEE), 1).await;
     let named = format!("feePercentage=2.5&feeAddress={}", app.account(CLIENT_FEE));
     for (is_public, paid, missing) in [
@@ -454,9 +458,10 @@ async fn a_fee_of_one_call_leaves_the_fixed_fees_in_force() {
     ] {
         let id = app.create_request(&fau("100")).await;
         let call = app.get(&format!("/v2/request/{id}/pay?{named}"));
-        let call = match is_public {
-            true => call.header("x-client-id", &app.page_client).header("origin", PAGE),
-            false => call.with_key(),
+        let call = if is_public {
+            call.header("x-client-id", &app.page_client).header("origin", PAGE)
+        } else {
+            call.with_key()
         };
         let calldata = call.send().await.expect(200);
         assert_eq!(calldata["metadata"]["platformFee"]["percentage"], "2.5", "{calldata}");

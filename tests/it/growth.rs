@@ -1,4 +1,4 @@
-//! The log of events over months: what is old goes, and on PostgreSQL its partitions with it.
+//! Deletes old rows of the event log over months; on PostgreSQL, whole partitions are dropped.
 
 use crate::support::{Answer, TestApp, events::tell, receiver::Receiver};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
@@ -8,27 +8,27 @@ use prs::{
     flows,
     ports::clock::Clock,
     store,
-    store::partitions::{Divided, list},
+    store::partitions::{MonthlyTable, list},
 };
 use sea_orm::{ConnectionTrait, Statement};
 use std::{sync::Arc, time::Duration};
 
 const DAY_MS: i64 = 86_400_000;
 
-async fn months(app: &TestApp, table: Divided) -> Option<Vec<Partition>> {
+async fn months(app: &TestApp, table: MonthlyTable) -> Option<Vec<Partition>> {
     list(app.ctx.db.reader(), table).await.expect("reads")
 }
 
-/// A look of the worker at everything that it keeps.
+/// One maintenance pass of the worker.
 async fn look(app: &TestApp) {
     flows::partitions::look_ahead(&app.ctx).await.expect("looks ahead");
     while flows::events::sweep::run(&app.ctx).await.expect("sweeps") {}
     flows::partitions::retire(&app.ctx).await.expect("retires");
 }
 
-/// Moves the clock to three days after everything that the migration left in one partition; returns when that ends.
+/// Moves the clock to three days after the end of the last partition; returns that end.
 async fn enter_a_month(app: &TestApp) -> DateTime<Utc> {
-    let begin = match months(app, Divided::Events).await {
+    let begin = match months(app, MonthlyTable::Events).await {
         Some(all) => all.iter().map(|month| month.until).max().expect("a partition"),
         None => app.ctx.clock.now() + TimeDelta::days(400),
     };
@@ -54,7 +54,7 @@ async fn count(app: &TestApp, table: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn months_are_made_ahead_and_go_when_they_are_old() {
+async fn month_partitions_are_created_ahead_and_dropped_when_old() {
     let app = TestApp::start().await;
     let beside = app.beside(|_| {}).await;
     let receiver = Receiver::start().await;
@@ -65,23 +65,23 @@ async fn months_are_made_ahead_and_go_when_they_are_old() {
         flows::partitions::look_ahead(&beside.ctx)
     );
     one.expect("looks ahead");
-    other.expect("looks ahead, or leaves it to the other one");
-    if let Some(all) = months(&app, Divided::Events).await {
+    other.expect("looks ahead, or leaves it to the other instance");
+    if let Some(all) = months(&app, MonthlyTable::Events).await {
         let ahead = all.iter().filter(|month| month.from.is_some_and(|from| from >= begin));
-        assert_eq!(ahead.count(), 3, "the present month and two ahead: {all:?}");
+        assert_eq!(ahead.count(), 3, "this month and the next two: {all:?}");
     }
-    if let Some(made) = months(&app, Divided::Events).await {
+    if let Some(made) = months(&app, MonthlyTable::Events).await {
         let analyze = app.ctx.db.writer().execute_unprepared("ANALYZE events");
         analyze.await.expect("analyzes, as an operator may");
         assert!(
-            months(&app, Divided::Events)
+            months(&app, MonthlyTable::Events)
                 .await
                 .expect("some")
                 .iter()
                 .any(|month| month.is_found_empty)
         );
         look(&app).await;
-        let mut anew = months(&app, Divided::Events).await.expect("some");
+        let mut anew = months(&app, MonthlyTable::Events).await.expect("some");
         anew.retain(|month| made.contains(month));
         assert_eq!(
             anew.iter()
@@ -102,7 +102,7 @@ async fn months_are_made_ahead_and_go_when_they_are_old() {
     look(&app).await;
     assert!(!is_kept(&app, &old).await);
     assert!(is_kept(&app, &fresh).await);
-    for table in Divided::ALL {
+    for table in MonthlyTable::ALL {
         let Some(left) = months(&app, table).await else {
             continue;
         };
@@ -129,7 +129,7 @@ async fn months_are_made_ahead_and_go_when_they_are_old() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_clock_that_ran_ahead_leaves_months_to_be_dropped_whole() {
+async fn an_event_from_the_future_does_not_stop_partitions_being_dropped() {
     let app = TestApp::start().await;
     enter_a_month(&app).await;
     look(&app).await;
@@ -145,7 +145,7 @@ async fn an_event_of_a_clock_that_ran_ahead_leaves_months_to_be_dropped_whole() 
 }
 
 #[tokio::test]
-async fn what_waits_keeps_its_month_for_a_while_and_itself_for_good() {
+async fn a_pending_delivery_survives_the_sweep_of_its_month() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -174,7 +174,7 @@ async fn what_waits_keeps_its_month_for_a_while_and_itself_for_good() {
 }
 
 #[tokio::test]
-async fn two_replays_at_once_give_an_endpoint_one_delivery_of_an_event() {
+async fn concurrent_replays_create_one_delivery_of_an_event() {
     let app = TestApp::start().await;
     let beside = app.beside(|_| {}).await;
     let told: Vec<String> = [
@@ -199,7 +199,7 @@ async fn two_replays_at_once_give_an_endpoint_one_delivery_of_an_event() {
     assert_eq!(received.len(), told.len());
 }
 
-/// A clock that jumped, beside one that did not.
+/// A clock that jumped, next to one that did not.
 struct Jumped(Arc<dyn Clock>);
 
 impl Clock for Jumped {
@@ -217,7 +217,7 @@ impl Clock for Jumped {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_ahead_forgets_nothing_while_another_one_disagrees() {
+async fn nothing_is_deleted_while_two_clocks_disagree() {
     let app = TestApp::start().await;
     let told = tell(&app, "payment.confirmed", "01told").await;
     let jumped = Ctx {
@@ -229,5 +229,5 @@ async fn a_clock_that_jumps_ahead_forgets_nothing_while_another_one_disagrees() 
     assert!(is_kept(&app, &told).await);
     app.advance_ms(400 * DAY_MS);
     look(&app).await;
-    assert!(!is_kept(&app, &told).await, "it is old by both");
+    assert!(!is_kept(&app, &told).await, "it is old by both clocks");
 }

@@ -1,4 +1,4 @@
-//! Guesses at passwords from several addresses and devices, over real sockets.
+//! Password guesses from several addresses and devices, over real sockets.
 
 use crate::support::{Answer, TestApp};
 use reqwest::{Client, header::HeaderMap};
@@ -9,14 +9,14 @@ const EMAIL: &str = "ada@example.com";
 const RIGHT: &str = "correct horse";
 const PAGE: [(&str, &str); 1] = [("sec-fetch-site", "same-origin")];
 
-/// Who tries to sign in: an address, and what a browser would add.
+/// A client that signs in: an address, and the headers of a browser.
 struct Visitor {
     client: Client,
     service: SocketAddr,
     headers: Vec<(&'static str, String)>,
 }
 
-/// Status, and the marker that is set.
+/// The status and the device marker of a response.
 struct Seen {
     status: u16,
     marker: Option<String>,
@@ -37,7 +37,7 @@ impl Visitor {
         }
     }
 
-    /// The same with a browser, and a marker where there is one.
+    /// The same client with the headers of a browser, and with the device marker as a cookie if one is given.
     fn with_browser(mut self, marker: Option<&str>) -> Self {
         self.headers = PAGE.map(|(name, value)| (name, value.to_owned())).to_vec();
         let marker = marker.map(|marker| ("cookie", format!("theme=dark; device_token={marker}")));
@@ -62,7 +62,7 @@ impl Visitor {
         self.post("/v1/auth/login", EMAIL, password).await.status
     }
 
-    /// Guesses until it has to wait; returns how many guesses were looked at.
+    /// Guesses passwords until the service refuses to check one; returns how many guesses were checked.
     async fn guess(&self, at_most: usize) -> usize {
         for done in 0..at_most {
             match self.sign_in("wrong horse").await {
@@ -88,7 +88,7 @@ fn marker(headers: &HeaderMap) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_guesser_does_not_lock_out_the_owner_who_signed_in_before() {
+async fn password_guesses_do_not_lock_out_an_owner_with_a_known_device() {
     let app = TestApp::start().await;
     let service = app.listen().await;
     let program = Visitor::at(service, "127.0.0.2");
@@ -97,40 +97,41 @@ async fn a_guesser_does_not_lock_out_the_owner_who_signed_in_before() {
     let marked = browser.post("/v1/auth/login", EMAIL, RIGHT).await;
     assert_eq!(marked.status, 200);
     let marker = marked.marker.expect("a marker");
-    // One address is slowed down after five guesses, and nobody else is.
+    // One address is throttled after five guesses. Other addresses are not.
     let guesser = Visitor::at(service, "127.0.1.1");
     assert_eq!(guesser.guess(50).await, 5);
     assert_eq!(Visitor::at(service, "127.0.0.9").sign_in(RIGHT).await, 200);
-    // Many addresses together are slowed down too.
+    // Guesses from many addresses at one account throttle all addresses that are unknown to the account.
     let mut looked_at = 5;
     for host in 2..=15 {
         looked_at += Visitor::at(service, &format!("127.0.1.{host}")).guess(50).await;
     }
-    assert_eq!(looked_at, 48, "fifty, and two of them were sign-ins from new places");
+    assert_eq!(looked_at, 48, "fifty, of which two were sign-ins from new addresses");
     let stranger = Visitor::at(service, "127.0.0.4").with_browser(None);
     assert_eq!(stranger.sign_in(RIGHT).await, 429);
-    // The owner's browser at any address, also with an old session, and the owner's program at its own.
+    // These clients are not throttled: the owner's browser at any address, even with an old session, and the owner's
+    // program at its usual address.
     let moved = Visitor::at(service, "127.0.0.5").with_browser(Some(&marker));
     let again = moved.post("/v1/auth/login", EMAIL, RIGHT).await;
     assert_eq!((again.status, again.marker), (200, None));
     assert_eq!(program.sign_in(RIGHT).await, 200);
-    // What a browser does at the address of a program is not the program's.
+    // A browser at the address of a program does not count as the program.
     let beside = Visitor::at(service, "127.0.0.2").with_browser(None);
     assert_eq!(beside.sign_in(RIGHT).await, 429);
-    // Waiting ends for strangers as well.
+    // The delay ends for strangers as well.
     app.advance_ms(60_000);
     assert_eq!(stranger.sign_in(RIGHT).await, 200);
 }
 
 #[tokio::test]
-async fn a_marker_is_good_for_its_account_and_slowed_down_like_an_address() {
+async fn a_device_marker_is_per_account_and_throttled_like_an_address() {
     let app = TestApp::start().await;
     let service = app.listen().await;
     let browser = || Visitor::at(service, "127.0.0.2").with_browser(None);
     let ada = browser().post("/v1/auth/register", EMAIL, RIGHT).await;
     let eve = browser().post("/v1/auth/register", "eve@example.com", RIGHT).await;
     let (ada, eve) = (ada.marker.expect("a marker"), eve.marker.expect("a marker"));
-    // Eve guesses with a marker of her own account, with none that exists, and from the next address.
+    // Eve guesses with the marker of her own account, with an unknown marker, and from the next address.
     assert_eq!(
         Visitor::at(service, "127.0.2.1")
             .with_browser(Some(&eve))
@@ -145,7 +146,7 @@ async fn a_marker_is_good_for_its_account_and_slowed_down_like_an_address() {
             .await,
         5
     );
-    // With the stolen one she is as slow, at whatever address.
+    // With a stolen device marker Eve is throttled after the same number of guesses, at any address.
     assert_eq!(
         Visitor::at(service, "127.0.2.3")
             .with_browser(Some(&ada))
@@ -228,7 +229,7 @@ async fn an_account_keeps_its_last_twenty_devices() {
 }
 
 #[tokio::test]
-async fn signing_out_leaves_the_device_known() {
+async fn a_device_stays_known_after_sign_out() {
     let app = TestApp::start().await;
     let own = "http://127.0.0.1:8080";
     let body = json!({ "email": EMAIL, "password": RIGHT });

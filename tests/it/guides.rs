@@ -1,4 +1,4 @@
-//! The guides: their shell lines work as they stand, one after the other, against `prs dev`.
+//! Runs the shell commands of the guides unchanged, one after another, against `prs dev`.
 
 use crate::support::{dev::Dev, ports};
 use std::{
@@ -8,25 +8,27 @@ use std::{
     time::Duration,
 };
 
-/// How long the lines of a guide may take together.
+/// Maximum duration of all commands of a guide.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// What comes before the lines of a guide. What they leave running ends with them.
+/// Shell code that runs before the commands of a guide. Processes that the commands leave running are stopped at the
+/// end.
 const BEFORE: &str = r#"set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 cargo() { shift; "$XTASK" "$@"; }
 "#;
 
-/// What is printed before the output of each fence, with its line.
+/// Start of the line that the script prints before the output of each code fence. The line number of the fence in the
+/// guide follows.
 const MARK: &str = "--- line ";
 
-/// A fence of a guide.
+/// A code fence of a guide.
 struct Fence<'a> {
-    /// Line of the guide at which it begins.
+    /// The line of the guide at which the fence begins.
     line: usize,
     /// Its language.
     language: &'a str,
-    /// The file that the reader is told to keep it in, which stands behind the language.
+    /// The file in which the reader of the guide stores the fence. The guide names it after the language of the fence.
     file: Option<&'a str>,
     text: String,
 }
@@ -59,7 +61,8 @@ fn fences(guide: &str) -> Vec<Fence<'_>> {
     found
 }
 
-/// The shell lines of a guide, with a mark for each fence that says where a guide stopped.
+/// The shell commands of a guide as one script. The script prints a marker before each fence, so that a failure can be
+/// located.
 fn shell_lines(fences: &[Fence<'_>]) -> String {
     let mut script = String::from(BEFORE);
     for fence in fences.iter().filter(|fence| fence.language == "sh") {
@@ -71,14 +74,14 @@ fn shell_lines(fences: &[Fence<'_>]) -> String {
     script
 }
 
-/// Names of members in JSON, also in one that was shortened.
+/// The names of all members in a JSON text. The text may be shortened, as in a guide, so it is not parsed as JSON.
 fn members(text: &str) -> BTreeSet<&str> {
     let parts: Vec<&str> = text.split('"').collect();
     let pairs = parts.windows(2).filter(|pair| pair[1].starts_with(':'));
     pairs.map(|pair| pair[0]).collect()
 }
 
-/// Members of the answers that a guide shows which those to its lines do not have.
+/// Members of the responses in a guide that the actual responses do not have.
 fn invented(fences: &[Fence<'_>], printed: &str) -> Vec<String> {
     let printed: BTreeMap<&str, &str> = printed.split(MARK).filter_map(|part| part.split_once('\n')).collect();
     let mut asked = "";
@@ -102,7 +105,7 @@ fn invented(fences: &[Fence<'_>], printed: &str) -> Vec<String> {
     found
 }
 
-/// The commands of the repository, built beside the program.
+/// The `xtask` binary, built next to the program.
 fn xtask() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_prs")).with_file_name("xtask");
     if !program.exists() {
@@ -115,7 +118,7 @@ fn xtask() -> PathBuf {
     program
 }
 
-/// Where programs are looked for, that of the service first.
+/// The search path for programs, with that of the service first.
 fn beside_prs() -> std::ffi::OsString {
     let folder = Path::new(env!("CARGO_BIN_EXE_prs")).with_file_name("");
     let others = std::env::var_os("PATH").unwrap_or_default();
@@ -146,6 +149,8 @@ async fn follow(guide: &str) {
         .env("PRS_DEV", &state)
         .env("BASE", dev.text("/baseUrl"))
         .env("KEY", dev.text("/apiKey"))
+        .env("ORCHESTRATOR", dev.text("/orchestratorKey"))
+        .env("CLIENT", dev.text("/backendClientId"))
         .env("RPC", dev.text("/chain/rpcUrl"))
         .env("PAYER", dev.text("/chain/accounts/0/address"))
         .env("PAYEE", dev.text("/chain/accounts/1/address"))
@@ -166,46 +171,51 @@ async fn follow(guide: &str) {
 }
 
 #[tokio::test]
-async fn the_lines_of_the_quickstart_work_as_they_stand() {
+async fn the_quickstart_commands_work_unchanged() {
     follow("quickstart.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_requests_work_as_they_stand() {
+async fn the_request_guide_commands_work_unchanged() {
     follow("request-and-pay.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_webhooks_work_as_they_stand() {
+async fn the_webhook_guide_commands_work_unchanged() {
     follow("webhooks.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_errors_work_as_they_stand() {
+async fn the_error_guide_commands_work_unchanged() {
     follow("errors-and-idempotency.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_testing_work_as_they_stand() {
+async fn the_testing_guide_commands_work_unchanged() {
     follow("testing.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_for_those_who_come_from_the_hosted_api_work_as_they_stand() {
+async fn the_hosted_api_migration_guide_commands_work_unchanged() {
     follow("coming-from-the-hosted-api.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_payouts_work_as_they_stand() {
+async fn the_payout_guide_commands_work_unchanged() {
     follow("payouts.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_payment_links_work_as_they_stand() {
+async fn the_payment_link_guide_commands_work_unchanged() {
     follow("payment-links.md").await;
 }
 
 #[tokio::test]
-async fn the_lines_of_the_guide_to_bank_accounts_work_as_they_stand() {
+async fn the_bank_account_guide_commands_work_unchanged() {
     follow("crypto-to-fiat.md").await;
+}
+
+#[tokio::test]
+async fn the_orchestrator_guide_commands_work_unchanged() {
+    follow("orchestrators.md").await;
 }

@@ -1,4 +1,4 @@
-//! What a payer does with calldata that was handed out: every change of it is seen.
+//! Issued calldata: the service detects every change that the payer makes to it.
 
 use crate::support::{
     TestApp,
@@ -20,7 +20,7 @@ use prs::{
         amount::Amount,
         paying::fee_proxy::{Erc20ConversionProxy, Erc20FeeProxy, EthConversionProxy, EthereumFeeProxy},
     },
-    flows::payments::quarantine::{self, Wanted},
+    flows::payments::quarantine::{self, QuarantineQuery},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -55,12 +55,13 @@ async fn pay_changed<C: SolCall>(app: &TestApp, id: &str, query: &str, change: i
     change(&mut call);
     *payment = call.abi_encode();
     let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
-    assert!(receipts.iter().all(|receipt| receipt.status), "the chain takes it");
+    assert!(receipts.iter().all(|receipt| receipt.status), "the chain accepts it");
     app.settle().await;
     receipts.last().expect("a payment").clone()
 }
 
-/// Nothing was credited and nothing told; calldata as it is handed out still settles the request.
+/// Asserts that no payment was credited and no event was published, and that the request can still be paid with the
+/// issued calldata.
 #[track_caller]
 fn assert_pending(read: &Value) {
     assert_eq!(
@@ -79,7 +80,7 @@ async fn path_through_ether(app: &TestApp) -> Vec<Address> {
 }
 
 #[tokio::test]
-async fn a_payer_who_changes_the_conversion_path_is_not_credited() {
+async fn payments_with_a_changed_conversion_path_are_not_credited() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -95,11 +96,15 @@ async fn a_payer_who_changes_the_conversion_path_is_not_credited() {
     assert!(receiver.received().await.is_empty());
     app.pay(&id, "").await;
     app.settle().await;
-    assert_eq!(app.read_request(&id).await["status"], "paid", "as it was handed out");
+    assert_eq!(
+        app.read_request(&id).await["status"],
+        "paid",
+        "the issued calldata settles it"
+    );
 }
 
 #[tokio::test]
-async fn dust_whose_payer_chose_the_rates_counts_as_what_arrived() {
+async fn dust_at_rates_chosen_by_the_payer_counts_as_the_received_amount() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
     let in_euros = app.create_request(&request("1", "EUR", "FAU-sepolia")).await;
@@ -108,7 +113,7 @@ async fn dust_whose_payer_chose_the_rates_counts_as_what_arrived() {
         panic!("{path:?}");
     };
     let ether = path_through_ether(&app).await[1];
-    // A feed that fits no other one: the token costs as many euros as ether costs dollars.
+    // A feed that contradicts the others: the token costs as many euros as ether costs dollars.
     let feeds = app.devnet().contracts().chainlink_conversion_path;
     let known = allAggregatorsCall {
         input: ether,
@@ -139,17 +144,17 @@ async fn dust_whose_payer_chose_the_rates_counts_as_what_arrived() {
             (&dust, &json!("minor")),
         ]
     );
-    let large = Wanted {
+    let large = QuarantineQuery {
         request_id: Some(id),
         min_amount: Some(Amount::parse("1").expect("an amount")),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let found = quarantine::list(&app.ctx, &large, true, None).await.expect("a list");
-    assert_eq!(found.len(), 1, "what settles ten dollars by its word brought nothing");
+    assert_eq!(found.len(), 1, "a payment that claims ten dollars transferred nothing");
 }
 
 #[tokio::test]
-async fn a_payer_who_changes_the_age_of_rates_is_not_credited() {
+async fn payments_with_a_changed_maximum_rate_age_are_not_credited() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
     let ages = [U256::ZERO, U256::from(DAY_AND_AN_HOUR_S + 1), U256::MAX];
@@ -164,7 +169,7 @@ async fn a_payer_who_changes_the_age_of_rates_is_not_credited() {
 }
 
 #[tokio::test]
-async fn a_payer_who_strips_the_fee_is_credited_and_the_shortfall_is_told() {
+async fn payments_without_their_fee_are_credited_and_report_a_shortfall() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -227,13 +232,13 @@ async fn a_payer_who_strips_the_fee_is_credited_and_the_shortfall_is_told() {
         assert_eq!(
             event.get("feeShortfall").is_some(),
             !missing.is_null(),
-            "absent when nothing is missing"
+            "absent without a shortfall"
         );
     }
 }
 
 #[tokio::test]
-async fn a_shortfall_is_counted_once_when_its_payment_leaves_and_returns() {
+async fn a_shortfall_counts_once_when_a_reorg_reincludes_its_payment() {
     let confirmations = 3;
     let app = TestApp::on_chain_with(confirmations).await;
     app.follow().await;
@@ -274,7 +279,7 @@ async fn a_shortfall_is_counted_once_when_its_payment_leaves_and_returns() {
 }
 
 #[tokio::test]
-async fn a_fee_of_another_answer_of_the_same_request_is_no_shortfall() {
+async fn the_fee_of_any_earlier_calldata_of_a_request_is_no_shortfall() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("2")).await;
     let with_fee = steps(&app, &id, &format!("&feePercentage=1&feeAddress={}", app.account(6))).await;
@@ -286,7 +291,7 @@ async fn a_fee_of_another_answer_of_the_same_request_is_no_shortfall() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_never_asked_for_is_held_to_the_path_of_its_currencies() {
+async fn requests_without_issued_calldata_require_the_path_of_their_currencies() {
     let app = TestApp::on_chain().await;
     let path = path_through_ether(&app).await;
     let asked = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
@@ -310,7 +315,7 @@ async fn a_request_that_was_never_asked_for_is_held_to_the_path_of_its_currencie
     }
 }
 
-/// A detail of a batch that asks for what was handed out.
+/// The entry of a batch payment that pays a request with the terms of its issued calldata.
 async fn detail(app: &TestApp, id: &str, ether: bool) -> RequestDetail {
     let steps = steps(app, id, "").await;
     if ether {
@@ -338,7 +343,7 @@ async fn detail(app: &TestApp, id: &str, ether: bool) -> RequestDetail {
 }
 
 #[tokio::test]
-async fn conversions_of_a_batch_are_each_compared_with_their_own_request() {
+async fn each_batch_conversion_is_compared_with_its_own_request() {
     let app = TestApp::on_chain().await;
     let path = path_through_ether(&app).await;
     let (chain, batch) = (app.devnet(), app.devnet().contracts().batch_conversion_payments);
@@ -388,7 +393,7 @@ async fn conversions_of_a_batch_are_each_compared_with_their_own_request() {
 }
 
 #[tokio::test]
-async fn a_conversion_whose_path_nobody_can_read_is_not_credited() {
+async fn a_conversion_with_an_unreadable_path_is_not_credited() {
     let app = TestApp::on_chain().await;
     let wallet = app.devnet().contracts().smart_wallet;
     let id = app.create_request(&request("2", "USD", "FAU-sepolia")).await;
@@ -427,7 +432,7 @@ async fn with_rate_ages(ages: &[(&str, u64)]) -> TestApp {
 }
 
 #[tokio::test]
-async fn rates_may_be_as_old_as_the_slowest_feed_of_the_path() {
+async fn the_maximum_rate_age_follows_the_slowest_feed_of_the_path() {
     let app = TestApp::on_chain().await;
     let token = app.devnet().tokens().fau;
     let payee: Address = PAYEE.parse().expect("an address");
@@ -449,7 +454,7 @@ async fn rates_may_be_as_old_as_the_slowest_feed_of_the_path() {
 }
 
 #[tokio::test]
-async fn the_chain_refuses_rates_that_are_older_than_the_settings_say() {
+async fn the_chain_rejects_rates_older_than_the_configured_age() {
     // The local feeds are 60 seconds old.
     let app = with_rate_ages(&[("default", 30), ("eur", 0)]).await;
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
@@ -463,7 +468,7 @@ async fn the_chain_refuses_rates_that_are_older_than_the_settings_say() {
     assert_eq!(
         conversion(&steps(&app, &id, "").await).maxRateTimespan,
         U256::ZERO,
-        "any age, by the setting"
+        "the setting allows any age"
     );
     app.pay(&id, "").await;
     app.settle().await;
@@ -471,7 +476,7 @@ async fn the_chain_refuses_rates_that_are_older_than_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_coin_payment_of_nothing_raises_nothing() {
+async fn a_zero_amount_payment_raises_no_event() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -482,7 +487,7 @@ async fn a_coin_payment_of_nothing_raises_nothing() {
     EthereumFeeProxy::transferWithReferenceAndFeeCall::abi_decode(&steps[0].1).expect("a coin payment");
     steps[0].2 = U256::ZERO;
     let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
-    assert!(receipts[0].status, "the proxy takes it");
+    assert!(receipts[0].status, "the proxy accepts it");
     let token = app.create_request(&fau("1")).await;
     pay_changed::<Direct>(&app, &token, "", |call| call.amount = U256::ZERO).await;
     for id in [&id, &token] {

@@ -1,4 +1,4 @@
-//! The health page and the gauges tell when a chain is not followed, and what to do about it.
+//! The health page and the gauges show that a chain is not followed, and the page says what to do.
 
 use crate::support::{
     TestApp,
@@ -23,9 +23,9 @@ use prs::{
     ports::clock::Clock,
     store::{
         self,
-        cursors::{Cursor, Mark},
+        cursors::{Cursor, ReachedBlock},
     },
-    worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
+    worker::{self, Workers, chain_states::ChainOutcome, deliver_webhooks, lead_chains},
 };
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
@@ -37,30 +37,30 @@ use std::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Runs the workers of the application until its chain was looked at.
+/// Runs the workers of the application until they have queried its chain.
 async fn looked_at(app: &TestApp, stop: &CancellationToken) -> Workers {
-    let options = deliver_webhooks::Options {
+    let options = deliver_webhooks::DeliveryOptions {
         concurrency: 1,
         concurrency_per_endpoint: 1,
     };
-    let chains = lead_chains::Options {
+    let chains = lead_chains::LeadershipOptions {
         instance: "tests".to_owned(),
         lease: Duration::from_secs(6),
         polls: HashMap::from([(Network::Sepolia, Duration::from_millis(20))]),
         news: HashMap::new(),
     };
-    let workers = worker::start(&app.ctx, options, chains, (stop, stop), &TaskTracker::new());
+    let workers = worker::start(&app.ctx, options, chains, stop, stop, &TaskTracker::new());
     for _ in 0..500 {
         let states = workers.chains.all();
-        if states.values().any(|state| state.look != Look::None) {
+        if states.values().any(|state| state.look != ChainOutcome::None) {
             return workers;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the chain is never looked at");
+    panic!("the chain is never queried");
 }
 
-/// The same with another clock than the fixed one: blocks of the local chain bear the time of the machine.
+/// Sets the test clock to the machine's time, because blocks of the local chain have that time.
 fn go_to_present(app: &TestApp) {
     app.clock.advance(SystemClock.now() - app.ctx.clock.now());
 }
@@ -87,7 +87,7 @@ async fn comes_to(app: &TestApp, workers: &Workers, state: &str) -> bool {
 }
 
 async fn halt(app: &TestApp) {
-    let mark = Mark {
+    let mark = ReachedBlock {
         number: 7,
         hash: B256::repeat_byte(7),
     };
@@ -120,7 +120,7 @@ async fn set_aside(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn a_chain_that_fails_for_too_long_takes_a_worker_out_and_leaves_the_api() {
+async fn a_failing_chain_makes_workers_unready_but_not_the_api() {
     let app = TestApp::start().await;
     let stop = CancellationToken::new();
     let workers = looked_at(&app, &stop).await;
@@ -129,7 +129,7 @@ async fn a_chain_that_fails_for_too_long_takes_a_worker_out_and_leaves_the_api()
         assert_eq!(
             (is_ready, &body["status"]),
             (true, &json!("ready")),
-            "a short failure is none"
+            "a short failure does not count"
         );
         assert_eq!(body["chains"]["sepolia"]["state"], "failing");
     }
@@ -146,7 +146,7 @@ async fn a_chain_that_fails_for_too_long_takes_a_worker_out_and_leaves_the_api()
 }
 
 #[tokio::test]
-async fn a_chain_that_answers_is_ready_and_stale_once_it_stops() {
+async fn a_responding_chain_is_ready_and_becomes_stale_once_it_stops() {
     let app = TestApp::on_chain().await;
     let stop = CancellationToken::new();
     let workers = looked_at(&app, &stop).await;
@@ -163,11 +163,11 @@ async fn a_chain_that_answers_is_ready_and_stale_once_it_stops() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     app.clock.advance(TimeDelta::seconds(200));
     let (is_ready, _) = page(&app, Role::Worker, &workers).await;
-    assert!(!is_ready, "nobody follows the chain any more");
+    assert!(!is_ready, "the chain is no longer followed");
 }
 
 #[tokio::test]
-async fn a_chain_whose_newest_block_is_too_old_has_no_good_answer() {
+async fn a_chain_with_an_old_newest_block_is_unhealthy() {
     let app = TestApp::on_chain().await;
     app.devnet().mine(1).await.expect("mined");
     go_to_present(&app);
@@ -197,7 +197,7 @@ async fn a_chain_whose_newest_block_is_too_old_has_no_good_answer() {
 }
 
 #[tokio::test]
-async fn nodes_of_which_too_few_move_with_the_chain_have_no_good_answer() {
+async fn a_chain_followed_by_too_few_nodes_is_unhealthy() {
     let mut app = TestApp::on_chain().await;
     let chains = &mut Arc::make_mut(&mut app.ctx.partners.chains).followed;
     let bent = Bent {
@@ -210,7 +210,7 @@ async fn nodes_of_which_too_few_move_with_the_chain_have_no_good_answer() {
     chains.insert(Network::Sepolia, Arc::new(bent));
     let stop = CancellationToken::new();
     let workers = looked_at(&app, &stop).await;
-    assert!(page(&app, Role::Worker, &workers).await.0, "for a short time they may");
+    assert!(page(&app, Role::Worker, &workers).await.0, "a short time is allowed");
     app.clock.advance(TimeDelta::seconds(121));
     assert!(comes_to(&app, &workers, "following").await);
     let (is_ready, body) = page(&app, Role::Worker, &workers).await;
@@ -218,12 +218,12 @@ async fn nodes_of_which_too_few_move_with_the_chain_have_no_good_answer() {
     let chain = &body["chains"]["sepolia"];
     assert_eq!(chain["lastOkAt"], json!(null));
     let next = chain["next"][0].as_str().expect("a sentence");
-    assert!(next.contains("too few nodes move"), "{next}");
+    assert!(next.contains("too few nodes advance"), "{next}");
     stop.cancel();
 }
 
 #[tokio::test]
-async fn a_look_that_fails_at_the_database_blames_no_node() {
+async fn a_database_failure_is_not_reported_as_a_node_failure() {
     let app = TestApp::start().await;
     let db = app.ctx.db.writer();
     let gone = db.execute_unprepared("DROP TABLE chain_cursors").await;
@@ -239,7 +239,7 @@ async fn a_look_that_fails_at_the_database_blames_no_node() {
 }
 
 #[tokio::test]
-async fn a_chain_that_was_resumed_is_halted_no_longer() {
+async fn a_resumed_chain_is_no_longer_reported_as_halted() {
     let app = TestApp::on_chain().await;
     app.follow().await;
     let loaded = store::cursors::load(app.ctx.db.reader(), Network::Sepolia).await;
@@ -261,7 +261,7 @@ async fn a_chain_that_was_resumed_is_halted_no_longer() {
 }
 
 #[tokio::test]
-async fn a_start_block_without_effect_is_named_once() {
+async fn a_start_block_without_effect_is_logged_once() {
     let app = TestApp::on_chain().await;
     for start in [Some(918_273_645), Some(1)] {
         let app = app
@@ -278,14 +278,14 @@ async fn a_start_block_without_effect_is_named_once() {
     }
     for sentence in [
         "chains.sepolia.start_block is ahead of the newest final block",
-        "chains.sepolia.start_block counts for the first start alone",
+        "chains.sepolia.start_block applies to the first start only",
     ] {
         assert_eq!(secrets::lines_logged_with(sentence), 1, "{sentence}");
     }
 }
 
 #[tokio::test]
-async fn what_waits_for_the_operator_is_degraded_in_every_role_and_says_what_to_type() {
+async fn pending_operator_work_is_degraded_in_every_role_and_names_its_command() {
     let app = TestApp::start().await;
     set_aside(&app).await;
     for role in [Role::Api, Role::All, Role::Worker] {
@@ -305,7 +305,7 @@ async fn what_waits_for_the_operator_is_degraded_in_every_role_and_says_what_to_
 }
 
 #[tokio::test]
-async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
+async fn gauges_of_an_enabled_network_exist_from_the_start() {
     let app = TestApp::start().await;
     let value = async |name: &str| -> Option<String> {
         let page = app.get("/metrics").send().await.text;
@@ -323,10 +323,7 @@ async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     for name in types {
-        assert!(
-            page.contains(&format!("# HELP {name} ")),
-            "{name} says nothing of itself"
-        );
+        assert!(page.contains(&format!("# HELP {name} ")), "{name} has no description");
     }
     set_aside(&app).await;
     halt(&app).await;
@@ -334,25 +331,25 @@ async fn the_gauges_of_an_enabled_network_are_there_from_the_start() {
     assert_eq!(
         value("prs_chain_degraded").await.as_deref(),
         Some("1"),
-        "as the page says"
+        "the same as on the page"
     );
     assert_eq!(value("prs_chain_halted").await.as_deref(), Some("1"));
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_or_lacks_its_schema_is_not_ready() {
+async fn a_process_that_stops_or_lacks_its_schema_is_not_ready() {
     let app = TestApp::start().await;
     let process = Process::new(Role::Api);
     let health = Health::new(&settings(), &app.ctx, &process);
     assert!(health.look().await.is_ready);
-    app.ctx.db.migrate_down(1).await.expect("one step back");
+    app.ctx.db.migrate_down(1).await.expect("one migration is reverted");
     let report = health.look().await;
     assert!(!report.is_ready);
     assert_eq!(
         report.body["database"],
-        "schema older than this program: prs migrate up"
+        "the schema is older than this program; run: prs migrate up"
     );
-    app.ctx.db.migrate_up().await.expect("forth again");
+    app.ctx.db.migrate_up().await.expect("the migration is applied again");
     assert!(health.look().await.is_ready);
     process.shutdown.leaving.cancel();
     let report = health.look().await;
@@ -360,7 +357,7 @@ async fn a_process_that_leaves_or_lacks_its_schema_is_not_ready() {
 }
 
 #[tokio::test]
-async fn strangers_see_whether_it_is_ready_and_nothing_of_the_chains() {
+async fn strangers_see_readiness_but_no_chain_details() {
     let mut separate = settings();
     separate.http.metrics_listen = "127.0.0.1:9464".parse().expect("an address");
     separate.chains.insert(
@@ -376,7 +373,7 @@ async fn strangers_see_whether_it_is_ready_and_nothing_of_the_chains() {
     assert_eq!(app.get("/metrics").send().await.status, 404);
 }
 
-/// Names of the counters that the code increases.
+/// The names of the counters that the code increments.
 fn counters(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -392,7 +389,7 @@ fn counters(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn every_counter_is_there_before_it_counts() {
+async fn every_counter_exists_before_its_first_increment() {
     let app = TestApp::start().await;
     let page = app.get("/metrics").send().await.text;
     let mut names = BTreeSet::new();
@@ -438,5 +435,9 @@ async fn the_queue_is_measured_from_the_start() {
         .expect(200);
     assert_eq!(shown().await, [1, 1, 0, 7].map(Some), "measured a moment ago");
     app.advance_ms(5_000);
-    assert_eq!(shown().await, [0, 0, 1, 0].map(Some), "given up");
+    assert_eq!(
+        shown().await,
+        [0, 0, 1, 0].map(Some),
+        "the delivery has failed permanently"
+    );
 }

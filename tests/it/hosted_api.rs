@@ -1,4 +1,5 @@
-//! What integrators are told who come from the hosted API: every line has a test, and what is not here is not here.
+//! Checks the migration guide for users of the hosted API. Every test that a line names must exist, and every operation
+//! that the guide lists as missing must be missing.
 
 use crate::support::TestApp;
 use poem::http::Method;
@@ -7,7 +8,7 @@ use std::{collections::BTreeSet, path::Path};
 
 const GUIDE: &str = include_str!("../../docs/guides/coming-from-the-hosted-api.md");
 
-/// Operations of the published interface that a later version brings.
+/// Operations of the published interface that are not implemented yet.
 fn later() -> BTreeSet<String> {
     let list: toml::Table = include_str!("../../openapi/deviations.toml").parse().expect("TOML");
     let rows = list["not_yet"].as_array().expect("rows").iter();
@@ -16,8 +17,8 @@ fn later() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn what_is_not_here_yet_is_listed_and_answers_so() {
-    let (_, section) = GUIDE.split_once("## What is not here yet").expect("a section");
+async fn unimplemented_operations_are_listed_and_return_404() {
+    let (_, section) = GUIDE.split_once("## Not implemented yet").expect("a section");
     let listed = section
         .lines()
         .filter_map(|line| line.strip_prefix("- `")?.strip_suffix('`'));
@@ -50,18 +51,18 @@ fn is_there(file: &str, name: &str) -> bool {
 }
 
 #[test]
-fn every_line_names_tests_that_are_there() {
+fn every_line_names_existing_tests() {
     let mut count = 0;
     let mut is_table = false;
     for line in GUIDE.lines() {
         let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else {
-            // The line between the head and the rows.
+            // The separator between the header and the rows.
             is_table &= line.starts_with("|---");
             continue;
         };
         let (said, tests) = row.rsplit_once(" | ").expect("cells");
         if !is_table {
-            assert_eq!(tests, "held by", "{line}");
+            assert_eq!(tests, "tested by", "{line}");
             is_table = true;
             continue;
         }
@@ -75,6 +76,6 @@ fn every_line_names_tests_that_are_there() {
     assert!(count > 60, "{count}");
     assert!(
         !is_there("tests/it/hosted_api.rs", "is_there"),
-        "what is no test is none"
+        "a function that is not a test does not count"
     );
 }

@@ -1,4 +1,4 @@
-//! Calls that are answered once.
+//! Repeated calls with an `Idempotency-Key`.
 
 use crate::support::{
     Answer, TestApp,
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 #[tokio::test]
-async fn a_repeated_call_gets_the_stored_answer_and_makes_nothing() {
+async fn a_repeated_call_returns_the_stored_response_and_creates_nothing() {
     let app = TestApp::start().await;
     let body = fau("1");
     let first = app
@@ -54,14 +54,14 @@ async fn a_repeated_call_gets_the_stored_answer_and_makes_nothing() {
     assert_ne!(
         foreign.send().await.expect(201),
         first.json(),
-        "keys of tenants do not meet"
+        "keys of different tenants do not conflict"
     );
     let total = app.get("/v2/request").with_key().send().await.expect(200)["pagination"]["total"].clone();
     assert_eq!(total, 1);
 }
 
 #[tokio::test]
-async fn a_repeated_registration_shows_the_same_secret() {
+async fn a_repeated_registration_returns_the_same_secret() {
     let app = TestApp::start().await;
     let body = json!({ "url": "http://127.0.0.1:9/hook" });
     let call = || {
@@ -78,7 +78,7 @@ async fn a_repeated_registration_shows_the_same_secret() {
 }
 
 #[tokio::test]
-async fn calls_with_one_key_at_the_same_time_make_one_request() {
+async fn concurrent_calls_with_one_key_create_one_request() {
     let app = TestApp::start().await;
     let body = fau("1");
     let calls = (0..10).map(|_| {
@@ -105,7 +105,7 @@ async fn calls_with_one_key_at_the_same_time_make_one_request() {
     assert_eq!(total, 1);
 }
 
-/// Makes the call twenty times at once under one key: whoever is not first gets the answer of the first.
+/// Makes the call twenty times at once with one key: all calls return the response of the first.
 async fn twenty_at_once(app: &TestApp, path: &str, credential: (&str, &str), body: &Value) -> Answer {
     let calls = (0..20).map(|_| {
         let call = app.post(path).header(credential.0, credential.1);
@@ -113,7 +113,7 @@ async fn twenty_at_once(app: &TestApp, path: &str, credential: (&str, &str), bod
     });
     let answers = join_all(calls).await;
     for answer in &answers {
-        let is_in_flight = answer.text.contains("is being answered at this moment");
+        let is_in_flight = answer.text.contains("is still in progress");
         assert!(
             answer.status < 300 || (answer.status == 409 && is_in_flight),
             "{path} {}: {}",
@@ -132,7 +132,7 @@ async fn twenty_at_once(app: &TestApp, path: &str, credential: (&str, &str), bod
 }
 
 #[tokio::test]
-async fn what_happens_once_is_not_refused_to_the_calls_that_repeat_it_at_the_same_time() {
+async fn concurrent_repeats_of_a_one_time_operation_get_its_response() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     let client = ("x-client-id", app.backend_client.as_str());
@@ -155,7 +155,7 @@ async fn what_happens_once_is_not_refused_to_the_calls_that_repeat_it_at_the_sam
     let clash = call.json(&other).send().await.expect(409);
     assert_eq!(
         clash["message"],
-        "Idempotency-Key was used before with another body; use a new key"
+        "Idempotency-Key was already used with a different body; use a new key"
     );
 
     let bearer = format!("Bearer {}", sign_in(&app, &wallet).await);
@@ -167,11 +167,15 @@ async fn what_happens_once_is_not_refused_to_the_calls_that_repeat_it_at_the_sam
     assert_ne!(rotated.json()["apiKey"], made["apiKey"]);
     let keys = app.get("/v1/api-keys").header("authorization", &bearer).send().await;
     let keys = keys.expect(200)["apiKeys"].clone();
-    assert_eq!(keys.as_array().expect("a list").len(), 2, "one successor");
+    assert_eq!(
+        keys.as_array().expect("a list").len(),
+        2,
+        "the rotation created one key"
+    );
 }
 
 #[tokio::test]
-async fn calls_of_an_orchestrator_with_one_key_at_the_same_time_register_one_endpoint() {
+async fn concurrent_orchestrator_calls_with_one_key_register_one_endpoint() {
     let app = TestApp::start().await;
     let created = prs::flows::orchestrators::create::run(&app.ctx, "Partner").await;
     let key = created.expect("an orchestrator").key.reveal().to_owned();
@@ -184,12 +188,12 @@ async fn calls_of_an_orchestrator_with_one_key_at_the_same_time_register_one_end
     assert_eq!(
         refused.expect(409)["message"],
         "This URL is already registered",
-        "another key is another call"
+        "a call with another key is a new call"
     );
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_read_or_comes_twice_makes_nothing() {
+async fn an_invalid_or_repeated_key_header_creates_nothing() {
     let app = TestApp::start().await;
     let body = fau("1");
     let call = || app.post("/v2/request").with_key().json(&body);
@@ -213,7 +217,7 @@ async fn a_key_that_cannot_be_read_or_comes_twice_makes_nothing() {
 }
 
 #[tokio::test]
-async fn keys_are_swept_when_their_day_is_over() {
+async fn keys_are_swept_after_a_day() {
     let app = TestApp::start().await;
     let body = json!({ "url": "https://shop.example.com/hooks" });
     let call = app.post("/v1/webhook").with_key().header("idempotency-key", "once");
@@ -248,7 +252,7 @@ async fn keys_are_swept_when_their_day_is_over() {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_used_again_and_no_call_sweeps_the_others() {
+async fn an_expired_key_is_reusable_and_calls_do_not_sweep_other_keys() {
     let app = TestApp::start().await;
     let call = async |key: &str| {
         let call = app.post("/v2/request").with_key().header("idempotency-key", key);
@@ -266,7 +270,7 @@ async fn an_expired_key_is_used_again_and_no_call_sweeps_the_others() {
     assert!(other.expect("reads").is_some());
 }
 
-/// The stored hash of the body that a call with this key had.
+/// The stored hash of the body of the call with this key.
 async fn stored_hash(app: &TestApp, key: &str) -> String {
     let reader = app.ctx.db.reader();
     let statement = format!("SELECT body_hash FROM idempotency_keys WHERE key = '{key}'");
@@ -279,9 +283,10 @@ fn sha256(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-/// Answers are kept across upgrades, and a call that is repeated afterwards has to find its own.
+/// The hash of a body must stay the same in every version. Otherwise a call that is repeated after an upgrade does not
+/// find its stored response.
 #[tokio::test]
-async fn hashes_of_bodies_are_those_of_earlier_versions() {
+async fn body_hashes_match_those_of_earlier_versions() {
     let app = TestApp::start().await;
     let partner = orchestrators::create::run(&app.ctx, "Partner").await.expect("created");
     let person = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);

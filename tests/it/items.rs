@@ -1,5 +1,5 @@
-//! Calls that ask for several payments: how many items may come, how many may be open, what they may ask for together, and
-//! what of them is kept.
+//! Calls for several payments: rate limits that count items, the cap on open items, the limit on the sum of amounts,
+//! and retention.
 
 use crate::support::{
     Answer, TestApp,
@@ -25,7 +25,7 @@ const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Settings with a network whose node is down, and what a test changes about them.
+/// Settings with one network whose node is down; `change` modifies them.
 fn changed(change: impl FnOnce(&mut Settings)) -> Settings {
     let mut settings = settings();
     let chain = ChainSettings {
@@ -37,7 +37,8 @@ fn changed(change: impl FnOnce(&mut Settings)) -> Settings {
     settings
 }
 
-/// A service with caps. Fifty calls at once may wait for the database longer than production would, on a busy machine.
+/// A service with low caps. The time limit for a database connection is raised, because fifty concurrent calls may wait
+/// longer on a busy machine than in production.
 async fn capped(change: impl FnOnce(&mut Settings)) -> TestApp {
     let mut settings = changed(change);
     settings.database.answer_timeout_ms = 10_000;
@@ -54,7 +55,7 @@ fn link_with(items: usize) -> Value {
     link_of(&vec!["1"; items])
 }
 
-/// Makes a link or a request with the public client ID.
+/// Creates a link or a request with the public client ID.
 async fn by_page(app: &TestApp, path: &str, body: &Value) -> Answer {
     forged(app, Method::POST, path).json(body).send().await
 }
@@ -64,7 +65,7 @@ fn refused_for(answer: &Answer) -> (u16, Option<&str>) {
 }
 
 #[tokio::test]
-async fn items_of_links_are_counted_apart_from_calls() {
+async fn link_items_are_rate_limited_separately_from_calls() {
     let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
     let app = TestApp::limited(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -74,11 +75,13 @@ async fn items_of_links_are_counted_apart_from_calls() {
     assert_eq!(refused_for(&refused), (429, Some("20")), "{}", refused.text);
     let message = refused.json()["message"].to_string();
     assert!(
-        message.contains("200 items") && message.contains("600 a minute") && message.contains("200 at once"),
+        message.contains("200 items;")
+            && message.contains("600 items per minute")
+            && message.contains("200 items at once"),
         "{message}"
     );
     assert_eq!(refused.header("ratelimit-limit"), Some("600"));
-    // A call is refused whole, single ones go on, and other credentials have items of their own.
+    // A rejected call creates nothing, single items still work, and other credentials have their own limit.
     assert_eq!(by_page(&app, "/v2/secure-payments", &link_with(2)).await.status, 429);
     by_page(&app, "/v2/secure-payments", &link_with(1)).await.expect(201);
     by_page(&app, "/v2/request", &fau("1")).await.expect(201);
@@ -91,7 +94,7 @@ async fn items_of_links_are_counted_apart_from_calls() {
 }
 
 #[tokio::test]
-async fn batches_links_and_combinations_share_the_items_of_a_credential() {
+async fn batches_links_and_combinations_share_a_credentials_item_limit() {
     let mut settings = settings();
     settings.rate_limits.factor_outside_production = 1;
     let (settings, chain) = TestApp::local_chain(settings, 1).await;
@@ -110,7 +113,7 @@ async fn batches_links_and_combinations_share_the_items_of_a_credential() {
         .expect(201);
     let known = |count: usize| json!({ "requestIds": made["requestIds"].as_array().expect("ids")[..count] });
     batch(&app, &known(99)).await.expect(201);
-    // One item is left of 200.
+    // One of 200 items is left.
     let answers = [
         batch(&app, &json!({ "requests": vec![fau("1"); 2] })).await,
         batch(&app, &known(2)).await,
@@ -126,7 +129,7 @@ async fn batches_links_and_combinations_share_the_items_of_a_credential() {
 }
 
 #[tokio::test]
-async fn credentials_of_a_platform_share_four_times_the_items_of_one() {
+async fn credentials_of_a_platform_share_four_times_the_item_limit() {
     let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
     let app = TestApp::limited(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -142,7 +145,7 @@ async fn credentials_of_a_platform_share_four_times_the_items_of_one() {
 }
 
 #[tokio::test]
-async fn items_and_requests_that_await_payment_are_capped_together() {
+async fn items_and_requests_awaiting_payment_share_a_cap() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 10;
         settings.caps.open_requests = 5;
@@ -158,7 +161,8 @@ async fn items_and_requests_that_await_payment_are_capped_together() {
     }
     by_page(&app, "/v2/secure-payments", &link_with(1)).await.expect(201);
     assert_eq!(by_page(&app, "/v2/request", &fau("1")).await.status, 429);
-    // Another public client ID has its own room, and the platform has five, whatever strangers make.
+    // Another public client ID has its own cap. The platform has a cap of five for its own requests, which the requests
+    // of strangers do not use up.
     let shop = app.shop_client(&json!({})).await;
     let by_shop = app
         .post("/v2/request")
@@ -180,7 +184,7 @@ async fn items_and_requests_that_await_payment_are_capped_together() {
         assert_eq!(refused_for(&answer), (429, Some("60")), "{}", answer.text);
         assert!(answer.text.contains("caps.open_requests"), "{}", answer.text);
     }
-    // Cancelling and withdrawing make room, and so does the end of a link.
+    // Cancelling, withdrawing and the expiry of a link free capacity.
     let id = single["requestId"].as_str().expect("an id");
     let cancelled = app.post(&format!("/v2/request/{id}/cancel")).with_key();
     cancelled.send().await.expect(200);
@@ -194,7 +198,7 @@ async fn items_and_requests_that_await_payment_are_capped_together() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_link_counts_for_its_days_alone() {
+async fn a_request_without_a_link_counts_for_a_limited_number_of_days() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 1;
         settings.caps.open_requests = 1;
@@ -216,7 +220,7 @@ async fn a_request_without_a_link_counts_for_its_days_alone() {
     app.advance_ms(1);
     by_page(&app, "/v2/request", &body).await.expect(201);
     by_key().await.expect(201);
-    // A link that can be paid counts for as long as that.
+    // A link counts for as long as it can be paid.
     assert_eq!(app.link(&link_with(1)).await.status, 429);
     let read = app.read_request(abandoned["requestId"].as_str().expect("an id")).await;
     assert_eq!(read["status"], "pending");
@@ -227,7 +231,7 @@ async fn a_request_without_a_link_counts_for_its_days_alone() {
 }
 
 #[tokio::test]
-async fn a_period_that_would_be_one_request_too_many_is_put_off() {
+async fn a_recurrence_over_the_open_request_cap_is_postponed() {
     let app = capped(|settings| settings.caps.open_requests = 2).await;
     let mut daily = fau("1");
     daily["recurrence"] = json!({ "startDate": "2026-01-31", "frequency": "DAILY" });
@@ -238,7 +242,7 @@ async fn a_period_that_would_be_one_request_too_many_is_put_off() {
     app.advance_ms(DAY_MS);
     assert!(
         repeat::run(&app.ctx).await.expect("repeats"),
-        "the other tenant has room"
+        "the other tenant is below its cap"
     );
     assert_eq!(rows(&app, "requests").await, 4);
     assert!(!repeat::run(&app.ctx).await.expect("repeats"));
@@ -246,14 +250,14 @@ async fn a_period_that_would_be_one_request_too_many_is_put_off() {
     cancelled.send().await.expect(200);
     assert!(
         !repeat::run(&app.ctx).await.expect("repeats"),
-        "not before it is tried again"
+        "not before the next attempt"
     );
     app.advance_ms(600_000);
     assert!(repeat::run(&app.ctx).await.expect("repeats"));
     assert_eq!(rows(&app, "requests").await, 5);
 }
 
-/// The client ID of a page, and a call by which it makes a request that repeats each day.
+/// The client ID of a page, and the body of a request that repeats daily.
 async fn daily_of_a_page(app: &TestApp) -> (Value, Value) {
     let client = app.shop_client(&json!({})).await;
     let mut daily = fau("1");
@@ -270,7 +274,7 @@ async fn made_by_page(app: &TestApp, client: &Value, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_revoked_public_client_id_repeats_nothing() {
+async fn recurrences_stop_when_their_public_client_id_is_revoked() {
     let app = capped(|_| {}).await;
     let (client, daily) = daily_of_a_page(&app).await;
     let made = made_by_page(&app, &client, &daily).await;
@@ -286,7 +290,7 @@ async fn a_revoked_public_client_id_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn requests_of_a_page_that_a_cap_holds_up_keep_the_platform_waiting_for_nothing() {
+async fn capped_requests_of_a_page_do_not_delay_those_of_its_platform() {
     let app = capped(|settings| settings.caps.public_open_requests = 60).await;
     let (client, daily) = daily_of_a_page(&app).await;
     for _ in 0..60 {
@@ -294,12 +298,18 @@ async fn requests_of_a_page_that_a_cap_holds_up_keep_the_platform_waiting_for_no
     }
     app.create_request(&daily).await;
     app.advance_ms(DAY_MS);
-    assert!(repeat::run(&app.ctx).await.expect("repeats"), "the platform has room");
+    assert!(
+        repeat::run(&app.ctx).await.expect("repeats"),
+        "the platform is below its cap"
+    );
     assert_eq!(rows(&app, "requests").await, 62);
-    assert!(!repeat::run(&app.ctx).await.expect("repeats"), "all others are put off");
+    assert!(
+        !repeat::run(&app.ctx).await.expect("repeats"),
+        "all others are postponed"
+    );
 }
 
-/// How many of some calls made something; the others were too many.
+/// The number of calls that created something. All other calls must have returned 429.
 fn made(answers: &[Answer]) -> usize {
     assert!(
         answers.iter().all(|answer| matches!(answer.status, 201 | 429)),
@@ -309,7 +319,7 @@ fn made(answers: &[Answer]) -> usize {
 }
 
 #[tokio::test]
-async fn headroom_is_given_once_to_large_links_that_come_at_once() {
+async fn concurrent_large_links_cannot_share_the_same_headroom() {
     let app = capped(|settings| settings.caps.open_requests = 3_000).await;
     let largest = link_with(200);
     let mut links = 0;
@@ -325,7 +335,7 @@ async fn headroom_is_given_once_to_large_links_that_come_at_once() {
 }
 
 #[tokio::test]
-async fn a_stored_answer_takes_no_items() {
+async fn a_stored_response_uses_no_items() {
     let settings = changed(|settings| settings.rate_limits.factor_outside_production = 1);
     let app = TestApp::limited(settings, None).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -344,13 +354,13 @@ async fn a_stored_answer_takes_no_items() {
 }
 
 #[tokio::test]
-async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
+async fn fifty_concurrent_calls_cannot_exceed_the_open_request_cap() {
     let app = capped(|settings| {
         settings.caps.public_open_requests = 20;
         settings.caps.open_requests = 30;
     })
     .await;
-    // A call that has to wait for too long is a 429 too, so they come again until none is made.
+    // A call that waits too long returns 429 too, so calls are repeated until none creates anything.
     let single = fau("1");
     let mut by_strangers = 0;
     loop {
@@ -375,7 +385,7 @@ async fn fifty_calls_at_once_pass_no_cap_of_open_requests() {
 }
 
 #[tokio::test]
-async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
+async fn client_id_limits_apply_to_the_sum_of_a_link_or_batch() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let client = app
@@ -408,13 +418,13 @@ async fn a_client_id_limits_the_sum_of_a_link_and_of_a_batch() {
             (400, vec!["requests".to_owned()]),
             "{path}"
         );
-        let says = "must add up to at most 100 FAU-sepolia with this client ID, and add up to 100.000000000000000001";
+        let says = "must add up to at most 100 FAU-sepolia with this client ID, but add up to 100.000000000000000001";
         assert!(refused.text.contains(says), "{}", refused.text);
     }
 }
 
 #[tokio::test]
-async fn a_client_id_limits_the_sum_of_links_that_are_combined() {
+async fn client_id_limits_apply_to_the_sum_of_combined_links() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let listed = app.get("/v2/client-ids").with_key().send().await.expect(200);
@@ -442,18 +452,18 @@ async fn a_client_id_limits_the_sum_of_links_that_are_combined() {
         (refused.status, refused.wrong_fields()),
         (400, vec!["tokens".to_owned()])
     );
-    let says = "must add up to at most 100 FAU-sepolia with this client ID, and add up to 100.000000000000000001";
+    let says = "must add up to at most 100 FAU-sepolia with this client ID, but add up to 100.000000000000000001";
     assert!(refused.text.contains(says), "{}", refused.text);
 }
 
-/// State of the request of a link, and how many payments wait in the quarantine.
+/// The status of the request of a link, and the number of payments in the quarantine.
 async fn became(app: &TestApp, request: &Value) -> (Value, i64) {
     let read = app.read_request(request.as_str().expect("an id")).await;
     (read["status"].clone(), rows(app, "chain_quarantine").await)
 }
 
 #[tokio::test]
-async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
+async fn a_late_payment_to_a_deleted_link_is_credited_normally() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let receiver = Receiver::start().await;
@@ -472,7 +482,7 @@ async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
         app.calldata_of(&token_of(&unswept), Some(&payer)).await.expect(200),
         app.calldata_of(&token_of(&swept), Some(&payer)).await.expect(200),
     ];
-    // Expired and not swept.
+    // Expired and not yet deleted.
     app.advance_ms(DAY_MS);
     expire::run(&app.ctx).await.expect("a sweep");
     app.send_calldata(&calldata[0]).await;
@@ -482,7 +492,11 @@ async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
     // Expired for 91 days.
     app.advance_ms(88 * DAY_MS);
     assert!(!forget::run(&app.ctx).await.expect("a sweep"));
-    assert_eq!(rows(&app, "secure_payments").await, 2, "not before its days are over");
+    assert_eq!(
+        rows(&app, "secure_payments").await,
+        2,
+        "not before the retention period ends"
+    );
     app.advance_ms(2 * DAY_MS);
     assert!(!forget::run(&app.ctx).await.expect("a sweep"));
     for (table, left) in [("secure_payments", 1), ("secure_payment_items", 2), ("requests", 4)] {
@@ -492,7 +506,7 @@ async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
     let gone = app.open_link(&token, "").send().await;
     assert_eq!(gone.expect(404)["message"], "Secure payment not found");
     assert_eq!(app.get(&format!("/pay/{token}")).send().await.status, 404);
-    // Its requests still belong to a link: nobody gets calldata by their ids.
+    // The requests still belong to a link, so their ids return no calldata.
     let id = swept["requestIds"][0].as_str().expect("an id");
     let by_id = app.get(&format!("/v2/request/{id}/pay")).with_key().send().await;
     assert!(
@@ -506,5 +520,5 @@ async fn a_swept_link_that_is_paid_late_is_credited_like_any_other() {
         assert_eq!(became(&app, request).await, expected);
     }
     let told = rows(&app, "events WHERE kind = 'payment.confirmed'").await;
-    assert_eq!(told, 4, "each request is told as paid");
+    assert_eq!(told, 4, "each request is reported as paid");
 }

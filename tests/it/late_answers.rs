@@ -1,10 +1,11 @@
-//! Calls that stop waiting for the database: what others are told afterwards is true.
+//! Calls that stop waiting for the database: later calls still get correct responses.
 
 use crate::support::{TestApp, app::Call, requests::fau};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Creations without a key after each call that was given up: more than the connections that wait in the pool.
+/// Number of requests that the test creates after each abandoned call. It is larger than the number of idle connections
+/// in the pool, so every connection is used.
 const CREATIONS: usize = 6;
 
 fn creation<'a>(app: &'a TestApp, key: Option<&str>) -> Call<'a> {
@@ -19,7 +20,7 @@ fn id(created: &Value) -> String {
     created["requestId"].as_str().expect("an id").to_owned()
 }
 
-/// Creates requests without a key, and looks for each of them with another instance.
+/// Creates requests without a key, and looks up each of them on another instance.
 async fn create_and_find(app: &TestApp, other: &TestApp, context: &str) {
     for number in 0..CREATIONS {
         let made = id(&creation(app, None).send().await.expect(201));
@@ -32,9 +33,9 @@ async fn create_and_find(app: &TestApp, other: &TestApp, context: &str) {
 }
 
 #[tokio::test]
-async fn a_late_answer_of_the_database_costs_no_acknowledged_request() {
+async fn a_delayed_database_response_loses_no_acknowledged_request() {
     let app = TestApp::start().await;
-    // An embedded database has no wire on which an answer could be late.
+    // An embedded database has no connection on which a response could be late.
     let Some((slow, wire)) = app.over_wire().await else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Several workers on one network: one of them leads, and what others or the operator did is not undone by a step of a
-//! former leader in flight.
+//! Several workers on one network: one of them leads. A step of a former leader that is still in flight does not undo
+//! changes of other workers or of the operator.
 
 use crate::support::{
     TestApp,
@@ -9,15 +9,15 @@ use crate::support::{
 use chrono::TimeDelta;
 use prs::{
     ctx::Ctx,
-    domain::network::Network,
+    domain::{block_range::BlockRange, network::Network},
     flows::payments::{
-        backlog::{self, Rates},
+        backlog::{self, BacklogSpeeds},
         lead as leading, reconcile, rescan, resume,
-        watch::{self, Step},
+        watch::{self, WatchResult},
     },
     ports::chain::Chain,
     store::{self, cursors::Cursor, leaders::LEASE_MAX},
-    worker::{self, Workers, chain_states::Look, deliver_webhooks, lead_chains},
+    worker::{self, Workers, chain_states::ChainOutcome, deliver_webhooks, lead_chains},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -36,7 +36,7 @@ async fn cursor(app: &TestApp) -> Cursor {
     cursor.expect("the chain was followed")
 }
 
-/// Halts the chain behind the back of whoever looks at it.
+/// Halts the chain while a step is running.
 async fn halt(db: store::Db) {
     let stored = store::cursors::load(db.reader(), NETWORK).await.expect("a read");
     let stored = stored.expect("the chain was followed");
@@ -48,13 +48,13 @@ async fn halt(db: store::Db) {
     assert!(is_halted.expect("a write"));
 }
 
-/// Another instance takes the network over.
+/// Makes another instance the leader of the network.
 async fn take_over(ctx: Ctx) {
     lead(&ctx, NETWORK).await;
 }
 
 #[tokio::test]
-async fn a_halt_in_the_middle_of_a_step_sticks_and_finality_stands_still() {
+async fn a_halt_during_a_step_persists_and_stops_finality() {
     let app = TestApp::on_chain_with(2).await;
     app.follow().await;
     let id = app.paid_request("1").await;
@@ -68,14 +68,14 @@ async fn a_halt_in_the_middle_of_a_step_sticks_and_finality_stands_still() {
     assert_eq!((after.finalized, after.seen), (before.finalized, before.seen));
     assert!(
         app.payments_of(&id).await.is_empty(),
-        "nothing is confirmed while it is halted"
+        "nothing is confirmed while the chain is halted"
     );
     let next = look(&app.ctx, &bent).await.expect("a step");
-    assert!(matches!(next, Step::Halted(_)), "{next:?}");
+    assert!(matches!(next, WatchResult::Halted(_)), "{next:?}");
 }
 
 #[tokio::test]
-async fn a_halt_while_blocks_near_the_head_are_noted_sticks() {
+async fn a_halt_while_noting_head_blocks_persists() {
     let app = TestApp::on_chain_with(3).await;
     app.follow().await;
     app.paid_request("1").await;
@@ -84,13 +84,13 @@ async fn a_halt_while_blocks_near_the_head_are_noted_sticks() {
     look(&app.ctx, &bent).await.expect("a step that notes nothing");
     assert!(
         bent.before_blocks.lock().expect("unpoisoned").is_none(),
-        "it was halted on the way"
+        "the chain was halted during the step"
     );
     assert_eq!(cursor(&app).await.halted_reason.as_deref(), Some("by hand"));
 }
 
 #[tokio::test]
-async fn a_halt_stops_what_is_filled_in_beside() {
+async fn a_halt_stops_the_backlog() {
     let app = TestApp::on_chain().await;
     let id = app.paid_request("1").await;
     app.follow().await;
@@ -98,22 +98,22 @@ async fn a_halt_stops_what_is_filled_in_beside() {
     let bent = Bent::of(&chain(&app));
     *bent.before_list.lock().expect("unpoisoned") = Some(Box::pin(halt(app.ctx.db.clone())));
     let leadership = lead(&app.ctx, NETWORK).await;
-    let filled = backlog::run(&app.ctx, &bent, &leadership, &Rates::default()).await;
+    let filled = backlog::run(&app.ctx, &bent, &leadership, &BacklogSpeeds::default()).await;
     assert!(filled.is_err(), "{filled:?}");
     let due = async || {
         let (reader, now) = (app.ctx.db.reader(), app.ctx.clock.now());
         let due = store::backlogs::due(reader, NETWORK, u64::from(u32::MAX), now, 10).await;
         due.expect("ranges")
     };
-    assert_eq!(due().await[0].failures, 0, "nor does it count as a failure");
-    resume::run(&app.ctx, NETWORK).await.expect("goes on");
+    assert_eq!(due().await[0].failures, 0, "a halt does not count as a failure");
+    resume::run(&app.ctx, NETWORK).await.expect("the chain resumes");
     app.follow().await;
     assert!(due().await.is_empty());
     assert_eq!(app.payments_of(&id).await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_former_leader_changes_nothing_and_stops() {
+async fn a_former_leader_stops_without_changes() {
     let app = TestApp::on_chain().await;
     app.follow().await;
     let id = app.paid_request("1").await;
@@ -124,14 +124,14 @@ async fn a_former_leader_changes_nothing_and_stops() {
     let stale = watch::run(&app.ctx, &bent, &former).await;
     assert!(stale.is_err(), "{stale:?}");
     assert!(former.ended().is_cancelled(), "it stops");
-    assert_eq!(cursor(&app).await, before, "and changed nothing");
+    assert_eq!(cursor(&app).await, before, "the former leader changed nothing");
     assert!(app.payments_of(&id).await.is_empty());
     app.follow().await;
-    assert_eq!(app.payments_of(&id).await.len(), 1, "the next leader goes on");
+    assert_eq!(app.payments_of(&id).await.len(), 1, "the next leader continues");
 }
 
 #[tokio::test]
-async fn a_former_leader_neither_halts_nor_notes_nor_fills_in() {
+async fn a_former_leader_cannot_halt_note_or_fill_the_backlog() {
     let app = TestApp::on_chain_with(2).await;
     app.paid_request("1").await;
     app.devnet().mine(1).await.expect("mined");
@@ -143,19 +143,19 @@ async fn a_former_leader_neither_halts_nor_notes_nor_fills_in() {
     let stored = store::cursors::load(app.ctx.db.reader(), NETWORK)
         .await
         .expect("a read");
-    assert_eq!(stored, None, "it does not begin a network");
+    assert_eq!(stored, None, "a former leader does not start a network");
     app.follow().await;
     let id = app.paid_request("1").await;
     let before = cursor(&app).await;
     watch::run(&app.ctx, chain.as_ref(), &former)
         .await
-        .expect_err("it settles nothing");
+        .expect_err("a former leader settles nothing");
     rescan::run(&app.ctx, NETWORK, 0).await.expect("queued");
-    let filled = backlog::run(&app.ctx, chain.as_ref(), &former, &Rates::default()).await;
+    let filled = backlog::run(&app.ctx, chain.as_ref(), &former, &BacklogSpeeds::default()).await;
     assert!(filled.is_err(), "{filled:?}");
-    // What was final leaves the chain, which halts it.
+    // A final block leaves the chain, which halts it.
     let forged = Cursor {
-        finalized: store::cursors::Mark {
+        finalized: store::cursors::ReachedBlock {
             hash: alloy::primitives::B256::repeat_byte(1),
             ..before.finalized
         },
@@ -172,7 +172,7 @@ async fn a_former_leader_neither_halts_nor_notes_nor_fills_in() {
 }
 
 #[tokio::test]
-async fn commands_of_the_operator_work_beside_a_leader() {
+async fn operator_commands_work_while_a_leader_runs() {
     let app = TestApp::on_chain().await;
     let id = app.paid_request("1").await;
     app.follow().await;
@@ -180,20 +180,20 @@ async fn commands_of_the_operator_work_beside_a_leader() {
     let leadership = lead(&app.ctx, NETWORK).await;
     let to = cursor(&app).await.finalized.number;
     rescan::run(&app.ctx, NETWORK, 0).await.expect("queued");
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, to), true, &mut |_| {}).await;
+    let report = reconcile::run(&app.ctx, chain.as_ref(), BlockRange { from: 0, to }, true, &mut |_| {}).await;
     assert_eq!(report.expect("a comparison").differences, 0);
     halt(app.ctx.db.clone()).await;
-    resume::run(&app.ctx, NETWORK).await.expect("goes on");
+    resume::run(&app.ctx, NETWORK).await.expect("the chain resumes");
     watch::run(&app.ctx, chain.as_ref(), &leadership)
         .await
-        .expect("the leader goes on");
-    let filled = backlog::run(&app.ctx, chain.as_ref(), &leadership, &Rates::default()).await;
+        .expect("the leader continues");
+    let filled = backlog::run(&app.ctx, chain.as_ref(), &leadership, &BacklogSpeeds::default()).await;
     assert!(filled.expect("filled in"));
     assert_eq!(app.payments_of(&id).await.len(), 1);
 }
 
 #[tokio::test]
-async fn one_instance_leads_at_a_time_and_the_next_one_in_a_greater_term() {
+async fn one_instance_leads_at_a_time_and_each_next_term_is_greater() {
     let app = TestApp::on_chain().await;
     let stop = CancellationToken::new();
     let begin = async |instance: &str, lease_ms| {
@@ -201,18 +201,18 @@ async fn one_instance_leads_at_a_time_and_the_next_one_in_a_greater_term() {
         let begun = leading::begin(&app.ctx, NETWORK, instance, lease, &stop).await;
         begun.expect("an answer")
     };
-    let first = begin("a", 1_000).await.expect("nobody leads");
+    let first = begin("a", 1_000).await.expect("no instance leads");
     assert!(begin("b", 1_000).await.is_none(), "a lease keeps others out");
     let again = begin("a", 1_000).await.expect("an instance that was started again");
     assert!(again.number() > first.number());
     let lease = TimeDelta::milliseconds(1_000);
     let is_renewed = leading::renew(&app.ctx, &first, lease).await;
-    assert!(!is_renewed.expect("an answer"), "its former term is over");
+    assert!(!is_renewed.expect("an answer"), "the former term has ended");
     assert!(first.ended().is_cancelled());
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(400)).await;
         assert!(leading::renew(&app.ctx, &again, lease).await.expect("renewed"));
-        assert!(begin("b", 1_000).await.is_none(), "a lease that is renewed goes on");
+        assert!(begin("b", 1_000).await.is_none(), "a renewed lease continues");
     }
     let begun = Instant::now();
     let second = loop {
@@ -229,24 +229,24 @@ async fn one_instance_leads_at_a_time_and_the_next_one_in_a_greater_term() {
 }
 
 fn start(app: &TestApp, instance: &str, stop: &CancellationToken) -> (Workers, TaskTracker) {
-    let options = deliver_webhooks::Options {
+    let options = deliver_webhooks::DeliveryOptions {
         concurrency: 1,
         concurrency_per_endpoint: 1,
     };
-    let chains = lead_chains::Options {
+    let chains = lead_chains::LeadershipOptions {
         instance: instance.to_owned(),
         lease: Duration::from_secs(2),
         polls: HashMap::from([(NETWORK, Duration::from_millis(20))]),
         news: HashMap::new(),
     };
     let tasks = TaskTracker::new();
-    let workers = worker::start(&app.ctx, options, chains, (stop, stop), &tasks);
+    let workers = worker::start(&app.ctx, options, chains, stop, stop, &tasks);
     tasks.close();
     (workers, tasks)
 }
 
-/// Waits until a worker is in a state of the network.
-async fn until(workers: &Workers, holds: impl Fn(&Look, Option<u64>) -> bool) -> Duration {
+/// Waits until a worker reports this state of the network.
+async fn until(workers: &Workers, holds: impl Fn(&ChainOutcome, Option<u64>) -> bool) -> Duration {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
         let states = workers.chains.all();
@@ -259,21 +259,21 @@ async fn until(workers: &Workers, holds: impl Fn(&Look, Option<u64>) -> bool) ->
 }
 
 #[tokio::test]
-async fn a_standby_takes_over_at_once_from_a_leader_that_stops_and_soon_from_one_that_is_out_of_reach() {
+async fn a_standby_takes_over_from_stopped_and_unreachable_leaders() {
     let app = TestApp::on_chain().await;
     let other = app.beside(|_| {}).await;
     let (stop_first, stop_second) = (CancellationToken::new(), CancellationToken::new());
     let (first, first_tasks) = start(&app, "a", &stop_first);
     until(&first, |look, term| {
-        matches!(look, Look::Followed(_)) && term == Some(1)
+        matches!(look, ChainOutcome::Followed(_)) && term == Some(1)
     })
     .await;
     let (second, second_tasks) = start(&other, "b", &stop_second);
-    until(&second, |look, term| *look == Look::Standby && term.is_none()).await;
+    until(&second, |look, term| *look == ChainOutcome::Standby && term.is_none()).await;
     stop_first.cancel();
     first_tasks.wait().await;
     let took = until(&second, |look, term| {
-        matches!(look, Look::Followed(_)) && term == Some(2)
+        matches!(look, ChainOutcome::Followed(_)) && term == Some(2)
     })
     .await;
     assert!(
@@ -282,13 +282,13 @@ async fn a_standby_takes_over_at_once_from_a_leader_that_stops_and_soon_from_one
     );
     stop_second.cancel();
     second_tasks.wait().await;
-    // Somebody who leads and never shows up again.
+    // A leader that never returns.
     let lease = TimeDelta::seconds(3);
     let gone = leading::begin(&app.ctx, NETWORK, "gone", lease, &CancellationToken::new()).await;
     gone.expect("an answer").expect("handed over");
     let stop = CancellationToken::new();
     let (third, tasks) = start(&app, "a", &stop);
-    let took = until(&third, |look, _| matches!(look, Look::Followed(_))).await;
+    let took = until(&third, |look, _| matches!(look, ChainOutcome::Followed(_))).await;
     assert!(
         took > Duration::from_secs(2) && took < Duration::from_secs(6),
         "{took:?}"
@@ -298,7 +298,7 @@ async fn a_standby_takes_over_at_once_from_a_leader_that_stops_and_soon_from_one
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_later_than_any_can_keeps_nobody_out() {
+async fn a_lease_beyond_the_maximum_end_is_ignored() {
     let app = TestApp::on_chain().await;
     let stop = CancellationToken::new();
     let begin = async |instance: &str, lease| {
@@ -306,7 +306,9 @@ async fn a_lease_that_ends_later_than_any_can_keeps_nobody_out() {
             .await
             .expect("an answer")
     };
-    begin("a", LEASE_MAX + TimeDelta::hours(2)).await.expect("nobody leads");
-    // The clock of the database was set back two hours since.
+    begin("a", LEASE_MAX + TimeDelta::hours(2))
+        .await
+        .expect("no instance leads");
+    // Meanwhile the clock of the database has been set back by two hours.
     begin("b", LEASE_MAX).await.expect("the lease is void");
 }

@@ -1,4 +1,4 @@
-//! Secure payments from their creation to the event of their payment, on the local chain.
+//! Secure payments from creation to the payment event, on the local chain.
 
 use crate::support::{
     TestApp,
@@ -36,7 +36,7 @@ fn units(whole: u64) -> U256 {
 }
 
 #[tokio::test]
-async fn a_link_is_made_opened_paid_and_told() {
+async fn a_link_is_created_opened_paid_and_reported() {
     let app = on_chain().await;
     let receiver = Receiver::start().await;
     let call = app.post("/v1/webhook").with_key();
@@ -53,7 +53,7 @@ async fn a_link_is_made_opened_paid_and_told() {
     let link = token_of(&made);
     let url = made["securePaymentUrl"].as_str().expect("a url");
     assert_eq!(url, format!("http://127.0.0.1:8080/pay/?token={link}"));
-    assert_eq!(made["feePlan"], Value::Null, "FAU is no dollar");
+    assert_eq!(made["feePlan"], Value::Null, "FAU is not a dollar token");
     let opened = app.open_link(&link, "").send().await;
     assert!(!opened.text.contains("customer-17"), "{}", opened.text);
     let opened = opened.expect(200);
@@ -92,7 +92,7 @@ async fn a_link_is_made_opened_paid_and_told() {
     let confirmed = told
         .iter()
         .find(|told| told.json()["event"] == "payment.confirmed")
-        .expect("told");
+        .expect("delivered");
     assert_eq!(confirmed.json()["requestId"], made["requestIds"][0]);
     let paid = app.open_link(&link, "").send().await.expect(409);
     assert_eq!(paid["message"], "Secure payment has already been completed");
@@ -105,7 +105,7 @@ async fn a_link_is_made_opened_paid_and_told() {
 }
 
 #[tokio::test]
-async fn an_approval_allows_exactly_what_is_needed() {
+async fn an_approval_allows_exactly_the_needed_amount() {
     let app = on_chain().await;
     let link = token_of(&app.link(&link_of(&["3"])).await.expect(201));
     let payer = app.account(PAYER);
@@ -166,9 +166,9 @@ async fn a_batch_is_paid_in_one_transaction_and_completes_with_its_last_request(
     let short = format!("{}…{}", &PAYEE[..6], &PAYEE[38..]);
     assert!(
         page.contains(&format!(">{short}</bdi>")),
-        "one address is one receiver: {page}"
+        "one address counts as one recipient: {page}"
     );
-    assert!(!page.contains(" receivers<"), "{page}");
+    assert!(!page.contains(" recipients<"), "{page}");
     assert!(page.contains("Reference: <bdi>item-2</bdi>"), "{page}");
     assert_eq!(
         page.matches(r#"<span class="line quiet">Paid</span>"#).count(),
@@ -199,7 +199,7 @@ async fn two_hundred_amounts_are_one_link() {
 }
 
 #[tokio::test]
-async fn payouts_are_combined_and_the_originals_live_on_in_their_requests() {
+async fn combined_payouts_keep_their_original_requests() {
     let app = on_chain().await;
     let mut tokens = Vec::new();
     for (recipient, amount) in [(OTHER, "1"), (RECEIVER_OF_FEES, "2"), (OTHER, "4")] {
@@ -221,7 +221,7 @@ async fn payouts_are_combined_and_the_originals_live_on_in_their_requests() {
     assert_eq!(counted, [Some(3), Some(2), Some(2)], "{state}");
     let original = app.get(&format!("/pay/{}", named[0])).send().await;
     assert_eq!(original.status, 410);
-    assert!(original.text.contains("The payment arrived"), "{}", original.text);
+    assert!(original.text.contains("Payment received"), "{}", original.text);
     assert_eq!(
         app.stored_link(&named[0]).await.status,
         SecurePaymentStatus::Invalidated
@@ -231,7 +231,7 @@ async fn payouts_are_combined_and_the_originals_live_on_in_their_requests() {
     assert_eq!(
         calldata["requestIds"].as_array().expect("a list").len(),
         2,
-        "what is paid is left out"
+        "paid requests are left out"
     );
     app.settle().await;
     assert_eq!(fau_of(&app, OTHER).await - before, units(4));
@@ -262,7 +262,7 @@ async fn a_payout_in_the_coin_is_paid() {
 }
 
 #[tokio::test]
-async fn a_wallet_sees_what_it_holds_on_the_chain_of_the_payment() {
+async fn a_wallet_sees_its_balance_on_the_chain_of_the_payment() {
     let app = on_chain().await;
     let link = token_of(&app.link(&link_of(&["3"])).await.expect(201));
     let payer = app.account(PAYER);
@@ -280,7 +280,7 @@ async fn a_wallet_sees_what_it_holds_on_the_chain_of_the_payment() {
     assert_eq!(without.get("paymentOptions"), None);
 }
 
-/// A node of a network that finds the same balance in every token of every wallet.
+/// A node that reports this same high balance for every token and wallet, after a delay.
 async fn rich_node(network: Network, delay: Duration) -> MockServer {
     let server = MockServer::start().await;
     let answered = move |request: &wiremock::Request| {
@@ -307,7 +307,7 @@ async fn rich_node(network: Network, delay: Duration) -> MockServer {
 }
 
 #[tokio::test]
-async fn balances_of_test_networks_are_offered_to_links_on_them_alone() {
+async fn balances_of_test_networks_are_offered_only_to_links_on_them() {
     let mut nodes = Vec::new();
     let mut settings = settings();
     for network in [Network::Sepolia, Network::Base, Network::Mainnet] {
@@ -337,7 +337,7 @@ async fn balances_of_test_networks_are_offered_to_links_on_them_alone() {
 }
 
 #[tokio::test]
-async fn a_wave_at_one_link_keeps_no_other_one_from_its_chain() {
+async fn many_lookups_for_one_link_do_not_block_those_of_another() {
     let node = rich_node(Network::Sepolia, Duration::from_millis(300)).await;
     let mut settings = settings();
     let chain = prs::settings::ChainSettings {
@@ -360,12 +360,12 @@ async fn a_wave_at_one_link_keeps_no_other_one_from_its_chain() {
     let wave = join_all((0..120).map(|wallet| look(0, wallet))).await;
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     let answered = wave.iter().filter(|is_answered| **is_answered).count();
-    assert!((8..120).contains(&answered), "{answered} found a place in time");
-    assert!(look(1, 1_000).await, "the chain answered all that it was asked");
+    assert!((8..120).contains(&answered), "{answered} got a slot in time");
+    assert!(look(1, 1_000).await, "the lookup of another link got no slot");
 }
 
 #[tokio::test]
-async fn a_chain_that_is_silent_is_left_out() {
+async fn an_unresponsive_chain_is_omitted_from_payment_options() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let link = token_of(&app.link(&link_of(&["3"])).await.expect(201));
@@ -383,7 +383,7 @@ async fn a_chain_that_is_silent_is_left_out() {
 }
 
 #[tokio::test]
-async fn twins_of_payments_of_links_are_told_where_they_are_switched_on() {
+async fn scoped_payment_events_of_links_are_sent_if_enabled() {
     let mut settings = settings();
     settings.webhooks.scoped_variants = true;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -398,11 +398,11 @@ async fn twins_of_payments_of_links_are_told_where_they_are_switched_on() {
     let twin = told
         .iter()
         .find(|told| told.json()["event"] == "payment.confirmed.checkout");
-    assert_eq!(twin.expect("told").json()["securePaymentToken"], json!(link));
+    assert_eq!(twin.expect("delivered").json()["securePaymentToken"], json!(link));
 }
 
 #[tokio::test]
-async fn an_answer_is_given_once_for_a_key() {
+async fn a_repeated_idempotency_key_returns_the_stored_response() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let send = async |amount: &str| {
@@ -419,7 +419,7 @@ async fn an_answer_is_given_once_for_a_key() {
 }
 
 #[tokio::test]
-async fn a_link_can_no_longer_be_paid_to_another_destination_when_that_changes() {
+async fn a_destination_change_does_not_affect_existing_links() {
     let app = on_chain().await;
     let link = token_of(&app.link(&link_of(&["3"])).await.expect(201));
     let before = app.open_link(&link, "").send().await.expect(200);
@@ -433,7 +433,7 @@ async fn a_link_can_no_longer_be_paid_to_another_destination_when_that_changes()
 }
 
 #[tokio::test]
-async fn fees_are_previewed_as_a_link_would_have_them() {
+async fn fee_previews_show_the_fees_and_validate_their_input() {
     let app = TestApp::start().await;
     let preview = async |body: Value| {
         let call = app.post("/v2/secure-payments/fees/preview").with_key();
@@ -472,7 +472,7 @@ async fn fees_are_previewed_as_a_link_would_have_them() {
 }
 
 #[tokio::test]
-async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_a_page_that_says_so() {
+async fn link_addresses_redirect_to_the_page_and_truncated_ones_are_404() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -498,7 +498,7 @@ async fn the_address_of_a_link_leads_to_its_page_in_its_language_and_cut_off_to_
     ] {
         let page = app.get(cut).send().await;
         assert_eq!(page.status, 404, "{cut}");
-        assert!(page.text.contains("No payment under this link"), "{cut}: {}", page.text);
+        assert!(page.text.contains("Payment link not found"), "{cut}: {}", page.text);
     }
     let receipt = app.get(&format!("/pay/{link}/receipt?lang=fr")).send().await;
     assert!(

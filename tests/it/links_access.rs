@@ -1,4 +1,4 @@
-//! Who may open and pay a link, who is told of those who may not, and what a page may report.
+//! Access to links: who may open and pay them, events about refused wallets, and reports of pages.
 
 use crate::support::{
     TestApp,
@@ -37,7 +37,7 @@ async fn told(receiver: &Receiver) -> Vec<Value> {
         .collect()
 }
 
-/// The receiver of everything of the platform.
+/// A receiver of all events of the platform.
 async fn receiver(app: &TestApp) -> Receiver {
     let receiver = Receiver::start().await;
     let call = app.post("/v1/webhook").with_key();
@@ -46,7 +46,7 @@ async fn receiver(app: &TestApp) -> Receiver {
 }
 
 #[tokio::test]
-async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
+async fn an_unlisted_wallet_may_view_but_not_pay() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let made = app.link(&listed(json!({}))).await.expect(201);
@@ -66,7 +66,7 @@ async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
     assert_eq!(opened.get("paymentOptions"), None);
     assert!(
         !opened.to_string().to_lowercase().contains(&LISTED.to_lowercase()),
-        "the list is not shown"
+        "the list must not be shown"
     );
     let refused = app.calldata_of(&link, Some(UNLISTED)).await.expect(403);
     assert_eq!(refused["message"], "Wallet is not allowed to pay this secure payment");
@@ -92,13 +92,14 @@ async fn a_wallet_that_is_not_listed_may_look_and_not_pay() {
             &opened["accessDecision"]["reasonCode"]
         ),
         (&json!("error"), &json!("wallet_owner_unknown")),
-        "anybody can name a listed account, and no node says who owns the wallet"
+        "any caller can name a listed account, and no node reports the owner of the wallet"
     );
 }
 
-/// A contract can say of anybody that he owns it, so the chain has to prove it by code that is known.
+/// An account on a link's list may pay from its contract wallet. A contract can claim that any account owns it, so the
+/// service trusts only contracts whose code it knows.
 #[tokio::test]
-async fn an_account_behind_a_wallet_counts_for_a_list_once_the_chain_proves_it() {
+async fn a_listed_owner_may_pay_from_a_contract_wallet_once_proven() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let devnet = app.devnet();
@@ -131,7 +132,7 @@ async fn an_account_behind_a_wallet_counts_for_a_list_once_the_chain_proves_it()
 }
 
 #[tokio::test]
-async fn a_link_that_cannot_be_read_stops_no_credit() {
+async fn a_payment_is_credited_even_if_its_link_is_unreadable() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let made = app.link(&link_of(&["1"])).await.expect(201);
@@ -149,9 +150,10 @@ async fn a_link_that_cannot_be_read_stops_no_credit() {
     );
 }
 
-/// Calldata that was fetched for a listed wallet is sent by another one, which was told about just before.
+/// A wallet that is not on the link's list pays with calldata that was fetched for a listed wallet. It reports its
+/// transaction before it sends it.
 #[tokio::test]
-async fn a_payment_of_a_wallet_that_is_not_listed_is_credited_and_told_each_time() {
+async fn payments_of_unlisted_wallets_are_credited_and_each_is_reported() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let receiver = receiver(&app).await;
@@ -189,7 +191,7 @@ async fn a_payment_of_a_wallet_that_is_not_listed_is_credited_and_told_each_time
     let confirmed = events.iter().map(crate::support::receiver::Received::json);
     let confirmed: Vec<Value> = confirmed.filter(|body| body["event"] == "payment.confirmed").collect();
     assert_eq!((confirmed.len(), &confirmed[0]["payerAccess"]), (1, &json!("list")));
-    // The same by the wallet that may, and of a link that is open to everybody.
+    // The same payment by the listed wallet, and a payment of a link without a list.
     for (allowed, access) in [(json!([payer]), json!("ok")), (json!([]), json!(null))] {
         body["accessPolicy"] = json!({ "allowedPayerAddresses": allowed });
         let made = app.link(&body).await.expect(201);
@@ -215,7 +217,7 @@ async fn a_listed_wallet_pays() {
 }
 
 #[tokio::test]
-async fn a_list_on_a_payout_is_noted_and_holds_nobody() {
+async fn a_payer_list_on_a_payout_is_stored_but_not_enforced() {
     let app = app().await;
     let mut body = payout_of(LISTED, "1");
     body["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
@@ -229,7 +231,7 @@ async fn a_list_on_a_payout_is_noted_and_holds_nobody() {
 }
 
 #[tokio::test]
-async fn a_refused_wallet_is_told_about_again_after_ten_minutes_or_when_nobody_heard() {
+async fn a_refused_wallet_is_reported_again_after_ten_minutes_or_a_failure() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
@@ -256,11 +258,11 @@ async fn a_refused_wallet_is_told_about_again_after_ten_minutes_or_when_nobody_h
     }
     receiver.answer(200);
     let before = told(&receiver).await.len();
-    assert_eq!(knock().await, before + 1, "every endpoint failed its last try");
+    assert_eq!(knock().await, before + 1, "every endpoint failed its last attempt");
 }
 
 #[tokio::test]
-async fn what_was_told_by_a_clock_that_was_set_back_is_told_again() {
+async fn refusals_are_reported_again_after_the_clock_is_set_back() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
@@ -276,7 +278,7 @@ async fn what_was_told_by_a_clock_that_was_set_back_is_told_again() {
 }
 
 #[tokio::test]
-async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
+async fn at_most_twenty_refused_wallets_per_link_and_hour_are_reported() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let link = token_of(&app.link(&listed(json!({}))).await.expect(201));
@@ -299,7 +301,7 @@ async fn at_most_twenty_wallets_of_a_link_are_told_about_in_an_hour() {
 }
 
 #[tokio::test]
-async fn each_refused_call_is_told_or_counted_also_those_that_come_at_once() {
+async fn concurrent_refused_calls_are_each_reported_or_counted() {
     const CALLS: usize = 12;
     let app = app().await;
     let receiver = receiver(&app).await;
@@ -317,7 +319,7 @@ async fn each_refused_call_is_told_or_counted_also_those_that_come_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
+async fn hidden_values_are_in_no_response_until_the_payer_is_approved() {
     let app = app().await;
     let mut body = listed(json!({ "hideUntilApproved": true }));
     body["requests"][0]["amount"] = json!("777.25");
@@ -336,7 +338,7 @@ async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
         }
     }
     let page = app.get(&format!("/pay/{link}")).send().await.text;
-    for called in ["<title>Payment to the receiver<", r#"<bdi id="name">the receiver<"#] {
+    for called in ["<title>Payment to the recipient<", r#"<bdi id="name">the recipient<"#] {
         assert!(page.contains(called), "{page}");
     }
     let shown = app
@@ -348,7 +350,7 @@ async fn what_is_hidden_stands_in_no_answer_until_the_payer_is_approved() {
 }
 
 #[tokio::test]
-async fn a_link_that_hides_itself_from_nobody_in_particular_asks_for_a_wallet() {
+async fn a_hidden_link_without_a_payer_list_requires_a_wallet() {
     let app = app().await;
     let mut body = link_of(&["5"]);
     body["accessPolicy"] = json!({ "hideUntilApproved": true });
@@ -361,7 +363,7 @@ async fn a_link_that_hides_itself_from_nobody_in_particular_asks_for_a_wallet() 
 }
 
 #[tokio::test]
-async fn a_masked_payee_is_shown_by_its_ends() {
+async fn a_masked_payee_shows_only_both_ends() {
     let app = app().await;
     let mut body = link_of(&["1", "2"]);
     body["accessPolicy"] = json!({ "hidePayeeAddress": true });
@@ -376,7 +378,7 @@ async fn a_masked_payee_is_shown_by_its_ends() {
 }
 
 #[tokio::test]
-async fn where_wallets_are_screened_and_nobody_screens_nobody_pays() {
+async fn a_screened_link_without_a_provider_cannot_be_paid() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let mut body = link_of(&["1"]);
@@ -394,7 +396,7 @@ async fn where_wallets_are_screened_and_nobody_screens_nobody_pays() {
 }
 
 #[tokio::test]
-async fn that_nobody_screens_is_counted_and_said_to_who_makes_a_payout() {
+async fn a_missing_screening_provider_is_counted_and_refuses_payouts() {
     let app = app().await;
     let counted = async || {
         let page = app.get("/metrics").send().await.text;
@@ -412,12 +414,12 @@ async fn that_nobody_screens_is_counted_and_said_to_who_makes_a_payout() {
     payout["accessPolicy"] = policy;
     let refused = app.payout_link(&payout).await.expect(502);
     let sentence = refused["message"].as_str().expect("a sentence");
-    assert!(sentence.contains("hypernative is not configured here"), "{sentence}");
+    assert!(sentence.contains("hypernative is not configured"), "{sentence}");
     assert_eq!(counted().await.as_deref(), Some("2"));
 }
 
 #[tokio::test]
-async fn any_credential_opens_a_link_and_only_its_owner_withdraws_it() {
+async fn any_credential_opens_a_link_but_only_its_owner_withdraws_it() {
     let app = app().await;
     let (other_key, other_client) = app.other_tenant().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -443,7 +445,7 @@ async fn any_credential_opens_a_link_and_only_its_owner_withdraws_it() {
 }
 
 #[tokio::test]
-async fn a_stranger_with_the_public_client_id_is_not_paid_by_the_links_of_the_platform() {
+async fn strangers_with_a_public_client_id_cannot_redirect_links_to_themselves() {
     let app = app().await;
     let made = forged(&app, Method::POST, "/v2/secure-payments").json(&link_of(&["1"]));
     let link = token_of(&made.send().await.expect(201));
@@ -459,7 +461,7 @@ async fn a_stranger_with_the_public_client_id_is_not_paid_by_the_links_of_the_pl
 }
 
 #[tokio::test]
-async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
+async fn page_reports_are_sent_without_wallets_and_within_limits() {
     let app = app().await;
     let receiver = receiver(&app).await;
     let made = app.link(&link_of(&["1"])).await.expect(201);
@@ -526,7 +528,7 @@ async fn reports_of_a_page_are_told_without_wallets_and_within_bounds() {
 }
 
 #[tokio::test]
-async fn the_page_and_the_interface_take_the_same_reports() {
+async fn the_page_and_the_api_accept_the_same_reports() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let good = json!({
@@ -635,7 +637,7 @@ async fn the_page_and_the_interface_take_the_same_reports() {
 }
 
 #[tokio::test]
-async fn a_request_of_a_link_is_paid_through_the_link_alone() {
+async fn a_request_of_a_link_can_only_be_paid_through_the_link() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let refused = |answer: &Value| {
@@ -662,7 +664,7 @@ async fn a_request_of_a_link_is_paid_through_the_link_alone() {
             refused(&answer["errors"][0]);
         }
     };
-    // Guarded by a list, open to everybody, withdrawn, over, and two that were combined.
+    // With a list, without a list, withdrawn, expired, and two combined links.
     let guarded = app.link(&listed(json!({}))).await.expect(201);
     ask(&guarded["requestIds"][0]).await;
     let open = app.link(&link_of(&["1", "2"])).await.expect(201);
@@ -678,6 +680,6 @@ async fn a_request_of_a_link_is_paid_through_the_link_alone() {
     let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
     combining.json(&json!({ "tokens": named })).send().await.expect(201);
     ask(&tokens[1]["requestIds"][0]).await;
-    // The link itself goes on.
+    // The link itself still works.
     app.calldata_of(&token_of(&guarded), Some(LISTED)).await.expect(200);
 }

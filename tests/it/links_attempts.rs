@@ -1,4 +1,5 @@
-//! What payment pages note before they ask a wallet to pay: who is warned, for how long, and what it never changes.
+//! Attempts that payment pages record before they prompt a wallet: which visitors are warned, for how long, and what
+//! stays unchanged.
 
 use crate::support::{
     Answer, TestApp,
@@ -16,12 +17,12 @@ use url::Url;
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
-/// The id of an attempt, as pages draw them.
+/// An attempt id in the format of pages.
 fn id(number: u32) -> String {
     format!("{number:032x}")
 }
 
-/// How long an attempt warns.
+/// Lifetime of an attempt.
 const LASTS_MS: i64 = 1_800_000;
 
 async fn app() -> TestApp {
@@ -30,13 +31,13 @@ async fn app() -> TestApp {
     app
 }
 
-/// What the page of a link sends.
+/// Posts to a path of a link's page, with the headers that the browser of a visitor sends.
 async fn page(app: &TestApp, link: &str, path: &str, body: &Value) -> Answer {
     let call = app.post(&format!("/pay/{link}/{path}"));
     call.header("sec-fetch-site", "same-origin").json(body).send().await
 }
 
-/// Withdraws an attempt, whatever is known of it.
+/// Withdraws an attempt of a page, whether or not the attempt exists.
 async fn withdraw(app: &TestApp, link: &str, number: u32) {
     let withdrawn = page(app, link, "attempt/withdraw", &json!({ "id": id(number) })).await;
     assert_eq!((withdrawn.status, withdrawn.text.as_str()), (204, ""));
@@ -47,7 +48,7 @@ async fn state(app: &TestApp, link: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over() {
+async fn an_attempt_warns_others_until_withdrawn_or_half_an_hour_old() {
     let app = app().await;
     let made = app.link(&link_of(&["1"])).await.expect(201);
     let link = token_of(&made);
@@ -63,7 +64,7 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
     let own = json!({ "id": id(7), "wallet": LISTED });
     for _ in 0..2 {
         let noted = page(&app, &link, "attempt", &own).await.expect(200);
-        assert_eq!(noted, json!({ "othersUntil": null }), "an id is one attempt");
+        assert_eq!(noted, json!({ "othersUntil": null }), "the same id is one attempt");
     }
     let shown = state(&app, &link).await;
     assert_eq!(shown["status"], "pending");
@@ -74,19 +75,27 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
     }
     assert_eq!(app.open_link(&link, "").send().await.expect(200)["inFlight"], true);
 
-    // The same wallet on another device, and another wallet: one answer, so that it tells nothing of the first wallet.
+    // The same wallet on another device and another wallet get equal responses, which reveal nothing about the first
+    // wallet.
     for wallet in [LISTED, UNLISTED] {
         let other = json!({ "id": id(8), "wallet": wallet });
         let noted = page(&app, &link, "attempt", &other).await.expect(200);
         assert_eq!(noted["othersUntil"], shown["inFlight"]["until"]);
         withdraw(&app, &link, 8).await;
     }
-    // A further try of the first page, which names its earlier one.
+    // The first page records another attempt and names its earlier one.
     let further = json!({ "id": id(9), "wallet": LISTED, "own": [id(7)] });
     let noted = page(&app, &link, "attempt", &further).await.expect(200);
-    assert_eq!(noted["othersUntil"], Value::Null, "its own attempts do not warn a page");
+    assert_eq!(
+        noted["othersUntil"],
+        Value::Null,
+        "a page is not warned of its own attempts"
+    );
     withdraw(&app, &link, 9).await;
-    assert!(!state(&app, &link).await["inFlight"].is_null(), "the first one warns");
+    assert!(
+        !state(&app, &link).await["inFlight"].is_null(),
+        "the first attempt still warns"
+    );
     for _ in 0..2 {
         withdraw(&app, &link, 7).await;
         assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
@@ -100,12 +109,12 @@ async fn an_attempt_warns_others_until_it_is_withdrawn_or_half_an_hour_is_over()
     assert_eq!(
         (read().await, rows(&app, "events").await),
         before,
-        "nothing else changes"
+        "nothing else may change"
     );
 }
 
 #[tokio::test]
-async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
+async fn a_stranger_cannot_remove_warnings_or_block_attempts() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let own = json!({ "id": id(7), "wallet": LISTED });
@@ -119,7 +128,7 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
     assert_eq!(
         app.stored_link(&link).await.attempts.kept.len(),
         20,
-        "a link keeps no more"
+        "a link stores no more attempts"
     );
     for number in 100..130 {
         withdraw(&app, &link, number).await;
@@ -133,17 +142,17 @@ async fn a_stranger_takes_no_warning_away_and_keeps_no_payer_from_an_attempt() {
     withdraw(&app, &link, 7).await;
     assert!(
         !state(&app, &link).await["inFlight"].is_null(),
-        "what was evicted warns"
+        "evicted attempts still warn"
     );
     let again = page(&app, &link, "attempt", &own).await.expect(200);
-    assert_eq!(again["othersUntil"], *warned, "it is warned, and refused nothing");
+    assert_eq!(again["othersUntil"], *warned, "the page is warned but not refused");
     withdraw(&app, &link, 7).await;
     app.advance_ms(LASTS_MS);
     assert_eq!(state(&app, &link).await["inFlight"], Value::Null);
 }
 
 #[tokio::test]
-async fn a_link_that_combines_others_warns_of_what_is_in_flight_for_them() {
+async fn a_combined_link_warns_of_payments_in_flight_for_its_originals() {
     let app = app().await;
     for is_told in [false, true] {
         let mut tokens = Vec::new();
@@ -151,16 +160,13 @@ async fn a_link_that_combines_others_warns_of_what_is_in_flight_for_them() {
             tokens.push(token_of(&app.payout_link(&payout_of(LISTED, amount)).await.expect(201)));
         }
         let path = format!("/v2/secure-payments/{}", tokens[0]);
-        match is_told {
-            true => {
-                let hint = json!({ "txHash": format!("0x{}", "ab".repeat(32)), "chain": "SEPOLIA", "token": "FAU" });
-                let call = app.post(&format!("{path}/intent")).with_client();
-                call.json(&hint).send().await.expect(200);
-            }
-            false => {
-                let own = json!({ "id": id(7), "wallet": LISTED });
-                page(&app, &tokens[0], "attempt", &own).await.expect(200);
-            }
+        if is_told {
+            let hint = json!({ "txHash": format!("0x{}", "ab".repeat(32)), "chain": "SEPOLIA", "token": "FAU" });
+            let call = app.post(&format!("{path}/intent")).with_client();
+            call.json(&hint).send().await.expect(200);
+        } else {
+            let own = json!({ "id": id(7), "wallet": LISTED });
+            page(&app, &tokens[0], "attempt", &own).await.expect(200);
         }
         let combine = app.post("/v2/secure-payments/batch-payouts").with_key();
         let combined = combine.json(&json!({ "tokens": tokens })).send().await.expect(201);
@@ -170,12 +176,12 @@ async fn a_link_that_combines_others_warns_of_what_is_in_flight_for_them() {
 }
 
 #[tokio::test]
-async fn a_link_that_ended_says_that_a_payment_was_begun_before() {
+async fn an_ended_link_reports_a_payment_started_before() {
     let app = app().await;
     for is_withdrawn in [false, true] {
         let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
         let shown = async |language: &str| app.get(&format!("/pay/{link}?lang={language}")).send().await;
-        // An attempt warns for half an hour, so it is noted just before the end.
+        // An attempt expires after half an hour, so it is recorded just before the end.
         let left = state(&app, &link).await;
         let at = |name: &str| {
             left[name]
@@ -187,17 +193,16 @@ async fn a_link_that_ended_says_that_a_payment_was_begun_before() {
         app.advance_ms((at("expiresAt") - at("serverTime")).num_milliseconds() - 1_000);
         let own = json!({ "id": id(7), "wallet": LISTED });
         page(&app, &link, "attempt", &own).await.expect(200);
-        match is_withdrawn {
-            true => {
-                let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
-                withdrawal.with_key().send().await.expect(200);
-            }
-            false => app.advance_ms(2_000),
+        if is_withdrawn {
+            let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
+            withdrawal.with_key().send().await.expect(200);
+        } else {
+            app.advance_ms(2_000)
         }
         for (language, words) in [
-            ("en", "A payment was begun before the link ended"),
-            ("de", "Eine Zahlung wurde begonnen, bevor der Link endete"),
-            ("es", "Se empezó un pago antes de que el enlace terminara"),
+            ("en", "A payment was started before the link ended"),
+            ("de", "Eine Zahlung wurde vor dem Ende des Links begonnen"),
+            ("es", "Se inició un pago antes de que terminara el enlace"),
             ("fr", "Un paiement a été commencé avant la fin du lien"),
             ("ar", "بدأت دفعة قبل انتهاء الرابط"),
         ] {
@@ -207,12 +212,12 @@ async fn a_link_that_ended_says_that_a_payment_was_begun_before() {
         }
         withdraw(&app, &link, 7).await;
         let cleared = shown("en").await.text;
-        assert!(!cleared.contains("A payment was begun"), "{cleared}");
+        assert!(!cleared.contains("A payment was started"), "{cleared}");
     }
 }
 
 #[tokio::test]
-async fn an_attempt_that_cannot_be_read_is_refused_by_the_name_of_its_field() {
+async fn an_invalid_attempt_is_refused_with_the_field_name() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     for (body, field) in [
@@ -255,11 +260,15 @@ async fn an_attempt_that_cannot_be_read_is_refused_by_the_name_of_its_field() {
     page(&app, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "attempt", &own)
         .await
         .expect(404);
-    assert_eq!(state(&app, &link).await["inFlight"], Value::Null, "nothing was noted");
+    assert_eq!(
+        state(&app, &link).await["inFlight"],
+        Value::Null,
+        "no attempt was recorded"
+    );
 }
 
 #[tokio::test]
-async fn a_wallet_that_may_not_pay_and_a_link_that_is_over_take_no_attempt() {
+async fn refused_wallets_and_ended_links_accept_no_attempt() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let mut body = link_of(&["1"]);
@@ -291,7 +300,7 @@ async fn a_wallet_that_may_not_pay_and_a_link_that_is_over_take_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
+async fn a_redirect_outside_the_client_id_domains_shows_a_warning() {
     let app = TestApp::on_chain_as(settings(), 1).await;
     app.is_paid_in("FAU-sepolia").await;
     let below = format!("{PAGE}/thanks?order=7");
@@ -308,14 +317,13 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
             body["redirectUrl"] = json!(redirect);
             body["redirectLabel"] = json!("To the shop");
         }
-        let made = match is_public {
-            true => {
-                forged(&app, Method::POST, "/v2/secure-payments")
-                    .json(&body)
-                    .send()
-                    .await
-            }
-            false => app.link(&body).await,
+        let made = if is_public {
+            forged(&app, Method::POST, "/v2/secure-payments")
+                .json(&body)
+                .send()
+                .await
+        } else {
+            app.link(&body).await
         };
         let link = token_of(&made.expect(201));
         let shown = state(&app, &link).await;
@@ -333,14 +341,14 @@ async fn a_redirect_away_from_its_public_client_id_is_named_with_a_warning() {
         app.pay_link(&link).await;
         app.settle().await;
         for (language, words) in [
-            ("en", "is not among the pages"),
-            ("de", "gehört nicht zu den Seiten"),
-            ("es", "no es una de las páginas"),
-            ("fr", "n’est pas une page"),
-            ("ar", "ليس من صفحات المتجر"),
+            ("en", "is not a registered site"),
+            ("de", "ist keine registrierte Seite"),
+            ("es", "no es un sitio registrado"),
+            ("fr", "n’est pas un site enregistré"),
+            ("ar", "ليس موقعًا مسجلًا"),
         ] {
             let page = app.get(&format!("/pay/{link}?lang={language}")).send().await.text;
-            // The words of the scripts stand in the page too, with a place for the origin.
+            // The page also contains the text for scripts, with a placeholder for the origin.
             let origin =
                 redirect.map(|redirect| Url::parse(redirect).expect("an address").origin().ascii_serialization());
             let is_named = page.contains(&format!("{} {words}", origin.unwrap_or_default()));

@@ -1,5 +1,5 @@
-//! Calldata as the programs of payers read it: of links a number as text and the chain as an integer, of requests, payouts
-//! and batches the object of the published interface and the chain beside it.
+//! Calldata as payer programs read it. Links return `value` as text and `chainId` as an integer. Requests, payouts and
+//! batches return `value` as the object of the published interface, plus `chainId`.
 
 use crate::support::{
     TestApp,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 const SEPOLIA: u64 = 11_155_111;
 
-/// A transaction of a link; no other member and no other type is read.
+/// The format of a transaction in the calldata of a link. Parsing fails on any other member or type.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct LinkStep {
@@ -25,7 +25,7 @@ struct LinkStep {
     chain_id: u64,
 }
 
-/// A transaction of a request, a payout or a batch.
+/// The format of a transaction in the calldata of a request, a payout or a batch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct PayStep {
@@ -42,7 +42,7 @@ struct Big {
     hex: String,
 }
 
-/// Reads the transactions of a link as a strict program does; returns their values.
+/// Parses the transactions of a link in the strict format [`LinkStep`]; returns the `value` of each.
 #[track_caller]
 fn values(steps: &[&Value]) -> Vec<String> {
     let value = |step: &&Value| {
@@ -58,7 +58,7 @@ fn values(steps: &[&Value]) -> Vec<String> {
     steps.iter().map(value).collect()
 }
 
-/// Reads the transactions of a request or a payout; returns their values.
+/// Parses the transactions of a request or payout in the strict format [`PayStep`]; returns the `value` of each.
 #[track_caller]
 fn objects(steps: &[&Value]) -> Vec<String> {
     let value = |step: &&Value| {
@@ -120,7 +120,7 @@ async fn values_of_links_are_hexadecimal_text_and_chains_are_integers() {
 }
 
 #[tokio::test]
-async fn values_of_requests_and_payouts_stay_objects_beside_the_chain() {
+async fn values_of_requests_and_payouts_stay_objects_next_to_the_chain() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("1")).await;
     let path = format!("/v2/request/{id}/pay?wallet={}", app.account(PAYER));
@@ -143,7 +143,7 @@ async fn values_of_requests_and_payouts_stay_objects_beside_the_chain() {
 }
 
 #[tokio::test]
-async fn the_printed_client_id_makes_a_link_that_wallets_take_on_its_first_call() {
+async fn the_printed_client_id_creates_a_payable_link_on_its_first_call() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -156,10 +156,10 @@ async fn the_printed_client_id_makes_a_link_that_wallets_take_on_its_first_call(
     let calldata = dev.call_as(client, &path, None).await;
     assert_eq!(values(&list(&calldata, "transactions")), ["0x0", "0x0"]);
     for step in list(&calldata, "transactions") {
-        // As it stands: a wallet takes hexadecimal text as a quantity.
+        // Passed on unchanged, since wallets accept hexadecimal text as a quantity.
         let call = json!({ "from": payer, "to": step["to"], "data": step["data"], "value": step["value"] });
         let hash = dev.ask_node("eth_sendTransaction", json!([call])).await;
-        let receipt = dev.ask_node("eth_getTransactionReceipt", json!([hash])).await;
+        let receipt = dev.receipt_of(&hash).await;
         assert_eq!(receipt["status"], "0x1", "{receipt}");
     }
     let payout = json!({

@@ -1,4 +1,4 @@
-//! What a link may cost in an hour, at the boundaries of each cap; and how often its page may be called.
+//! Hourly caps of links at their boundaries, and rate limits of their pages.
 
 use crate::support::{
     TestApp,
@@ -14,12 +14,12 @@ use std::net::{IpAddr, SocketAddr};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A wallet that is on no list.
+/// A wallet on no list.
 fn stranger(number: u32) -> String {
     format!("0x{:040x}", u64::from(number) + (1 << 40))
 }
 
-/// Opens a link as one wallet after the other; returns the statuses.
+/// Opens a link with one wallet after another; returns the status of each call.
 async fn knock(app: &TestApp, link: &str, numbers: std::ops::Range<u32>) -> Vec<u16> {
     let mut statuses = Vec::new();
     for number in numbers {
@@ -33,11 +33,12 @@ async fn refused_wallets_told(app: &TestApp) -> i64 {
     rows(app, "events WHERE kind = 'secure_payment.access_rejected'").await
 }
 
-/// A name of an hour's boundary, how long to wait for it, and whether there is room again then.
+/// Times near the end of an hour at which a cap is checked: the name of the time, the milliseconds to wait since the
+/// previous check, and whether the cap allows calls again.
 const BOUNDARIES: [(&str, i64, bool); 2] = [("its last millisecond", HOUR_MS - 1, false), ("its end", 1, true)];
 
 #[tokio::test]
-async fn an_hour_of_a_link_has_room_for_so_much_and_the_next_one_again() {
+async fn hourly_limits_of_a_link_are_enforced_and_reset() {
     let providers = Providers::start().await;
     let app = TestApp::with(screened(&providers), None).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -57,19 +58,19 @@ async fn an_hour_of_a_link_has_room_for_so_much_and_the_next_one_again() {
     let screening = make(json!({ "mode": "kyt_all_wallets", "screeningProvider": "hypernative" })).await;
     let open = make(json!(null)).await;
 
-    // Wallets that are not on the list: 20 are told about.
+    // Unlisted wallets: events for 20.
     for (most, count) in [(19, 19), (20, 20), (21, 20)] {
         knock(&app, &listed, most - 1..most).await;
         let _ = knock(&app, &listed, 0..most - 1).await;
         assert_eq!(refused_wallets_told(&app).await, count, "{most} wallets");
     }
-    // Wallets that are screened: 30 are asked about.
+    // Screened wallets: queries for 30.
     for (most, last) in [(29, 200), (30, 200), (31, 429)] {
         let statuses = knock(&app, &screening, 0..most).await;
         assert_eq!(statuses.last(), Some(&last), "{most} wallets");
     }
     assert_eq!(providers.questions(Hypernative).await, 30);
-    // Transactions that are named: 20, for good.
+    // Reported transactions: 20 in total, permanently.
     let intent = async |number: u8| {
         let body = json!({ "txHash": format!("0x{}", hex::encode([number; 32])), "chain": "SEPOLIA", "token": "FAU" });
         let call = app.post(&format!("/v2/secure-payments/{open}/intent")).with_client();
@@ -119,7 +120,7 @@ async fn an_hour_of_a_link_has_room_for_so_much_and_the_next_one_again() {
         assert_eq!(intent(200).await, 429, "a transaction at {name}");
     }
     println!(
-        "caps: {} events of refused wallets, {} questions, {} intents, {} reports",
+        "caps: {} events of refused wallets, {} queries, {} intents, {} reports",
         refused_wallets_told(&app).await,
         providers.questions(Hypernative).await,
         rows(&app, "secure_payment_intents").await,
@@ -127,7 +128,7 @@ async fn an_hour_of_a_link_has_room_for_so_much_and_the_next_one_again() {
     );
 }
 
-/// A caller with an address of this machine.
+/// A caller with one of the machine's IP addresses.
 struct Caller {
     client: Client,
     service: SocketAddr,
@@ -143,7 +144,7 @@ impl Caller {
         }
     }
 
-    /// Calls as the page does.
+    /// Sends a call like the page.
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (StatusCode, Option<u64>) {
         let url = format!("http://{}{path}", self.service);
         let mut call = self.client.request(method, url).header("sec-fetch-site", "same-origin");
@@ -169,7 +170,7 @@ async fn limited() -> (TestApp, SocketAddr) {
     (app, service)
 }
 
-/// With so many visits to a link a minute, and so many to links that nobody made.
+/// A service with these limits: calls per minute to the page of a link, and calls per minute with unknown tokens.
 async fn limited_to(of_page: u32, unknown: u32) -> TestApp {
     let mut settings = settings();
     let chain = ChainSettings {
@@ -186,7 +187,7 @@ async fn limited_to(of_page: u32, unknown: u32) -> TestApp {
 }
 
 #[tokio::test]
-async fn reports_are_counted_by_address_and_link_and_by_link_alone() {
+async fn reports_are_limited_per_address_and_link_and_per_link() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let service = app.listen().await;
@@ -223,7 +224,7 @@ async fn reports_are_counted_by_address_and_link_and_by_link_alone() {
 }
 
 #[tokio::test]
-async fn reports_of_an_address_and_of_a_public_client_id_are_counted_over_all_their_links() {
+async fn reports_are_limited_per_address_and_client_id_across_links() {
     let mut settings = settings();
     settings.caps.reports_of_address = 5;
     settings.caps.public_reports = 8;
@@ -269,7 +270,7 @@ async fn reports_of_an_address_and_of_a_public_client_id_are_counted_over_all_th
         assert_eq!(report(2, link).await, (429, Some(3_600)), "the ninth of the client ID");
     }
     assert_eq!(report(2, &own).await.0, 202, "a link that it did not make");
-    // What a platform reports itself comes from one address for all its payers.
+    // A platform reports for all its payers from one IP address.
     let url = format!("http://{service}/v2/secure-payments/{own}/events");
     let told = callers[0].client.post(url).header("x-api-key", &app.key);
     let told = told.json(&json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:01Z" }));
@@ -298,7 +299,7 @@ async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
         (Method::POST, "/attempt", Some(&attempt)),
         (Method::POST, "/attempt/withdraw", Some(&attempt)),
     ];
-    // A sixth of a minute's quota comes at once: ten calls, whichever they are.
+    // The burst is a sixth of the minute's quota: ten calls of any kind.
     for (first, (method, route, body)) in routes.iter().enumerate() {
         let caller = Caller::at(service, &format!("127.0.1.{}", first + 1));
         for number in 0..10 {
@@ -320,13 +321,13 @@ async fn calls_of_a_payment_page_are_counted_by_address_and_token() {
         assert_ne!(again, StatusCode::TOO_MANY_REQUESTS, "after a second at {route:?}");
     }
     println!(
-        "page: {} routes, ten calls of an address and link at once each",
+        "page: {} routes, each with a burst of ten calls per address and link",
         routes.len()
     );
 }
 
 #[tokio::test]
-async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
+async fn token_guesses_are_counted_by_address_across_tokens() {
     let (app, service) = limited().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let routes = ["", "/receipt", "/state", "/calldata"];
@@ -341,13 +342,9 @@ async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
         assert_eq!(caller.get(&guess(number)).await, 404, "guess {number}");
     }
     assert_eq!(caller.get(&guess(5)).await, 429, "a sixth of a minute's quota");
-    assert_eq!(
-        caller.get(&format!("/pay/{link}/state")).await,
-        200,
-        "a link that is there"
-    );
+    assert_eq!(caller.get(&format!("/pay/{link}/state")).await, 200, "an existing link");
     assert_eq!(neighbour.get(&guess(6)).await, 404, "another address");
-    // Who goes on for a minute's quota is blocked, for what he guesses.
+    // A caller that uses up a minute's quota is blocked, but only for unknown tokens.
     for number in 7..40 {
         assert_eq!(caller.get(&guess(number)).await, 429);
     }
@@ -358,7 +355,7 @@ async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
         assert_eq!(
             caller.get(&format!("/pay/{link}{route}")).await,
             200,
-            "a good link stays open"
+            "an existing link stays available"
         );
     }
     assert_eq!(neighbour.get(&format!("/pay/{link}/state")).await, 200);
@@ -368,12 +365,12 @@ async fn guesses_at_tokens_are_counted_by_address_whatever_they_name() {
 }
 
 #[tokio::test]
-async fn a_token_that_somebody_invents_is_counted_for_his_address_alone() {
+async fn an_unknown_token_counts_only_for_the_ip_address() {
     let app = limited_to(6, 60).await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let visit = async |token: &str| app.get(&format!("/pay/{token}/state")).send().await;
     assert_eq!(visit(&link).await.status, 200);
-    assert_eq!(visit(&link).await.status, 429, "one visit of a link comes at once");
+    assert_eq!(visit(&link).await.status, 429, "the burst of a link is one visit");
     for number in 0..10 {
         let guess = visit("01K9Z0T3G9R5M1N2P3Q4R50000").await;
         assert_eq!(guess.status, 404, "guess {number}");

@@ -1,5 +1,5 @@
-//! Who may do what with a link: each kind of credential on each operation, of its tenant and of another one, and what a
-//! stranger has who knows the token.
+//! The access matrix of links: every kind of credential on every operation, of the link's tenant and of another tenant.
+//! Also tests what a stranger with the token can do.
 
 use crate::{
     access::{KINDS, Kind, Operation, Tenant, operations, tenant},
@@ -19,63 +19,69 @@ use std::collections::{BTreeMap, BTreeSet};
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
 
-/// Statuses in the order of the kinds of credentials: orchestrator key, API key, client ID without pages, public client
-/// ID, session as bearer, session as cookie.
-type Statuses = [u16; 6];
+/// The statuses that eight kinds of credential get, in this order: orchestrator key, API key, backend client ID, public
+/// client ID, session as bearer, session as cookie, orchestrator key with linked client ID, linked client ID alone.
+type Statuses = [u16; 8];
 
-/// What is called, and what each kind of credential is answered: that of the tenant of the link, and that of another one.
+/// Each operation with two rows of statuses: for credentials of the link's tenant, and for credentials of another
+/// tenant.
 const CELLS: [(&str, Statuses, Statuses); 11] = [
-    ("createSecurePayment", [403, 201, 201, 201, 201, 201], [403; 6]),
+    (
+        "createSecurePayment",
+        [403, 201, 201, 201, 201, 201, 403, 403],
+        [403, 403, 403, 403, 403, 403, 403, 403],
+    ),
     (
         "createSecurePayout",
-        [403, 201, 201, 201, 201, 201],
-        [403, 201, 201, 201, 201, 201],
+        [403, 201, 201, 201, 201, 201, 201, 403],
+        [403, 201, 201, 201, 201, 201, 201, 403],
     ),
-    // A client ID has what it made itself, and these are made with the key. A public one is that of every visitor.
+    // A client ID can access only what it created, and these links are created with the key. Every visitor shares a
+    // public client ID.
     (
         "combineSecurePayouts",
-        [403, 201, 400, 403, 201, 201],
-        [403, 400, 400, 403, 400, 400],
+        [403, 201, 400, 403, 201, 201, 400, 403],
+        [403, 400, 400, 403, 400, 400, 400, 403],
     ),
     (
         "combine what it made",
-        [403, 201, 201, 403, 201, 201],
-        [403, 201, 201, 403, 201, 201],
+        [403, 201, 201, 403, 201, 201, 201, 403],
+        [403, 201, 201, 403, 201, 201, 201, 403],
     ),
     (
         "previewSecurePaymentFees",
-        [403, 200, 200, 200, 200, 200],
-        [403, 200, 200, 200, 200, 200],
+        [403, 200, 200, 200, 200, 200, 200, 200],
+        [403, 200, 200, 200, 200, 200, 200, 200],
     ),
     (
         "findSecurePayment",
-        [403, 403, 403, 403, 200, 200],
-        [403, 403, 403, 403, 404, 404],
+        [403, 403, 403, 403, 200, 200, 403, 403],
+        [403, 403, 403, 403, 404, 404, 403, 403],
     ),
     (
         "getSecurePayment",
-        [403, 200, 200, 200, 403, 403],
-        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403, 403, 200],
+        [403, 200, 200, 200, 403, 403, 403, 200],
     ),
     (
         "getSecurePaymentCalldata",
-        [403, 200, 200, 200, 403, 403],
-        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403, 403, 200],
+        [403, 200, 200, 200, 403, 403, 403, 200],
     ),
     (
         "recordSecurePaymentIntent",
-        [403, 200, 200, 200, 403, 403],
-        [403, 200, 200, 200, 403, 403],
+        [403, 200, 200, 200, 403, 403, 403, 200],
+        [403, 200, 200, 200, 403, 403, 403, 200],
     ),
     (
         "reportSecurePaymentEvent",
-        [403, 202, 202, 202, 403, 403],
-        [403, 202, 202, 202, 403, 403],
+        [403, 202, 202, 202, 403, 403, 403, 202],
+        [403, 202, 202, 202, 403, 403, 403, 202],
     ),
     (
         "withdrawSecurePayment",
-        [403, 200, 200, 403, 200, 200],
-        [403, 404, 404, 403, 404, 404],
+        [403, 200, 200, 403, 200, 200, 403, 200],
+        [403, 404, 404, 403, 404, 404, 403, 404],
     ),
 ];
 
@@ -83,7 +89,7 @@ fn by_key<'a>(call: Call<'a>, owner: &Tenant) -> Call<'a> {
     call.header("x-api-key", &owner.good[Scheme::ApiKey.id()])
 }
 
-/// Gives a tenant a destination; returns its id.
+/// Creates a payee destination for a tenant; returns its id.
 async fn destination(app: &TestApp, owner: &Tenant) -> String {
     let body = json!({ "tokenAddress": token(app, "FAU-sepolia"), "chainId": 11_155_111 });
     let session = format!("Bearer {}", owner.good[Scheme::SessionBearer.id()]);
@@ -97,7 +103,7 @@ async fn payout(app: &TestApp, owner: &Tenant) -> Value {
     call.json(&payout_of(OTHER, "1")).send().await.expect(201)
 }
 
-/// Calls an operation with a credential, about links that are made for this call.
+/// Calls an operation with a credential. The operation acts on links that are created for this call only.
 async fn call(
     app: &TestApp,
     (name, operations): (&str, &BTreeMap<&'static str, Operation>),
@@ -159,7 +165,7 @@ async fn call(
     operation.send_to(app, credential, &path, &body).await
 }
 
-/// The operations of links, by their names.
+/// The operations on links, by operation id.
 fn of_links() -> BTreeMap<&'static str, Operation> {
     let all = operations().into_iter();
     let of_links = all.filter(|operation| operation.path.contains("/secure-payments"));
@@ -167,7 +173,7 @@ fn of_links() -> BTreeMap<&'static str, Operation> {
 }
 
 #[tokio::test]
-async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_says() {
+async fn each_credential_on_each_link_operation_gets_the_status_of_the_table() {
     let app = TestApp::start().await;
     let (own, foreign) = (tenant(&app, 7).await, tenant(&app, 8).await);
     let named = destination(&app, &own).await;
@@ -187,8 +193,8 @@ async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_say
                 ));
             }
         };
-        let nobody = call(&app, operation, None, &own, &named).await;
-        judge("nobody".to_owned(), &nobody, 401);
+        let anonymous = call(&app, operation, None, &own, &named).await;
+        judge("no credential".to_owned(), &anonymous, 401);
         for (whose, tenant, expected) in [("own", &own, of_own), ("foreign", &foreign, of_foreign)] {
             for (kind, expected) in KINDS.into_iter().zip(expected) {
                 let credential = (kind.scheme(), tenant.good[kind.id()].as_str());
@@ -206,12 +212,12 @@ async fn each_credential_on_each_operation_of_links_is_answered_as_the_table_say
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let called: BTreeSet<&str> = CELLS.iter().map(|(name, ..)| *name).collect();
     for name in operations.keys() {
-        assert!(called.contains(name), "{name} has no cells");
+        assert!(called.contains(name), "{name} is missing from the table");
     }
 }
 
 #[tokio::test]
-async fn an_orchestrator_key_beside_a_credential_is_refused_on_every_operation_of_links() {
+async fn link_operations_refuse_an_orchestrator_key_next_to_a_credential() {
     let app = TestApp::start().await;
     let owner = tenant(&app, 7).await;
     destination(&app, &owner).await;
@@ -222,7 +228,9 @@ async fn an_orchestrator_key_beside_a_credential_is_refused_on_every_operation_o
     for operation in of_links().values() {
         let path = operation.path.replace("{token}", "01ARZ3NDEKTSV4RRFFQ69G5FAV");
         for kind in KINDS {
-            if kind.scheme() == Scheme::OrchestratorKey {
+            // A linked client ID with the key of its orchestrator is a pair, and not an addition.
+            let is_pair = kind == Kind::LinkedClientId || kind == Kind::Of(Scheme::Paired);
+            if is_pair || kind.scheme() == Scheme::OrchestratorKey {
                 continue;
             }
             for (key, client, expected) in [
@@ -230,7 +238,7 @@ async fn an_orchestrator_key_beside_a_credential_is_refused_on_every_operation_o
                 ("orc_unknown", good(kind), 401),
                 (partner, "unknown", 401),
             ] {
-                // A cookie is passed over where a header has a credential, and an unknown one is no more than that.
+                // A cookie is ignored if a header has a credential, and an unknown cookie is equally ignored.
                 if kind.scheme() == Scheme::Session && expected == 401 {
                     continue;
                 }
@@ -250,13 +258,13 @@ async fn an_orchestrator_key_beside_a_credential_is_refused_on_every_operation_o
     }
     println!("links: {cells} pairs with an orchestrator key, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(added(&before, &counts(&app).await).is_empty(), "nothing is made");
+    assert!(added(&before, &counts(&app).await).is_empty(), "nothing is created");
 }
 
-/// A call with a credential, as its holder makes it.
+/// Adds a credential to a call in the header or cookie of its scheme, with the origin that a browser would send.
 fn shown<'a>(app: &TestApp, call: Call<'a>, scheme: Scheme, value: &str) -> Call<'a> {
     match scheme {
-        Scheme::OrchestratorKey => call.header("x-orchestrator-key", value),
+        Scheme::OrchestratorKey | Scheme::Paired => call.header("x-orchestrator-key", value),
         Scheme::ApiKey => call.header("x-api-key", value),
         Scheme::ClientId => call.header("x-client-id", value).header("origin", PAGE),
         Scheme::SessionBearer => call.header("authorization", &format!("Bearer {value}")),
@@ -266,7 +274,7 @@ fn shown<'a>(app: &TestApp, call: Call<'a>, scheme: Scheme, value: &str) -> Call
     }
 }
 
-/// A call of the list in docs/security.md.
+/// An operation in the list of docs/security.md, and which callers without the owner's credentials may call it.
 struct Listed {
     method: Method,
     path: String,
@@ -274,7 +282,7 @@ struct Listed {
     is_open_to_page: bool,
 }
 
-/// The list of what the token of a link opens.
+/// The list in docs/security.md of the operations that a caller with a link's token may call.
 fn listed() -> Vec<Listed> {
     let path = format!("{}/docs/security.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("readable");
@@ -300,7 +308,7 @@ fn listed() -> Vec<Listed> {
     calls.map(read).collect()
 }
 
-/// The routes of the payment page that name a link, as the service has them.
+/// The routes of the payment page whose path contains the token of a link, read from the source code.
 fn routes_of_page() -> BTreeSet<String> {
     let source = include_str!("../../src/http/hosted/mod.rs");
     let routes = source.lines().filter_map(|line| line.trim().strip_prefix(".at(\""));
@@ -312,12 +320,12 @@ fn routes_of_page() -> BTreeSet<String> {
         .collect()
 }
 
-/// Who calls without being asked.
+/// A caller without the owner's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stranger {
-    /// He has the token alone.
+    /// Has only the token.
     WithToken,
-    /// He has a public client ID too, and writes the headers of its page by hand.
+    /// The caller also has a public client ID, and sets the headers of its page by hand.
     WithPage,
 }
 
@@ -360,7 +368,8 @@ impl Stranger {
     }
 }
 
-/// Tables in which a stranger leaves something, besides those of new links: what was named, handed out, told and counted.
+/// Tables to which calls of a stranger may add rows besides the tables of a new link: intents, issued calldata, events
+/// and deliveries.
 const TOUCHED: [&str; 6] = [
     "secure_payment_intents",
     "handed_out",
@@ -371,7 +380,7 @@ const TOUCHED: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_token_opens_what_the_list_says_and_nothing_else() {
+async fn a_token_opens_only_the_listed_routes() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let owner = app.owner().await;
@@ -431,7 +440,7 @@ async fn a_token_opens_what_the_list_says_and_nothing_else() {
             }
         }
         let now = app.find_link(&owner, &made["requestIds"][0]).await.expect(200);
-        assert_eq!(found, now, "the link of the owner is as it was");
+        assert_eq!(found, now, "the owner's link is unchanged");
         for token in &tokens {
             app.open_link(token, "").send().await.expect(200);
         }

@@ -1,5 +1,5 @@
-//! Where links pay to that are made with a client ID: at the destination that it is bound to, or at one that a backend
-//! names; and to whom a bound client ID pays out.
+//! Payee destinations of links that a client ID creates. A bound client ID uses the destination that it is bound to,
+//! and a backend may name another one. Also tests to which recipients a bound client ID may pay out.
 
 use crate::support::{
     Answer as Answered, TestApp,
@@ -13,13 +13,13 @@ use crate::support::{
 use poem::http::Method;
 use prs::flows::{
     destinations::{self, NewDestination},
-    idempotency::{Answer, Repeatable},
+    idempotency::{KeyedResult, RepeatableCall},
 };
 use serde_json::{Value, json};
 
 const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
-/// What a person who signed in calls.
+/// A call with a session.
 struct Owner<'a> {
     app: &'a TestApp,
     bearer: String,
@@ -47,7 +47,7 @@ fn id(destination: &Value) -> String {
     destination["destinationId"].as_str().expect("an id").to_owned()
 }
 
-/// Makes a call with a client ID, with the headers of its page, or with the API key where there is none.
+/// Posts with a client ID and the origin of its page; with the API key if `client` is `None`.
 async fn call(app: &TestApp, client: Option<&str>, path: &str, body: &Value) -> Answered {
     let call = app.post(path);
     let call = match client {
@@ -57,7 +57,8 @@ async fn call(app: &TestApp, client: Option<&str>, path: &str, body: &Value) -> 
     call.json(body).send().await
 }
 
-/// A body of a link to a destination, which each item names, or the body itself.
+/// The body of a link with two items. `destination` is a member of the body itself if `is_beside`, and otherwise of the
+/// first item.
 fn to(destination: Option<&str>, is_beside: bool) -> Value {
     let mut body = json!({ "requests": [{ "amount": "1" }, { "amount": "2" }] });
     match destination {
@@ -68,8 +69,9 @@ fn to(destination: Option<&str>, is_beside: bool) -> Value {
     body
 }
 
-/// The destination of a wallet to which a stranger paid out on this platform before its owner set it up on another one;
-/// with the session of the owner.
+/// Returns the id of a wallet's destination and the session of the wallet's owner. First a stranger with the public
+/// client ID creates a payout to the wallet on the test's platform. Then the owner signs in and creates the
+/// destination, which belongs to the owner's own platform.
 async fn noted_then_claimed_elsewhere(app: &TestApp, wallet: u8) -> (String, String) {
     let wallet = TestWallet::new(wallet);
     let payout = payout_of(&wallet.address().to_string(), "1");
@@ -109,7 +111,7 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
     let nowhere = format!("{PAYEE}@eip155:11155111#00000000:{fau}");
     let bound_backend = owner.bound(&destination, &[]).await;
     let bound_public = owner.bound(&destination, &[PAGE]).await;
-    // An unbound client ID of a backend, a bound one; an unbound one of pages, a bound one; the API key.
+    // Unbound and bound backend client IDs, unbound and bound public client IDs, and the API key.
     let callers = [
         Some(app.backend_client.as_str()),
         Some(bound_backend.as_str()),
@@ -144,16 +146,16 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
     };
     judge(&cells).await;
 
-    // A wallet that does not sign in to the platform is set up there, as a stranger with a public client ID could do.
+    // Sets up a wallet that does not sign in to the platform, as a stranger with a public client ID could.
     let input = NewDestination {
         token: token(&app, "USDC-sepolia"),
         chain_id: 11_155_111,
         policy: None,
     };
     let caller = TestWallet::new(7).session(&app.platform);
-    let made = destinations::create::run(&app.ctx, &caller, &input, Repeatable::unkeyed()).await;
-    let Answer::Fresh(second) = made.expect("a destination") else {
-        panic!("nothing was asked for twice");
+    let made = destinations::create::run(&app.ctx, &caller, &input, RepeatableCall::unkeyed()).await;
+    let KeyedResult::Fresh(second) = made.expect("a destination") else {
+        panic!("no request was repeated");
     };
     let second = second.key.to_string();
     let cells = [
@@ -165,7 +167,7 @@ async fn an_unbound_client_id_of_a_backend_names_the_destination_of_its_links() 
 }
 
 #[tokio::test]
-async fn a_client_id_that_may_make_no_link_is_told_what_to_do() {
+async fn a_client_id_that_cannot_create_links_gets_a_hint() {
     let app = TestApp::start().await;
     let refused = async |body: &Value| {
         let answer = call(&app, Some(&app.backend_client), "/v2/secure-payments", body).await;
@@ -173,20 +175,20 @@ async fn a_client_id_that_may_make_no_link_is_told_what_to_do() {
     };
     let absent = refused(&to(None, false)).await;
     assert!(
-        absent.contains("name one that is in use on this platform as destinationId"),
+        absent.contains("set destinationId to an active one of this platform"),
         "{absent}"
     );
     assert!(absent.contains("bind the client ID to one"), "{absent}");
     let fau = token(&app, "FAU-sepolia");
     let unknown = refused(&to(Some(&format!("sepolia:{PAYEE}:{fau}")), false)).await;
     assert!(
-        unknown.contains("destinationId must be a payee destination that is in use"),
+        unknown.contains("destinationId must be an active payee destination"),
         "{unknown}"
     );
 }
 
 #[tokio::test]
-async fn a_destination_beside_the_items_is_that_of_every_item() {
+async fn a_destination_of_the_link_applies_to_every_item() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let fau = token(&app, "FAU-sepolia");
@@ -229,7 +231,7 @@ async fn a_bound_client_id_of_a_backend_pays_out_to_any_recipient() {
         }
         recurring["payee"] = json!(OTHER);
         if is_public {
-            // A stranger who read it off a page has no payment reported that went to the stranger.
+            // A stranger with the public client ID cannot have a payment to itself reported.
             let batch = json!({ "requests": [payment] });
             for (path, body, field) in [
                 ("/v2/payouts", &payment, "payee"),

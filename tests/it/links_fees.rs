@@ -1,4 +1,4 @@
-//! Fees of links: who may name one, whom they bind, and what leaves the payer.
+//! Fees of links: who may set them, whom they bind, and what the payer pays.
 
 use crate::support::{
     TestApp,
@@ -40,7 +40,7 @@ const PARTNER: &str = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
 
-/// The largest number of units of a token with 18 decimals.
+/// The largest amount of a token with 18 decimals.
 const MOST: &str = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
 
 fn with_fee(mut body: Value, receiver: &str) -> Value {
@@ -54,7 +54,7 @@ fn units(text: &str) -> U256 {
 }
 
 #[tokio::test]
-async fn a_fee_of_a_stranger_with_the_public_client_id_is_on_no_link() {
+async fn a_public_client_id_cannot_send_fees_to_a_stranger() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let (links, payouts) = ("/v2/secure-payments", "/v2/secure-payments/payouts");
@@ -69,11 +69,11 @@ async fn a_fee_of_a_stranger_with_the_public_client_id_is_on_no_link() {
         assert_eq!(refused.wrong_fields(), [field], "{}", refused.text);
         assert!(
             !refused.expect(400).to_string().contains(STRANGER),
-            "no value is repeated"
+            "the error must not repeat the value"
         );
         app.post(path).with_key().json(&body).send().await.expect(201);
     }
-    // The wallet of the platform, and a payee of the client ID.
+    // Fee receivers that are accepted: the platform's wallet, and an allowed payee of the client ID.
     let to_platform = with_fee(link_of(&["10"]), PAYEE);
     forged(&app, Method::POST, links)
         .json(&to_platform)
@@ -102,7 +102,7 @@ async fn a_fee_of_a_stranger_with_the_public_client_id_is_on_no_link() {
 }
 
 #[tokio::test]
-async fn the_fee_of_a_link_binds_from_its_creation_on() {
+async fn the_fee_of_a_link_is_fixed_at_creation() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let mut link = link_of(&["10"]);
@@ -115,7 +115,7 @@ async fn the_fee_of_a_link_binds_from_its_creation_on() {
         (app.link(&link).await.expect(201), "10", "0.25"),
         (app.payout_link(&payout).await.expect(201), "4", "0.4"),
     ] {
-        // Nobody has asked the link for calldata.
+        // No calldata of the link has been requested.
         app.pay_past_link(&made["requestIds"][0], amount).await;
         app.settle().await;
         let id = made["requestIds"][0].as_str().expect("an id");
@@ -127,7 +127,7 @@ async fn the_fee_of_a_link_binds_from_its_creation_on() {
 }
 
 #[tokio::test]
-async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
+async fn the_batch_contract_fee_is_shown_and_no_allowance_remains() {
     let mut settings = settings();
     settings.fees.protocol_bps = 50;
     settings.fees.protocol_address = Some(PARTNER.to_owned());
@@ -142,7 +142,7 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
     let mut two_receivers = link_of(&["100"]);
     two_receivers["feePercentage"] = json!("2");
     two_receivers["feeAddress"] = json!(STRANGER);
-    // A hundredth of the sum is more than the hundredths of its parts, each cut down.
+    // One percent of the sum is more than the sum of one percent of each part, rounded down.
     let mut several = link_of(&["100", "33.000000000000000051", "0.000000000000000077"]);
     several["feePercentage"] = json!("3");
     several["feeAddress"] = json!(STRANGER);
@@ -165,7 +165,7 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
             assert_eq!(units(required), spent);
         }
         let approved = U256::from_be_slice(&link_transactions(&calldata)[0].1[36..68]);
-        assert_eq!(approved, spent, "exactly what is needed");
+        assert_eq!(approved, spent, "the approval is not exact");
         let asked = allowanceCall {
             owner: payer,
             spender: contract,
@@ -175,7 +175,7 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
             .await
             .expect("answers");
         assert_eq!(U256::from_be_slice(&left), U256::ZERO);
-        // The page knows no chain until a wallet asks, and then says exactly that.
+        // The page reads no chain until a wallet connects, and then shows exactly this amount.
         let most = state["details"]["currencies"][0]["most"].as_str().expect("an amount");
         assert!(units(most) >= spent, "{state}");
         assert_eq!(units(sum["amount"].as_str().expect("an amount")), approved, "{sum}");
@@ -191,7 +191,7 @@ async fn what_the_batch_contract_takes_is_shown_and_nothing_stays_allowed() {
 }
 
 #[tokio::test]
-async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
+async fn an_amount_that_overflows_with_its_fee_is_refused() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let (links, payouts) = ("/v2/secure-payments", "/v2/secure-payments/payouts");
@@ -201,13 +201,16 @@ async fn an_amount_that_its_fee_makes_too_large_is_on_no_link() {
     ] {
         let refused = app.post(path).with_key().json(&body).send().await;
         assert_eq!(refused.wrong_fields(), [field], "{}", refused.text);
-        assert!(!refused.expect(400).to_string().contains(MOST), "no value is repeated");
+        assert!(
+            !refused.expect(400).to_string().contains(MOST),
+            "the error must not repeat the value"
+        );
     }
-    // Without a fee it can be paid.
+    // Without a fee, the amount is payable.
     app.link(&link_of(&[MOST])).await.expect(201);
 }
 
-/// Fees of one receiver in one currency that follow each other, added up.
+/// Adds up fees that follow each other and have the same receiver and currency.
 fn joined(fees: impl IntoIterator<Item = (Address, bool, U256)>) -> Vec<(Address, bool, U256)> {
     let mut joined: Vec<(Address, bool, U256)> = Vec::new();
     for (receiver, is_coin, units) in fees {
@@ -272,7 +275,7 @@ async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
     let of_calls = listed.iter().filter(|(is_of_contract, _)| !is_of_contract);
     assert_eq!(joined(of_calls.map(|(_, fee)| *fee)), paid, "{}", calldata["feeBundle"]);
     assert_eq!(paid.len(), 6, "three receivers in each of two currencies: {paid:?}");
-    // The contract takes its own at the end of each group.
+    // The contract charges its own fee at the end of each group.
     let ends = listed
         .chunk_by(|one, next| one.1.1 == next.1.1)
         .map(|group| (group.last().map(|fee| fee.0), group.iter().filter(|fee| fee.0).count()));
@@ -285,7 +288,7 @@ async fn fees_of_coins_and_tokens_are_listed_as_the_calldata_pays_them() {
 }
 
 #[tokio::test]
-async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() {
+async fn the_page_names_every_fee_receiver_and_masks_a_payee_among_them() {
     let mut settings = settings();
     settings.fees.protocol_bps = 50;
     settings.fees.protocol_address = Some(PARTNER.to_owned());
@@ -313,9 +316,10 @@ async fn the_page_names_every_receiver_of_fees_and_hides_the_payee_among_them() 
                 (text("receiver"), text("amount"))
             })
             .collect();
-        let shown = match is_shown {
-            true => receiver.to_owned(),
-            false => format!("{}…{}", &receiver[..6], &receiver[38..]),
+        let shown = if is_shown {
+            receiver.to_owned()
+        } else {
+            format!("{}…{}", &receiver[..6], &receiver[38..])
         };
         assert!(fees.contains(&(shown, "2".to_owned())), "{fees:?}");
         assert!(fees.contains(&(PARTNER.to_owned(), "0.75".to_owned())), "{fees:?}");

@@ -1,4 +1,4 @@
-//! What is refused of links, with the field and the sentence.
+//! Validation errors of links, with field and message.
 
 use crate::support::{
     Answer, TestApp,
@@ -33,7 +33,7 @@ fn message(answer: &Answer, status: u16, sentence: &str) {
 }
 
 #[tokio::test]
-async fn the_sentences_of_the_contract_are_the_message() {
+async fn messages_match_the_contract() {
     let app = app().await;
     let with = |members: Value| with(link_of(&["1"]), &members);
     let label = app.link(&with(json!({ "redirectLabel": "Back" }))).await;
@@ -109,7 +109,7 @@ async fn the_sentences_of_the_contract_are_the_message() {
 }
 
 #[tokio::test]
-async fn a_platform_without_a_destination_is_told_so() {
+async fn a_platform_without_a_destination_gets_a_clear_error() {
     let app = TestApp::start().await;
     message(
         &app.link(&link_of(&["1"])).await,
@@ -126,7 +126,7 @@ async fn a_platform_without_a_destination_is_told_so() {
 }
 
 #[tokio::test]
-async fn every_wrong_field_is_named_with_its_place() {
+async fn every_invalid_field_is_named_with_its_path() {
     let app = app().await;
     let fau = token(&app, "FAU-sepolia");
     let over = "x".repeat(256);
@@ -210,7 +210,7 @@ async fn every_wrong_field_is_named_with_its_place() {
 }
 
 #[tokio::test]
-async fn places_that_say_different_things_are_refused_and_equal_ones_are_one() {
+async fn conflicting_duplicate_fields_are_refused_and_equal_ones_accepted() {
     let app = app().await;
     let fees = |percent: &str| json!({ "feePercentage": percent, "feeAddress": OTHER });
     let both = |beside: &Value, own: &Value| {
@@ -272,7 +272,7 @@ async fn payouts_name_their_own_fields() {
 }
 
 #[tokio::test]
-async fn what_comes_later_is_a_400_that_says_so() {
+async fn unsupported_parameters_are_400_and_named() {
     let app = app().await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     for (query, field) in [
@@ -306,7 +306,7 @@ async fn what_comes_later_is_a_400_that_says_so() {
 }
 
 #[tokio::test]
-async fn only_own_open_payouts_of_one_network_are_combined() {
+async fn only_own_open_payouts_on_one_network_can_be_combined() {
     let app = app().await;
     let one = token_of(&app.payout_link(&payout_of(OTHER, "1")).await.expect(201));
     let incoming = token_of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -365,7 +365,7 @@ async fn links_that_can_be_paid_are_capped() {
 }
 
 #[tokio::test]
-async fn links_that_are_made_at_once_are_capped_like_others() {
+async fn links_created_concurrently_are_capped() {
     let mut settings = settings();
     settings.caps.open_requests = 3;
     settings.caps.public_open_requests = 2;
@@ -392,7 +392,7 @@ async fn links_that_are_made_at_once_are_capped_like_others() {
     let by_key = (0..12).map(|_| app.payout_link(&payout));
     let answers = join_all(by_key).await;
     assert_eq!(made(&answers), 3);
-    // Two become one, also where there is no room for another one; their requests stay as many.
+    // Two links can be combined into one even at the cap; the number of their requests stays the same.
     let tokens = answers.iter().filter(|answer| answer.status == 201);
     let tokens: Vec<String> = tokens.take(2).map(|answer| token_of(&answer.json())).collect();
     let combining = app.post("/v2/secure-payments/batch-payouts").with_key();
@@ -402,7 +402,7 @@ async fn links_that_are_made_at_once_are_capped_like_others() {
 }
 
 #[tokio::test]
-async fn texts_that_nobody_sees_are_refused() {
+async fn invisible_texts_are_refused() {
     let app = app().await;
     let mut wrong = Vec::new();
     let mut judge = |said: String, answer: &Answer, member: &str| {

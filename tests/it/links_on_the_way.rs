@@ -1,4 +1,4 @@
-//! Payments of links that are on their way: what others see of them, and who may say that one is.
+//! Payments of links in flight: what other visitors see of them, and who may report one.
 
 use crate::support::{
     TestApp,
@@ -9,10 +9,10 @@ use crate::support::{
 use poem::http::Method;
 use serde_json::{Value, json};
 
-/// Blocks after which a payment is final here.
+/// Number of blocks until a payment is final in these tests.
 const CONFIRMATIONS: u64 = 6;
 
-/// Longer than a hint counts.
+/// A time in milliseconds after which the page no longer shows that a reported payment is in flight.
 const AFTER_HINTS_MS: i64 = 150_000;
 
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
@@ -40,7 +40,7 @@ fn intent(payer: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_seen_of_a_payment_is_on_its_way_until_it_is_final() {
+async fn a_detected_payment_is_in_flight_until_final() {
     let app = TestApp::on_chain_with(CONFIRMATIONS).await;
     app.is_paid_in("FAU-sepolia").await;
     let link = token_of(&app.link(&link_of(&["2", "3"])).await.expect(201));
@@ -52,7 +52,7 @@ async fn what_is_seen_of_a_payment_is_on_its_way_until_it_is_final() {
         (opened["inFlight"].as_bool().expect("a boolean"), shown, now)
     };
     let (is_in_flight, until, _) = look().await;
-    assert_eq!((is_in_flight, until), (false, None), "nobody pays yet");
+    assert_eq!((is_in_flight, until), (false, None), "no payment yet");
     app.pay_link(&link).await;
     app.follow().await;
     for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn what_is_seen_of_a_payment_is_on_its_way_until_it_is_final() {
         assert!(until.expect("a time") > now, "the page warns");
         app.advance_ms(AFTER_HINTS_MS);
     }
-    // It is a warning: who goes on pays.
+    // The hint only warns: a payer who continues can pay.
     app.calldata_of(&link, Some(&app.account(PAYER))).await.expect(200);
     app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     app.settle().await;
@@ -74,7 +74,7 @@ async fn what_is_seen_of_a_payment_is_on_its_way_until_it_is_final() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_seen_and_leaves_the_chain_is_not_on_its_way_any_more() {
+async fn a_partial_payment_that_leaves_the_chain_is_no_longer_in_flight() {
     let app = TestApp::on_chain_with(CONFIRMATIONS).await;
     app.is_paid_in("FAU-sepolia").await;
     let made = app.link(&link_of(&["5"])).await.expect(201);
@@ -92,7 +92,7 @@ async fn a_part_that_is_seen_and_leaves_the_chain_is_not_on_its_way_any_more() {
 }
 
 #[tokio::test]
-async fn a_wallet_that_may_not_pay_says_nothing_of_payments() {
+async fn a_refused_wallet_cannot_report_payments() {
     let app = app().await;
     let mut open = link_of(&["1"]);
     open["accessPolicy"] = json!({ "allowedPayerAddresses": [LISTED] });
@@ -113,25 +113,25 @@ async fn a_wallet_that_may_not_pay_says_nothing_of_payments() {
             .send()
             .await
             .expect(200);
-        assert_eq!(opened["inFlight"], false, "nothing was noted");
+        assert_eq!(opened["inFlight"], false, "no intent was recorded");
         let noted = app.post(&path).with_key().json(&intent(Some(LISTED))).send().await;
         assert!(noted.expect(200)["paymentReference"].is_string());
     }
 }
 
 #[tokio::test]
-async fn a_link_that_hides_itself_tells_its_reference_to_nobody_unknown() {
+async fn an_intent_for_a_hidden_link_requires_a_payer_address() {
     let app = app().await;
     let link = token_of(&app.link(&masked()).await.expect(201));
     let path = format!("/v2/secure-payments/{link}/intent");
     let refused = app.post(&path).with_key().json(&intent(None)).send().await;
     assert_eq!(refused.wrong_fields(), ["payerAddress"], "{}", refused.text);
     refused.expect(400);
-    // One that hides nothing asks nobody for a name.
+    // A link that hides nothing requires no wallet.
     let open = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let path = format!("/v2/secure-payments/{open}/intent");
     app.post(&path).with_key().json(&intent(None)).send().await.expect(200);
-    // The state of the link is said before who asks.
+    // The state of the link is checked before the wallet.
     let withdrawal = app.post(&format!("/v2/secure-payments/{link}/withdraw"));
     withdrawal.with_key().send().await.expect(200);
     let path = format!("/v2/secure-payments/{link}/intent");

@@ -1,21 +1,21 @@
-//! What payers see of the pages of links while something is wrong with the service or it is being changed.
+//! Payment pages while the service is failing or being reconfigured.
 
 use crate::support::{
     TestApp,
     links::{link_of, token_of},
 };
 
-/// Languages, and how each begins to say that the page cannot be shown.
+/// Each language of the page, with the first words of its message that the page is unavailable.
 const AWAY: [(&str, &str); 5] = [
-    ("en", "This page cannot be shown"),
-    ("de", "Diese Seite lässt sich gerade nicht anzeigen"),
-    ("es", "Esta página no se puede mostrar"),
-    ("fr", "Cette page ne peut pas être affichée"),
-    ("ar", "لا يمكن عرض هذه الصفحة الآن"),
+    ("en", "This page is temporarily unavailable"),
+    ("de", "Diese Seite ist vorübergehend nicht verfügbar"),
+    ("es", "Esta página no está disponible"),
+    ("fr", "Cette page est temporairement indisponible"),
+    ("ar", "هذه الصفحة غير متاحة مؤقتًا"),
 ];
 
 #[tokio::test]
-async fn without_a_database_payers_read_in_their_language_that_they_may_come_again() {
+async fn without_a_database_pages_are_a_localized_503() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let link = token_of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -46,14 +46,14 @@ async fn without_a_database_payers_read_in_their_language_that_they_may_come_aga
     assert_eq!(state["statusCode"], 503, "scripts read JSON");
 }
 
-/// Where a page says that its style is.
+/// The version in the address of the style sheet that a page links to.
 fn style_of(page: &str) -> &str {
     let (_, from) = page.split_once("href=\"/pay/style/").expect("a style");
     from.split('"').next().expect("an edition")
 }
 
 #[tokio::test]
-async fn the_style_of_another_instance_is_answered_with_the_own_one_that_nobody_keeps() {
+async fn an_unknown_style_edition_returns_the_current_style_uncached() {
     let app = TestApp::start().await;
     let page = app.get("/pay/unknown").send().await;
     let edition = style_of(&page.text);

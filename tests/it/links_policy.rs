@@ -1,4 +1,5 @@
-//! What a client ID of pages may ask of the policy of a link: more than the payee destination has, never less.
+//! Access policy of links created with a public client ID: it may be stricter than that of the payee destination, never
+//! weaker.
 
 use crate::support::{
     Answer, TestApp,
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 const WALLET: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const OTHER: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
-/// The destination of [`PAYEE`], and the client IDs that its owner makes.
+/// The destination of [`PAYEE`] and the client IDs that its owner creates.
 struct Merchant {
     app: TestApp,
     providers: Providers,
@@ -38,7 +39,7 @@ impl Merchant {
         merchant
     }
 
-    /// Sets the destination up, or changes its policy.
+    /// Creates the destination or changes its policy.
     async fn set(&self, method: Method, status: u16, policy: &Value) -> Value {
         let mut body = json!({ "tokenAddress": token(&self.app, "FAU-sepolia"), "chainId": 11_155_111 });
         if policy.is_object() {
@@ -49,12 +50,12 @@ impl Merchant {
         call.send().await.expect(status)
     }
 
-    /// A client ID that is bound to the destination; a public one where it has domains.
+    /// A client ID bound to the destination; public if it has domains.
     async fn bound(&self, domains: &[&str]) -> String {
         self.bound_within(domains, &Value::Null).await
     }
 
-    /// One that pays these wallets alone.
+    /// Creates a client ID that is bound to the destination and may pay only these wallets.
     async fn bound_within(&self, domains: &[&str], payees: &Value) -> String {
         let body = json!({
             "label": "Bound", "allowedDomains": domains, "payeeDestinationId": self.destination["id"],
@@ -85,7 +86,7 @@ enum Caller {
     Session,
 }
 
-/// Policies of the destination, in the order of the cells of [`asked`].
+/// Five access policies of a payee destination. Each one is a column in the table of [`asked`].
 fn destinations() -> [Value; 5] {
     [
         Value::Null,
@@ -102,8 +103,9 @@ fn destinations() -> [Value; 5] {
     ]
 }
 
-/// What a body asks for, and of each destination the members by which it would take away: mode, provider, until approved,
-/// payee address.
+/// Access policies that a link asks for. Each has five letters, one for each policy in [`destinations`]. A letter names
+/// the member by which the link would weaken the destination's policy: mode, provider, hidden until approved, or hidden
+/// payee address. The text is empty if the link weakens nothing.
 fn asked() -> Vec<(Value, [&'static str; 5])> {
     vec![
         (Value::Null, ["", "", "", "", ""]),
@@ -154,7 +156,7 @@ fn members(letters: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_public_client_id_takes_nothing_away_from_the_policy_of_a_destination() {
+async fn a_public_client_id_cannot_weaken_the_policy_of_a_destination() {
     let merchant = Merchant::start().await;
     let app = &merchant.app;
     let (mut cells, mut wrong) = (0, Vec::new());
@@ -162,10 +164,10 @@ async fn a_public_client_id_takes_nothing_away_from_the_policy_of_a_destination(
         if policy.is_object() {
             merchant.set(Method::PUT, 200, &policy).await;
         }
-        // No payout link is made to a wallet whose payers are screened, or are not shown something.
+        // No payout link is created to a wallet whose policy screens payers or hides something.
         let is_held = policy["mode"] == "kyt_all_wallets"
             || [&policy["hideUntilApproved"], &policy["hidePayeeAddress"]].contains(&&json!(true));
-        // A public client ID has as many recipients screened in an hour as one column needs.
+        // A public client ID may have enough recipients screened per hour for one column.
         let callers = [
             Caller::Public(merchant.bound(&[PAGE]).await),
             Caller::Public(app.another_client(&[PAGE]).await),
@@ -209,7 +211,7 @@ async fn a_public_client_id_takes_nothing_away_from_the_policy_of_a_destination(
 }
 
 #[tokio::test]
-async fn a_refused_wallet_pays_by_no_link_that_a_stranger_makes() {
+async fn a_refused_wallet_cannot_pay_a_link_that_a_stranger_created() {
     let merchant = Merchant::start().await;
     let app = &merchant.app;
     let stranger = Caller::Public(app.page_client.clone());
@@ -249,7 +251,7 @@ async fn a_refused_wallet_pays_by_no_link_that_a_stranger_makes() {
 }
 
 #[tokio::test]
-async fn a_stranger_makes_no_payout_link_to_a_wallet_that_screens_or_hides() {
+async fn a_stranger_cannot_create_payouts_to_screening_or_hiding_wallets() {
     let merchant = Merchant::start().await;
     let stranger = Caller::Public(merchant.app.page_client.clone());
     let backend = Caller::Backend(merchant.app.backend_client.clone());
@@ -268,7 +270,7 @@ async fn a_stranger_makes_no_payout_link_to_a_wallet_that_screens_or_hides() {
             let refused = payout(&stranger, currency).await;
             let message = refused.expect(403)["message"].as_str().expect("text").to_owned();
             assert!(
-                message.contains("make a link to the destination (POST /v2/secure-payments)"),
+                message.contains("create a link to the destination (POST /v2/secure-payments)"),
                 "{message}"
             );
             assert!(!message.contains(PAYEE), "{message}");
@@ -280,20 +282,21 @@ async fn a_stranger_makes_no_payout_link_to_a_wallet_that_screens_or_hides() {
 }
 
 #[tokio::test]
-async fn a_public_client_id_that_is_bound_asks_for_no_payment_to_a_bank_account() {
+async fn a_bound_public_client_id_cannot_request_bank_payments() {
     let merchant = Merchant::start().await;
     let mut body = request("1", "USDC-sepolia", "USDC-sepolia");
     body.as_object_mut().expect("members").remove("payee");
     body["isCryptoToFiatAvailable"] = json!(true);
-    let held = "this client ID may ask for payments to certain payees alone";
+    let held = "this client ID may only request payments to its allowed payees";
     for (domains, is_held) in [(vec![PAGE], true), (vec![], false)] {
         let bound = merchant.bound(&domains).await;
-        let caller = match is_held {
-            true => Caller::Public(bound),
-            false => Caller::Backend(bound),
+        let caller = if is_held {
+            Caller::Public(bound)
+        } else {
+            Caller::Backend(bound)
         };
         let answer = merchant.call(&caller, "/v2/request", &body).await;
-        // No partner is configured here, which is said as well.
+        // No partner is configured here, which is also reported.
         assert_eq!(
             (answer.status, answer.text.contains(held)),
             (400, is_held),
@@ -363,7 +366,7 @@ async fn a_stranger_does_not_learn_the_wallet_that_a_destination_hides() {
                     fields.iter().all(|named| named == field),
                     "{path} {caller:?}: {fields:?}"
                 );
-                // A destination that hides nothing says whom it pays; a list of wallets is told to no stranger.
+                // A destination that hides nothing reveals its payee; a list of wallets is never revealed to strangers.
                 let is_told = matches!(caller, Caller::Backend(_));
                 if is_told || expected[0] == 400 {
                     assert_eq!(

@@ -1,7 +1,7 @@
-//! Two who want different things of a link at the same time: one outcome each, and no money unseen.
+//! Conflicting concurrent operations on a link: each has one outcome, and no payment is missed.
 //!
-//! Each race is run many times with beginnings that are drawn by a seed, after one round for each order in which nobody
-//! is late; what came of the rounds is printed.
+//! Each race first runs once in each order without overlap. Then it runs many times with random start delays from a
+//! fixed seed. The test prints how often each outcome occurred.
 
 use crate::support::{
     Answer, TestApp,
@@ -21,20 +21,20 @@ use tokio::time::{sleep, timeout};
 
 const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
 
-/// Another account that pays.
+/// Account of a second payer.
 const OTHER_PAYER: usize = 4;
 
-/// Rounds of each race whose beginnings are drawn.
+/// Number of rounds with random start delays in each race.
 const DRAWN: usize = 24;
 
-/// The latest beginnings that are drawn for both, in microseconds. The first one is a look at the chain, or a combination,
-/// which take their time.
+/// Maximum random start delays of the first and the second operation, in microseconds. The second maximum is larger,
+/// because the first operation is often a pass over the chain or a combination of links, which take long.
 const LATE_US: (usize, usize) = (30_000, 250_000);
 
-/// How long the links of these tests can be paid.
+/// Lifetime, in milliseconds, of the links in these tests.
 const LASTS_MS: i64 = 600_000;
 
-/// Who begins how late.
+/// Start delays of the two operations of a race.
 #[derive(Debug, Clone, Copy)]
 struct Starts {
     first: Duration,
@@ -42,7 +42,8 @@ struct Starts {
 }
 
 impl Starts {
-    /// One round in which the first one is alone until it is done, one in which the second one is, and the drawn ones.
+    /// All rounds of a race. In the first round, the first operation ends before the second starts. In the second
+    /// round, it is the other way round. All further rounds have random start delays.
     fn all(seed: u64) -> Vec<Self> {
         let long = Duration::from_secs(2);
         let mut all = vec![
@@ -64,7 +65,7 @@ impl Starts {
         all
     }
 
-    /// Lets two begin so.
+    /// Starts two operations, each after its delay, and waits for both.
     async fn race<A, B>(self, first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
         let first = async {
             sleep(self.first).await;
@@ -78,7 +79,7 @@ impl Starts {
     }
 }
 
-/// What came of the rounds of a race.
+/// Counts how often each outcome of a race occurred.
 #[derive(Default)]
 struct Tally(BTreeMap<String, usize>);
 
@@ -87,7 +88,7 @@ impl Tally {
         *self.0.entry(outcome.into()).or_default() += 1;
     }
 
-    /// Prints the outcomes. Every one of these has to be among them, and no other one.
+    /// Prints the outcomes. Asserts that every expected outcome occurred, and no unexpected one.
     fn end(self, race: &str, outcomes: &[&str]) {
         let shown: Vec<String> = self
             .0
@@ -103,7 +104,7 @@ impl Tally {
     }
 }
 
-/// A service on a chain whose payers have allowed everything, so that each payment is one transaction.
+/// A service on a chain with unlimited allowances of the payers, so that each payment is one transaction.
 async fn service() -> TestApp {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
@@ -158,7 +159,7 @@ async fn combine(app: &TestApp, tokens: &[&str]) -> Answer {
     call.json(&json!({ "tokens": tokens })).send().await
 }
 
-/// Pays a link from an account; returns how many units arrive.
+/// Pays a link from an account; returns the paid units.
 async fn pay(app: &TestApp, payer: usize, token: &str) -> U256 {
     let calldata = app.calldata_of(token, Some(&app.account(payer))).await.expect(200);
     send(app, payer, &calldata).await
@@ -166,7 +167,7 @@ async fn pay(app: &TestApp, payer: usize, token: &str) -> U256 {
 
 async fn send(app: &TestApp, payer: usize, calldata: &Value) -> U256 {
     let steps = link_transactions(calldata);
-    assert_eq!(steps.len(), 1, "everything is allowed");
+    assert_eq!(steps.len(), 1, "the allowance is missing");
     let receipts = app.devnet().pay(payer, &steps).await.expect("mined");
     assert!(receipts.iter().all(|receipt| receipt.status), "a payment failed");
     units(1)
@@ -184,7 +185,8 @@ async fn fau_of(app: &TestApp, wallet: &str) -> U256 {
     balance.await.expect("a balance")
 }
 
-/// What was credited to a request, in whole tokens, and how often its payment was told.
+/// The number of payments of one token each that were credited to a request, and the number of its `payment.confirmed`
+/// events.
 async fn credited(app: &TestApp, request: &str) -> (usize, usize) {
     let payments = app.payments_of(request).await;
     assert!(payments.iter().all(|payment| payment["amount"] == "1"), "{payments:?}");
@@ -195,7 +197,7 @@ async fn credited(app: &TestApp, request: &str) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn two_payers_at_once_are_both_credited_and_the_link_is_paid_once() {
+async fn two_concurrent_payers_are_both_credited_and_one_completes_the_link() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(1) {
@@ -220,14 +222,14 @@ async fn two_payers_at_once_are_both_credited_and_the_link_is_paid_once() {
         let (payments, told) = credited(&app, &link.request).await;
         assert_eq!(payments, 2, "both are seen");
         assert_eq!(app.calldata_of(&link.token, None).await.status, 409);
-        assert_eq!(told, 1, "the event of the payment that completed it");
+        assert_eq!(told, 1, "one event for the payment that completed it");
         tally.note("completed once, both credited");
     }
     tally.end("two payers", &["completed once, both credited"]);
 }
 
 #[tokio::test]
-async fn a_payment_beside_the_sweeper_completes_its_link() {
+async fn a_payment_concurrent_with_the_sweeper_completes_its_link() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(2) {
@@ -249,7 +251,7 @@ async fn a_payment_beside_the_sweeper_completes_its_link() {
 }
 
 #[tokio::test]
-async fn a_payment_beside_a_combination_is_credited_and_paid_no_second_time() {
+async fn a_payment_concurrent_with_combining_is_credited_once() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(3) {
@@ -277,7 +279,7 @@ async fn a_payment_beside_a_combination_is_credited_and_paid_no_second_time() {
             }
             _ => panic!("{} {}", combined.status, combined.text),
         };
-        // What is left is paid by the link that is left, and nothing else.
+        // The rest can be paid only by the remaining link.
         pay(&app, OTHER_PAYER, &rest).await;
         app.settle().await;
         assert_eq!(credited(&app, &open.request).await, (1, 1));
@@ -288,7 +290,7 @@ async fn a_payment_beside_a_combination_is_credited_and_paid_no_second_time() {
 }
 
 #[tokio::test]
-async fn payments_of_everything_that_is_combined_complete_one_link() {
+async fn payments_of_all_originals_complete_the_combined_link() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(4) {
@@ -305,7 +307,7 @@ async fn payments_of_everything_that_is_combined_complete_one_link() {
         match combined.status {
             201 => {
                 let made = app.stored_link(&token_of(&combined.json())).await;
-                assert_eq!(made.status, SecurePaymentStatus::Completed, "nothing of it is due");
+                assert_eq!(made.status, SecurePaymentStatus::Completed, "nothing is due for it");
                 tally.note("combined, and completed");
             }
             400 => tally.note("paid first"),
@@ -316,7 +318,7 @@ async fn payments_of_everything_that_is_combined_complete_one_link() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_beside_a_payment_has_one_outcome_and_the_money_is_credited() {
+async fn a_withdrawal_concurrent_with_a_payment_has_one_outcome() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(5) {
@@ -337,7 +339,7 @@ async fn a_withdrawal_beside_a_payment_has_one_outcome_and_the_money_is_credited
 }
 
 #[tokio::test]
-async fn of_two_combinations_of_the_same_links_one_is_made() {
+async fn one_of_two_concurrent_combinations_succeeds() {
     let app = service().await;
     let mut tally = Tally::default();
     for (round, starts) in Starts::all(6).into_iter().enumerate() {
@@ -347,7 +349,7 @@ async fn of_two_combinations_of_the_same_links_one_is_made() {
             Link::payout(&app).await,
         ];
         let [one, two, three] = [&links[0].token, &links[1].token, &links[2].token].map(String::as_str);
-        // In the same order, in the other one, and with one in common.
+        // In the same order, in reverse order, and with one link in common.
         let second: &[&str] = match round % 3 {
             0 => &[one, two],
             1 => &[two, one],
@@ -365,9 +367,10 @@ async fn of_two_combinations_of_the_same_links_one_is_made() {
         let paid_by_it = made["requestIds"].as_array().expect("a list");
         for link in &links {
             let is_in_it = paid_by_it.contains(&json!(link.request));
-            let expected = match is_in_it {
-                true => SecurePaymentStatus::Invalidated,
-                false => SecurePaymentStatus::Pending,
+            let expected = if is_in_it {
+                SecurePaymentStatus::Invalidated
+            } else {
+                SecurePaymentStatus::Pending
             };
             assert_eq!(link.status(&app).await, expected);
         }
@@ -377,7 +380,7 @@ async fn of_two_combinations_of_the_same_links_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_combination_beside_a_withdrawal_takes_all_of_its_links_or_none() {
+async fn a_combination_concurrent_with_a_withdrawal_is_all_or_nothing() {
     let app = service().await;
     let mut tally = Tally::default();
     for starts in Starts::all(7) {
@@ -398,12 +401,12 @@ async fn a_combination_beside_a_withdrawal_takes_all_of_its_links_or_none() {
 }
 
 #[tokio::test]
-async fn a_combination_beside_the_sweeper_ends_with_its_links() {
+async fn a_combination_concurrent_with_the_sweeper_expires_with_its_links() {
     let app = TestApp::start().await;
     let mut tally = Tally::default();
     for starts in Starts::all(8) {
         let links = [Link::payout(&app).await, Link::payout(&app).await];
-        // Their last millisecond, and the one after.
+        // The last millisecond before the links expire, and the millisecond after it.
         app.advance_ms(LASTS_MS);
         let tokens = [links[0].token.as_str(), links[1].token.as_str()];
         let sweep = async {
@@ -431,11 +434,11 @@ async fn a_combination_beside_the_sweeper_ends_with_its_links() {
 }
 
 #[tokio::test]
-async fn the_sweeper_waits_for_nobody_who_works_with_links() {
+async fn the_sweeper_does_not_deadlock_on_locked_links() {
     let app = TestApp::start().await;
     let mut first = payout_of(RECIPIENT, "1");
     first["expiresIn"] = json!(900);
-    // The second one ends before the first one, so the sweeper comes to it first.
+    // The second link expires before the first, so the sweeper handles it first.
     let first = token_of(&app.payout_link(&first).await.expect(201));
     let second = token_of(&app.payout_link(&short(payout_of(RECIPIENT, "1"))).await.expect(201));
     app.advance_ms(900_001);
@@ -446,9 +449,9 @@ async fn the_sweeper_waits_for_nobody_who_works_with_links() {
     let lock = async |tx: &Tx, token: &str| {
         let tokens = [SecurePaymentToken(token.to_owned())];
         let locked = store::secure_payments::lock_all(tx, &scope, &tokens).await;
-        locked.expect("nobody stands in the way")
+        locked.expect("the lock is free")
     };
-    let tx = app.ctx.db.begin("somebody else").await.expect("begins");
+    let tx = app.ctx.db.begin("another writer").await.expect("begins");
     lock(&tx, &first).await;
     let working = async {
         sleep(Duration::from_millis(300)).await;
@@ -458,7 +461,7 @@ async fn the_sweeper_waits_for_nobody_who_works_with_links() {
     let both = async { tokio::join!(expire::run(&app.ctx), working) };
     let (swept, ()) = timeout(Duration::from_secs(10), both)
         .await
-        .expect("nobody waits for good");
+        .expect("the sweeper does not block");
     swept.expect("a sweep");
     expire::run(&app.ctx).await.expect("another one");
     for token in [&first, &second] {
@@ -467,7 +470,7 @@ async fn the_sweeper_waits_for_nobody_who_works_with_links() {
 }
 
 #[tokio::test]
-async fn intents_at_once_find_the_same_cap_and_each_hash_its_place() {
+async fn concurrent_intents_share_one_cap_and_each_hash_takes_one_slot() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let link = Link::of(&app.link(&link_of(&["1"])).await.expect(201));
@@ -477,13 +480,13 @@ async fn intents_at_once_find_the_same_cap_and_each_hash_its_place() {
         let body = json!({ "txHash": hash, "chain": "SEPOLIA", "token": "FAU" });
         loop {
             let answer = app.post(&path).with_client().json(&body).send().await;
-            // On a busy machine so many may find no connection: then nothing happened, and they come again.
+            // On a busy machine some may get no connection; then nothing happened, and they retry.
             if answer.status != 503 {
                 return answer;
             }
         }
     };
-    // Forty payers with thirty hashes.
+    // Forty payers with thirty distinct hashes.
     let answers = futures_util::future::join_all((0..40).map(|number| send(number % 30))).await;
     let kept: std::collections::BTreeSet<String> = answers
         .iter()
@@ -503,9 +506,10 @@ async fn intents_at_once_find_the_same_cap_and_each_hash_its_place() {
     );
 }
 
-/// The local chain is followed by one instance at a time; a second one that begins takes over between two commits.
+/// Two instances follow the local chain, but only one at a time. The second instance starts and takes over between two
+/// commits of the first.
 #[tokio::test]
-async fn a_payment_that_two_instances_see_completes_its_link_once() {
+async fn a_payment_seen_by_two_instances_completes_its_link_once() {
     let app = service().await;
     let other = app.beside(|_| {}).await;
     let mut tally = Tally::default();
@@ -516,7 +520,7 @@ async fn a_payment_that_two_instances_see_completes_its_link_once() {
             let followed = app.ctx.partners.chains.followed.get(&Network::Sepolia).cloned();
             let chain = followed.expect("enabled");
             let leadership = lead(&app.ctx, Network::Sepolia).await;
-            // Who lost the lead meanwhile may fail; the other one goes on.
+            // An instance that lost leadership may fail; the other one continues.
             prs::flows::payments::watch::run(&app.ctx, chain.as_ref(), &leadership)
                 .await
                 .is_ok()

@@ -1,4 +1,4 @@
-//! What each operation answers in each state of a link, and what payments make of it.
+//! Responses of each operation in each state of a link, and the effect of payments on that state.
 
 use crate::support::{
     TestApp,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
 
-/// How long the links of these tests can be paid.
+/// Lifetime, in milliseconds, of the links in these tests.
 const LASTS_MS: i64 = 600_000;
 
 async fn on_chain() -> TestApp {
@@ -37,7 +37,8 @@ fn step() -> Value {
     json!({ "userEvent": "wallet_connected", "occurredAt": "2020-01-01T00:00:00Z" })
 }
 
-/// What opening, paying, an intent, a report, withdrawing and combining answer.
+/// The statuses that six calls on a link return: open, fetch calldata, record an intent, report an event, withdraw, and
+/// combine.
 async fn answers(app: &TestApp, token: &str) -> [u16; 6] {
     let path = |operation: &str| format!("/v2/secure-payments/{token}/{operation}");
     let opened = app.open_link(token, "").send().await.status;
@@ -74,7 +75,7 @@ async fn expired(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn each_state_has_its_answers() {
+async fn each_state_has_its_responses() {
     let app = on_chain().await;
     let payout = async || token_of(&app.payout_link(&payout_of(OTHER, "1")).await.expect(201));
     let pending = payout().await;
@@ -109,7 +110,7 @@ async fn the_last_millisecond_still_counts() {
 }
 
 #[tokio::test]
-async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_cap() {
+async fn links_expired_by_a_clock_ahead_reopen_and_count_against_the_cap() {
     const HOUR_MS: i64 = 3_600_000;
     let mut settings = settings();
     settings.caps.open_requests = 1;
@@ -130,7 +131,7 @@ async fn what_a_clock_that_was_ahead_ended_is_open_again_and_counts_against_the_
 }
 
 #[tokio::test]
-async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
+async fn late_payments_complete_links_but_withdrawn_links_stay_withdrawn() {
     let app = on_chain().await;
     for (is_withdrawn, is_swept, expected) in [
         (false, false, SecurePaymentStatus::Completed),
@@ -151,7 +152,11 @@ async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
         app.send_calldata(&calldata).await;
         app.settle().await;
         let id = made["requestIds"][0].as_str().expect("an id");
-        assert_eq!(app.read_request(id).await["status"], "paid", "credited all the same");
+        assert_eq!(
+            app.read_request(id).await["status"],
+            "paid",
+            "the late payment is credited"
+        );
         assert_eq!(app.stored_link(&token).await.status, expected);
         let hash = app.read_request(id).await["txHash"]
             .as_str()
@@ -159,9 +164,13 @@ async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
             .to_owned();
         let page = app.get(&format!("/pay/{token}")).send().await;
         assert_eq!(page.status, if is_withdrawn { 410 } else { 200 });
-        assert_eq!(page.text.contains("The payment arrived"), is_withdrawn, "{}", page.text);
+        assert_eq!(page.text.contains("Payment received"), is_withdrawn, "{}", page.text);
         let receipt = app.get(&format!("/pay/{token}/receipt")).send().await;
-        assert!(!receipt.text.contains("Nothing is confirmed yet"), "{}", receipt.text);
+        assert!(
+            !receipt.text.contains("No payment is confirmed yet"),
+            "{}",
+            receipt.text
+        );
         for text in [page.text, receipt.text] {
             assert!(text.contains(&hash), "{text}");
         }
@@ -169,7 +178,7 @@ async fn what_is_paid_late_is_completed_and_what_is_withdrawn_stays_so() {
 }
 
 #[tokio::test]
-async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
+async fn an_intent_is_stored_once_per_hash_and_settles_nothing() {
     let app = on_chain().await;
     let token = token_of(&app.link(&link_of(&["1"])).await.expect(201));
     let path = format!("/v2/secure-payments/{token}/intent");
@@ -189,7 +198,11 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
             .expect(200);
     }
     send(intent(&format!("0x{}", "ff".repeat(32)))).await.expect(429);
-    assert_eq!(first, send(intent(HASH)).await.expect(200), "a known one has its place");
+    assert_eq!(
+        first,
+        send(intent(HASH)).await.expect(200),
+        "a known hash takes no new slot"
+    );
     for (body, field) in [
         (
             json!({ "txHash": &HASH[..65], "chain": "SEPOLIA", "token": "FAU" }),
@@ -231,7 +244,10 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
     ] {
         let refused = send(with(&json!({ member: asked }))).await;
         assert_eq!(refused.wrong_fields(), [member], "{asked}");
-        assert!(refused.expect(400).to_string().contains("later"), "{member}: {asked}");
+        assert!(
+            refused.expect(400).to_string().contains("not supported yet"),
+            "{member}: {asked}"
+        );
         assert_eq!(
             first,
             send(with(&json!({ member: null }))).await.expect(200),
@@ -254,7 +270,7 @@ async fn an_intent_is_kept_once_for_each_hash_and_settles_nothing() {
 }
 
 #[tokio::test]
-async fn the_owner_finds_the_link_of_a_request_and_nobody_else_does() {
+async fn only_the_owner_finds_the_link_of_a_request() {
     let app = TestApp::start().await;
     let owner = TestWallet::new(7);
     let session = format!("Bearer {}", sign_in(&app, &owner).await);

@@ -1,5 +1,5 @@
-//! What whoever read a public client ID off a page learns of the links of other visitors: nothing that opens one, and
-//! nothing that one hides.
+//! What a stranger with a public client ID learns about links of other visitors: nothing that opens a link, and nothing
+//! that a link hides.
 
 use crate::{
     documents::event_fits_its_schema,
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 const LISTED: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const UNLISTED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
-/// The bodies that an endpoint received since it was asked last, of these events.
+/// Events of these kinds that an endpoint received since the last check.
 async fn heard(receiver: &Receiver, kinds: &[&str]) -> Vec<Received> {
     let received = receiver.received().await.into_iter();
     received
@@ -28,7 +28,7 @@ async fn heard(receiver: &Receiver, kinds: &[&str]) -> Vec<Received> {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_nobody_approved_hears_no_token_of_a_link() {
+async fn unapproved_endpoints_receive_no_link_token() {
     let mut settings = settings();
     settings.webhooks.scoped_variants = true;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -75,7 +75,7 @@ async fn an_endpoint_that_nobody_approved_hears_no_token_of_a_link() {
 }
 
 #[tokio::test]
-async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too() {
+async fn requests_hide_from_public_client_ids_what_their_link_hides() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let receiver = Receiver::start().await;
@@ -140,7 +140,7 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
     let behind = page("/v2/request?limit=1&offset=1").await.expect(200);
     assert_eq!(behind["pagination"]["total"], 2, "{behind}");
     assert_eq!(by_key("/v2/request").await["pagination"]["total"], 6);
-    // Told again by a key, what is hidden is left out as well; approved, the endpoint hears of everything.
+    // A redelivery by key also omits hidden values. An approved endpoint receives everything.
     let told = async || {
         let told = heard(&receiver, &payments).await.into_iter();
         told.map(|one| one.json()["requestId"].to_string())
@@ -159,7 +159,7 @@ async fn what_a_link_hides_is_hidden_from_a_public_client_id_by_its_request_too(
 }
 
 #[tokio::test]
-async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() {
+async fn pagination_and_totals_cover_only_visible_payments() {
     let app = TestApp::on_chain().await;
     app.is_paid_in("FAU-sepolia").await;
     let mut shown = Vec::new();
@@ -219,9 +219,10 @@ async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() 
                 let found = forged(&app, Method::GET, &path(&row)).send().await.expect(200);
                 assert_eq!(found["pagination"]["total"], wanted.len(), "{filter} {row}");
                 by_row.extend(searched(&found));
-                match by_cursor.len() < wanted.len() {
-                    true => assert_eq!(by_cursor.len(), (page + 1) * size, "a short page: {filter} {cursor}"),
-                    false => break,
+                if by_cursor.len() < wanted.len() {
+                    assert_eq!(by_cursor.len(), (page + 1) * size, "a short page: {filter} {cursor}")
+                } else {
+                    break;
                 }
                 next = format!("&cursor={}", paged["nextCursor"].as_str().expect("a cursor"));
             }
@@ -231,7 +232,7 @@ async fn pages_and_totals_of_a_public_client_id_are_those_of_what_it_is_shown() 
 }
 
 #[tokio::test]
-async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then_on() {
+async fn payouts_combined_with_a_hidden_one_become_hidden() {
     let app = TestApp::on_chain().await;
     let mut made = Vec::new();
     for policy in [json!({ "hidePayeeAddress": true }), json!({}), json!({})] {
@@ -257,7 +258,7 @@ async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then
         seen.swap_remove(0)
     };
     assert_eq!(listed().await, [id(2), id(1)]);
-    // Handed out before, it is paid afterwards.
+    // Calldata issued before is paid afterwards.
     let payer = app.account(PAYER);
     let early = app.calldata_of(&token_of(&made[1]), Some(&payer)).await.expect(200);
     let tokens: Vec<String> = made[..2].iter().map(token_of).collect();
@@ -280,7 +281,7 @@ async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then
         forged(&app, Method::GET, &path).send().await.expect(status);
         app.get(&path).with_key().send().await.expect(200);
     }
-    // Nothing else says whether it is there, how it stands or who is paid.
+    // No other endpoint reveals whether it exists, its status or its payee.
     let hidden = id(0);
     let path = format!("/v2/request/{}", hidden.as_str().expect("an id"));
     let unknown = forged(&app, Method::GET, &path).send().await.expect(404);
@@ -300,7 +301,7 @@ async fn what_is_combined_with_a_payout_that_hides_something_is_hidden_from_then
 }
 
 #[tokio::test]
-async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
+async fn a_masked_link_hides_network_token_and_redirect() {
     let app = TestApp::start().await;
     app.is_paid_in("FAU-sepolia").await;
     let mut body = link_of(&["777.25"]);
@@ -359,7 +360,7 @@ async fn a_masked_link_tells_neither_network_nor_token_nor_where_it_leads() {
             );
             answers.push((answer.status, answer.json()["message"].clone(), answer.wrong_fields()));
         }
-        assert_eq!(answers[0], answers[1], "the right pair is told from a wrong one");
+        assert_eq!(answers[0], answers[1], "the responses reveal the right pair");
     }
     for path in ["", "/state", &format!("/state?{wallet}"), "/receipt"] {
         let answer = app.get(&format!("/pay/{link}{path}")).send().await;
@@ -411,6 +412,6 @@ async fn a_guessed_idempotency_key_shows_no_token() {
         let open = token_of(&made);
         let kept =
             crate::support::screening::rows(&app, &format!("idempotency_keys WHERE response LIKE '%{open}%'")).await;
-        assert_eq!(kept, 0, "what opens a link is not readable in the database");
+        assert_eq!(kept, 0, "the database contains a readable token");
     }
 }

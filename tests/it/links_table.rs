@@ -1,4 +1,4 @@
-//! What every operation answers for a link in every state, before, at and after its end: one printed table.
+//! Responses of every operation for a link in every state, before, at and after its expiry, printed as one table.
 
 use crate::support::{
     Answer, TestApp,
@@ -14,57 +14,57 @@ const RECIPIENT: &str = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
 const BANNED: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 const HASH: &str = "0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
 
-/// How long the links of this table can be paid.
+/// Lifetime, in milliseconds, of the links in this table.
 const LASTS_MS: i64 = 600_000;
 
-/// How long before its end a link is made what its row says.
+/// How many milliseconds before the expiry of a link its history is created.
 const LEAD_MS: i64 = 60_000;
 
-/// What became of a link before it is called.
+/// What happened to a link before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Past {
     /// Nothing.
     Untouched,
-    /// Somebody said that a payment is on its way.
+    /// A payer reported a payment in flight.
     InFlight,
-    /// Two of its five units arrived.
+    /// Two of the five units of the link were paid.
     PartlyPaid,
-    /// Another one paid it.
+    /// It was paid.
     PaidByAnother,
     /// Its owner withdrew it.
     Withdrawn,
-    /// It was combined with another one.
+    /// The link was replaced, because it was combined with another link.
     Combined,
-    /// It came of two that were combined.
+    /// The link is the combination of two other links.
     Combination,
-    /// The first of two amounts of it is paid.
+    /// The first of the two amounts of the link is paid.
     PartlyPaidBatch,
-    /// Its recipient did not pass the screening.
+    /// Its recipient failed screening.
     Refused,
-    /// It was paid when its time was over.
+    /// The link was paid after it expired.
     PaidLate,
-    /// It was withdrawn, and paid all the same.
+    /// The link was withdrawn and still paid.
     PaidAfterWithdrawal,
 }
 
-/// When it is called.
+/// Time of the call, relative to the expiry of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    /// A minute before its end.
+enum ReturnCondition {
+    /// A minute before the link expires.
     Before,
-    /// In its last millisecond.
+    /// In the last millisecond before the link expires.
     At,
-    /// In the one after.
+    /// In the millisecond in which the link expires.
     After,
-    /// After its end, once the sweeper has been there.
+    /// The call comes after the expiry of the link and a sweeper run.
     Swept,
 }
 
 use Past::*;
-use When::*;
+use ReturnCondition::*;
 
-const OVER: [When; 2] = [After, Swept];
-const EVER: [When; 4] = [Before, At, After, Swept];
+const OVER: [ReturnCondition; 2] = [After, Swept];
+const EVER: [ReturnCondition; 4] = [Before, At, After, Swept];
 
 const OPERATIONS: [&str; 8] = [
     "get", "pay", "intent", "events", "lookup", "page", "combine", "withdraw",
@@ -74,11 +74,11 @@ const EXPIRED: &str = "403 Secure payment has expired";
 const GONE: &str = "403 Secure payment has been withdrawn";
 const PAID: &str = "409 Secure payment has already been completed";
 const CLOSED: &str = "403 Secure payment cannot be paid";
-const NO_PAYOUT: &str = "400 must be the token of a payout link of yours that can still be paid: ";
-const NO_SINGLE: &str = "400 must be a link with one payout: this one is something else";
+const NO_PAYOUT: &str = "400 must be the token of a payout link that you own and that can still be paid: ";
+const NO_SINGLE: &str = "400 must be a link with exactly one payout";
 
-/// What each operation answers, in the order of [`OPERATIONS`].
-fn expected(past: Past, when: When) -> [String; 8] {
+/// Responses of the operations, in the order of [`OPERATIONS`].
+fn expected(past: Past, when: ReturnCondition) -> [String; 8] {
     let is_over = OVER.contains(&when);
     let not = |sentence: &str| format!("{NO_PAYOUT}{}", &sentence[4..]);
     match (past, is_over) {
@@ -111,7 +111,7 @@ fn expected(past: Past, when: When) -> [String; 8] {
             "202",
             "200 pending",
             "200 pending",
-            "400 must be a link for which nothing has arrived: this one is paid in part",
+            "400 must be an unpaid link: this one is partly paid",
             "200 invalidated",
         ]
         .map(str::to_owned),
@@ -144,7 +144,7 @@ fn expected(past: Past, when: When) -> [String; 8] {
             EXPIRED.to_owned(),
             "200 expired, secure_payment_expired".to_owned(),
             match past {
-                // The hint is younger than two minutes: it may arrive late.
+                // The report of the payment is less than two minutes old, so the payment may still arrive.
                 InFlight => "410 expired, in flight".to_owned(),
                 _ => "410 expired".to_owned(),
             },
@@ -195,15 +195,16 @@ fn expected(past: Past, when: When) -> [String; 8] {
             not(GONE),
             "200 invalidated".to_owned(),
         ],
-        // Its request is found with the link that pays it now.
+        // The owner looks up the link by its request, and gets the combined link, which now pays the request.
         (Combined, is_over) => [
             GONE.to_owned(),
             GONE.to_owned(),
             GONE.to_owned(),
             GONE.to_owned(),
-            match is_over {
-                true => "200 another link, expired, not_single_payment".to_owned(),
-                false => "200 another link, pending, not_single_payment".to_owned(),
+            if is_over {
+                "200 another link, expired, not_single_payment".to_owned()
+            } else {
+                "200 another link, pending, not_single_payment".to_owned()
             },
             "410 invalidated".to_owned(),
             not(GONE),
@@ -222,7 +223,7 @@ fn expected(past: Past, when: When) -> [String; 8] {
     }
 }
 
-/// A link, and the request that its owner looks it up by.
+/// A link, and the id of the request by which the owner finds the link.
 struct Link {
     token: String,
     request: Value,
@@ -266,7 +267,7 @@ impl Table {
         self.app.post(&path).with_client().json(&body).send().await
     }
 
-    /// A link whose recipient does not pass: nobody but its owner learns its token.
+    /// A link whose recipient fails screening: only its owner learns its token.
     async fn refused(&self) -> Link {
         self.providers.answer(BANNED, None, SandboxAnswer::Rejected);
         let mut body = payout_of(BANNED, "5");
@@ -286,7 +287,7 @@ impl Table {
         }
     }
 
-    /// Makes a link with a past; a minute is left of its time.
+    /// Creates a link with this history, a minute before its expiry.
     async fn with_past(&self, past: Past) -> Link {
         let app = &self.app;
         let pass = || app.advance_ms(LASTS_MS - LEAD_MS);
@@ -353,8 +354,8 @@ impl Table {
         link
     }
 
-    /// Lets the time pass until a link is called.
-    async fn pass_until(&self, past: Past, when: When) {
+    /// Advances the clock to the time of the call.
+    async fn pass_until(&self, past: Past, when: ReturnCondition) {
         let left = if past == PaidLate { -1 } else { LEAD_MS };
         match when {
             Before => {}
@@ -367,8 +368,9 @@ impl Table {
         }
     }
 
-    /// What each operation answers: those that change nothing and a withdrawal to one link, a combination to another one.
-    async fn answers(&self, past: Past, when: When) -> [String; 8] {
+    /// Calls every operation on a link with this history, and returns all responses. The reads and the withdrawal share
+    /// one link; the combination gets a new link.
+    async fn answers(&self, past: Past, when: ReturnCondition) -> [String; 8] {
         let link = self.with_past(past).await;
         self.pass_until(past, when).await;
         let (app, token) = (&self.app, link.token.as_str());
@@ -394,7 +396,8 @@ impl Table {
     }
 }
 
-/// An answer in a cell: its status, and its message or what of it counts.
+/// The text of a table cell: the status of a response, followed by its error message or by the value that `facts`
+/// selects.
 fn shown(answer: &Answer, facts: impl FnOnce(&Value) -> String) -> String {
     let body = answer.json();
     let told = match (answer.status, &body["errors"][0]["message"]) {
@@ -434,13 +437,13 @@ fn looked_up(body: &Value, token: &str, payer: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_operation_answers_every_state_before_at_and_after_the_end_of_a_link() {
+async fn every_operation_has_a_response_for_every_link_state_and_time() {
     let providers = Providers::start().await;
     let app = TestApp::on_chain_as(providers.settings(), 1).await;
     app.is_paid_in("FAU-sepolia").await;
     let owner = app.owner().await;
     let mut table = Table { app, providers, owner };
-    let pasts: [(Past, &[When]); 11] = [
+    let pasts: [(Past, &[ReturnCondition]); 11] = [
         (Untouched, &EVER),
         (InFlight, &EVER),
         (PartlyPaid, &EVER),
@@ -468,7 +471,7 @@ async fn every_operation_answers_every_state_before_at_and_after_the_end_of_a_li
                     ));
                 }
             }
-            // A session ends with its day.
+            // A session expires after a day.
             table.owner = table.app.owner().await;
         }
     }

@@ -1,9 +1,9 @@
-//! What the log tells, and what it keeps to itself.
+//! The content of the log, and what it must not contain.
 
 use crate::support::{TestApp, app::settings, database::TestDatabase, events::tell, lines::Lines, receiver::Receiver};
 
 #[tokio::test]
-async fn probes_leave_no_line() {
+async fn health_probes_are_not_logged() {
     let app = TestApp::start().await;
     let (lines, _listening) = Lines::listen();
     app.get("/health/live").send().await.expect(200);
@@ -14,7 +14,7 @@ async fn probes_leave_no_line() {
 }
 
 #[tokio::test]
-async fn the_log_names_the_host_of_an_endpoint_and_nothing_else_of_its_url() {
+async fn the_log_contains_only_the_host_of_an_endpoint_url() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     receiver.answer(500);
@@ -29,7 +29,7 @@ async fn the_log_names_the_host_of_an_endpoint_and_nothing_else_of_its_url() {
 }
 
 #[tokio::test]
-async fn a_payment_is_told_when_it_is_seen_and_when_it_is_confirmed() {
+async fn a_payment_is_logged_when_seen_and_when_confirmed() {
     let app = TestApp::on_chain_with(3).await;
     let (lines, _listening) = Lines::listen();
     let id = app.paid_request("1").await;
@@ -47,7 +47,7 @@ async fn a_payment_is_told_when_it_is_seen_and_when_it_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_start_tells_what_it_applied_to_the_schema() {
+async fn startup_logs_the_applied_migrations() {
     let database = TestDatabase::sqlite();
     let mut settings = settings();
     settings.database.url = database.url.clone();
@@ -55,7 +55,7 @@ async fn a_start_tells_what_it_applied_to_the_schema() {
     let (lines, _listening) = Lines::listen();
     prs::boot::open_database(&settings).await.expect("opened");
     assert!(
-        lines.text().contains("the schema of the database is up to date"),
+        lines.text().contains("applied the missing migrations"),
         "{}",
         lines.text()
     );

@@ -1,4 +1,5 @@
-//! Whatever the partner answers, no wrong address is handed out, and no state that it did not tell.
+//! The off-ramp partner returns wrong responses. The service then issues no wrong deposit address, and publishes no
+//! state that the partner did not report.
 
 use crate::support::{
     fiat::{CLIENT_USER, Fiat},
@@ -8,7 +9,7 @@ use prs::domain::off_ramp_sandbox::OffRampBehaviour;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn no_field_of_a_quote_leads_to_a_wrong_address() {
+async fn no_altered_quote_field_leads_to_a_wrong_address() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("10").await;
@@ -73,7 +74,7 @@ async fn no_field_of_a_quote_leads_to_a_wrong_address() {
             assert_eq!(
                 fiat.partner.count("quote").await,
                 cells,
-                "{shown}: it is asked all the same"
+                "{shown}: the partner is queried anyway"
             );
         }
     }
@@ -95,7 +96,7 @@ async fn no_field_of_a_quote_leads_to_a_wrong_address() {
 }
 
 #[tokio::test]
-async fn the_address_of_another_payer_is_not_handed_out() {
+async fn another_payers_address_is_never_returned() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let of_another = fiat.compliant("somebody else", "7899").await;
@@ -108,7 +109,7 @@ async fn the_address_of_another_payer_is_not_handed_out() {
         .expect("a payment")["data"]
         .clone();
     let data = data.as_str().expect("a text");
-    // `0x`, the selector and the token stand before it.
+    // The deposit address follows `0x`, the selector and the token.
     let address = format!("0x{}", &data[10 + 64 + 24..10 + 128]);
     let own = fiat.request("10").await;
     fiat.partner.answer(
@@ -123,7 +124,7 @@ async fn the_address_of_another_payer_is_not_handed_out() {
 }
 
 #[tokio::test]
-async fn no_field_of_an_order_makes_a_state_that_was_not_told() {
+async fn no_altered_order_field_creates_an_unreported_state() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0005").await;
     let id = fiat.request("10").await;
@@ -142,7 +143,8 @@ async fn no_field_of_an_order_makes_a_state_that_was_not_told() {
             let mut changes = vec![Change::Absent, Change::To(Value::Null), Change::To(json!({}))];
             changes.extend(wrong.into_iter().map(Change::To));
             for change in changes {
-                // An order that is known is asked for by its id; which quote it was opened under is not asked again.
+                // The service queries a known order by the order's id and does not query its quote again, so this test
+                // does not change `quoteId`.
                 if operation == "order" && member == "quoteId" {
                     continue;
                 }
@@ -150,7 +152,7 @@ async fn no_field_of_an_order_makes_a_state_that_was_not_told() {
                 fiat.partner
                     .answer(operation, Some(Scripted::Changed(vec![(member, change)])));
                 let before = fiat.told(&id).await;
-                // The partner hears of it while its quote holds.
+                // The partner gets the order while its quote is valid.
                 let pause = if cells == 0 { 1 } else { 3_600 };
                 fiat.app.clock.advance(chrono::TimeDelta::seconds(pause));
                 fiat.work().await;
@@ -174,5 +176,5 @@ async fn no_field_of_an_order_makes_a_state_that_was_not_told() {
     let calls = fiat.partner.calls().await;
     let opened = calls.iter().filter(|call| call.target.ends_with("/orders"));
     let keys: std::collections::BTreeSet<&str> = opened.map(|call| call.key.as_str()).collect();
-    assert_eq!(keys.len(), 1, "the same order, however often it is asked for");
+    assert_eq!(keys.len(), 1, "every attempt asks for the same order");
 }

@@ -1,5 +1,5 @@
-//! One request is paid out to one bank account, at addresses that are kept and are nobody else's, whatever the partner answers
-//! and whoever asks at the same time.
+//! One request is paid out to one bank account. The service stores the deposit addresses of the request and uses them
+//! for no other account, whatever the partner returns and also under concurrent calls.
 
 use crate::support::{
     Answer,
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 
 const OTHER_USER: &str = "grace+2@example.com";
 
-/// The deposit address of an answer.
+/// The deposit address in a response.
 fn deposit(calldata: &Value) -> String {
     let steps = calldata["transactions"].as_array().expect("a list");
     let data = steps.last().expect("a payment")["data"].as_str().expect("a text");
-    // `0x`, the selector and the token stand before it.
+    // The deposit address follows `0x`, the selector and the token.
     format!("0x{}", &data[10 + 64 + 24..10 + 128])
 }
 
-/// What the partner was asked to pay out, by the calls that arrived.
+/// The orders that the partner received, read from the bodies of the recorded calls.
 async fn ordered(fiat: &Fiat) -> Vec<Value> {
     let calls = fiat.partner.calls().await;
     let orders = calls.into_iter().filter(|call| call.target.ends_with("/orders"));
@@ -33,7 +33,7 @@ fn says_the_same_address(fiat: &Fiat, address: &str) {
 }
 
 #[tokio::test]
-async fn of_two_payers_at_once_one_gets_the_request_and_all_of_it() {
+async fn only_one_of_two_concurrent_payers_gets_the_request() {
     let fiat = Fiat::start().await;
     let accounts = [
         (CLIENT_USER, fiat.compliant(CLIENT_USER, "7890").await),
@@ -53,7 +53,7 @@ async fn of_two_payers_at_once_one_gets_the_request_and_all_of_it() {
         for private in [accounts[winner].0, accounts[winner].1.as_str()] {
             assert!(!asked[1 - winner].text.contains(private), "{refused}");
         }
-        // Whoever pays a part of it: the rest is for the same account.
+        // After a partial payment the rest must go to the same account.
         let calldata = asked[winner].expect(200);
         fiat.send_units(&calldata, 10_000_000, 4_000_000).await;
         let (user, account) = &accounts[1 - winner];
@@ -72,7 +72,7 @@ async fn of_two_payers_at_once_one_gets_the_request_and_all_of_it() {
         assert_eq!(order["payerId"], json!(fiat.app.partner_id(accounts[winner].0).await));
         assert_eq!(order["amount"], "10");
     }
-    println!("8 races, {first} of them to the first");
+    println!("8 races, {first} of them won by the first");
     assert_eq!(ordered(&fiat).await.len(), 8);
     assert!(
         fiat.orders(true)
@@ -83,7 +83,7 @@ async fn of_two_payers_at_once_one_gets_the_request_and_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_quote_keeps_saying_what_it_said_or_nothing_is_handed_out() {
+async fn a_quote_whose_terms_change_returns_no_calldata() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0006").await;
     let id = fiat.request("10").await;
@@ -93,7 +93,8 @@ async fn a_quote_keeps_saying_what_it_said_or_nothing_is_handed_out() {
     let calldata = asked[0].expect(200);
     assert!(asked.iter().all(|answer| answer.expect(200) == calldata));
     let address = deposit(&calldata);
-    // The quote has ended, and comes again: at another address, and with another end.
+    // The quote has expired. The partner then returns a quote with the same id: first with another address, then with
+    // the same address and another expiry.
     fiat.pass(61).await;
     let known = ("depositAddress", Change::To(json!(address)));
     for changes in [vec![named()], vec![named(), known]] {
@@ -103,7 +104,7 @@ async fn a_quote_keeps_saying_what_it_said_or_nothing_is_handed_out() {
         assert!(!answer.text.contains("transactions"), "{}", answer.text);
         fiat.pass(61).await;
     }
-    // Nor is another request paid by it.
+    // Another request cannot use it either.
     let other = fiat.request("20").await;
     fiat.partner.answer("quote", Some(Scripted::Changed(vec![named()])));
     let answer = fiat.ask(&other, CLIENT_USER, &account, "").await;
@@ -112,13 +113,13 @@ async fn a_quote_keeps_saying_what_it_said_or_nothing_is_handed_out() {
     fiat.ask(&other, CLIENT_USER, &account, "").await.expect(200);
     let present = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
     assert_ne!(deposit(&present), address);
-    // What was handed out counts, however old.
+    // The deposit address in issued calldata counts as used, however old the calldata is.
     fiat.send(&calldata).await;
     assert_eq!(fiat.status(&id).await, "processing");
 }
 
 #[tokio::test]
-async fn an_address_is_handed_out_for_one_account_alone() {
+async fn a_deposit_address_is_issued_for_only_one_account() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let own_other = fiat.add_account(CLIENT_USER, "4444").await;
@@ -131,10 +132,10 @@ async fn an_address_is_handed_out_for_one_account_alone() {
         let answer = fiat.ask(&id, user, account, "").await;
         assert_eq!(answer.status, 502, "{user}: {}", answer.text);
     }
-    // The same account may have it again.
+    // The same account may get the address again.
     let again = fiat.request("10").await;
     fiat.ask(&again, CLIENT_USER, &account, "").await.expect(200);
-    // And of two at once one has it.
+    // Of two concurrent callers, only one gets the address.
     says_the_same_address(&fiat, "0x00000000000000000000000000000000000055aa");
     let (one, two) = (fiat.request("10").await, fiat.request("10").await);
     let (one, two): (Answer, Answer) = tokio::join!(
@@ -147,7 +148,7 @@ async fn an_address_is_handed_out_for_one_account_alone() {
 }
 
 #[tokio::test]
-async fn where_the_operator_lists_one_address_for_all_each_payment_goes_to_its_own_account() {
+async fn payments_to_a_shared_deposit_address_reach_their_own_accounts() {
     const SHARED: &str = "0x00000000000000000000000000000000000055aa";
     let fiat = Fiat::with(|settings| {
         let listed = [("sepolia".to_owned(), vec![SHARED.to_owned()])];
@@ -164,7 +165,8 @@ async fn where_the_operator_lists_one_address_for_all_each_payment_goes_to_its_o
         let id = fiat.request("10").await;
         handed.push((fiat.ask(&id, user, account, "").await.expect(200), id, *user));
     }
-    // The first is paid after the second was quoted: the newest quote of the address is not its own.
+    // The first request is paid after the second got its quote. The newest quote for the shared address therefore
+    // belongs to the second request.
     for (calldata, id, user) in &handed {
         assert_eq!(deposit(calldata), SHARED);
         fiat.send(calldata).await;

@@ -1,4 +1,4 @@
-//! What is refused about requests that a bank account gets, each with a sentence of its own.
+//! Invalid requests to bank accounts: each error has its own message.
 
 use crate::support::{
     TestApp,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_request_for_a_bank_account_names_no_payee_and_is_paid_in_listed_tokens() {
+async fn bank_account_requests_reject_a_payee_and_unlisted_tokens() {
     let fiat = Fiat::start().await;
     let refused = async |member: &str, value: Value, field: &str, part: &str| {
         let mut body = for_bank("10");
@@ -53,7 +53,8 @@ async fn a_request_for_a_bank_account_names_no_payee_and_is_paid_in_listed_token
     assert_eq!(answer.wrong_fields(), ["isCryptoToFiatAvailable"]);
 }
 
-/// Accounts of a compliant payer that are approved, failed and pending, and one of a payer who was rejected.
+/// Registers a compliant payer with three bank accounts, which are approved, failed and pending, and a rejected payer
+/// with one account. Returns the ids of the four accounts.
 async fn accounts_of_each_state(fiat: &Fiat) -> [String; 4] {
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let failed = fiat.add_account(CLIENT_USER, "0001").await;
@@ -67,7 +68,7 @@ async fn accounts_of_each_state(fiat: &Fiat) -> [String; 4] {
 }
 
 #[tokio::test]
-async fn both_ids_are_needed_and_name_who_may_pay() {
+async fn both_ids_are_required_and_must_name_an_eligible_payer() {
     let fiat = Fiat::start().await;
     let [account, failed, pending, of_rejected] = accounts_of_each_state(&fiat).await;
     let id = fiat.request("10").await;
@@ -114,12 +115,12 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
     assert_eq!(
         sentences.len(),
         9,
-        "what is not this payer's looks unknown: {sentences:?}"
+        "accounts of another payer look unknown: {sentences:?}"
     );
     assert_eq!(fiat.partner.count("quote").await, 0);
     ask(&format!("{user}&paymentDetailsId={account}")).await.expect(200);
 
-    // Another tenant's payer and account look like unknown ones, and its request too.
+    // Another tenant's payer, account and request look like unknown ones.
     let (other, _) = fiat.app.other_tenant().await;
     let theirs = fiat
         .app
@@ -139,7 +140,7 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
     assert_eq!(said(&foreign), said(&nobody));
     fiat.app.get(&path).with_key().send().await.expect(404);
 
-    // Other requests take neither.
+    // Other requests reject both parameters.
     let plain = fiat
         .app
         .create_request(&json!({
@@ -149,7 +150,7 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
     let path = format!("/v2/request/{plain}/pay?{user}&paymentDetailsId={account}");
     let answer = fiat.app.get(&path).with_key().send().await;
     assert_eq!(answer.wrong_fields(), ["clientUserId", "paymentDetailsId"]);
-    // And a batch takes none that a bank account gets.
+    // A batch rejects requests to bank accounts.
     let body = json!({ "requestIds": [id] });
     let answer = fiat.app.post("/v2/payouts/batch").with_key().json(&body).send().await;
     let refused = answer.expect(400);
@@ -163,7 +164,7 @@ async fn both_ids_are_needed_and_name_who_may_pay() {
 }
 
 #[tokio::test]
-async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() {
+async fn a_public_client_id_cannot_learn_the_state_of_a_payer() {
     let fiat = Fiat::start().await;
     let [account, failed, pending, of_rejected] = accounts_of_each_state(&fiat).await;
     fiat.register("erased-user", "Approved").await.expect(200);
@@ -202,20 +203,20 @@ async fn a_public_client_id_learns_of_no_payer_whether_it_is_there_or_how_far() 
     assert_eq!(
         to_key.len(),
         5,
-        "the key of the platform reads what has to change: {to_key:?}"
+        "the platform's key gets the specific reason: {to_key:?}"
     );
-    // Whoever knows both ids pays.
+    // A caller that knows both ids can pay.
     let paid = forged(&fiat.app, Method::GET, &path(ada, &account)).send().await;
     paid.expect(200);
 }
 
 #[tokio::test]
-async fn why_the_partner_makes_no_quote_is_told_to_the_platform_and_not_to_pages() {
+async fn quote_refusal_reasons_reach_the_platform_but_not_pages() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let request = fiat.request("10").await;
     let path = format!("/v2/request/{request}/pay?clientUserId=ada%2B1%40example.com&paymentDetailsId={account}");
-    let nothing = "The crypto-to-fiat provider offers nothing for this payer, account and amount";
+    let nothing = "The crypto-to-fiat provider has no offer for this payer, account and amount";
     for reason in OffRampRefusal::ALL {
         let says = json!({ "reason": reason.wire() }).to_string();
         fiat.partner.answer("quote", Some(Scripted::Says(400, says)));
@@ -229,7 +230,7 @@ async fn why_the_partner_makes_no_quote_is_told_to_the_platform_and_not_to_pages
 }
 
 #[tokio::test]
-async fn strangers_who_ask_for_many_quotes_leave_the_partner_to_the_platform() {
+async fn a_burst_of_public_quotes_does_not_block_the_platform() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let request = fiat.request("10").await;
@@ -237,21 +238,21 @@ async fn strangers_who_ask_for_many_quotes_leave_the_partner_to_the_platform() {
     fiat.partner.behave(OffRampBehaviour::Slow);
     let burst = join_all((0..30).map(|_| forged(&fiat.app, Method::GET, &path).send()));
     let own = async {
-        // The burst has come first.
+        // Waits until the burst of callbacks has arrived.
         tokio::time::sleep(Duration::from_millis(200)).await;
         fiat.register("own-user", "Approved").await
     };
     let (burst, own) = tokio::join!(burst, own);
     own.expect(200);
-    let sentence = "Too many calls of the crypto-to-fiat provider are under way at this moment; try again";
+    let sentence = "Too many calls to the crypto-to-fiat provider are in progress; try again";
     let busy = burst.iter().filter(|answer| answer.status == 502);
     assert!(busy.clone().all(|answer| answer.json()["message"] == sentence));
-    assert_eq!(busy.count(), 22, "a holder has 8 places");
+    assert_eq!(busy.count(), 22, "a holder has 8 slots");
     assert_eq!(burst.iter().filter(|answer| answer.status == 200).count(), 8);
 }
 
 #[tokio::test]
-async fn ids_of_no_form_are_named_with_a_sentence_of_their_own() {
+async fn malformed_ids_get_a_message_for_each_field() {
     let fiat = Fiat::start().await;
     let request = fiat.request("10").await;
     let good = "7d9f3c52-6b1e-4a8d-9c20-5e4f3a2b1c0d";
@@ -288,7 +289,7 @@ async fn ids_of_no_form_are_named_with_a_sentence_of_their_own() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_the_partner_can_be_told_is_refused_where_it_is_paid() {
+async fn amounts_too_large_for_the_partner_are_rejected_on_pay() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request(&format!("1{}", "0".repeat(64))).await;

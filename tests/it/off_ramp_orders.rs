@@ -1,5 +1,5 @@
-//! Orders by which payments reach bank accounts: news in any order, from anybody, at the same time, late, and chains that
-//! take their payments back.
+//! Orders that pay out to bank accounts: callbacks that arrive out of order, concurrently, late or for unknown orders,
+//! and payments that leave the chain.
 
 use crate::support::{
     chain::{PAYER, transactions},
@@ -13,13 +13,13 @@ use futures_util::future::join_all;
 use prs::{
     domain::{
         ids::OffRampQuoteId,
-        oddity::{OddReason, Verdict},
+        oddity::{OddReason, OperatorDecision},
         off_ramp::{FiatOrder, OrderState},
         off_ramp_sandbox::OffRampBehaviour,
     },
     flows::{
         off_ramp::{ask, list},
-        payments::quarantine::{self, Wanted},
+        payments::quarantine::{self, QuarantineQuery},
     },
     store,
     worker::follow_off_ramp,
@@ -30,10 +30,10 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Orders of which news arrives at random.
+/// Number of orders whose callbacks arrive in random order.
 const ORDERS: usize = 500;
 
-/// The ways that an order can take, in the partner's words.
+/// The sequences of states that an order can pass through, in the names that the partner uses.
 const WAYS: [&[&str]; 5] = [
     &[
         "initiated",
@@ -61,9 +61,9 @@ const WAYS: [&[&str]; 5] = [
 ];
 
 #[tokio::test]
-async fn whatever_order_news_comes_in_each_order_ends_where_the_partner_says() {
+async fn shuffled_order_news_ends_in_the_partners_final_state() {
     let fiat = Fiat::start().await;
-    // Its orders stay where they are, so that the test alone tells of them.
+    // Orders of this account do not advance, so only the test reports news of them.
     let account = fiat.compliant(CLIENT_USER, "0005").await;
     let mut requests = Vec::new();
     for number in 0..ORDERS {
@@ -90,7 +90,7 @@ async fn whatever_order_news_comes_in_each_order_ends_where_the_partner_says() {
     for number in 0..ORDERS {
         let way = WAYS[dice.below(WAYS.len())];
         for (step, status) in way.iter().enumerate().skip(1) {
-            // A third is lost, a third comes twice.
+            // A third of the callbacks is lost, and a third arrives twice.
             for _ in 0..dice.below(3) {
                 news.push((number, step as u64 + 1, status));
             }
@@ -98,7 +98,7 @@ async fn whatever_order_news_comes_in_each_order_ends_where_the_partner_says() {
         ways.push(way);
     }
     dice.shuffle(&mut news);
-    // What was lost is asked for: the last of each comes at last.
+    // States whose callbacks were lost are polled: for each order, the service gets the last state at the end.
     news.extend(
         ways.iter()
             .enumerate()
@@ -135,14 +135,14 @@ async fn whatever_order_news_comes_in_each_order_ends_where_the_partner_says() {
             .collect();
         assert!(
             steps.windows(2).all(|two| two[0] < two[1]),
-            "each once and forward: {told:?}"
+            "each step once and in order: {told:?}"
         );
     }
     println!("{ORDERS} orders, {told} pieces of news, ends {finals:?}");
 }
 
 #[tokio::test]
-async fn fifty_equal_callbacks_at_once_are_one_change() {
+async fn fifty_equal_concurrent_callbacks_cause_one_change() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0005").await;
     let id = fiat.request("1").await;
@@ -173,7 +173,7 @@ async fn fifty_equal_callbacks_at_once_are_one_change() {
             "payment.confirmed fiat_sent"
         ]
     );
-    // One that nobody opened comes again later.
+    // The news of an unknown order is refused, so the partner retries it.
     let unknown = fiat
         .partner
         .tell(&fiat.app, &order_news("ord_nobody", 2, "fiat_sent"))
@@ -182,13 +182,14 @@ async fn fifty_equal_callbacks_at_once_are_one_change() {
 }
 
 #[tokio::test]
-async fn an_order_that_became_due_for_other_money_is_not_written_by_whoever_read_it_before() {
+async fn a_stale_read_cannot_overwrite_an_order_for_another_quote() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("1").await;
     fiat.pay(&id, &account).await;
     let read = fiat.orders(false).await.remove(0).order;
-    // It was stopped and became due again between two statements: state and version are what they were.
+    // Between two SQL statements, the order was stopped and became due again for another quote. Its state and version
+    // are unchanged.
     let again = FiatOrder {
         quote: OffRampQuoteId(read.quote.as_str().chars().rev().collect()),
         ..read.clone()
@@ -201,12 +202,12 @@ async fn an_order_that_became_due_for_other_money_is_not_written_by_whoever_read
         ..read.clone()
     };
     let is_written = store::off_ramp_orders::replace(db, &read, &asked).await;
-    assert!(!is_written.expect("asks"), "it was decided for the quote of before");
+    assert!(!is_written.expect("asks"), "the decision was for the previous quote");
     assert_eq!(fiat.orders(false).await[0].order, again);
 }
 
 #[tokio::test]
-async fn whoever_writes_request_and_order_locks_the_request_first() {
+async fn writers_of_request_and_order_lock_the_request_first() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0005").await;
     let id = fiat.request("1").await;
@@ -222,7 +223,7 @@ async fn whoever_writes_request_and_order_locks_the_request_first() {
     let news = order_news(&theirs, 7, "fiat_sent");
     let told = fiat.partner.tell(&fiat.app, &news);
     let closing = async {
-        // The news has come as far as it comes.
+        // The news has been processed as far as possible.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let written = store::off_ramp_orders::replace(&tx, &order, &order);
         let written = tokio::time::timeout(Duration::from_millis(500), written).await;
@@ -230,7 +231,7 @@ async fn whoever_writes_request_and_order_locks_the_request_first() {
         written
     };
     let (told, written) = tokio::join!(told, closing);
-    let is_written = written.expect("nobody who waits for the request holds the order");
+    let is_written = written.expect("a writer that waits for the request does not hold the order");
     assert!(is_written.expect("writes"));
     told.expect(200);
     assert_eq!(fiat.status(&id).await, "paid");
@@ -258,7 +259,7 @@ async fn two_instances_open_an_order_once() {
 }
 
 #[tokio::test]
-async fn a_partner_that_is_away_for_an_hour_is_asked_until_it_is_back() {
+async fn a_partner_down_for_an_hour_is_retried_until_it_is_back() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("1").await;
@@ -282,7 +283,7 @@ async fn a_partner_that_is_away_for_an_hour_is_asked_until_it_is_back() {
     let asked = open.iter().find(|one| one.request_id == id).expect("it is open");
     assert!(asked.order.failures >= 5, "{:?}", asked.order);
     assert_eq!(asked.order.state, OrderState::Asked);
-    // Its callbacks of that hour are lost.
+    // The callbacks of that hour are lost.
     fiat.partner.behave(OffRampBehaviour::Silent);
     fiat.partner_is_tried_again().await;
     for _ in 0..40 {
@@ -307,14 +308,14 @@ async fn a_partner_that_is_away_for_an_hour_is_asked_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn an_order_without_news_for_a_day_is_a_line_a_row_and_a_number() {
+async fn an_order_without_news_for_a_day_is_logged_listed_and_counted() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0005").await;
     let id = fiat.request("1").await;
     fiat.pay(&id, &account).await;
     fiat.seconds(6).await;
     let silent = async || {
-        let wanted = list::Wanted {
+        let wanted = list::OrderFilter {
             all: false,
             silent: true,
         };
@@ -343,14 +344,16 @@ async fn an_order_without_news_for_a_day_is_a_line_a_row_and_a_number() {
     }
 }
 
-/// Pays on a chain whose payments are final after three blocks; returns the request and the payment as it was sent.
+/// Pays on a chain whose payments are final after three blocks. Returns the request, the hash of the payment and its
+/// signed bytes.
 async fn paid_late(fiat: &Fiat) -> (String, alloy::primitives::B256, Vec<u8>) {
     let (id, tx_hash, _) = paid_by_steps(fiat).await;
     let raw = fiat.app.devnet().raw_transaction(tx_hash).await.expect("a transaction");
     (id, tx_hash, raw)
 }
 
-/// The same with what its payer was asked to sign.
+/// Pays on a chain whose payments are final after three blocks. Returns the request, the hash of the payment and the
+/// steps that the payer signed.
 async fn paid_by_steps(
     fiat: &Fiat,
 ) -> (
@@ -364,14 +367,14 @@ async fn paid_by_steps(
     let steps = transactions(&fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200));
     let receipts = fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
     let tx_hash = receipts.last().expect("a payment").tx_hash;
-    assert_eq!(fiat.status(&id).await, "pending", "it is not final");
+    assert_eq!(fiat.status(&id).await, "pending", "the payment is not final");
     fiat.mine(3).await;
     assert_eq!(fiat.status(&id).await, "processing");
     (id, tx_hash, steps)
 }
 
 #[tokio::test]
-async fn a_reversal_before_the_order_stops_it_until_the_money_is_back() {
+async fn a_reversal_before_the_order_holds_it_until_the_money_returns() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, raw) = paid_late(&fiat).await;
     fiat.app.devnet().reorg(4).await.expect("reorganised");
@@ -397,14 +400,14 @@ async fn a_reversal_before_the_order_stops_it_until_the_money_is_back() {
     );
 }
 
-/// Takes a payment off the chain, and follows that.
+/// Removes a payment from the chain and follows the chain.
 async fn take_back(fiat: &Fiat, tx_hash: alloy::primitives::B256) {
     fiat.app.devnet().reorg(4).await.expect("reorganised");
     let _ = fiat.app.devnet().drop_transaction(tx_hash).await;
     fiat.mine(6).await;
 }
 
-/// Includes a payment that was taken off the chain, and follows that.
+/// Includes a removed payment again and follows the chain.
 async fn include_again(fiat: &Fiat, raw: Vec<u8>) {
     let again = vec![(devnet::ReorgTransaction::Raw(raw), 0)];
     fiat.app.devnet().reorg_with(1, again).await.expect("included again");
@@ -415,7 +418,7 @@ async fn include_again(fiat: &Fiat, raw: Vec<u8>) {
 async fn an_order_that_was_never_sent_can_still_be_stopped() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, raw) = paid_late(&fiat).await;
-    // The partner fails until it is left alone.
+    // The partner fails until its circuit breaker opens.
     fiat.partner.behave(OffRampBehaviour::Down);
     let partner = fiat.app.ctx.partners.off_ramp.as_deref().expect("a partner");
     for _ in 0..3 {
@@ -440,7 +443,7 @@ async fn an_order_that_was_never_sent_can_still_be_stopped() {
 }
 
 #[tokio::test]
-async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
+async fn no_payout_is_ordered_for_a_payment_that_left_the_chain() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, raw) = paid_late(&fiat).await;
     fiat.partner.behave(OffRampBehaviour::Down);
@@ -448,12 +451,12 @@ async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
     assert_eq!(
         fiat.partner.count("open_order").await,
         1,
-        "whether it has the order is not known"
+        "whether the partner has the order is unknown"
     );
     take_back(&fiat, tx_hash).await;
-    let wanted = Wanted {
+    let wanted = QuarantineQuery {
         reason: Some(OddReason::PaidOut),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let set_aside = quarantine::list(&fiat.app.ctx, &wanted, false, None).await;
     assert_eq!(set_aside.expect("a list").len(), 1);
@@ -466,15 +469,15 @@ async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
     assert_eq!(
         fiat.partner.count("open_order").await,
         1,
-        "nobody asks for what is gone"
+        "no payout is ordered for removed money"
     );
     assert_eq!(
         (fiat.status(&id).await.as_str(), fiat.told(&id).await),
         ("processing", vec![])
     );
     let word = fiat.orders(false).await[0].order.word.clone().expect("a reason");
-    assert!(word.contains("left the chain"), "{word}");
-    // Once it is back, it is asked for as before.
+    assert!(word.contains("no longer on the chain"), "{word}");
+    // Once the payment is back, the order is sent as before.
     include_again(&fiat, raw).await;
     fiat.app.clock.advance(TimeDelta::minutes(10));
     fiat.work().await;
@@ -486,7 +489,7 @@ async fn money_that_left_before_the_partner_was_reached_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself() {
+async fn an_order_resumes_when_its_money_returns_in_another_transaction() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, steps) = paid_by_steps(&fiat).await;
     fiat.partner.behave(OffRampBehaviour::Down);
@@ -499,7 +502,7 @@ async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself
     assert_eq!(
         fiat.partner.count("open_order").await,
         1,
-        "nobody asks for what is gone"
+        "no payout is ordered for removed money"
     );
     let receipts = fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
     let other = receipts.last().expect("a payment").tx_hash;
@@ -509,7 +512,7 @@ async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself
     fiat.work().await;
     let calls = fiat.partner.calls().await;
     let asked: Vec<_> = calls.iter().filter(|call| call.target.ends_with("/orders")).collect();
-    assert_eq!(asked.len(), 2, "it is asked again");
+    assert_eq!(asked.len(), 2, "the order is sent again");
     assert_eq!(
         (&asked[0].body["amount"], &asked[0].key),
         (&asked[1].body["amount"], &asked[1].key)
@@ -519,7 +522,7 @@ async fn an_order_whose_money_came_back_in_another_transaction_goes_on_by_itself
 }
 
 #[tokio::test]
-async fn what_is_asked_for_stays_the_same_whatever_arrives_later() {
+async fn later_payments_do_not_change_the_ordered_amount() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;
@@ -542,27 +545,27 @@ async fn what_is_asked_for_stays_the_same_whatever_arrives_later() {
 }
 
 #[tokio::test]
-async fn a_reversal_after_the_order_is_an_operators_case() {
+async fn a_reversal_after_the_order_goes_to_the_operator() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let (id, tx_hash, _) = paid_late(&fiat).await;
     fiat.work().await;
     take_back(&fiat, tx_hash).await;
     assert_eq!(fiat.status(&id).await, "processing");
-    let wanted = Wanted {
+    let wanted = QuarantineQuery {
         request_id: Some(id.clone()),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let set_aside = quarantine::list(&fiat.app.ctx, &wanted, false, None)
         .await
         .expect("a list");
     assert_eq!(set_aside.len(), 1);
     assert_eq!(set_aside[0].oddity.reason, OddReason::PaidOut);
-    for verdict in [Verdict::Accept, Verdict::Retry] {
+    for verdict in [OperatorDecision::Accept, OperatorDecision::Retry] {
         quarantine::decide(&fiat.app.ctx, &set_aside[0].id, verdict, None)
             .await
             .expect_err("money is gone");
     }
-    // What the partner says is what is told.
+    // The events report what the partner says.
     fiat.seconds(8).await;
     let told = fiat.told(&id).await;
     assert_eq!(
@@ -574,11 +577,11 @@ async fn a_reversal_after_the_order_is_an_operators_case() {
     let seen = quarantine::show(&fiat.app.ctx, &set_aside[0].id)
         .await
         .expect("it is there");
-    assert_eq!(seen.attempts, 2, "it is told again that the money is not there");
+    assert_eq!(seen.attempts, 2, "the missing money is reported again");
     quarantine::decide(
         &fiat.app.ctx,
         &set_aside[0].id,
-        Verdict::Reject,
+        OperatorDecision::Reject,
         Some("settled with the partner"),
     )
     .await

@@ -1,4 +1,4 @@
-//! What the off-ramp partner tells is believed when it is signed, and a partner that hangs keeps nobody else waiting.
+//! Callbacks of the off-ramp partner are accepted only when signed, and a partner that hangs delays no other caller.
 
 use crate::{
     access::operations,
@@ -27,7 +27,7 @@ use std::{
 
 const CALLBACKS: &str = "/v2/provider-callbacks/offramp";
 
-/// A service with the partner, whose node is down.
+/// A service that uses this partner. The node of its chain is down.
 async fn with(partner: &Partner) -> TestApp {
     let mut settings: Settings = partner.settings(settings());
     let chain = ChainSettings {
@@ -38,7 +38,7 @@ async fn with(partner: &Partner) -> TestApp {
     TestApp::with(settings, None).await
 }
 
-/// A callback that a test bends.
+/// A valid callback that a test then alters.
 struct Bent {
     headers: Vec<(&'static str, String)>,
     body: String,
@@ -79,7 +79,7 @@ impl Bent {
     }
 }
 
-/// What the metrics of a served process count of callbacks.
+/// The number of callbacks for each outcome, read from the metrics page of a running process.
 fn outcomes(page: &str) -> Vec<(String, u64)> {
     let lines = page
         .lines()
@@ -91,7 +91,7 @@ fn outcomes(page: &str) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
+async fn a_callback_needs_a_recent_signature_over_its_exact_bytes() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let news = payer_news("pyr_1", 2, "approved", "completed").to_string();
@@ -101,13 +101,13 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
     let other = payer_news("pyr_2", 2, "approved", "completed").to_string();
     let padded = |bytes: usize| format!("{news}{}", " ".repeat(bytes - news.len()));
     let nonsense = "not JSON at all";
-    // What is not signed is never looked into: neither its form nor its kind is told.
+    // The content of an unsigned callback is never parsed: the response reveals neither its format nor its type.
     let cases: Vec<(&str, Bent, u16)> = vec![
         ("present secret", good(), 404),
         ("former secret", Bent::signed(FORMER_SECRET, now, &news), 404),
         (
             "another secret",
-            Bent::signed("a secret of somebody else, of any length", now, &news),
+            Bent::signed("another secret that has any length", now, &news),
             401,
         ),
         ("no secret", Bent::signed("", now, &news), 401),
@@ -119,7 +119,7 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
         ("older", at(-301), 401),
         ("five minutes ahead", at(300), 404),
         ("further ahead", at(301), 401),
-        ("time that is no number", good().with(header::TIME, "now"), 401),
+        ("a time that is not a number", good().with(header::TIME, "now"), 401),
         (
             "another time",
             good().with(header::TIME, &(now.timestamp() - 1).to_string()),
@@ -154,12 +154,12 @@ async fn a_callback_counts_when_it_is_signed_lately_over_its_own_bytes() {
         "every header twice"
     );
     let credentials = app.post(CALLBACKS).with_key().text(news.clone()).send().await;
-    assert_eq!(credentials.status, 401, "no credential opens it");
-    assert_eq!(partner.calls().await.len(), 0, "nobody was asked about it");
+    assert_eq!(credentials.status, 401, "no other credential is accepted");
+    assert_eq!(partner.calls().await.len(), 0, "the partner was not queried about it");
 }
 
 #[tokio::test]
-async fn a_service_without_a_partner_believes_nobody() {
+async fn a_service_without_a_partner_accepts_no_callback() {
     let app = TestApp::start().await;
     let news = payer_news("pyr_1", 2, "approved", "completed").to_string();
     for secret in ["", CALLBACK_SECRET] {
@@ -169,7 +169,7 @@ async fn a_service_without_a_partner_believes_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_told_has_the_documented_form_or_is_refused_with_its_fields() {
+async fn malformed_callbacks_are_refused_with_their_fields() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     for news in [
@@ -210,7 +210,7 @@ async fn what_is_told_has_the_documented_form_or_is_refused_with_its_fields() {
         assert_eq!(answer.status, 400, "{news}: {}", answer.text);
         assert_eq!(answer.wrong_fields(), [field], "{news}");
     }
-    // What only the adapter can say.
+    // Errors that only the adapter can detect.
     for news in [
         json!({ "type": "payer", "account": account()["account"] }),
         bent(payer(), "kycUrl", json!("http://pages.example.com/kyc")),
@@ -223,7 +223,7 @@ async fn what_is_told_has_the_documented_form_or_is_refused_with_its_fields() {
 }
 
 #[tokio::test]
-async fn the_documented_refusals_of_a_callback_are_what_is_sent() {
+async fn callback_errors_match_their_documentation() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let all = operations();
@@ -241,7 +241,7 @@ async fn the_documented_refusals_of_a_callback_are_what_is_sent() {
 }
 
 #[tokio::test]
-async fn fifty_callers_of_a_partner_that_hangs_are_answered_in_time_and_others_as_ever() {
+async fn a_hanging_partner_delays_neither_its_callers_nor_others() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     partner.answer("payer", Some(Scripted::Hangs));
@@ -267,11 +267,11 @@ async fn fifty_callers_of_a_partner_that_hangs_are_answered_in_time_and_others_a
     );
     assert!(took < Duration::from_millis(3_500), "{took:?}");
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-    println!("50 calls ended after {took:?}; the slowest of 20 requests beside them took {slowest:?}");
+    println!("50 calls ended after {took:?}; the slowest of 20 concurrent requests took {slowest:?}");
 }
 
 #[tokio::test]
-async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
+async fn a_burst_of_one_platform_does_not_block_others() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let (other, _) = app.other_tenant().await;
@@ -283,7 +283,7 @@ async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
     let begun = Instant::now();
     let burst = join_all((0..50).map(|number| register(&app.key, format!("burst-{number}"))));
     let others = async {
-        // The burst has come first.
+        // The burst arrives first.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let off_ramp = app.ctx.partners.off_ramp.clone().expect("a partner");
         let worker = async { off_ramp.payer("pyr_unknown").await };
@@ -292,7 +292,7 @@ async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
     let (burst, (beside, worker)) = tokio::join!(burst, others);
     let took = begun.elapsed();
     assert_eq!(beside.status, 200, "{}", beside.text);
-    assert_eq!(worker, Err(OffRampError::Unknown), "a worker is served too");
+    assert_eq!(worker, Err(OffRampError::Unknown), "a worker also gets a slot");
     let of = |status: u16| burst.iter().filter(|answer| answer.status == status).count();
     println!(
         "of 50 calls {} are served and {} busy, after {took:?}",
@@ -300,7 +300,7 @@ async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
         of(502)
     );
     assert_eq!((of(200), of(502)), (8, 42));
-    let sentence = "Too many calls of the off-ramp partner are under way at this moment; try again";
+    let sentence = "Too many calls to the off-ramp partner are in progress; try again";
     for busy in burst.iter().filter(|answer| answer.status == 502) {
         assert_eq!(busy.json()["message"], sentence);
     }
@@ -311,12 +311,12 @@ async fn a_burst_of_one_platform_takes_the_partner_from_nobody_else() {
     register(&app.key, "own".to_owned()).await.expect(200);
     assert!(
         asked.elapsed() < Duration::from_secs(1),
-        "nobody is left alone after it"
+        "the circuit breaker stays closed afterwards"
     );
 }
 
 #[tokio::test]
-async fn a_registration_comes_again_with_its_key_and_finds_its_record() {
+async fn a_repeated_registration_finds_its_record_by_key() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let off_ramp = app.ctx.partners.off_ramp.clone().expect("a partner");
@@ -338,7 +338,7 @@ async fn a_registration_comes_again_with_its_key_and_finds_its_record() {
     assert_eq!(off_ramp.payer(&first.id).await, Err(OffRampError::Unknown));
 }
 
-/// The scripts that the document of the partner shows, by language.
+/// The scripts in the partner's document, by language.
 fn script(language: &str) -> String {
     let path = format!("{}/docs/partners/offramp.md", env!("CARGO_MANIFEST_DIR"));
     let guide = fs::read_to_string(path).expect("the document");
@@ -348,7 +348,7 @@ fn script(language: &str) -> String {
 }
 
 #[test]
-fn the_scripts_of_the_document_judge_the_vectors_as_they_are() {
+fn the_documented_scripts_verify_the_vectors_correctly() {
     let path = format!("{}/docs/partners/offramp.vectors.json", env!("CARGO_MANIFEST_DIR"));
     let vectors: Vec<Value> = serde_json::from_str(&fs::read_to_string(path).expect("vectors")).expect("JSON");
     let expected: Vec<Value> = vectors.iter().map(|one| one["isGood"].clone()).collect();
@@ -365,7 +365,7 @@ fn the_scripts_of_the_document_judge_the_vectors_as_they_are() {
 }
 
 #[tokio::test]
-async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
+async fn fifty_equal_concurrent_callbacks_cause_one_event() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     app.register_payer(&payers::person("user-4711")).await.expect(200);
@@ -385,7 +385,7 @@ async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
                 "approved",
             ),
             "payment_detail.updated",
-            // The first one told that it was added.
+            // The first event reported that the account was added.
             2,
         ),
     ] {
@@ -399,7 +399,7 @@ async fn fifty_equal_callbacks_at_once_are_one_change_and_one_event() {
 }
 
 #[tokio::test]
-async fn forged_callbacks_are_limited_fill_no_log_and_do_not_silence_the_partner() {
+async fn forged_callbacks_are_limited_unlogged_and_never_block_the_partner() {
     let partner = Partner::start().await;
     let mut settings = partner.settings(settings());
     settings.rate_limits.factor_outside_production = 1;
@@ -412,7 +412,7 @@ async fn forged_callbacks_are_limited_fill_no_log_and_do_not_silence_the_partner
     };
     let mut statuses = Vec::new();
     for _ in 0..80 {
-        statuses.push(told("nobody's secret, and long enough for one").await);
+        statuses.push(told("an unknown secret that is long enough").await);
     }
     let first = statuses.iter().position(|status| *status == 429);
     println!("{first:?} forged callbacks before the first 429");
@@ -425,17 +425,17 @@ async fn forged_callbacks_are_limited_fill_no_log_and_do_not_silence_the_partner
     assert_eq!(
         told(CALLBACK_SECRET).await,
         404,
-        "the partner is heard whoever shares its address"
+        "the partner's callbacks are accepted even from a shared address"
     );
     assert!(
         lines.text().contains("provider-callbacks"),
-        "what is signed has its line: {}",
+        "a signed callback is logged: {}",
         lines.text()
     );
 }
 
 #[tokio::test]
-async fn callbacks_are_counted_by_what_became_of_them() {
+async fn callbacks_are_counted_by_outcome() {
     let partner = Partner::start().await;
     let app = with(&partner).await;
     let before = outcomes(&app.get("/metrics").send().await.text);
@@ -443,7 +443,7 @@ async fn callbacks_are_counted_by_what_became_of_them() {
         .tell(&app, &payer_news("pyr_1", 1, "pending", "not_started"))
         .await;
     partner.tell(&app, &json!({})).await;
-    Bent::signed("nobody's secret, and long enough for one", app.ctx.clock.now(), "{}")
+    Bent::signed("an unknown secret that is long enough", app.ctx.clock.now(), "{}")
         .send(&app)
         .await
         .expect(401);

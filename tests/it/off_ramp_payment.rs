@@ -1,10 +1,10 @@
-//! Requests that a bank account gets, from the first call to the last event, on a real chain and with the scripted partner.
+//! Requests to bank accounts, from the first call to the last event, on a real chain and with the scripted partner.
 
 use crate::support::fiat::{CLIENT_USER, Fiat, for_bank};
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-/// What is told when everything goes well.
+/// The events of a successful payment.
 const WELL: [&str; 6] = [
     "payment.processing initiated",
     "payment.processing pending_internal_assessment",
@@ -15,7 +15,7 @@ const WELL: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_payment_reaches_the_bank_and_every_step_is_told_once() {
+async fn a_payment_reaches_the_bank_and_reports_each_step_once() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("25").await;
@@ -30,12 +30,12 @@ async fn a_payment_reaches_the_bank_and_every_step_is_told_once() {
     let ends = first["metadata"]["quoteExpiresAt"].as_i64().expect("an end");
     assert_eq!(ends, (fiat.app.ctx.clock.now() + TimeDelta::minutes(15)).timestamp());
     let again = fiat.ask(&id, CLIENT_USER, &account, &fee).await.expect(200);
-    assert_eq!(again, first, "the quote holds");
+    assert_eq!(again, first, "the quote is still valid");
     assert_eq!(fiat.partner.count("quote").await, 1);
 
     fiat.send(&first).await;
     assert_eq!(fiat.status(&id).await, "processing");
-    assert_eq!(fiat.told(&id).await, [""; 0], "the partner has not answered yet");
+    assert_eq!(fiat.told(&id).await, [""; 0], "the partner has not responded yet");
     fiat.seconds(8).await;
     assert_eq!(fiat.told(&id).await, WELL);
     assert_eq!(fiat.partner.count("open_order").await, 1);
@@ -77,7 +77,7 @@ async fn a_payment_reaches_the_bank_and_every_step_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_quote_that_ran_out_is_replaced_and_its_address_still_counts() {
+async fn an_expired_quote_is_replaced_and_its_address_still_counts() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0006").await;
     let id = fiat.request("10").await;
@@ -87,7 +87,7 @@ async fn a_quote_that_ran_out_is_replaced_and_its_address_still_counts() {
     assert_ne!(former["transactions"], present["transactions"], "another address");
     assert_eq!(fiat.partner.count("quote").await, 2);
     fiat.pass(60).await;
-    // The partner is asked all the same, and decides.
+    // The order is sent to the partner anyway, and the partner decides.
     fiat.send(&former).await;
     assert_eq!(fiat.status(&id).await, "processing");
     fiat.seconds(6).await;
@@ -101,11 +101,11 @@ async fn a_quote_that_ran_out_is_replaced_and_its_address_still_counts() {
     );
     assert_eq!(fiat.status(&id).await, "failed");
     let refused = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(400);
-    assert_eq!(refused["message"], "The payment of this request failed or went back");
+    assert_eq!(refused["message"], "The payment of this request failed or was refunded");
 }
 
 #[tokio::test]
-async fn what_bounces_or_is_given_up_fails_the_request_once() {
+async fn a_bounced_or_abandoned_payout_fails_the_request_once() {
     for (ending, told) in [
         (
             "0003",
@@ -142,7 +142,7 @@ async fn what_bounces_or_is_given_up_fails_the_request_once() {
 }
 
 #[tokio::test]
-async fn a_short_payment_waits_for_the_rest_and_a_larger_one_shows_what_is_too_much() {
+async fn an_underpayment_waits_for_the_rest_and_an_excess_is_shown() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let other = fiat.add_account(CLIENT_USER, "4444").await;
@@ -162,10 +162,14 @@ async fn a_short_payment_waits_for_the_rest_and_a_larger_one_shows_what_is_too_m
     let refused = fiat.ask(&id, CLIENT_USER, &other, "").await.expect(400);
     assert_eq!(
         refused["errors"][0]["field"], "paymentDetailsId",
-        "the first part goes to another account"
+        "the first part went to another account"
     );
     let rest = fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
-    assert_eq!(fiat.partner.count("quote").await, 2, "for what is left");
+    assert_eq!(
+        fiat.partner.count("quote").await,
+        2,
+        "the second quote is for the remaining amount"
+    );
     fiat.send_units(&rest, 6_000_000, 7_500_000).await;
     fiat.seconds(8).await;
     let told = fiat.told(&id).await;
@@ -188,7 +192,7 @@ async fn a_short_payment_waits_for_the_rest_and_a_larger_one_shows_what_is_too_m
 }
 
 #[tokio::test]
-async fn a_request_in_dollars_is_paid_for_what_its_quote_says() {
+async fn a_dollar_request_is_paid_out_at_its_quoted_amount() {
     use crate::support::rates::Feed;
     let feed = Feed::start().await;
     let fiat = Fiat::with(|settings| {
@@ -212,7 +216,7 @@ async fn a_request_in_dollars_is_paid_for_what_its_quote_says() {
     let id = created["requestId"].as_str().expect("an id");
     fiat.app.tells(&feed, "0.999").await;
     let calldata = fiat.ask(id, CLIENT_USER, &account, "").await.expect(200);
-    // However the rate moves, and however late it is paid.
+    // The requested amount stays the same, however the rate changes and however late the request is paid.
     fiat.app.pass(3_600).await;
     fiat.send(&calldata).await;
     assert_eq!(fiat.status(id).await, "processing");
@@ -226,13 +230,13 @@ async fn a_request_in_dollars_is_paid_for_what_its_quote_says() {
 }
 
 #[tokio::test]
-async fn only_addresses_that_were_handed_out_for_the_request_are_paid() {
+async fn only_deposit_addresses_issued_for_the_request_count() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let (one, two) = (fiat.request("10").await, fiat.request("10").await);
     let of_one = fiat.ask(&one, CLIENT_USER, &account, "").await.expect(200);
     let of_two = fiat.ask(&two, CLIENT_USER, &account, "").await.expect(200);
-    // The reference of one with the address of the other.
+    // Pays with the payment reference of one request and the deposit address of another request.
     let address = |calldata: &Value| {
         let data = calldata["transactions"]
             .as_array()

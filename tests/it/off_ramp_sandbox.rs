@@ -1,5 +1,5 @@
-//! The off-ramp partner of `prs dev` over its own socket: the adapter calls it, a browser presses its buttons, and it tells
-//! what happens until that is taken.
+//! The off-ramp partner of `prs dev` over its own socket: the adapter calls it, a browser presses its buttons, and it
+//! repeats each callback until it is accepted.
 
 use crate::support::{
     browser::Browser,
@@ -35,7 +35,7 @@ use std::{
 };
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// Takes each callback at the third try.
+/// Accepts each callback at the third attempt.
 #[derive(Default)]
 struct Reluctant(Arc<Mutex<HashMap<String, u32>>>);
 
@@ -96,7 +96,7 @@ impl Stage {
         }
     }
 
-    /// Presses a button; returns the status.
+    /// Presses a button on the page of the sandbox partner; returns the HTTP status.
     async fn press(&self, page: &str, outcome: &str, headers: &[(&'static str, &str)]) -> u16 {
         let mut call = self.browser.post(page).body(format!("outcome={outcome}"));
         call = call.header("content-type", "application/x-www-form-urlencoded");
@@ -106,7 +106,7 @@ impl Stage {
         call.send().await.expect("an answer").status().as_u16()
     }
 
-    /// What the receiver took, as kinds and versions, once so many were taken.
+    /// Waits until the receiver has accepted this number of callbacks; returns the type and version of each.
     async fn taken(&self, count: usize) -> Vec<(String, u64)> {
         for _ in 0..200 {
             let all = self.receiver.received_requests().await.expect("kept");
@@ -134,19 +134,19 @@ impl Stage {
             }
             assert!(
                 tries.values().all(|tries| *tries <= 3),
-                "what was taken is not told again"
+                "an accepted callback is not repeated"
             );
             if taken.len() >= count {
                 return taken;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{count} callbacks are never taken");
+        panic!("{count} callbacks are never accepted");
     }
 }
 
 #[tokio::test]
-async fn buttons_of_the_pages_move_a_payer_and_the_service_is_told_until_it_takes_it() {
+async fn sandbox_buttons_move_a_payer_and_callbacks_repeat_until_accepted() {
     let stage = Stage::start().await;
     let key = PartnerKey("ab".repeat(32));
     let begun = stage
@@ -195,11 +195,7 @@ async fn buttons_of_the_pages_move_a_payer_and_the_service_is_told_until_it_take
         (proven.kyc, proven.agreement),
         (KycStatus::Approved, AgreementStatus::Completed)
     );
-    assert_eq!(
-        (proven.kyc_url, proven.agreement_url),
-        (None, None),
-        "nothing is left to do"
-    );
+    assert_eq!((proven.kyc_url, proven.agreement_url), (None, None), "no step is left");
 
     let versions = [2, 3, 4, 5].map(|version| ("payer".to_owned(), version));
     assert_eq!(stage.taken(4).await, versions);
@@ -208,7 +204,7 @@ async fn buttons_of_the_pages_move_a_payer_and_the_service_is_told_until_it_take
 /// The name by which WebDriver calls elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Opens a page in the browser and clicks one of its buttons; returns what the page says of the status then.
+/// Opens a page in the browser and clicks one of its buttons; returns the status that the page shows afterwards.
 async fn click(browser: &Browser, page: &str, outcome: &str) -> String {
     browser.open(page).await;
     let button = json!({ "using": "css selector", "value": format!("button[value='{outcome}']") });
@@ -219,7 +215,7 @@ async fn click(browser: &Browser, page: &str, outcome: &str) -> String {
         Value::Null
     );
     let status = json!({ "using": "css selector", "value": "#status" });
-    // An element of the page that is just left has no text any more.
+    // Elements of the page that is being left have no text.
     loop {
         let found = browser.post("element", &status).await;
         let id = found[ELEMENT].as_str().unwrap_or_default();
@@ -232,7 +228,7 @@ async fn click(browser: &Browser, page: &str, outcome: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_payer_clicks_through_both_pages_in_a_browser_and_is_compliant() {
+async fn a_payer_clicks_through_both_pages_and_becomes_compliant() {
     prs::adapters::install_tls();
     let folder = tempfile::tempdir().expect("a folder");
     let dev = Dev::start(folder.path());
@@ -250,7 +246,10 @@ async fn a_payer_clicks_through_both_pages_in_a_browser_and_is_compliant() {
     assert_eq!(seen, "completed");
     let begun = tokio::time::Instant::now();
     while dev.call("/v2/payer/clicked", None).await["isCompliant"] != true {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the callbacks are not taken");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the callbacks are not accepted"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     browser.end().await;

@@ -1,4 +1,4 @@
-//! Whoever is to be erased has no money on its way, and what no order pays out can be ended by the operator alone.
+//! A payer with a payment in progress is not erased, and only the operator can close a request that no order pays out.
 
 use crate::support::{
     app::forged,
@@ -22,13 +22,13 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Longer than a quote holds.
+/// A time in seconds after which every quote has expired.
 const QUOTE_ENDS: i64 = 16 * 60;
 
 async fn cannot_be_erased(fiat: &Fiat, why: &str) {
     let refused = fiat.app.erase_payer(CLIENT_USER).await;
     assert_eq!(refused.status, 409, "{why}: {}", refused.text);
-    assert!(refused.text.contains("on its way"), "{}", refused.text);
+    assert!(refused.text.contains("is in progress"), "{}", refused.text);
     assert_eq!(fiat.partner.count("erase").await, 0, "{why}");
 }
 
@@ -37,7 +37,8 @@ async fn cancel(fiat: &Fiat, id: &str) {
     call.json(&json!({})).send().await.expect(200);
 }
 
-/// What the operator finds: state, what arrived and what was asked for.
+/// The operator's list of unsettled requests. Each entry has the request's state, the amount that arrived, and the
+/// amount that was ordered from the partner.
 async fn unsettled(fiat: &Fiat) -> Vec<(String, String, Option<String>)> {
     let listed = list::unsettled(&fiat.app.ctx).await.expect("a list");
     let shown = listed.into_iter().map(|one| {
@@ -59,27 +60,27 @@ async fn refused(fiat: &Fiat, id: &str) -> RefusalKind {
 }
 
 #[tokio::test]
-async fn a_payer_is_not_erased_while_a_quote_holds_or_a_payment_is_seen() {
+async fn a_payer_with_a_valid_quote_or_a_seen_payment_is_not_erased() {
     let fiat = Fiat::final_after(3, |_| ()).await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     fiat.mine(3).await;
     let id = fiat.request("5").await;
     let steps = transactions(&fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200));
-    cannot_be_erased(&fiat, "a quote holds").await;
+    cannot_be_erased(&fiat, "a quote is valid").await;
     fiat.pass(QUOTE_ENDS).await;
     fiat.app.devnet().pay(PAYER, &steps).await.expect("mined");
     fiat.app.follow().await;
     assert_eq!(fiat.status(&id).await, "pending");
-    cannot_be_erased(&fiat, "it is not final").await;
+    cannot_be_erased(&fiat, "the payment is not final").await;
     fiat.mine(3).await;
-    cannot_be_erased(&fiat, "it is to be paid out").await;
+    cannot_be_erased(&fiat, "the payout is pending").await;
     fiat.seconds(8).await;
     assert_eq!(fiat.status(&id).await, "paid");
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
+async fn partial_cancelled_and_excess_payments_wait_for_the_operator() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let part = fiat.request("10").await;
@@ -96,10 +97,10 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     close::run(&fiat.app.ctx, &part, "once more")
         .await
         .expect("it is closed");
-    assert_eq!(fiat.told(&part).await.len(), 2, "told once");
+    assert_eq!(fiat.told(&part).await.len(), 2, "reported once");
     assert!(unsettled(&fiat).await.is_empty());
 
-    // Whoever was to be erased stays when it is registered again.
+    // A payer that is due for erasure is not erased if a platform registers the payer again.
     fiat.register(CLIENT_USER, "Approved").await.expect(200);
     let cancelled = fiat.request("10").await;
     let calldata = fiat.ask(&cancelled, CLIENT_USER, &account, "").await.expect(200);
@@ -127,12 +128,12 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
     assert_eq!(
         refused(&fiat, &twice).await,
         RefusalKind::Conflict,
-        "the partner has it"
+        "the partner already has the order"
     );
     fiat.seconds(8).await;
     fiat.send(&calldata).await;
     fiat.pass(QUOTE_ENDS).await;
-    // Anybody can send something to an address that was handed out: what comes on top keeps nobody from being erased.
+    // Any sender can pay to an issued address: an excess does not block an erasure.
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
     assert_eq!(
         unsettled(&fiat).await,
@@ -144,16 +145,16 @@ async fn a_part_a_cancelled_request_and_an_excess_wait_for_the_operator() {
 }
 
 #[tokio::test]
-async fn a_payer_is_not_erased_before_the_chain_was_read_past_its_quotes() {
+async fn a_payer_is_not_erased_before_the_chain_is_read_past_its_quotes() {
     let fiat = Fiat::start().await;
-    // The blocks that the node shows are older than the quote.
+    // The blocks of the node have earlier times than the quote.
     fiat.pass(10 * 365 * 24 * 60 * 60).await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;
     fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
     fiat.pass(QUOTE_ENDS).await;
     fiat.mine(1).await;
-    cannot_be_erased(&fiat, "whether it was paid in time is not known").await;
+    cannot_be_erased(&fiat, "whether it was paid in time is unknown").await;
     let ten_years = 10 * 366 * 24 * 60 * 60;
     fiat.app.devnet().increase_time(ten_years).await.expect("mined");
     fiat.app.follow().await;
@@ -161,29 +162,29 @@ async fn a_payer_is_not_erased_before_the_chain_was_read_past_its_quotes() {
 }
 
 #[tokio::test]
-async fn who_is_to_be_erased_is_quoted_no_more_until_it_is_registered_again() {
+async fn a_payer_due_for_erasure_gets_no_quote_until_registered_again() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let (quoted, new) = (fiat.request("5").await, fiat.request("6").await);
     fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
-    cannot_be_erased(&fiat, "a quote holds").await;
-    // What was handed out can be paid.
+    cannot_be_erased(&fiat, "a quote is valid").await;
+    // Issued calldata can still be paid.
     fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
     let asked = fiat.partner.count("quote").await;
     let refused = fiat.ask(&new, CLIENT_USER, &account, "").await;
     assert_eq!(refused.status, 400);
-    assert!(refused.text.contains("is to be erased"), "{}", refused.text);
+    assert!(refused.text.contains("this one is erased once"), "{}", refused.text);
     assert_eq!(fiat.partner.count("quote").await, asked);
     fiat.register(CLIENT_USER, "Approved").await.expect(200);
     fiat.ask(&new, CLIENT_USER, &account, "").await.expect(200);
-    cannot_be_erased(&fiat, "a quote holds").await;
+    cannot_be_erased(&fiat, "a quote is valid").await;
     fiat.pass(QUOTE_ENDS).await;
     fiat.mine(1).await;
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_quote_that_was_asked_for_before_somebody_is_to_be_erased_is_not_handed_out() {
+async fn a_quote_in_progress_is_withheld_once_its_payer_is_to_be_erased() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let (quoted, new) = (fiat.request("5").await, fiat.request("6").await);
@@ -193,17 +194,17 @@ async fn a_quote_that_was_asked_for_before_somebody_is_to_be_erased_is_not_hande
         while fiat.partner.count("quote").await < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        cannot_be_erased(&fiat, "a quote holds").await;
+        cannot_be_erased(&fiat, "a quote is valid").await;
     };
     let (refused, ()) = tokio::join!(fiat.ask(&new, CLIENT_USER, &account, ""), erasing);
     assert_eq!(refused.status, 400, "{}", refused.text);
-    assert!(refused.text.contains("is to be erased"), "{}", refused.text);
+    assert!(refused.text.contains("this one is erased once"), "{}", refused.text);
     fiat.partner.behave(OffRampBehaviour::Normal);
     fiat.ask(&quoted, CLIENT_USER, &account, "").await.expect(200);
 }
 
 #[tokio::test]
-async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is_not_there() {
+async fn pages_cannot_tell_a_payer_being_erased_from_an_unknown_one() {
     let fiat = Fiat::start().await;
     let (account, other) = (
         fiat.compliant(CLIENT_USER, "7890").await,
@@ -214,7 +215,7 @@ async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is
     }
     let id = fiat.request("5").await;
     fiat.ask(&id, CLIENT_USER, &account, "").await.expect(200);
-    cannot_be_erased(&fiat, "a quote holds").await;
+    cannot_be_erased(&fiat, "a quote is valid").await;
     let mut said = Vec::new();
     for user in ["ada%2B1%40example.com", "nobody"] {
         let path = format!("/v2/request/{id}/pay?clientUserId={user}&paymentDetailsId={other}");
@@ -222,7 +223,7 @@ async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is
         let mut refused = forged(&fiat.app, Method::GET, &path).send().await.expect(400);
         assert!(
             begun.elapsed() >= Duration::from_millis(60),
-            "{user} is refused sooner than others"
+            "{user} is refused earlier than others"
         );
         refused.as_object_mut().expect("an object").remove("requestId");
         said.push(refused);
@@ -231,7 +232,7 @@ async fn whoever_knows_two_accounts_of_a_page_cannot_tell_who_leaves_from_who_is
 }
 
 #[tokio::test]
-async fn of_an_erasure_and_a_payment_at_once_one_waits_for_the_other() {
+async fn a_concurrent_erasure_and_quote_run_one_after_the_other() {
     let fiat = Fiat::start().await;
     let mut erased = 0;
     for number in 0..8 {
@@ -240,7 +241,7 @@ async fn of_an_erasure_and_a_payment_at_once_one_waits_for_the_other() {
         let id = fiat.request("5").await;
         let (erasure, asked) = tokio::join!(fiat.app.erase_payer(&user), fiat.ask(&id, &user, &account, ""));
         let statuses = (erasure.status, asked.status);
-        // 502 where the partner has forgotten the payer before it is asked for the quote.
+        // The status is 502 if the partner erased the payer before the quote was requested.
         assert!(
             [(200, 400), (200, 502), (409, 200)].contains(&statuses),
             "{statuses:?}: {} {}",
@@ -253,7 +254,7 @@ async fn of_an_erasure_and_a_payment_at_once_one_waits_for_the_other() {
 }
 
 #[tokio::test]
-async fn an_erasure_leaves_none_of_the_partners_ids_and_money_that_comes_later_waits_for_the_operator() {
+async fn an_erasure_removes_partner_ids_and_late_money_goes_to_the_operator() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let (paid, late) = (fiat.request("5").await, fiat.request("6").await);
@@ -266,21 +267,21 @@ async fn an_erasure_leaves_none_of_the_partners_ids_and_money_that_comes_later_w
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
     let stored = fiat.app.stored();
     for id in [&payer, &of_account] {
-        assert!(!holds(&stored, id), "{id} names somebody at the partner");
+        assert!(!holds(&stored, id), "{id} identifies the payer at the partner");
     }
 
     fiat.send(&calldata).await;
-    assert_eq!(fiat.status(&late).await, "processing", "what arrives still counts");
+    assert_eq!(fiat.status(&late).await, "processing", "a late payment still counts");
     for _ in 0..3 {
         fiat.work().await;
         fiat.app.clock.advance(TimeDelta::minutes(10));
     }
-    assert_eq!(fiat.partner.count("open_order").await, 1, "that of before");
+    assert_eq!(fiat.partner.count("open_order").await, 1, "only the previous order");
     let open = fiat.orders(false).await;
     let order = &open.iter().find(|one| one.request_id == late).expect("it waits").order;
     assert_eq!((order.state, order.failures, &order.asked), (OrderState::Due, 3, &None));
     let word = order.word.as_deref().expect("why it waits");
-    assert!(word.ends_with("is not asked: the payer was erased"), "{word}");
+    assert!(word.ends_with("is not called: the payer was erased"), "{word}");
     close::run(&fiat.app.ctx, &late, "returned by the partner")
         .await
         .expect("closed");
@@ -288,7 +289,7 @@ async fn an_erasure_leaves_none_of_the_partners_ids_and_money_that_comes_later_w
 }
 
 #[tokio::test]
-async fn an_order_that_is_never_taken_can_be_ended_and_its_news_comes_too_late() {
+async fn an_unaccepted_order_can_be_closed_and_ignores_later_news() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;
@@ -306,13 +307,13 @@ async fn an_order_that_is_never_taken_can_be_ended_and_its_news_comes_too_late()
         fiat.app.clock.advance(TimeDelta::minutes(20));
         fiat.work().await;
     }
-    assert_eq!(fiat.partner.count("open_order").await, 1, "nobody asks for it any more");
+    assert_eq!(fiat.partner.count("open_order").await, 1, "the order is no longer sent");
     assert_eq!(fiat.told(&id).await, ["payment.failed failed"]);
     assert!(unsettled(&fiat).await.is_empty());
 }
 
 #[tokio::test]
-async fn the_id_of_another_order_is_not_believed_and_asked_for_again_more_slowly() {
+async fn the_id_of_another_order_is_rejected_and_retried_more_slowly() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let (one, two) = (fiat.request("5").await, fiat.request("5").await);
@@ -341,13 +342,13 @@ async fn the_id_of_another_order_is_not_believed_and_asked_for_again_more_slowly
     fiat.partner.answer("open_order", None);
     fiat.app.clock.advance(TimeDelta::minutes(10));
     fiat.work().await;
-    // Under its key the partner had the order all along.
+    // The partner already has this order, and finds it by its key.
     let told = fiat.told(&two).await;
     assert_eq!(told, ["payment.processing fiat_sent", "payment.confirmed fiat_sent"]);
 }
 
 #[tokio::test]
-async fn an_order_that_a_clock_put_off_which_was_ahead_is_asked_about_now() {
+async fn an_order_postponed_by_a_fast_clock_is_retried_at_once() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;
@@ -364,7 +365,7 @@ async fn an_order_that_a_clock_put_off_which_was_ahead_is_asked_about_now() {
 }
 
 #[tokio::test]
-async fn money_that_comes_after_the_operator_closed_a_request_keeps_nobody() {
+async fn money_for_a_closed_request_does_not_block_an_erasure() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;
@@ -372,14 +373,14 @@ async fn money_that_comes_after_the_operator_closed_a_request_keeps_nobody() {
     fiat.send_units(&calldata, 5_000_000, 1).await;
     fiat.pass(QUOTE_ENDS).await;
     fiat.mine(1).await;
-    cannot_be_erased(&fiat, "a part has come").await;
+    cannot_be_erased(&fiat, "a partial payment arrived").await;
     close::run(&fiat.app.ctx, &id, "sent back").await.expect("closes");
     fiat.send_units(&calldata, 5_000_000, 1).await;
     fiat.app.erase_payer(CLIENT_USER).await.expect(200);
 }
 
 #[tokio::test]
-async fn orders_that_wait_for_a_partner_who_is_off_are_told_at_the_start() {
+async fn orders_waiting_for_a_disabled_partner_are_logged_at_startup() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "7890").await;
     let id = fiat.request("5").await;

@@ -1,9 +1,9 @@
-//! The ways of a payer, an account and a payment, each with all that is told on it.
+//! The paths that a payer, an account and a payment can take, each with all its events.
 
 use crate::support::fiat::{CLIENT_USER, Fiat};
 use serde_json::Value;
 
-/// What was told of payers, accounts and a request, in the order of each.
+/// The names of all events of payers, of accounts and of one request, in the order in which they were published.
 async fn told(fiat: &Fiat, request: Option<&str>) -> Vec<String> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let mut told = Vec::new();
@@ -20,7 +20,7 @@ async fn told(fiat: &Fiat, request: Option<&str>) -> Vec<String> {
     told
 }
 
-/// Prints a way, and holds it against what it should be.
+/// Prints a path and compares it with the expected path.
 fn show(way: &str, told: &[String], expected: &[&str]) {
     println!("{way}");
     for (number, event) in (1..).zip(told) {
@@ -29,7 +29,7 @@ fn show(way: &str, told: &[String], expected: &[&str]) {
     assert_eq!(told, expected, "{way}");
 }
 
-/// A payer whose family name leads there.
+/// Registers a payer. The family name tells the sandbox partner which sequence of states the payer passes through.
 async fn led_by_name(name: &str) -> Fiat {
     let fiat = Fiat::start().await;
     fiat.register(CLIENT_USER, name).await.expect(200);
@@ -40,7 +40,7 @@ async fn led_by_name(name: &str) -> Fiat {
 }
 
 #[tokio::test]
-async fn every_way_of_a_payer_is_told_step_by_step() {
+async fn every_path_of_a_payer_is_reported_step_by_step() {
     let ways: [(&str, &[&str]); 4] = [
         (
             "Rejected",
@@ -79,7 +79,7 @@ async fn every_way_of_a_payer_is_told_step_by_step() {
     }
 }
 
-/// What is told of a payer and an account before the first payment.
+/// The events of a payer and an account before the first payment.
 const BEFORE: [&str; 5] = [
     "compliance.updated pending/not_started",
     "compliance.updated approved/not_started",
@@ -88,7 +88,7 @@ const BEFORE: [&str; 5] = [
     "payment_detail.updated approved",
 ];
 
-/// The steps of an order that gets through, and what follows.
+/// The steps of a successful order, and the final event.
 const THROUGH: [&str; 6] = [
     "payment.processing initiated",
     "payment.processing pending_internal_assessment",
@@ -99,7 +99,7 @@ const THROUGH: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn an_account_that_fails_is_told_and_pays_nothing() {
+async fn a_failed_account_is_reported_and_cannot_be_paid() {
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0001").await;
     let mut expected = BEFORE.to_vec();
@@ -113,7 +113,7 @@ async fn an_account_that_fails_is_told_and_pays_nothing() {
     );
 }
 
-/// Pays parts of a request for ten tokens as they were handed out, each for what is left; returns the request.
+/// Pays a request for ten tokens in parts, each part with new calldata for the remaining amount; returns the request.
 async fn paid(fiat: &Fiat, account: &str, parts: &[(u64, u64)]) -> String {
     let id = fiat.request("10").await;
     for (asked, sent) in parts {
@@ -124,7 +124,8 @@ async fn paid(fiat: &Fiat, account: &str, parts: &[(u64, u64)]) -> String {
     id
 }
 
-/// What it is called, how the account ends, what was asked for and sent, what is told, and the state at the end.
+/// A case: its name, the last digits of the bank account, the amounts quoted and sent for each part, the expected
+/// events, and the final state.
 type Way = (
     &'static str,
     &'static str,
@@ -134,7 +135,7 @@ type Way = (
 );
 
 #[tokio::test]
-async fn every_way_of_a_payment_is_told_step_by_step() {
+async fn every_path_of_a_payment_is_reported_step_by_step() {
     const TEN: u64 = 10_000_000;
     let bounced = ["payment.processing bounced", "payment.failed bounced"];
     let ways: [Way; 6] = [
@@ -148,14 +149,14 @@ async fn every_way_of_a_payment_is_told_step_by_step() {
         ),
         ("too much", "7890", &[(TEN, 12_000_000)], THROUGH.to_vec(), "paid"),
         (
-            "what bounces",
+            "a bounced payout",
             "0003",
             &[(TEN, TEN)],
             [&THROUGH[..4], &bounced[..]].concat(),
             "failed",
         ),
         (
-            "what is given up",
+            "a failed payout",
             "0004",
             &[(TEN, TEN)],
             [&THROUGH[..3], &["payment.failed failed"][..]].concat(),
@@ -175,7 +176,7 @@ async fn every_way_of_a_payment_is_told_step_by_step() {
         );
         assert_eq!(fiat.status(&id).await, status, "{way}");
     }
-    // The quote ran out before it was paid: the partner is asked all the same, and decides.
+    // The quote expired before it was paid: the order is sent to the partner anyway, and the partner decides.
     let fiat = Fiat::start().await;
     let account = fiat.compliant(CLIENT_USER, "0006").await;
     let id = fiat.request("10").await;
@@ -184,6 +185,6 @@ async fn every_way_of_a_payment_is_told_step_by_step() {
     fiat.send(&calldata).await;
     fiat.seconds(8).await;
     let expected = [&BEFORE[..], &THROUGH[..2], &["payment.failed failed"][..]].concat();
-    show("a quote that ran out", &told(&fiat, Some(&id)).await, &expected);
+    show("an expired quote", &told(&fiat, Some(&id)).await, &expected);
     assert_eq!(fiat.status(&id).await, "failed");
 }

@@ -1,6 +1,9 @@
-//! Orchestrators: their keys, their endpoints, and what they are told.
+//! Orchestrators: their keys, their endpoints and their events.
 
-use crate::support::{TestApp, app::Call, program::prs, receiver::Receiver};
+use crate::{
+    orchestrator_links::{by, partner},
+    support::{TestApp, program::prs, receiver::Receiver},
+};
 use poem::http::Method;
 use prs::{
     domain::{
@@ -16,16 +19,6 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/v2/orchestrators/webhooks";
 
-async fn partner(app: &TestApp) -> NewOrchestrator {
-    flows::orchestrators::create::run(&app.ctx, "Partner")
-        .await
-        .expect("created")
-}
-
-fn by<'a>(call: Call<'a>, orchestrator: &NewOrchestrator) -> Call<'a> {
-    call.header("x-orchestrator-key", orchestrator.key.reveal())
-}
-
 /// Registers an endpoint; returns its id and secret.
 async fn register(app: &TestApp, orchestrator: &NewOrchestrator, url: &str) -> (String, String) {
     let body = json!({ "url": url });
@@ -34,7 +27,7 @@ async fn register(app: &TestApp, orchestrator: &NewOrchestrator, url: &str) -> (
     (text(&created["webhook"]["id"]), text(&created["secret"]))
 }
 
-/// Tells an orchestrator that a platform was linked.
+/// Publishes the event that a platform was linked to an orchestrator.
 async fn link(app: &TestApp, orchestrator: &NewOrchestrator, link: &str) {
     let event = Event::ClientIdLinked(Box::new(ClientIdLinked {
         orchestrator: orchestrator.id.to_string(),
@@ -54,7 +47,7 @@ async fn link(app: &TestApp, orchestrator: &NewOrchestrator, link: &str) {
 }
 
 #[tokio::test]
-async fn only_a_good_orchestrator_key_opens_the_operations() {
+async fn the_operations_need_a_valid_orchestrator_key() {
     let app = TestApp::start().await;
     let orchestrator = partner(&app).await;
     by(app.get(PATH), &orchestrator).send().await.expect(200);
@@ -84,7 +77,7 @@ async fn only_a_good_orchestrator_key_opens_the_operations() {
 }
 
 #[tokio::test]
-async fn the_last_use_of_a_key_is_noted_at_most_once_a_minute() {
+async fn the_last_use_of_a_key_is_recorded_at_most_once_a_minute() {
     let app = TestApp::start().await;
     let orchestrator = partner(&app).await;
     let key = orchestrator.key.reveal();
@@ -102,7 +95,7 @@ async fn the_last_use_of_a_key_is_noted_at_most_once_a_minute() {
 }
 
 #[tokio::test]
-async fn endpoints_are_registered_listed_switched_off_and_on() {
+async fn endpoints_are_registered_listed_disabled_and_enabled() {
     let app = TestApp::start().await;
     let (orchestrator, other) = (partner(&app).await, partner(&app).await);
     let body = json!({ "url": "https://partner.example.com/hooks" });
@@ -145,7 +138,7 @@ async fn endpoints_are_registered_listed_switched_off_and_on() {
 }
 
 #[tokio::test]
-async fn a_repeated_registration_gets_the_same_answer() {
+async fn a_repeated_registration_gets_the_same_response() {
     let app = TestApp::start().await;
     let (orchestrator, other) = (partner(&app).await, partner(&app).await);
     let body = json!({ "url": "https://partner.example.com/hooks" });
@@ -158,12 +151,12 @@ async fn a_repeated_registration_gets_the_same_answer() {
     assert_ne!(
         call(&other).await["secret"],
         first["secret"],
-        "the keys of two do not meet"
+        "keys of two orchestrators do not collide"
     );
 }
 
 #[tokio::test]
-async fn a_test_is_signed_and_tried_once() {
+async fn a_test_delivery_is_signed_and_attempted_once() {
     let app = TestApp::start().await;
     let orchestrator = partner(&app).await;
     let receiver = Receiver::start().await;
@@ -199,7 +192,7 @@ async fn a_test_is_signed_and_tried_once() {
 }
 
 #[tokio::test]
-async fn an_event_reaches_its_orchestrator_and_nobody_else() {
+async fn an_event_reaches_only_its_own_orchestrator() {
     let app = TestApp::start().await;
     let (orchestrator, other) = (partner(&app).await, partner(&app).await);
     let (own, foreign, platform) = (
@@ -216,7 +209,7 @@ async fn an_event_reaches_its_orchestrator_and_nobody_else() {
     link(&app, &orchestrator, "link-1").await;
     app.deliver().await;
     let told = own.received().await;
-    assert_eq!(told.len(), 1, "a fact is told once");
+    assert_eq!(told.len(), 1, "a fact is reported once");
     assert_eq!(told[0].json()["orchestratorId"], orchestrator.id.as_str());
     let signature = sign(&secret, told[0].body.as_bytes());
     assert_eq!(told[0].header("x-service-signature"), Some(signature.as_str()));
@@ -232,7 +225,7 @@ async fn an_event_reaches_its_orchestrator_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
+async fn disabling_an_endpoint_cancels_its_waiting_deliveries() {
     let app = TestApp::start().await;
     let orchestrator = partner(&app).await;
     let receiver = Receiver::start().await;
@@ -261,7 +254,7 @@ async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
 }
 
 #[test]
-fn the_operator_makes_orchestrators_and_their_keys() {
+fn the_operator_creates_orchestrators_and_their_keys() {
     let folder = tempfile::tempdir().expect("a folder");
     let prs = |arguments: &[&str]| prs(folder.path()).args(arguments).output().expect("the program starts");
     let admin = |arguments: &[&str]| {
@@ -280,6 +273,24 @@ fn the_operator_makes_orchestrators_and_their_keys() {
     let made = admin(&create).expect("made");
     let id = made["id"].as_str().expect("an id");
     assert!(made["orchestratorKey"].as_str().expect("a key").starts_with("orc_"));
+    let listed = || admin(&["orchestrator", "list"]).expect("listed")["orchestrators"][0].clone();
+    assert_eq!(
+        (&listed()["id"], &listed()["name"], &listed()["disabledAt"]),
+        (&made["id"], &json!("Partner"), &Value::Null)
+    );
+    assert_eq!(
+        admin(&["orchestrator", "disable", id]).expect("disabled")["disabled"],
+        true
+    );
+    let since = listed()["disabledAt"].clone();
+    assert!(since.is_string(), "{since}");
+    assert!(admin(&["orchestrator", "disable", id]).is_some() && listed()["disabledAt"] == since);
+    assert_eq!(
+        admin(&["orchestrator", "enable", id]).expect("enabled")["disabled"],
+        false
+    );
+    assert_eq!(listed()["disabledAt"], Value::Null);
+    assert!(admin(&["orchestrator", "disable", "unknown"]).is_none());
     let further = admin(&["orchestrator-key", "create", "--orchestrator", id]).expect("made");
     assert_ne!(further["orchestratorKey"], made["orchestratorKey"]);
     let revoke = |key: &Value| {

@@ -1,4 +1,4 @@
-//! From which pages a client ID works, and what a page of somebody else can do with the cookie of a session.
+//! The pages from which a client ID works, and what another site can do with a session cookie.
 
 use crate::support::{TestApp, session::sign_in, wallet::TestWallet};
 use serde_json::json;
@@ -10,7 +10,7 @@ async fn client(app: &TestApp, domain: &str) -> String {
 }
 
 #[tokio::test]
-async fn only_the_listed_origin_itself_is_let_in() {
+async fn only_the_exact_listed_origin_is_accepted() {
     let app = TestApp::start().await;
     let plain = client(&app, "https://example.com").await;
     let port = client(&app, "https://example.com:8443").await;
@@ -76,7 +76,7 @@ async fn a_backend_client_id_needs_no_origin() {
 }
 
 #[tokio::test]
-async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
+async fn a_form_posted_with_the_session_cookie_changes_nothing() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     let own = app.ctx.own_pages.origin.clone();
@@ -90,7 +90,7 @@ async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
         let answer = call.form("label=Stolen").send().await;
         assert_eq!(answer.status, 403, "{origin:?}: {}", answer.text);
     }
-    // Who shows a session that nobody knows learns nothing about pages.
+    // A caller with an unknown session learns nothing about pages.
     let unknown = app.post("/v1/api-keys").header("cookie", "session_token=unknown");
     let unknown = unknown.header("origin", "https://evil.example").json(&json!({}));
     unknown.send().await.expect(401);
@@ -102,7 +102,7 @@ async fn a_form_that_a_browser_posts_with_the_cookie_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_credential_that_cannot_be_read_or_comes_twice_is_not_rescued_by_a_good_one() {
+async fn a_malformed_or_duplicate_credential_fails_despite_a_valid_one() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     let cookie = format!("session_token={session}");
@@ -127,7 +127,7 @@ async fn a_credential_that_cannot_be_read_or_comes_twice_is_not_rescued_by_a_goo
         let answer = call.send().await;
         assert_eq!(answer.status, 401, "{}", answer.text);
     }
-    // What is no credential of this service stands in nobody's way.
+    // Credentials of other services do not interfere.
     let basic = by_cookie().header("authorization", "Basic dTpw");
     assert_eq!(basic.send().await.status, 200);
     let crumbs = app.get("/v2/request").raw_header("cookie", b"theme=\xff");
@@ -135,7 +135,7 @@ async fn a_credential_that_cannot_be_read_or_comes_twice_is_not_rescued_by_a_goo
 }
 
 #[tokio::test]
-async fn a_wrong_credential_beside_a_good_one_is_401_wherever_it_stands() {
+async fn an_invalid_credential_next_to_a_valid_one_returns_401() {
     let app = TestApp::start().await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
     let (cookie, bearer) = (format!("session_token={session}"), format!("Bearer {session}"));
@@ -158,11 +158,11 @@ async fn a_wrong_credential_beside_a_good_one_is_401_wherever_it_stands() {
         assert_eq!(call().send().await.status, 200, "{path} with {name}");
         for (other, credential) in wrong.into_iter().filter(|(other, _)| *other != name) {
             let answer = call().header(other, credential).send().await;
-            assert_eq!(answer.status, 401, "{path} with {name} beside {other}");
+            assert_eq!(answer.status, 401, "{path} with {name} and {other}");
         }
     }
-    // A good one that decides nothing is in nobody's way, wherever it may be used from; and browsers add old cookies
-    // by themselves.
+    // An additional valid credential does not interfere, whatever its origins; and browsers add old cookies on their
+    // own.
     let beside = app
         .get("/v1/api-keys")
         .header("cookie", &cookie)
@@ -179,7 +179,7 @@ async fn a_wrong_credential_beside_a_good_one_is_401_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn an_origin_that_cannot_be_read_or_comes_twice_is_no_listed_page() {
+async fn a_malformed_or_duplicate_origin_is_never_a_listed_page() {
     let app = TestApp::start().await;
     let shop = client(&app, "https://example.com").await;
     let call = || app.get("/v2/currencies").header("x-client-id", &shop);

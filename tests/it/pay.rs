@@ -1,4 +1,4 @@
-//! Calldata: what a payer is asked to sign.
+//! Calldata: the transactions that a payer signs.
 
 use crate::support::{
     TestApp,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn without_a_wallet_no_node_is_asked_and_the_approval_is_included() {
+async fn without_a_wallet_no_node_is_queried_and_approval_is_included() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     let answer = app
@@ -54,7 +54,7 @@ async fn without_a_wallet_no_node_is_asked_and_the_approval_is_included() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_costs_three_seconds_at_most_and_only_what_needs_it() {
+async fn a_node_outage_costs_at_most_three_seconds_and_only_its_callers() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     let begun = Instant::now();
@@ -71,7 +71,7 @@ async fn a_node_that_is_down_costs_three_seconds_at_most_and_only_what_needs_it(
     );
     assert!(
         !answer.text.contains("127.0.0.1"),
-        "addresses of nodes stay inside: {}",
+        "addresses of nodes are not revealed: {}",
         answer.text
     );
     app.get(&format!("/v2/request/{id}"))
@@ -87,7 +87,7 @@ async fn a_node_that_is_down_costs_three_seconds_at_most_and_only_what_needs_it(
 }
 
 #[tokio::test]
-async fn a_wallet_without_money_is_told_so() {
+async fn a_wallet_without_balance_is_reported() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("1")).await;
     let stranger = "0x00000000000000000000000000000000000000aa";
@@ -147,14 +147,14 @@ async fn an_allowance_of_a_usdt_like_token_is_reset_before_it_is_raised() {
     let receipts = app.devnet().pay(PAYER, &transactions(&answer)).await.expect("mined");
     assert!(
         receipts.iter().all(|receipt| receipt.status),
-        "the token takes every step"
+        "the token accepts every step"
     );
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "paid");
 }
 
 #[tokio::test]
-async fn a_part_is_never_more_than_what_is_left() {
+async fn a_partial_payment_never_exceeds_the_remaining_amount() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("5", "USDT-sepolia", "USDT-sepolia")).await;
     let amount = |answer: &Value| {
@@ -191,7 +191,7 @@ async fn the_fee_of_a_client_id_overrides_the_fee_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_fee_of_a_client_id_that_a_contract_would_swallow_is_refused_and_not_dropped() {
+async fn a_client_id_fee_to_a_token_contract_is_rejected_and_not_dropped() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     let body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"], "feePercentage": "3",
@@ -215,7 +215,7 @@ async fn a_fee_of_a_client_id_that_a_contract_would_swallow_is_refused_and_not_d
             400,
             &json!(
                 "feeAddress of the client ID must be a wallet: this is the address of a token or payment contract, \
-                 and money sent there is lost"
+                 and payments sent there are lost"
             )
         )
     );
@@ -225,10 +225,10 @@ async fn a_fee_of_a_client_id_that_a_contract_would_swallow_is_refused_and_not_d
 }
 
 #[tokio::test]
-async fn what_is_left_below_the_smallest_unit_can_still_be_paid() {
+async fn a_remainder_below_the_smallest_unit_can_still_be_paid() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("10", "USD", "USDT-sepolia")).await;
-    // Half a unit of the token stays due; the amount is the second argument.
+    // Half a unit of the token remains due; the amount is the second argument.
     let mut steps = transactions(&app.calldata(&id, "").await);
     let payment = &mut steps.last_mut().expect("a payment").1;
     let units = U256::from_be_slice(&payment[36..68]) - U256::from(50);
@@ -257,7 +257,7 @@ async fn what_is_left_below_the_smallest_unit_can_still_be_paid() {
 }
 
 #[tokio::test]
-async fn calldata_without_a_wallet_resets_an_allowance_that_the_token_refuses_to_change() {
+async fn calldata_without_a_wallet_resets_usdt_like_allowances() {
     let app = TestApp::on_chain().await;
     let id = app
         .create_request(&request("100", "USDT-sepolia", "USDT-sepolia"))
@@ -287,7 +287,7 @@ async fn calldata_without_a_wallet_resets_an_allowance_that_the_token_refuses_to
 }
 
 #[tokio::test]
-async fn a_fee_of_the_largest_amounts_is_exact_or_refused() {
+async fn a_fee_on_the_largest_amounts_is_exact_or_rejected() {
     let app = TestApp::start().await;
     // 2^255 units.
     let half = "57896044618658097711785492504343953926634992332820282019728.792003956564819968";
@@ -307,7 +307,7 @@ async fn a_fee_of_the_largest_amounts_is_exact_or_refused() {
 }
 
 #[tokio::test]
-async fn an_amount_that_no_contract_can_convert_is_refused_at_creation() {
+async fn an_amount_that_cannot_be_converted_is_rejected_at_creation() {
     let app = TestApp::on_chain().await;
     let largest = format!("1{}", "0".repeat(30));
     let id = app.create_request(&request(&largest, "USD", "FAU-sepolia")).await;

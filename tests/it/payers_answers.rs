@@ -1,5 +1,5 @@
-//! Whatever the partner answers about payers and bank accounts: no state that it did not tell, no link that it may not give,
-//! nothing of somebody else, and others are served.
+//! Wrong responses of the partner about payers and bank accounts. The service stores no state that the partner did not
+//! report, no forbidden link and no data of another payer, and it serves all other calls.
 
 use crate::support::{
     Answer, TestApp,
@@ -9,14 +9,15 @@ use crate::support::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Who is asked about.
+/// The payer under test.
 const ID: &str = "user-4711";
 
-/// Whose ids stand in what is said of others. Under them it is true, so nothing is looked at here.
+/// Another payer. A false response contains the ids of this payer in place of the right ids. The partner's responses
+/// about this payer itself are true, so the test does not check them.
 const THIRD: &str = "a-third";
 
-/// Calls of the partner, with the members of their answers. That a payer agreed is true for the partner however it lies about
-/// it, so nobody is asked about it afterwards.
+/// Calls to the partner, each with the members of its response. The partner records an agreement even when its response
+/// about it is false; therefore the service does not query the payer after `agree`.
 const OPERATIONS: [(&str, &[&str]); 5] = [
     ("register", PAYER),
     ("payer", PAYER),
@@ -37,7 +38,7 @@ const PAYER: &[&str] = &[
 
 const ACCOUNT: &[&str] = &["id", "key", "payerId", "version", "status", "rejection"];
 
-/// What a member may not be, by kind.
+/// Invalid values for one member of a response, each with the kind of error.
 fn lies(operation: &str, member: &str, (payer, account): (&str, &str)) -> Vec<(&'static str, Change)> {
     let to = Change::To;
     let mut lies = vec![
@@ -46,10 +47,10 @@ fn lies(operation: &str, member: &str, (payer, account): (&str, &str)) -> Vec<(&
         ("of another type", to(json!({}))),
         ("too long", to(json!("x".repeat(5_000)))),
     ];
-    // A link or a rejection that is not there is none that is wrong.
+    // A missing link or rejection is not a wrong one.
     let may_be_absent = matches!(member, "kycUrl" | "agreementUrl" | "rejection");
     lies.retain(|(kind, _)| !may_be_absent || !matches!(*kind, "absent" | "null"));
-    // What is asked for by its id is not asked for by its key.
+    // A record that is queried by its id is not queried by its key.
     let is_asked_by_key = matches!(operation, "register" | "add_account");
     lies.extend(match member {
         "id" if matches!(operation, "add_account" | "account") => vec![("another's", to(json!(account)))],
@@ -70,13 +71,13 @@ fn lies(operation: &str, member: &str, (payer, account): (&str, &str)) -> Vec<(&
     lies
 }
 
-/// Has the partner asked; the answer where a caller waits for it.
+/// Causes a call to the partner; returns the response of the service if a caller waits for the call.
 async fn ask(app: &TestApp, operation: &str) -> Option<Answer> {
     match operation {
         "register" => Some(app.register_payer(&person(ID)).await),
         "agree" => Some(app.agree(ID, &json!({ "agreementCompleted": true })).await),
         "add_account" => Some(app.add_account(ID, &dollars("7734500055")).await),
-        // What is open is asked about once a day at least.
+        // Open records are polled at least once a day.
         _ => {
             app.advance_ms(24 * 60 * 60 * 1_000 + 1_000);
             app.follow_payers().await;
@@ -85,7 +86,7 @@ async fn ask(app: &TestApp, operation: &str) -> Option<Answer> {
     }
 }
 
-/// All that is known of the payer and of somebody else, and all that was told.
+/// All stored data of the tested payer and of another payer, and all events.
 async fn known(app: &TestApp) -> Value {
     let mut known = Vec::new();
     for id in [ID, "somebody-else"] {
@@ -100,7 +101,8 @@ async fn known(app: &TestApp) -> Value {
     json!(known)
 }
 
-/// Lets time pass until the partner, who failed, is not left alone any more: for that the clock of the machine counts.
+/// Waits until the circuit breaker of the failed partner lets calls through again. The circuit breaker uses the clock
+/// of the machine.
 async fn is_asked_again(app: &TestApp, partner: &Partner) {
     let begun = partner.count("payer").await;
     while partner.count("payer").await == begun {
@@ -111,9 +113,9 @@ async fn is_asked_again(app: &TestApp, partner: &Partner) {
 }
 
 #[tokio::test]
-async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_served() {
+async fn no_altered_response_field_creates_an_unreported_state() {
     let (app, partner) = hurried_with_partner().await;
-    // They wait for good, so that the partner is asked about them and has nothing new to say.
+    // Two records stay pending permanently. The partner is polled about them and always reports the same state.
     for (id, number) in [
         (ID, "7734500011"),
         ("somebody-else", "7734500022"),
@@ -130,7 +132,7 @@ async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_se
         for member in members {
             for (kind, lie) in lies(operation, member, (&theirs, &account)) {
                 let shown = format!("{operation}.{member} {kind} {lie:?}");
-                // A higher number: what is not believed is not passed over as known.
+                // A higher version, so that a false response is not skipped as already known.
                 let mut changes = vec![("version", Change::To(json!(50)))];
                 if *member == "version" {
                     changes.clear();
@@ -151,7 +153,10 @@ async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_se
                 partner.answer(operation, Some(Scripted::Changed(changes)));
                 let asked = partner.count(operation).await;
                 let answer = ask(&app, operation).await;
-                assert!(partner.count(operation).await > asked, "{shown}: it is asked");
+                assert!(
+                    partner.count(operation).await > asked,
+                    "{shown}: the partner is queried"
+                );
                 if let Some(answer) = answer {
                     assert_eq!(answer.status, 502, "{shown}: {}", answer.text);
                 }
@@ -187,7 +192,7 @@ async fn no_field_of_an_answer_makes_a_state_that_was_not_told_and_others_are_se
         "{} wrong answers, no state, others served",
         counts.values().sum::<usize>()
     );
-    // Nothing of it was lost: the same calls are done now.
+    // No call was lost: the same calls succeed now.
     for operation in ["register", "add_account", "agree"] {
         let answer = ask(&app, operation).await.expect("an answer");
         assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text);

@@ -1,5 +1,5 @@
-//! First registrations whose answer nobody heard: whoever the partner may have taken can be erased, and nobody who was erased
-//! comes back.
+//! A payer is registered for the first time, and the partner's response is lost. The partner may have stored the payer,
+//! so the payer can be erased, and an erased payer does not reappear.
 
 use crate::support::{
     Answer, TestApp,
@@ -12,13 +12,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 const ID: &str = "user-4711";
 
-/// For how long a call may be in flight, and a moment.
+/// Milliseconds after which no call can be in flight any longer: the longest duration of a call, plus a margin.
 const IN_FLIGHT_MS: i64 = 10_002;
 
 fn waits(answer: &Answer) {
     assert_eq!(answer.status, 409, "{}", answer.text);
     assert!(
-        answer.text.contains("erased by itself within seconds"),
+        answer.text.contains("erased automatically within seconds"),
         "{}",
         answer.text
     );
@@ -30,23 +30,27 @@ async fn until_called(partner: &Partner, operation: &str, times: usize) {
     }
 }
 
-/// Nobody is known, here or at the partner, which heard last that it is to forget.
+/// Asserts that neither the service nor the partner stores a payer, and that the last call to the partner was an
+/// erasure.
 async fn nobody_is_left(app: &TestApp, partner: &Partner) {
     app.payer(ID).await.expect(404);
     app.erase_payer(ID).await.expect(404);
     let calls = partner.calls().await;
     let last = calls.last().expect("calls");
-    assert_eq!(last.method, "DELETE", "after all that was handed over: {calls:?}");
-    // A payer who is registered now is a new one there.
+    assert_eq!(
+        last.method, "DELETE",
+        "the erasure follows every registration: {calls:?}"
+    );
+    // A payer that is registered now is new to the partner.
     let registered = app.register_payer(&person(ID)).await.expect(200);
     assert_eq!(registered["status"]["kycStatus"], "not_started", "{registered}");
     let calls = partner.calls().await;
     let key = &calls.last().expect("calls").key;
     let erased = calls.iter().filter(|call| call.target.ends_with(key.as_str())).count();
-    assert!(erased > 0, "the partner was asked by the key of the registration");
+    assert!(erased > 0, "the erasure used the key of the registration");
 }
 
-/// Registers somebody while the answer of the partner is lost, in each way in which it can be.
+/// Registers a payer in such a way that the service does not get the partner's response. `way` selects the cause.
 async fn registered_unheard(app: &TestApp, partner: &Partner, way: &str) {
     let before = partner.count("register").await;
     match way {
@@ -55,7 +59,7 @@ async fn registered_unheard(app: &TestApp, partner: &Partner, way: &str) {
             app.register_payer(&person(ID)).await.expect(502);
             partner.answer("register", None);
         }
-        "the answer is odd" => {
+        "the response is malformed" => {
             partner.behave(OffRampBehaviour::OtherPayer);
             app.register_payer(&person(ID)).await.expect(502);
             partner.behave(OffRampBehaviour::Normal);
@@ -64,7 +68,7 @@ async fn registered_unheard(app: &TestApp, partner: &Partner, way: &str) {
             partner.behave(OffRampBehaviour::Slow);
             let form = person(ID);
             tokio::select! {
-                answer = app.register_payer(&form) => panic!("it is answered: {}", answer.text),
+                answer = app.register_payer(&form) => panic!("the call got a response: {}", answer.text),
                 () = until_called(partner, "register", before + 1) => {}
             }
             partner.behave(OffRampBehaviour::Normal);
@@ -75,10 +79,10 @@ async fn registered_unheard(app: &TestApp, partner: &Partner, way: &str) {
     app.payer(ID).await.expect(404);
 }
 
-const WAYS: [&str; 3] = ["the partner is late", "the answer is odd", "the caller is gone"];
+const WAYS: [&str; 3] = ["the partner is late", "the response is malformed", "the caller is gone"];
 
 #[tokio::test]
-async fn whoever_was_registered_by_a_call_that_nobody_heard_can_be_erased() {
+async fn a_payer_with_a_lost_registration_response_can_be_erased() {
     let (app, partner) = hurried_with_partner().await;
     for way in WAYS {
         registered_unheard(&app, &partner, way).await;
@@ -94,7 +98,7 @@ async fn whoever_was_registered_by_a_call_that_nobody_heard_can_be_erased() {
         nobody_is_left(&app, &partner).await;
         app.erase_payer(ID).await.expect(200);
 
-        // Later, when nothing is in flight any more, it is erased at once.
+        // Once no call is in flight any longer, the payer is erased at once.
         registered_unheard(&app, &partner, way).await;
         app.advance_ms(IN_FLIGHT_MS);
         assert_eq!(app.erase_payer(ID).await.expect(200), json!({ "success": true }));
@@ -104,13 +108,13 @@ async fn whoever_was_registered_by_a_call_that_nobody_heard_can_be_erased() {
 }
 
 #[tokio::test]
-async fn a_registration_that_nobody_heard_is_made_again_and_is_one() {
+async fn a_registration_with_a_lost_response_is_repeated_as_one() {
     let (app, partner) = hurried_with_partner().await;
     for way in WAYS {
         registered_unheard(&app, &partner, way).await;
         app.register_payer(&person(ID)).await.expect(200);
         app.account_of(ID, &dollars("7734509911")).await;
-        // What nobody waits for may still be at work.
+        // A call that no caller waits for may still be running.
         waits(&app.erase_payer(ID).await);
         app.advance_ms(IN_FLIGHT_MS);
         app.follow_payers().await;
@@ -119,7 +123,7 @@ async fn a_registration_that_nobody_heard_is_made_again_and_is_one() {
 }
 
 #[tokio::test]
-async fn what_the_partner_did_not_take_is_noted_nowhere() {
+async fn a_registration_refused_by_the_partner_leaves_no_record() {
     let (app, partner) = hurried_with_partner().await;
     let refusal = json!({ "reason": "invalid_person", "fields": ["lastName"] }).to_string();
     partner.answer("register", Some(Scripted::Says(422, refusal)));
@@ -127,14 +131,14 @@ async fn what_the_partner_did_not_take_is_noted_nowhere() {
     app.erase_payer(ID).await.expect(404);
     partner.answer("register", None);
 
-    // The partner does not answer when it is asked to forget, and is asked again.
+    // The partner does not respond to the erasure, which is retried.
     registered_unheard(&app, &partner, "the partner is late").await;
     app.advance_ms(IN_FLIGHT_MS);
     let down = Scripted::Says(503, json!({ "reason": "down" }).to_string());
     partner.answer("erase_registered", Some(down));
     let waiting = app.erase_payer(ID).await;
     assert_eq!(waiting.status, 502, "{}", waiting.text);
-    assert!(waiting.text.contains("erased by itself"), "{}", waiting.text);
+    assert!(waiting.text.contains("erased automatically"), "{}", waiting.text);
     app.register_payer(&person(ID)).await.expect(409);
     partner.answer("erase_registered", None);
     app.advance_ms(61_000);
@@ -143,14 +147,14 @@ async fn what_the_partner_did_not_take_is_noted_nowhere() {
 }
 
 #[tokio::test]
-async fn of_first_registrations_at_once_none_brings_back_who_was_erased() {
+async fn concurrent_first_registrations_never_restore_an_erased_payer() {
     let (app, partner) = with_partner().await;
     partner.answer("register", Some(Scripted::After(Duration::from_millis(800))));
     let (one, other) = (person(ID), person(ID));
     let first = app.register_payer(&one);
     let second = async {
         until_called(&partner, "register", 1).await;
-        // It is answered long after the first one, so that somebody is there who can be erased meanwhile.
+        // The second call takes long, so that the payer, which the first call stored, can be erased meanwhile.
         partner.answer("register", Some(Scripted::After(Duration::from_secs(2))));
         app.register_payer(&other).await
     };
@@ -185,7 +189,7 @@ async fn of_first_registrations_at_once_none_brings_back_who_was_erased() {
 }
 
 #[tokio::test]
-async fn an_erasure_that_nobody_heard_keeps_the_id_until_it_can_reach_nobody() {
+async fn an_erasure_with_a_lost_response_holds_the_id_while_in_flight() {
     let (app, partner) = hurried_with_partner().await;
     app.register_payer(&person(ID)).await.expect(200);
     partner.answer("erase", Some(Scripted::Hangs));
@@ -197,7 +201,11 @@ async fn an_erasure_that_nobody_heard_keeps_the_id_until_it_can_reach_nobody() {
         app.follow_payers().await;
         app.register_payer(&person(ID)).await.expect(409);
     }
-    assert_eq!(partner.count("erase").await, before, "the first one may be at work");
+    assert_eq!(
+        partner.count("erase").await,
+        before,
+        "the first call may still be running"
+    );
     app.advance_ms(IN_FLIGHT_MS);
     app.follow_payers().await;
     assert_eq!(partner.count("erase").await, before + 1);
@@ -206,7 +214,7 @@ async fn an_erasure_that_nobody_heard_keeps_the_id_until_it_can_reach_nobody() {
 }
 
 #[tokio::test]
-async fn a_note_that_was_made_since_is_kept_by_an_erasure_that_ends_late() {
+async fn a_late_erasure_keeps_a_newer_registration_record() {
     let (app, partner) = with_partner().await;
     registered_unheard(&app, &partner, "the caller is gone").await;
     app.advance_ms(IN_FLIGHT_MS);
@@ -214,7 +222,7 @@ async fn a_note_that_was_made_since_is_kept_by_an_erasure_that_ends_late() {
     let since = async {
         until_called(&partner, "erase_registered", 1).await;
         partner.behave(OffRampBehaviour::Normal);
-        // Somebody else ends the erasure, and the payer is registered anew.
+        // Another instance ends the erasure, and the payer is registered again.
         app.advance_ms(61_000);
         app.follow_payers().await;
         assert_eq!(partner.count("erase_registered").await, 2);
@@ -222,12 +230,12 @@ async fn a_note_that_was_made_since_is_kept_by_an_erasure_that_ends_late() {
     };
     let (erased, ()) = tokio::join!(app.erase_payer(ID), since);
     erased.expect(200);
-    // Whom the partner has taken since can be erased.
+    // A payer that the partner has stored since can be erased.
     waits(&app.erase_payer(ID).await);
 }
 
 #[tokio::test]
-async fn a_registration_that_is_answered_when_its_call_was_given_up_makes_no_payer() {
+async fn a_registration_response_after_its_deadline_creates_no_payer() {
     let (app, partner) = with_partner().await;
     partner.behave(OffRampBehaviour::Slow);
     let later = async {
@@ -244,7 +252,7 @@ async fn a_registration_that_is_answered_when_its_call_was_given_up_makes_no_pay
 }
 
 #[tokio::test]
-async fn an_erasure_beside_the_end_of_a_first_registration_finds_somebody() {
+async fn an_erasure_concurrent_with_a_registration_finds_the_payer() {
     let (app, partner) = with_partner().await;
     let mut said = BTreeMap::new();
     for number in 0..40u64 {
@@ -269,7 +277,7 @@ async fn an_erasure_beside_the_end_of_a_first_registration_finds_somebody() {
 }
 
 #[tokio::test]
-async fn whom_the_partner_took_for_nobody_is_forgotten_after_two_days() {
+async fn a_registration_without_a_payer_is_erased_after_two_days() {
     let (app, partner) = with_partner().await;
     registered_unheard(&app, &partner, "the caller is gone").await;
     app.advance_ms(47 * 60 * 60 * 1_000);
@@ -282,7 +290,7 @@ async fn whom_the_partner_took_for_nobody_is_forgotten_after_two_days() {
 }
 
 #[tokio::test]
-async fn what_a_clock_noted_that_was_ahead_is_in_flight_no_more() {
+async fn a_registration_recorded_by_a_fast_clock_is_not_in_flight() {
     let (app, partner) = hurried_with_partner().await;
     let day = 24 * 60 * 60 * 1_000;
     app.advance_ms(day);

@@ -1,4 +1,4 @@
-//! Bad input about payers and bank accounts: every wrong field is named at once, and no value is repeated.
+//! Invalid input about payers and bank accounts: every invalid field is reported at once, and no value is repeated.
 
 use crate::support::{
     Answer,
@@ -60,11 +60,11 @@ fn refuses(answer: &Answer, fields: &[&str], values: &Value) {
     }
 }
 
-/// Texts that the hints show.
+/// Texts that occur in the hints.
 const EXAMPLES: [&str; 1] = ["1985-12-12"];
 
 #[tokio::test]
-async fn every_wrong_field_of_a_payer_is_named_at_once() {
+async fn every_invalid_payer_field_is_reported_at_once() {
     let (app, partner) = with_partner().await;
     let all = person("user-4711");
     let every: Vec<&str> = all.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -121,7 +121,7 @@ async fn every_wrong_field_of_a_payer_is_named_at_once() {
         assert_eq!(answer.status, 400, "{text}");
     }
     assert_eq!(partner.count("register").await, 0, "nothing of it reaches the partner");
-    println!("{cells} wrong fields of payers");
+    println!("{cells} invalid fields of payers");
 }
 
 fn of_all(names: &[&str], value: &Value) -> Value {
@@ -133,7 +133,7 @@ fn of_all(names: &[&str], value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
+async fn every_invalid_bank_account_field_is_reported_at_once() {
     let (app, partner) = with_partner().await;
     app.register_payer(&person("user-4711")).await.expect(200);
     let optional = [
@@ -265,11 +265,11 @@ async fn every_wrong_field_of_a_bank_account_is_named_at_once() {
         0,
         "nothing of it reaches the partner"
     );
-    println!("{cells} wrong fields of bank accounts");
+    println!("{cells} invalid fields of bank accounts");
 }
 
 #[tokio::test]
-async fn an_id_in_a_path_keeps_to_the_same_form() {
+async fn ids_in_paths_follow_the_same_format() {
     let (app, _partner) = with_partner().await;
     for id in [
         "x".repeat(256),
@@ -297,10 +297,14 @@ async fn an_id_in_a_path_keeps_to_the_same_form() {
 }
 
 #[tokio::test]
-async fn a_service_without_a_partner_says_so() {
+async fn a_service_without_an_off_ramp_partner_reports_that() {
     let app = crate::support::TestApp::start().await;
     let refused = app.register_payer(&person("user-4711")).await;
     assert_eq!(refused.status, 400);
-    assert!(refused.text.contains("has set no off-ramp partner"), "{}", refused.text);
+    assert!(
+        refused.text.contains("has configured no off-ramp partner"),
+        "{}",
+        refused.text
+    );
     app.payer("user-4711").await.expect(404);
 }

@@ -1,5 +1,5 @@
-//! States of payers and bank accounts: every state with everything that may be told next, and news that are repeated,
-//! overtaken and lost.
+//! States of payers and bank accounts. Tests every state with every possible report of the partner, and reports that
+//! are repeated, reordered or lost.
 
 use crate::support::{
     TestApp,
@@ -9,7 +9,7 @@ use crate::support::{
 };
 use futures_util::future::join_all;
 use prs::{
-    domain::off_ramp_news::Taken,
+    domain::off_ramp_news::NewsResult,
     flows::provider_news,
     store::{self, Scope, event_log::EventFilter},
 };
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const KYC: [&str; 5] = ["not_started", "pending", "approved", "rejected", "retry_required"];
 const AGREEMENT: [&str; 5] = ["not_started", "pending", "completed", "rejected", "failed"];
 
-/// What identity may become by news of the partner, skips forward included.
+/// Whether a report `told` of the partner may replace the identity state `from` of a payer. A report may skip states.
 fn kyc_after(from: &str, told: &str) -> bool {
     match from {
         "not_started" => told != "not_started",
@@ -30,7 +30,7 @@ fn kyc_after(from: &str, told: &str) -> bool {
     }
 }
 
-/// The same of the terms.
+/// Whether a report `told` of the partner may replace the state `from` of a payer's agreement to the terms.
 fn agreement_after(from: &str, told: &str) -> bool {
     match from {
         "not_started" => told != "not_started",
@@ -40,7 +40,8 @@ fn agreement_after(from: &str, told: &str) -> bool {
     }
 }
 
-/// A payer of this identity and these terms; returns the partner's id.
+/// Creates a payer and brings it to these states of its identity and of its agreement to the terms; returns the id that
+/// the partner gave it.
 async fn brought_to(app: &TestApp, partner: &Partner, id: &str, kyc: &str, agreement: &str) -> String {
     app.register_payer(&person(id)).await.expect(200);
     let theirs = app.partner_id(id).await;
@@ -58,7 +59,7 @@ async fn states(app: &TestApp, id: &str) -> (Value, Value) {
     (known["kycStatus"].clone(), known["agreementStatus"].clone())
 }
 
-/// Writes one row of a table.
+/// Prints one row of a table of states.
 fn show(table: &str, from: &str, trigger: &str, to: &Value, legal: bool) {
     println!(
         "{table:<10} {from:<16} {trigger:<28} {} {to}",
@@ -67,7 +68,7 @@ fn show(table: &str, from: &str, trigger: &str, to: &Value, legal: bool) {
 }
 
 #[tokio::test]
-async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
+async fn every_payer_state_accepts_only_legal_transitions() {
     let (app, partner) = with_partner().await;
     let (mut cells, mut legal_ones, mut number) = (0, 0, 0);
     let mut fresh = || {
@@ -96,7 +97,7 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
             cells += 1;
             legal_ones += usize::from(is_legal);
         }
-        // The tenant registers again: only one who was rejected begins anew.
+        // The tenant registers again: only a rejected payer starts again.
         let id = fresh();
         let theirs = brought_to(&app, &partner, &id, from, "completed").await;
         let changes = [
@@ -180,7 +181,7 @@ async fn every_state_of_a_payer_takes_what_can_follow_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
+async fn every_account_state_accepts_only_legal_transitions() {
     let (app, partner) = with_partner().await;
     let (mut cells, mut legal_ones, mut number) = (0, 0, 0);
     for kyc in KYC {
@@ -191,7 +192,7 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                 let theirs = brought_to(&app, &partner, &id, "not_started", "pending").await;
                 let detail = app.account_of(&id, &dollars("1234567890")).await;
                 let account = app.stored_accounts(&id).await[0].details.partner.clone();
-                // What is told before the identity is approved waits for that.
+                // News that arrives before the identity is approved waits for the approval.
                 let tell = async |version: u64, status: &str| {
                     let news = account_news(&account, &theirs, version, status);
                     partner.tell(&app, &news).await.expect(200)
@@ -210,7 +211,7 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                 let shown = app.accounts(&id).await[0]["status"].clone();
                 let heard = match from {
                     "pending" => told,
-                    // An approval that does not count yet is taken back by its last word.
+                    // An approval that does not count yet is replaced by later news.
                     "approved" if !is_open && told == "failed" => "failed",
                     _ => from,
                 };
@@ -234,7 +235,7 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
                     assert_eq!(
                         app.accounts(&id).await[0]["status"],
                         heard,
-                        "what was told meanwhile counts now"
+                        "the news received meanwhile counts now"
                     );
                 }
                 let is_legal = from == "pending" && told != "pending";
@@ -255,7 +256,7 @@ async fn every_state_of_an_account_takes_what_can_follow_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn equal_callbacks_at_once_change_and_tell_once() {
+async fn equal_concurrent_callbacks_change_and_report_once() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "pending", "completed").await;
     let before = app.told("compliance.updated").await.len();
@@ -267,7 +268,7 @@ async fn equal_callbacks_at_once_change_and_tell_once() {
 }
 
 #[tokio::test]
-async fn news_under_the_key_of_somebody_else_is_not_believed() {
+async fn news_with_another_payers_key_is_rejected() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "pending", "pending").await;
     app.account_of("user-4711", &dollars("7734509911")).await;
@@ -286,7 +287,7 @@ async fn news_under_the_key_of_somebody_else_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_state_counts_whatever_its_text_for_people_is() {
+async fn a_state_counts_regardless_of_its_message_text() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "approved", "completed").await;
     app.account_of("user-4711", &dollars("7734509911")).await;
@@ -300,7 +301,7 @@ async fn a_state_counts_whatever_its_text_for_people_is() {
 }
 
 #[tokio::test]
-async fn records_of_somebody_else_are_seen_and_asked_for_again_more_slowly() {
+async fn records_with_a_wrong_key_are_counted_and_retried_more_slowly() {
     let (app, partner) = with_partner().await;
     brought_to(&app, &partner, "user-4711", "pending", "pending").await;
     app.account_of("user-4711", &dollars("7734509911")).await;
@@ -314,7 +315,7 @@ async fn records_of_somebody_else_are_seen_and_asked_for_again_more_slowly() {
         let measured = app.get("/metrics").send().await.text;
         let name = format!("prs_off_ramp_disbelieved_total{{operation=\"{what}\"}} ");
         let line = measured.lines().find_map(|line| line.strip_prefix(&name));
-        line.unwrap_or_else(|| panic!("{name} is not there"))
+        line.unwrap_or_else(|| panic!("{name} is missing"))
             .parse::<u64>()
             .expect("a number")
     };
@@ -335,7 +336,7 @@ async fn records_of_somebody_else_are_seen_and_asked_for_again_more_slowly() {
 }
 
 #[tokio::test]
-async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
+async fn callbacks_waiting_for_one_record_do_not_block_the_database() {
     let (app, partner) = with_partner().await;
     let theirs = brought_to(&app, &partner, "user-4711", "pending", "completed").await;
     let payer = app.stored_payer("user-4711").await;
@@ -345,7 +346,7 @@ async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
     held.expect("locks").expect("a payer");
     let told = join_all((0..20).map(|_| partner.tell(&app, &news)));
     let beside = async {
-        // The callbacks have come first.
+        // The callbacks arrive first.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let begun = Instant::now();
         let shown = app.payer("user-4711").await;
@@ -359,10 +360,14 @@ async fn callbacks_that_wait_for_one_record_leave_the_database_to_others() {
 }
 
 #[tokio::test]
-async fn news_of_records_that_are_not_known_or_belong_to_others_change_nothing() {
+async fn news_of_unknown_or_other_tenants_records_changes_nothing() {
     let (app, partner) = with_partner().await;
     let unknown = payer_news("pyr_nobody", 5, "approved", "completed");
-    assert_eq!(partner.tell(&app, &unknown).await.status, 404, "it is sent again");
+    assert_eq!(
+        partner.tell(&app, &unknown).await.status,
+        404,
+        "the partner sends it again"
+    );
     brought_to(&app, &partner, "user-4711", "approved", "completed").await;
     let other = brought_to(&app, &partner, "user-4712", "approved", "completed").await;
     app.account_of("user-4711", &dollars("1234567890")).await;
@@ -376,15 +381,16 @@ async fn news_of_records_that_are_not_known_or_belong_to_others_change_nothing()
     assert_eq!(partner.tell(&app, &unknown).await.status, 404);
 }
 
-/// Hands one message of the partner to the flow behind its callback.
-async fn hear(app: &TestApp, partner: &Partner, message: &Value) -> Taken {
+/// Passes one report of the partner to the flow that handles callbacks; returns the outcome.
+async fn hear(app: &TestApp, partner: &Partner, message: &Value) -> NewsResult {
     let message = partner.keyed(message);
     let off_ramp = app.ctx.partners.off_ramp.as_ref().expect("a partner");
     let news = off_ramp.news(message.to_string().as_bytes()).expect("readable");
     provider_news::run(&app.ctx, &news).await.expect("taken")
 }
 
-/// A walk of the partner through legal states: what it tells at each step.
+/// Draws a random sequence of legal states of a payer at the partner. Returns the report of each step, the last report
+/// about the payer, and a report about the account.
 fn walk(dice: &mut Dice, payer: &str, account: &str) -> (Vec<Value>, Value, Value) {
     let (mut kyc, mut agreement, mut version) = ("not_started", "not_started", 20);
     let mut told = Vec::new();
@@ -393,9 +399,10 @@ fn walk(dice: &mut Dice, payer: &str, account: &str) -> (Vec<Value>, Value, Valu
             let legal: Vec<&'static str> = all.into_iter().filter(|to| follows(from, to)).collect();
             (!legal.is_empty()).then(|| legal[dice.below(legal.len())])
         };
-        match dice.happens(60) {
-            true => kyc = next(kyc, KYC, kyc_after, dice).unwrap_or(kyc),
-            false => agreement = next(agreement, AGREEMENT, agreement_after, dice).unwrap_or(agreement),
+        if dice.happens(60) {
+            kyc = next(kyc, KYC, kyc_after, dice).unwrap_or(kyc)
+        } else {
+            agreement = next(agreement, AGREEMENT, agreement_after, dice).unwrap_or(agreement)
         }
         version += 1;
         told.push(payer_news(payer, version, kyc, agreement));
@@ -411,7 +418,7 @@ fn walk(dice: &mut Dice, payer: &str, account: &str) -> (Vec<Value>, Value, Valu
 }
 
 #[tokio::test]
-async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_event() {
+async fn reordered_repeated_and_lost_news_ends_in_one_final_event() {
     const ROUNDS: usize = 500;
     let (app, partner) = with_partner().await;
     let mut dice = Dice::new(14);
@@ -434,10 +441,10 @@ async fn any_order_repetition_and_loss_ends_in_the_final_state_with_one_final_ev
         }
         dice.shuffle(&mut messages);
         for message in &messages {
-            changed += usize::from(hear(&app, &partner, message).await == Taken::Changed);
+            changed += usize::from(hear(&app, &partner, message).await == NewsResult::Changed);
             heard += 1;
         }
-        // What was lost is asked for, here at once.
+        // Lost news is polled, here at once.
         let (last, of_account) = (partner.keyed(&last), partner.keyed(&of_account));
         partner.answer("payer", Some(Scripted::Says(200, last["payer"].to_string())));
         partner.answer("account", Some(Scripted::Says(200, of_account["account"].to_string())));
@@ -510,7 +517,7 @@ async fn events_of(app: &TestApp, id: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_is_open_is_asked_for_more_slowly_with_age_and_what_is_settled_hardly_ever() {
+async fn open_records_are_polled_less_with_age_and_settled_ones_rarely() {
     let (app, partner) = with_partner().await;
     app.register_payer(&person("user-4711")).await.expect(200);
     let mut asked = Vec::new();
@@ -535,11 +542,15 @@ async fn what_is_open_is_asked_for_more_slowly_with_age_and_what_is_settled_hard
     let before = partner.count("payer").await;
     app.advance_ms(30 * 24 * 3_600_000);
     app.follow_payers().await;
-    assert_eq!(partner.count("payer").await, before, "nothing follows a rejection");
+    assert_eq!(
+        partner.count("payer").await,
+        before,
+        "a rejected payer is no longer polled"
+    );
 }
 
 #[tokio::test]
-async fn an_approval_that_is_taken_back_is_noticed_though_its_callback_was_lost() {
+async fn a_withdrawn_approval_is_noticed_despite_a_lost_callback() {
     let (app, partner) = with_partner().await;
     app.register_payer(&person("user-4711")).await.expect(200);
     let theirs = app.partner_id("user-4711").await;

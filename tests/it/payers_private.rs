@@ -1,5 +1,5 @@
-//! What names a payer: sealed with its own key, shown to nobody else, gone with the key, and readable across a change of the
-//! master key.
+//! Personal data of a payer: it is encrypted with a key of its own, shown to no other tenant, readable across a
+//! rotation of the master key, and unreadable once its key is deleted.
 
 use crate::support::{
     TestApp,
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// Everything that [`person`] and [`dollars`] say of somebody.
+/// Every text in the bodies of [`person`] and [`dollars`] that identifies a person.
 fn canaries() -> Vec<String> {
     let forms = [person("canary-user@example.com"), dollars("7734509911")];
     let mut found: Vec<String> = forms
@@ -36,7 +36,7 @@ fn canaries() -> Vec<String> {
     found
 }
 
-/// A payer with an account that was approved, one that failed, and everything told.
+/// Registers a payer with an approved and a failed bank account, and publishes all events about them.
 async fn known_payer(app: &TestApp, partner: &Partner) {
     let id = "canary-user@example.com";
     app.register_payer(&person(id)).await.expect(200);
@@ -55,7 +55,7 @@ async fn known_payer(app: &TestApp, partner: &Partner) {
 const ID: &str = "canary-user@example.com";
 
 #[tokio::test]
-async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
+async fn payer_data_is_never_stored_in_plaintext_logged_or_measured() {
     let (app, partner) = with_partner().await;
     let receiver = Receiver::echoing().await;
     platform_hook(&app, &receiver.url()).await;
@@ -64,7 +64,7 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
     let told = receiver.received().await;
     assert!(
         told.iter().any(|one| one.json()["clientUserId"] == ID),
-        "its owner is told"
+        "its owner gets the data"
     );
     app.register_payer(&json!({ "clientUserId": ID, "ssn": "912-66-1187" }))
         .await
@@ -80,17 +80,17 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
     for text in &texts {
         assert!(lines_logged_with(text) == 0, "{text} is in the log");
     }
-    // The partner's ids name the same person.
+    // The partner's ids identify the same person.
     let mut ids = vec![app.partner_id(ID).await];
     ids.extend(app.stored_accounts(ID).await.into_iter().map(|one| one.details.partner));
     for text in texts.iter().chain(&ids) {
-        assert!(!holds(&stored, text), "{text} is stored clear");
-        assert!(!measured.contains(text), "{text} is measured");
+        assert!(!holds(&stored, text), "{text} is stored in plaintext");
+        assert!(!measured.contains(text), "{text} is in the metrics");
     }
-    assert!(holds(&stored, "p1:"), "and something is sealed");
+    assert!(holds(&stored, "p1:"), "and some values are encrypted");
     assert!(
         lines_logged_with("/v2/payer/{clientUserId}") > 0,
-        "the route stands in the log"
+        "the log contains the route"
     );
     assert_eq!(lines_logged_with(&encoded(ID)), 0, "not the path");
     println!(
@@ -100,7 +100,7 @@ async fn nothing_that_names_a_payer_is_stored_clear_logged_or_measured() {
     );
 }
 
-/// An endpoint for all of the platform.
+/// Registers an endpoint that receives the events of the whole platform.
 async fn platform_hook(app: &TestApp, url: &str) {
     let hook = json!({ "url": format!("{url}/platform") });
     let call = app.post("/v1/webhook").with_key();
@@ -108,7 +108,7 @@ async fn platform_hook(app: &TestApp, url: &str) {
 }
 
 #[tokio::test]
-async fn what_no_answer_shows_is_shown_by_none() {
+async fn hidden_payer_fields_appear_in_no_response() {
     let (app, partner) = with_partner().await;
     known_payer(&app, &partner).await;
     let own = path_of(ID);
@@ -137,7 +137,7 @@ async fn what_no_answer_shows_is_shown_by_none() {
 }
 
 #[tokio::test]
-async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
+async fn erasing_a_payer_also_erases_its_events_and_deliveries() {
     let (app, partner) = with_partner().await;
     let receiver = Receiver::echoing().await;
     platform_hook(&app, &receiver.url()).await;
@@ -145,7 +145,7 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     app.deliver().await;
     let deliveries = app.get("/v2/deliveries?limit=100").with_key().send().await.expect(200);
     let delivery = deliveries["deliveries"][0]["id"].as_str().expect("an id").to_owned();
-    // Something waits in the queue, and something has failed, when the payer is erased.
+    // One delivery is queued and one has failed when the payer is erased.
     receiver.answer(500);
     let theirs = app.partner_id(ID).await;
     partner
@@ -173,14 +173,18 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     for text in [wrapped.as_str(), details.as_str()] {
         assert!(
             !holds(&stored, text),
-            "what the master key opens is gone from the files"
+            "data under the master key is gone from the files"
         );
     }
     let ring = store::payer_keys::Keyring::of(app.ctx.db.reader(), &(&app.platform).into(), [&payer.id]).await;
     assert!(ring.expect("reads").get(&payer.id).is_none(), "the key is gone");
-    assert_eq!(one(&app, "SELECT kyc FROM payers").await, "rejected", "the trail stays");
+    assert_eq!(
+        one(&app, "SELECT kyc FROM payers").await,
+        "rejected",
+        "the row of the payer remains"
+    );
 
-    // Its events say no more than that they were told, and are not told again.
+    // Its events contain only their type, and are not sent again.
     let events = app.get("/v2/events?limit=100").with_key().send().await.expect(200);
     let events = events["events"].as_array().expect("a list");
     assert!(events.len() > 4);
@@ -206,7 +210,7 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     assert_eq!(
         detail["tries"][0]["response"],
         json!(null),
-        "what the receiver said of it"
+        "the response of the receiver"
     );
     let all = app.post("/v2/events/replay").with_key();
     let all = all
@@ -217,15 +221,11 @@ async fn an_erased_payer_is_gone_with_all_that_was_told_of_it() {
     assert_eq!(all["replayed"], 0);
     let before = receiver.received().await.len();
     app.deliver().await;
-    assert_eq!(
-        receiver.received().await.len(),
-        before,
-        "nothing of it is sent any more"
-    );
+    assert_eq!(receiver.received().await.len(), before, "no event of the payer is sent");
     let waiting = one(&app, "SELECT CAST(COUNT(*) AS TEXT) FROM delivery_queue").await;
-    assert_eq!(waiting, "0", "and nothing of it waits");
+    assert_eq!(waiting, "0", "and no delivery of the payer waits");
 
-    // The same id is somebody new.
+    // The same id is a new payer.
     let anew = app.register_payer(&person(ID)).await.expect(200);
     assert_ne!(anew["userId"], json!(payer.user_id));
     assert!(app.accounts(ID).await.is_empty());
@@ -240,14 +240,14 @@ async fn one(app: &TestApp, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
+async fn an_erasure_without_a_partner_response_continues_automatically() {
     let (app, partner) = with_partner().await;
     let receiver = Receiver::echoing().await;
     platform_hook(&app, &receiver.url()).await;
     known_payer(&app, &partner).await;
     app.deliver().await;
     let sent = receiver.received().await.len();
-    // Something waits in the queue.
+    // One delivery is queued.
     let theirs = app.partner_id(ID).await;
     partner
         .tell(&app, &payer_news(&theirs, 90, "rejected", "completed"))
@@ -256,14 +256,17 @@ async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
     partner.behave(OffRampBehaviour::Down);
     let waiting = app.erase_payer(ID).await;
     assert_eq!(waiting.status, 502);
-    assert!(waiting.text.contains("erased by itself"), "{}", waiting.text);
+    assert!(waiting.text.contains("erased automatically"), "{}", waiting.text);
     app.payer(ID).await.expect(404);
     let events = app.get("/v2/events?limit=100").with_key().send().await.expect(200);
     let events = events["events"].as_array().expect("a list").clone();
     assert!(events.len() > 4);
     for event in &events {
         let body: Value = serde_json::from_str(event["body"].as_str().expect("text")).expect("JSON");
-        assert_eq!(body["erased"], true, "nothing of it is read meanwhile: {event}");
+        assert_eq!(
+            body["erased"], true,
+            "no data of the payer is readable meanwhile: {event}"
+        );
     }
     let replay = app.post(&format!(
         "/v2/events/{}/replay",
@@ -280,7 +283,11 @@ async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
         retry.json(&json!({})).send().await.expect(409);
     }
     app.deliver().await;
-    assert_eq!(receiver.received().await.len(), sent, "nothing of it is sent meanwhile");
+    assert_eq!(
+        receiver.received().await.len(),
+        sent,
+        "no event of the payer is sent meanwhile"
+    );
     let again = app.register_payer(&person(ID)).await;
     assert_eq!(again.status, 409);
     assert!(again.text.contains("being erased"), "{}", again.text);
@@ -293,7 +300,7 @@ async fn an_erasure_that_the_partner_does_not_answer_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
+async fn a_rotation_rewraps_payer_keys_while_payers_are_served() {
     const PAYERS: usize = 120;
     let (app, _partner) = with_partner().await;
     for number in 0..PAYERS {
@@ -332,7 +339,7 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
     assert_eq!(
         one(&app, "SELECT details FROM payers").await,
         sealed,
-        "only the keys are wrapped again"
+        "only the keys are re-encrypted"
     );
     let app = app
         .restarted_with(|settings| settings.secrets.master_keys = vec!["a1".repeat(32)])
@@ -340,13 +347,13 @@ async fn a_rotation_wraps_the_keys_of_payers_while_they_are_served() {
     assert_eq!(app.accounts("user-0000").await[0]["accountNumber"], "7734509911");
     app.payer("user-0119").await.expect(200);
     println!(
-        "{} values under the new master key, {calls} calls beside it",
+        "{} values under the new master key, {calls} calls in parallel",
         rotation.replaced
     );
 }
 
 #[tokio::test]
-async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
+async fn idempotency_keys_are_not_stored_in_plaintext() {
     let (app, partner) = with_partner().await;
     let keyed = async |path: String, body: Value| {
         let call = app
@@ -357,29 +364,38 @@ async fn an_idempotency_key_that_names_somebody_is_not_stored_clear() {
     };
     let first = keyed("/v2/payer".to_owned(), person(ID)).await.expect(200);
     assert_eq!(keyed("/v2/payer".to_owned(), person(ID)).await.expect(200), first);
-    assert_eq!(partner.count("register").await, 1, "it is the same key all the same");
+    assert_eq!(partner.count("register").await, 1, "it is still the same key");
     keyed("/v2/payer".to_owned(), person("another-user")).await.expect(409);
     let accounts = format!("{}/payment-details", path_of(ID));
     keyed(accounts, dollars("7734509911")).await.expect(201);
     assert!(!holds(&app.stored(), "canary.key"));
 }
 
-/// What follows an erasure that was begun while something of the payer was in flight: the partner is asked after that.
+/// Checks an erasure that began while a call of the payer was in flight: the service erases the payer at the partner
+/// only after that call has ended.
 async fn is_erased_later(app: &TestApp, partner: &Partner) {
     let before = partner.count("erase").await;
     for _ in 0..2 {
         let waits = app.erase_payer(ID).await;
         assert_eq!(waits.status, 409, "{}", waits.text);
-        assert!(waits.text.contains("erased by itself within seconds"), "{}", waits.text);
+        assert!(
+            waits.text.contains("erased automatically within seconds"),
+            "{}",
+            waits.text
+        );
         app.payer(ID).await.expect(404);
         app.follow_payers().await;
     }
     app.register_payer(&person(ID)).await.expect(409);
     app.add_account(ID, &dollars("7734509922")).await.expect(404);
-    assert_eq!(partner.count("erase").await, before, "not while it may be in flight");
+    assert_eq!(
+        partner.count("erase").await,
+        before,
+        "not while the call may be in flight"
+    );
     app.advance_ms(10_002);
     let keys = "SELECT CAST(COUNT(*) AS TEXT) FROM payer_keys";
-    // A partner that does not answer in time is asked again.
+    // A call to a partner that does not respond in time is retried.
     for _ in 0..5 {
         app.follow_payers().await;
         if one(app, keys).await == "0" {
@@ -392,18 +408,18 @@ async fn is_erased_later(app: &TestApp, partner: &Partner) {
     assert_eq!(
         calls.last().map(|call| call.method.as_str()),
         Some("DELETE"),
-        "after all that was handed over: {calls:?}"
+        "the erasure follows every other call: {calls:?}"
     );
     assert_eq!(one(app, keys).await, "0");
     app.erase_payer(ID).await.expect(404);
 }
 
 #[tokio::test]
-async fn what_was_handed_to_the_partner_by_whoever_is_gone_is_erased_with_the_payer() {
+async fn data_sent_by_an_aborted_call_is_erased_with_the_payer() {
     let (app, partner) = with_partner().await;
     for operation in ["add_account", "register"] {
         app.register_payer(&person(ID)).await.expect(200);
-        // The partner has it at once, and answers to nobody.
+        // The partner stores the data at once, and its response reaches no caller.
         partner.behave(OffRampBehaviour::Slow);
         let before = partner.count(operation).await;
         let (account, payer) = (dollars("7734509911"), person(ID));
@@ -419,7 +435,7 @@ async fn what_was_handed_to_the_partner_by_whoever_is_gone_is_erased_with_the_pa
             }
         };
         tokio::select! {
-            answer = call => panic!("{operation} is answered before it is given up: {}", answer.text),
+            answer = call => panic!("{operation} responds before it is aborted: {}", answer.text),
             () = reached => {}
         }
         partner.behave(OffRampBehaviour::Normal);
@@ -428,10 +444,10 @@ async fn what_was_handed_to_the_partner_by_whoever_is_gone_is_erased_with_the_pa
 }
 
 #[tokio::test]
-async fn accounts_that_are_added_while_their_payer_is_erased_are_erased_with_it() {
+async fn accounts_added_during_an_erasure_are_erased_too() {
     let (app, partner) = with_partner().await;
     app.register_payer(&person(ID)).await.expect(200);
-    // One that is over keeps nobody waiting.
+    // A finished erasure delays no other.
     app.account_of(ID, &dollars("7734509900")).await;
     partner.behave(OffRampBehaviour::Slow);
     let (one, other) = (dollars("7734509911"), dollars("7734509922"));
@@ -455,12 +471,12 @@ async fn accounts_that_are_added_while_their_payer_is_erased_are_erased_with_it(
 }
 
 #[tokio::test]
-async fn nothing_that_the_partner_tells_keeps_an_erasure_from_going_on() {
+async fn partner_news_never_blocks_an_erasure() {
     let (app, partner) = with_partner().await;
     known_payer(&app, &partner).await;
     let theirs = app.partner_id(ID).await;
     let account = app.stored_accounts(ID).await[0].details.partner.clone();
-    // It is just asked about the payer, and does not forget it yet.
+    // It is being queried about the payer and has not erased it yet.
     app.advance_ms(24 * 60 * 60 * 1_000 + 1_000);
     partner.behave(OffRampBehaviour::Slow);
     let down = Scripted::Says(503, json!({ "reason": "no_forgetting_now" }).to_string());

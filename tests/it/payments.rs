@@ -1,4 +1,4 @@
-//! Paying on a real chain: what is credited, what is told, what is found again.
+//! Payments on a real chain: what is credited, reported and found by a search.
 
 use crate::support::{
     TestApp,
@@ -9,10 +9,11 @@ use crate::support::{
 use alloy::primitives::U256;
 use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::domain::webhook::sign;
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_token_payment_is_confirmed_and_told_with_every_member() {
+async fn a_token_payment_is_confirmed_with_a_complete_event() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     let (_, secret) = app.register(&receiver.url()).await;
@@ -97,7 +98,7 @@ async fn a_native_payment_with_a_fee_is_confirmed() {
 }
 
 #[tokio::test]
-async fn parts_add_up_and_an_excess_is_shown() {
+async fn partial_payments_add_up_and_an_excess_is_shown() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -110,7 +111,7 @@ async fn parts_add_up_and_an_excess_is_shown() {
         (&json!("partially_paid"), &json!("4"))
     );
     assert_eq!(part.get("conversionRate"), Some(&json!(null)));
-    // Two payers take the calldata of the rest, and both pay.
+    // Two payers get calldata for the remaining amount, and both pay.
     let steps = transactions(&app.calldata(&id, "").await);
     app.devnet().pay(PAYER, &steps).await.expect("mined");
     app.devnet().pay(PAYER, &steps).await.expect("mined");
@@ -130,10 +131,32 @@ async fn parts_add_up_and_an_excess_is_shown() {
     assert_eq!(
         kinds,
         ["payment.partial", "payment.confirmed"],
-        "a payment after completion raises nothing"
+        "a payment after completion sends no event"
     );
     let again = app.get(&format!("/v2/request/{id}/pay")).with_key().send().await;
     assert_eq!(again.expect(400)["message"], "Request has already been paid");
+}
+
+/// A request may get any number of small payments. A commit must not read all earlier payments of the request: with
+/// enough of them the transaction would time out, and no later payment on the network would be credited.
+#[tokio::test]
+async fn a_payment_is_credited_without_reading_earlier_ones() {
+    let app = TestApp::on_chain().await;
+    let id = app.create_request(&fau("10")).await;
+    app.pay(&id, "&amount=4").await;
+    app.settle().await;
+    let set = |credited: &str| format!("UPDATE payments SET credited = {credited} WHERE request_id = '{id}'");
+    let run = async |sql: String| app.ctx.db.writer().execute_unprepared(&sql).await.expect("an update");
+    run(set("credited || ' unreadable'")).await;
+    app.pay(&id, "&amount=3").await;
+    app.settle().await;
+    run(set("replace(credited, ' unreadable', '')")).await;
+    let read = app.read_request(&id).await;
+    assert_eq!(
+        (&read["status"], &read["paidAmount"]),
+        (&json!("partially_paid"), &json!("7"))
+    );
+    assert_eq!(app.payments_of(&id).await.len(), 2);
 }
 
 #[tokio::test]
@@ -169,7 +192,7 @@ async fn a_dollar_request_is_paid_through_the_price_feeds() {
 }
 
 #[tokio::test]
-async fn a_token_that_takes_a_fee_credits_what_arrived() {
+async fn a_fee_on_transfer_token_credits_the_received_amount() {
     let app = TestApp::on_chain_with_token("USDC", |chain| chain.tokens().fee_on_transfer).await;
     let input = request("10", "USDC-sepolia", "USDC-sepolia");
     let id = app.create_request(&input).await;
@@ -179,7 +202,7 @@ async fn a_token_that_takes_a_fee_credits_what_arrived() {
     assert_eq!(
         (&read["status"], &read["paidAmount"]),
         (&json!("partially_paid"), &json!("9.99")),
-        "0.1 % stayed on the way"
+        "0.1 % was the token's fee"
     );
     let payments = app.payments_in(receipt.tx_hash).await;
     assert_eq!(payments.len(), 1);
@@ -189,7 +212,7 @@ async fn a_token_that_takes_a_fee_credits_what_arrived() {
     assert_eq!(
         app.payments_of(&id).await.len(),
         2,
-        "the rest is asked for and counted too"
+        "the rest is requested and counted too"
     );
 }
 
@@ -202,7 +225,10 @@ async fn a_worthless_token_with_a_known_reference_is_not_credited() {
     // The first argument of the proxy call is the token.
     data[16..36].copy_from_slice(app.devnet().tokens().worthless.as_slice());
     let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
-    assert!(receipts.last().expect("a receipt").status, "the proxy takes any token");
+    assert!(
+        receipts.last().expect("a receipt").status,
+        "the proxy accepts any token"
+    );
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "pending");
     assert!(app.payments_of(&id).await.is_empty());
@@ -221,7 +247,7 @@ async fn another_payee_with_the_same_reference_is_not_credited() {
 }
 
 #[tokio::test]
-async fn a_payment_through_a_smart_account_names_account_and_owner() {
+async fn a_smart_account_payment_names_the_account_and_its_owner() {
     let app = TestApp::on_chain().await;
     let wallet = app.devnet().contracts().smart_wallet;
     let id = app.create_request(&fau("2")).await;
@@ -248,14 +274,14 @@ async fn a_payment_through_a_smart_account_names_account_and_owner() {
     assert_eq!(
         read["payerEoaAddress"],
         json!(null),
-        "the account called something else than a payment contract"
+        "the account called another contract than a payment contract"
     );
 }
 
-/// The coin leaves no event of its own, and who sends the transaction of a smart account is not who paid: a refund to him
-/// would be lost.
+/// A native payment emits no transfer event. If a smart account pays, the sender of the transaction is not the payer,
+/// and a refund to that sender would be lost.
 #[tokio::test]
-async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
+async fn a_native_payment_names_the_paying_contract_or_no_payer() {
     let app = TestApp::on_chain().await;
     let devnet = app.devnet();
     let wallet = devnet.contracts().smart_wallet;
@@ -291,7 +317,7 @@ async fn a_coin_payment_names_the_contract_that_paid_or_nobody() {
         let inner = smart_wallet_call(to, data, value);
         (wallet, smart_wallet_call(second, inner, value))
     };
-    assert_eq!(paid(&nested).await, (json!(null), json!(null)), "through two");
+    assert_eq!(paid(&nested).await, (json!(null), json!(null)), "through two contracts");
 }
 
 alloy::sol! {
@@ -349,13 +375,13 @@ async fn every_payment_of_a_batch_is_credited_to_its_own_request() {
         assert_eq!(
             app.read_request(id).await["payerAddress"],
             app.account(PAYER),
-            "who funded the batch, not the contract"
+            "the account that funded the batch, not the contract"
         );
     }
 }
 
 #[tokio::test]
-async fn a_search_finds_by_every_parameter() {
+async fn payments_can_be_searched_by_every_parameter() {
     let app = TestApp::on_chain().await;
     let mut input = fau("3");
     input["reference"] = json!("INV-9");

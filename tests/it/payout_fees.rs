@@ -1,4 +1,4 @@
-//! Fees of calldata: everybody gets what was said, nobody gets more, and nothing stays in a contract.
+//! Fees in calldata: every receiver gets exactly its stated amount, and nothing stays in a contract.
 
 use crate::support::{
     TestApp,
@@ -15,11 +15,12 @@ use devnet::Devnet;
 use prs::{domain::paying::fee_proxy::Erc20FeeProxy, settings::Settings};
 use serde_json::{Value, json};
 
-/// Accounts of the receivers of fees.
+/// Index of the account that receives the platform's fee; the next constant is for the fee of the service.
 const PLATFORM: usize = 6;
 const PROTOCOL: usize = 7;
 
-/// What is paid: amount and currencies, and in thousandths of its unit what the payee gets, and 2.5 % and 0.5 % of that.
+/// A kind of payment: its amount, its currencies, and what three receivers get, in thousandths of `unit`. The receivers
+/// are the payee, the receiver of a fee of 2.5 %, and the receiver of a fee of 0.5 %.
 struct Kind {
     amount: &'static str,
     invoice: &'static str,
@@ -105,8 +106,8 @@ async fn balance(chain: &Devnet, token: Option<Address>, holder: Address) -> U25
     balance.expect("a balance")
 }
 
-/// Pays with calldata that was handed out; returns what the payee, both receivers of fees and the payer gained or, the
-/// payer without gas, lost, after a look at what is in the contracts.
+/// Pays with issued calldata and checks that no balance stays in a contract. Returns what the payee and both fee
+/// receivers gained, and what the payer lost apart from gas.
 async fn paid(app: &TestApp, calldata: &Value, token: Option<Address>) -> [U256; 4] {
     let chain = app.devnet();
     let account = |index: usize| chain.accounts()[index].address;
@@ -150,7 +151,7 @@ async fn paid(app: &TestApp, calldata: &Value, token: Option<Address>) -> [U256;
     moved
 }
 
-/// Hands out calldata of a kind as a payout, or for a request that is there.
+/// Requests calldata for a kind of payment, either by creating a payout or for an existing request.
 async fn handed_out(app: &TestApp, kind: &Kind, is_payout: bool, fee: &Value) -> (String, Value) {
     let mut body = request(kind.amount, kind.invoice, kind.payment);
     if is_payout {
@@ -176,14 +177,16 @@ async fn handed_out(app: &TestApp, kind: &Kind, is_payout: bool, fee: &Value) ->
     (id, calldata)
 }
 
-/// Pays every kind of payment with and without a fee of the call, and compares every balance.
+/// Pays every kind of payment, with and without a platform fee in the call, and compares every balance with the
+/// expected one.
 async fn every_kind_pays_its_receivers(app: &TestApp, protocol: Option<usize>) {
     for (index, kind) in KINDS.iter().enumerate() {
         let (token, scale) = (kind.unit)(app.devnet());
         for has_platform in [false, true] {
-            let fee = match has_platform {
-                true => json!({ "feePercentage": "2.5", "feeAddress": app.account(PLATFORM) }),
-                false => json!({}),
+            let fee = if has_platform {
+                json!({ "feePercentage": "2.5", "feeAddress": app.account(PLATFORM) })
+            } else {
+                json!({})
             };
             let (id, calldata) =
                 handed_out(app, kind, (index + usize::from(has_platform)).is_multiple_of(2), &fee).await;
@@ -236,7 +239,7 @@ async fn a_fee_of_the_call_reaches_its_receiver() {
 }
 
 #[tokio::test]
-async fn a_fee_of_the_service_and_one_of_the_call_reach_two_receivers_or_nobody_gets_anything() {
+async fn service_and_call_fees_both_reach_their_receivers_or_nothing_is_paid() {
     let app = TestApp::on_chain_as(charging(50, PROTOCOL), 1).await;
     every_kind_pays_its_receivers(&app, Some(PROTOCOL)).await;
 }
@@ -248,7 +251,7 @@ async fn one_receiver_gets_both_fees_together() {
 }
 
 #[tokio::test]
-async fn the_fee_of_the_service_ends_at_its_cap_where_the_amount_is_in_dollars() {
+async fn the_service_fee_on_dollar_amounts_is_capped() {
     let mut settings = charging(50, PROTOCOL);
     settings.fees.protocol_cap_usd = Some(3);
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -272,7 +275,7 @@ async fn the_fee_of_the_service_ends_at_its_cap_where_the_amount_is_in_dollars()
 }
 
 #[tokio::test]
-async fn a_payer_who_leaves_the_fee_of_the_service_out_is_credited_and_the_shortfall_shows() {
+async fn a_payer_who_omits_the_service_fee_is_credited_with_a_shortfall() {
     let app = TestApp::on_chain_as(charging(50, PROTOCOL), 1).await;
     for fee in [
         "",
@@ -309,7 +312,7 @@ async fn a_payer_who_leaves_the_fee_of_the_service_out_is_credited_and_the_short
 }
 
 #[tokio::test]
-async fn a_recurring_payout_pays_one_receiver_of_fees_and_is_refused_with_two() {
+async fn a_recurring_payout_allows_one_fee_receiver_and_rejects_two() {
     let mut settings = charging(50, PROTOCOL);
     settings.relayer.public_client_ids = true;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -354,7 +357,7 @@ async fn a_recurring_payout_pays_one_receiver_of_fees_and_is_refused_with_two() 
 }
 
 #[tokio::test]
-async fn the_cap_of_the_service_holds_for_a_recurring_payout_in_dollars() {
+async fn the_service_fee_cap_applies_to_recurring_dollar_payouts() {
     let mut settings = charging(50, PROTOCOL);
     settings.fees.protocol_cap_usd = Some(3);
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -368,7 +371,7 @@ async fn the_cap_of_the_service_holds_for_a_recurring_payout_in_dollars() {
 }
 
 #[tokio::test]
-async fn settings_of_the_fee_are_checked_at_the_start() {
+async fn fee_settings_are_checked_at_startup() {
     let wrong = |change: fn(&mut Settings)| {
         let mut settings = charging(50, PROTOCOL);
         change(&mut settings);

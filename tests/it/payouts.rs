@@ -1,4 +1,4 @@
-//! Payouts: a request and its calldata in one call.
+//! Payouts: one call creates a request and returns its calldata.
 
 use crate::support::{
     Answer, TestApp,
@@ -28,7 +28,7 @@ async fn requests_in(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn one_call_makes_a_request_and_the_calldata_that_pays_it() {
+async fn one_call_creates_a_request_and_its_calldata() {
     let app = TestApp::on_chain().await;
     let payer = app.account(PAYER);
     for (amount, invoice, payment, steps) in [
@@ -69,7 +69,7 @@ async fn one_call_makes_a_request_and_the_calldata_that_pays_it() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_costs_three_seconds_at_most_and_leaves_nothing_behind() {
+async fn a_node_outage_costs_at_most_three_seconds_and_stores_nothing() {
     let app = TestApp::start().await;
     let payer = json!({ "payerWallet": OTHER });
     for body in [
@@ -88,13 +88,13 @@ async fn a_node_that_is_down_costs_three_seconds_at_most_and_leaves_nothing_behi
     let made = call.json(&fau("1")).send().await.expect(201);
     assert_eq!(
         made["metadata"]["needsApproval"], true,
-        "without a payer no node is asked"
+        "without a payer no node is queried"
     );
     assert_eq!(requests_in(&app).await, 1, "the key was not used up");
 }
 
 #[tokio::test]
-async fn an_answer_is_given_once_for_a_key() {
+async fn an_idempotency_key_creates_one_payout() {
     let app = TestApp::start().await;
     let send = async |body: Value| {
         let call = app.post("/v2/payouts").with_key().header("idempotency-key", "payout-1");
@@ -109,7 +109,7 @@ async fn an_answer_is_given_once_for_a_key() {
 }
 
 #[tokio::test]
-async fn both_names_of_the_payer_mean_the_same() {
+async fn both_parameter_names_of_the_payer_are_equivalent() {
     let app = TestApp::on_chain().await;
     let stranger = "0x00000000000000000000000000000000000000aa";
     for body in [
@@ -176,7 +176,7 @@ async fn a_wrong_value_is_named_with_its_field() {
 }
 
 #[tokio::test]
-async fn what_a_client_id_may_not_ask_for_it_may_not_pay_out_either() {
+async fn the_limits_of_a_client_id_apply_to_payouts_too() {
     let app = TestApp::start().await;
     let (fau_id, dollars) = ("FAU-sepolia", json!({ "amount": "5", "currency": "FAU-sepolia" }));
     for (limits, beyond, field) in [

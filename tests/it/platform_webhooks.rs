@@ -1,4 +1,4 @@
-//! Endpoints of a whole platform, beside those of its client IDs.
+//! Endpoints of a whole platform, in addition to those of its client IDs.
 
 use crate::support::{TestApp, receiver::Receiver, requests::fau};
 use poem::http::Method;
@@ -62,7 +62,7 @@ async fn an_api_key_manages_endpoints_of_the_platform_and_of_its_client_ids() {
 }
 
 #[tokio::test]
-async fn a_client_id_of_somebody_else_cannot_be_named() {
+async fn a_client_id_of_another_platform_cannot_be_used() {
     let app = TestApp::start().await;
     let (_, foreign) = app.other_tenant().await;
     for client in [foreign.as_str(), "cli_unknown"] {
@@ -95,7 +95,7 @@ async fn a_client_id_of_somebody_else_cannot_be_named() {
 }
 
 #[tokio::test]
-async fn a_test_reaches_the_endpoints_that_are_meant() {
+async fn a_test_delivery_reaches_only_the_selected_endpoints() {
     let app = TestApp::start().await;
     let (all, own) = (Receiver::start().await, Receiver::start().await);
     let body = json!({ "url": all.url() });
@@ -112,7 +112,7 @@ async fn a_test_reaches_the_endpoints_that_are_meant() {
 }
 
 #[tokio::test]
-async fn a_platform_wide_endpoint_hears_of_every_payment() {
+async fn a_platform_wide_endpoint_receives_every_payment_event() {
     let app = TestApp::on_chain().await;
     let (all, own) = (Receiver::start().await, Receiver::start().await);
     let body = json!({ "url": all.url() });

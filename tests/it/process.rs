@@ -1,4 +1,4 @@
-//! The program as a process: what it refuses at its start, how it ends, and that its log never stops it.
+//! The program as a process: what it refuses at startup, how it shuts down, and that its log never blocks it.
 
 use crate::support::{ports, program};
 use std::{
@@ -11,7 +11,8 @@ use std::{
 
 const HEAD: &str = "GET /v2/currencies HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 
-/// `prs` with a database in the folder and two free ports, the second of them for the operator.
+/// A command that runs `prs` with a database in the folder. It listens on the first port for the API and on the second
+/// port for the operator.
 fn prs(folder: &Path, ports: (u16, u16)) -> Command {
     let mut command = program::prs(folder);
     command
@@ -32,7 +33,7 @@ fn free_ports() -> (u16, u16) {
     (ports::free(), ports::free())
 }
 
-/// The answer to a call, or what stood in its way.
+/// The response to a call, or the error.
 fn call(port: u16, head: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -62,7 +63,7 @@ fn terminate(child: &Child) {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_neither_calls_nor_the_stop() {
+fn an_unread_log_blocks_neither_calls_nor_the_shutdown() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let mut child = serve(folder.path(), ports)
         .stderr(Stdio::piped())
@@ -80,7 +81,7 @@ fn a_log_that_nobody_reads_stops_neither_calls_nor_the_stop() {
 }
 
 #[test]
-fn a_stop_is_seen_by_load_balancers_before_anything_is_refused() {
+fn load_balancers_see_a_shutdown_before_calls_are_refused() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let mut child = serve(folder.path(), ports)
         .stderr(Stdio::null())
@@ -98,7 +99,7 @@ fn a_stop_is_seen_by_load_balancers_before_anything_is_refused() {
 }
 
 #[test]
-fn the_schema_is_taken_back_only_on_purpose_and_while_nobody_serves() {
+fn migrate_down_needs_confirmation_and_no_running_instance() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let run = |arguments: &[&str]| {
         let output = prs(folder.path(), ports).args(arguments).stdin(Stdio::null()).output();
@@ -114,15 +115,15 @@ fn the_schema_is_taken_back_only_on_purpose_and_while_nobody_serves() {
         .expect("it starts");
     wait_until("ready", || ready(ports.0) == 200);
     let (is_done, sentence) = run(&["migrate", "down", "1", "--yes"]);
-    assert!(!is_done && sentence.contains("an instance serves"), "{sentence}");
+    assert!(!is_done && sentence.contains("an instance is using"), "{sentence}");
     child.kill().expect("it can be killed");
     child.wait().expect("a state");
-    assert!(!run(&["migrate", "down"]).0, "how many has to be said");
+    assert!(!run(&["migrate", "down"]).0, "the number is required");
     let (is_done, sentence) = run(&["migrate", "down", "1"]);
     assert!(!is_done && sentence.contains("--yes"), "{sentence}");
     let (is_done, sentence) = run(&["migrate", "down", "1000", "--yes"]);
     assert!(
-        !is_done && sentence.contains("1000 changes cannot be taken back"),
+        !is_done && sentence.contains("1000 migrations cannot be reverted"),
         "{sentence}"
     );
     let down = prs(folder.path(), ports)
@@ -132,13 +133,13 @@ fn the_schema_is_taken_back_only_on_purpose_and_while_nobody_serves() {
     let down = down.expect("it runs");
     let listed = String::from_utf8_lossy(&down.stdout).into_owned();
     assert!(down.status.success() && listed.lines().count() == 1, "{listed}");
-    assert!(listed.starts_with("took back m"), "{listed}");
+    assert!(listed.starts_with("reverted m"), "{listed}");
     let (is_done, sentence) = run(&["admin", "quarantine", "list"]);
     assert!(!is_done && sentence.contains("prs migrate up"), "{sentence}");
 }
 
 #[test]
-fn the_commands_of_the_operator_name_what_is_wrong() {
+fn operator_commands_report_invalid_input() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let refused = |arguments: &[&str]| {
         let output = prs(folder.path(), ports).args(arguments).output().expect("it runs");
@@ -161,7 +162,7 @@ fn the_commands_of_the_operator_name_what_is_wrong() {
 }
 
 #[test]
-fn the_file_of_a_master_key_is_its_owners_alone_and_is_never_made_anew() {
+fn the_master_key_file_is_private_and_never_recreated() {
     use std::os::unix::fs::PermissionsExt;
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let run = |arguments: &[&str]| prs(folder.path(), ports).args(arguments).output().expect("it runs");
@@ -187,14 +188,14 @@ fn the_file_of_a_master_key_is_its_owners_alone_and_is_never_made_anew() {
     let refused = run(&create);
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && told.contains("the values of this database are sealed"),
+        !refused.status.success() && told.contains("the values of this database are encrypted"),
         "{told}"
     );
-    assert!(!key.exists(), "another key would only hide that the right one is gone");
+    assert!(!key.exists(), "a new key would only hide that the right one is missing");
 }
 
 #[test]
-fn without_settings_it_is_in_production() {
+fn production_is_the_default_mode() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let shown = |name: &str, value: &str| {
         let mut command = prs(folder.path(), ports);
@@ -218,7 +219,7 @@ fn without_settings_it_is_in_production() {
             .output();
         let sentence = String::from_utf8_lossy(&output.expect("it runs").stderr).into_owned();
         assert!(
-            sentence.contains("http.production: false is for one machine"),
+            sentence.contains("http.production: false is only for one machine"),
             "{listener}: {sentence}"
         );
     }
@@ -234,7 +235,7 @@ fn without_settings_it_is_in_production() {
 }
 
 #[test]
-fn a_database_that_cannot_be_reached_is_named_with_its_cause_and_never_its_password() {
+fn an_unreachable_database_is_reported_without_its_password() {
     let folder = tempfile::tempdir().expect("a folder");
     let port = free_ports().0;
     for arguments in [&["serve"][..], &["migrate", "status"]] {
@@ -254,13 +255,13 @@ fn a_database_that_cannot_be_reached_is_named_with_its_cause_and_never_its_passw
 const ORDER_OF_THE_CURVE: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
 
 #[test]
-fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
+fn nonsensical_settings_are_rejected_with_a_message() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     let prefix = "webhooks.header_prefix: ";
     let large = format!("1{}", "0".repeat(45));
     for (name, value, sentence) in [
         ("LOG__LEVEL", "inof", "log.level: must be a level such as info"),
-        ("LOG__LEVEL", "warn,prs=infoo", "prs=infoo is none"),
+        ("LOG__LEVEL", "warn,prs=infoo", "prs=infoo is neither"),
         ("LOG__LEVEL", "", "log.level: must be a level such as info"),
         ("BRAND__PROCESSOR_CRYPTO", " ", "brand.processor_crypto: must be a name"),
         ("BRAND__PROCESSOR_FIAT", "", "brand.processor_fiat: must be a name"),
@@ -272,8 +273,8 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         ("WEBHOOKS__HEADER_PREFIX", "-", prefix),
         ("WEBHOOKS__HEADER_PREFIX", "--", prefix),
         ("WEBHOOKS__HEADER_PREFIX", "x-", prefix),
-        ("WEBHOOKS__HEADER_PREFIX", "content-type", "headers of HTTP"),
-        ("WEBHOOKS__HEADER_PREFIX", "Proxy", "headers of HTTP"),
+        ("WEBHOOKS__HEADER_PREFIX", "content-type", "standard HTTP headers"),
+        ("WEBHOOKS__HEADER_PREFIX", "Proxy", "standard HTTP headers"),
         ("WEBHOOKS__HEADER_PREFIX", r#"["x-a","x-a-signature"]"#, "signature"),
         (
             "RELAYER__FEE",
@@ -299,7 +300,7 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         (
             "CONVERSION__COIN_IDS",
             r#"{usdc="same",usdt="same"}"#,
-            "conversion.coin_ids.usdt: must be the feed's own name of this one coin",
+            "conversion.coin_ids.usdt: must be the id of this coin at the feed",
         ),
         (
             "RELAYER__PRIVATE_KEY",
@@ -311,22 +312,22 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         (
             "RELAYER__PRIVATE_KEY",
             &"0".repeat(64),
-            "relayer.private_key: must be a key of the curve",
+            "relayer.private_key: must be a valid secp256k1 private key",
         ),
         (
             "RELAYER__PRIVATE_KEY",
             ORDER_OF_THE_CURVE,
-            "relayer.private_key: must be a key of the curve",
+            "relayer.private_key: must be a valid secp256k1 private key",
         ),
         (
             "CONVERSION__MAX_RATE_AGE_S",
             "{zzz=1}",
-            "conversion.max_rate_age_s.zzz: neither",
+            "conversion.max_rate_age_s.zzz: zzz is neither",
         ),
         (
             "CONVERSION__COIN_IDS",
             r#"{zzz="z"}"#,
-            "conversion.coin_ids.zzz: not the symbol",
+            "conversion.coin_ids.zzz: zzz is not the symbol",
         ),
         (
             "SCREENING__MERKLESCIENCE_API_KEY",
@@ -341,12 +342,12 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         (
             "SCREENING__HYPERNATIVE_URL",
             "https://a:b@screening.example.com",
-            "screening.hypernative_url: must be an address without a user name",
+            "screening.hypernative_url: must be a URL without a user name",
         ),
         (
             "SCREENING__MERKLESCIENCE_URL",
             "https://screening.example.com/?key=b",
-            "screening.merklescience_url: must be an address without a query",
+            "screening.merklescience_url: must be a URL without a query",
         ),
         (
             "HTTP__PAY_URL",
@@ -361,32 +362,32 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
         (
             "HTTP__PAY_URL",
             "https://a:b@pay.example.com",
-            "http.pay_url: must be an address without a user name",
+            "http.pay_url: must be a URL without a user name",
         ),
         (
             "HTTP__PAY_URL",
             "https://example.com/shop/pay",
-            "http.pay_url: must be an address of a host alone, or of /pay on it",
+            "http.pay_url: must be a URL with no path or with the path /pay",
         ),
         (
             "HTTP__PUBLIC_URL",
             "https://example.com/requests",
-            "http.public_url: must be an address of a host without a path",
+            "http.public_url: must be a URL without a path",
         ),
         (
             "HTTP__PUBLIC_URL",
             "https://example.com/pay",
-            "http.public_url: must be an address of a host without a path",
+            "http.public_url: must be a URL without a path",
         ),
         (
             "HTTP__PUBLIC_URL",
             "https://pay.example.com/?a=b",
-            "http.public_url: must be an address without a query",
+            "http.public_url: must be a URL without a query",
         ),
         (
             "HTTP__AUTH_URL",
             "https://pay.example.com/#a",
-            "http.auth_url: must be an address without a query",
+            "http.auth_url: must be a URL without a query",
         ),
     ] {
         for arguments in [&["serve"][..], &["serve", "--print-config"]] {
@@ -402,12 +403,12 @@ fn settings_that_nobody_can_mean_are_refused_with_a_sentence() {
     }
     assert!(
         !folder.path().join("data").exists(),
-        "what is refused has made no database"
+        "refused settings create no database"
     );
 }
 
 #[test]
-fn the_largest_fee_of_the_relayer_and_a_fee_of_one_unit_are_taken() {
+fn the_largest_and_smallest_relayer_fees_are_accepted() {
     let (folder, ports) = (tempfile::tempdir().expect("a folder"), free_ports());
     for fee in ["0", "0.000000000000000001", "340282366920938463463.374607431768211455"] {
         let mut shown = prs(folder.path(), ports);
@@ -422,7 +423,7 @@ fn the_largest_fee_of_the_relayer_and_a_fee_of_one_unit_are_taken() {
 }
 
 #[test]
-fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
+fn prs_dev_refuses_production_and_reports_ignored_settings() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = prs(folder.path(), free_ports());
     let production = "PRS_HTTP__PRODUCTION";
@@ -434,12 +435,12 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
     let output = command.stderr(Stdio::piped()).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && told.contains("PRS_HTTP__PRODUCTION: `prs dev` is for development"),
+        !output.status.success() && told.contains("PRS_HTTP__PRODUCTION: `prs dev` is only for development"),
         "{told}"
     );
     let ignored = told
         .lines()
-        .find(|line| line.contains("ignores settings of the environment"));
+        .find(|line| line.contains("ignores these environment variables"));
     let ignored = ignored.unwrap_or_else(|| panic!("{told}"));
     assert!(
         ignored.contains("PRS_HTTP__LISTEN") && ignored.contains("PRS_RELAYER__FEE"),
@@ -451,7 +452,7 @@ fn a_local_chain_is_never_in_production_and_tells_which_settings_it_ignores() {
 }
 
 #[test]
-fn a_local_chain_with_a_settings_file_is_refused_instead_of_served_without_it() {
+fn prs_dev_with_a_settings_file_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = prs(folder.path(), free_ports());
     command.args(["dev", "--config", "prs.toml"]).stderr(Stdio::piped());

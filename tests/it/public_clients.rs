@@ -1,5 +1,5 @@
-//! Client IDs with allowed domains are public: whoever reads one off a page, and forges its `Origin`, gets neither money
-//! credited, nor persons named, nor secrets shown.
+//! Client IDs with allowed domains are public: a caller that reads one off a page and forges its `Origin` gets no money
+//! credited, no personal data and no secrets.
 
 use crate::{
     documents::event_fits_its_schema,
@@ -27,7 +27,7 @@ fn refused(answer: &Answer, status: u16, part: &str) {
 }
 
 #[tokio::test]
-async fn dust_to_a_stranger_is_never_told_as_payment_of_a_bound_merchant() {
+async fn dust_to_another_payee_is_never_a_payment_of_a_bound_merchant() {
     let app = TestApp::on_chain().await;
     let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
     let post = async |path: &str, body: &Value| {
@@ -58,7 +58,7 @@ async fn dust_to_a_stranger_is_never_told_as_payment_of_a_bound_merchant() {
     let own = own.unwrap_or_else(|| TestWallet::new(7).address().to_string());
     assert!(
         credited.text.contains(&own),
-        "the answer says what would be right: {}",
+        "the response states the valid values: {}",
         credited.text
     );
     ask(&own.to_lowercase()).await.expect(201);
@@ -66,7 +66,7 @@ async fn dust_to_a_stranger_is_never_told_as_payment_of_a_bound_merchant() {
     assert!(receiver.received().await.is_empty());
 }
 
-/// Everything that says who somebody is, of a request and its payer.
+/// The body of a request with a customer and a payer, so that it contains all kinds of personal data.
 fn ordered(app: &TestApp) -> Value {
     let mut body = fau("1");
     body["payer"] = json!(app.account(PAYER));
@@ -74,7 +74,7 @@ fn ordered(app: &TestApp) -> Value {
     body
 }
 
-/// A request of the public client ID that is paid.
+/// Creates a request with the public client ID and pays it; returns its id.
 async fn paid(app: &TestApp) -> String {
     let created = forged(app, Method::POST, "/v2/request")
         .json(&ordered(app))
@@ -95,7 +95,7 @@ fn names_nobody(app: &TestApp, text: &str) {
 }
 
 #[tokio::test]
-async fn answers_to_a_public_client_id_name_nobody() {
+async fn responses_to_a_public_client_id_contain_no_personal_data() {
     let app = TestApp::on_chain().await;
     let id = paid(&app).await;
     for (path, members) in [
@@ -122,7 +122,7 @@ async fn answers_to_a_public_client_id_name_nobody() {
 }
 
 #[tokio::test]
-async fn an_endpoint_of_a_public_client_id_hears_of_nobody_until_it_is_approved() {
+async fn unapproved_endpoints_of_public_client_ids_get_no_personal_data() {
     let app = TestApp::on_chain().await;
     let (all, scoped, own) = (
         Receiver::start().await,
@@ -164,7 +164,7 @@ async fn an_endpoint_of_a_public_client_id_hears_of_nobody_until_it_is_approved(
     let signature = heard[0].header("x-service-signature").expect("signed");
     assert_eq!(signature, sign(secret, heard[0].body.as_bytes()));
 
-    // What a key registered for it is no matter of whoever can read a page.
+    // Endpoints that an API key registered for the client ID are hidden from visitors of the page.
     let listed = forged(&app, Method::GET, "/v1/webhook").send().await.expect(200);
     let seen: Vec<&Value> = listed["webhooks"]
         .as_array()
@@ -179,7 +179,7 @@ async fn an_endpoint_of_a_public_client_id_hears_of_nobody_until_it_is_approved(
     refused(
         &forged(&app, Method::POST, &path).send().await,
         403,
-        "does not open this operation",
+        "is not accepted for this operation",
     );
     let (foreign, _) = app.other_tenant().await;
     let call = app.post(&path).header("x-api-key", &foreign);
@@ -211,7 +211,7 @@ async fn an_endpoint_of_a_public_client_id_hears_of_nobody_until_it_is_approved(
 }
 
 #[tokio::test]
-async fn samples_for_an_endpoint_that_nobody_approved_fit_their_schemas() {
+async fn samples_for_unapproved_endpoints_match_their_schemas() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let url = json!({ "url": receiver.url() });
@@ -234,7 +234,7 @@ async fn samples_for_an_endpoint_that_nobody_approved_fit_their_schemas() {
 }
 
 #[tokio::test]
-async fn the_log_and_the_secrets_are_closed_to_a_public_client_id() {
+async fn public_client_ids_cannot_read_the_event_log_or_secrets() {
     let app = TestApp::start().await;
     let url = json!({ "url": "https://shop.example.com/hooks" });
     let created = forged(&app, Method::POST, "/v1/webhook")
@@ -261,7 +261,7 @@ async fn the_log_and_the_secrets_are_closed_to_a_public_client_id() {
             Some(body) => call.json(body),
             None => call,
         };
-        refused(&call.send().await, 403, "is public, and this operation is closed to it");
+        refused(&call.send().await, 403, "is public and cannot call this operation");
         if method == Method::GET && !path.ends_with("stream") {
             app.get(&path).with_client().send().await.expect(200);
         }
@@ -269,21 +269,21 @@ async fn the_log_and_the_secrets_are_closed_to_a_public_client_id() {
 }
 
 #[tokio::test]
-async fn a_guessed_idempotency_key_shows_no_secret() {
+async fn a_guessed_idempotency_key_reveals_no_secret() {
     let app = TestApp::start().await;
     let url = json!({ "url": "https://shop.example.com/hooks" });
     let call = || forged(&app, Method::POST, "/v1/webhook").header("idempotency-key", "hook-1");
     call().json(&url).send().await.expect(201);
     let guessed = call().json(&url).send().await;
-    refused(&guessed, 409, "holds a secret");
+    refused(&guessed, 409, "contains a secret");
     let request = || forged(&app, Method::POST, "/v2/request").header("idempotency-key", "order-1");
     let first = request().json(&fau("1")).send().await.expect(201);
     let again = request().json(&fau("1")).send().await.expect(201);
-    assert_eq!(again, first, "what holds no secret is answered again");
+    assert_eq!(again, first, "a response without a secret is returned again");
 }
 
 #[tokio::test]
-async fn a_stranger_takes_no_idempotency_key_of_a_page() {
+async fn a_stranger_cannot_occupy_a_pages_idempotency_key() {
     let app = TestApp::start().await;
     let pages = json!({ "label": "Two shops", "allowedDomains": [PAGE, "https://other.example.com"] });
     let client = app
@@ -306,17 +306,17 @@ async fn a_stranger_takes_no_idempotency_key_of_a_page() {
     };
     let stranger = create(PAGE, "1000").await.expect(201);
     let own = create(PAGE, "1").await;
-    assert_ne!(own.expect(201), stranger, "another body is another call");
+    assert_ne!(own.expect(201), stranger, "another body makes another call");
     assert_eq!(own.header("idempotency-replayed"), None);
     let elsewhere = create("https://other.example.com", "1").await;
-    assert_ne!(elsewhere.expect(201), own.json(), "so is another page");
+    assert_ne!(elsewhere.expect(201), own.json(), "so does another page");
     let again = create(PAGE, "1").await;
     assert_eq!(again.expect(201), own.json());
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
 }
 
 #[tokio::test]
-async fn the_operator_says_which_client_ids_manage_endpoints() {
+async fn the_operator_decides_which_client_ids_manage_endpoints() {
     for (setting, to_public, to_backend) in [
         (ClientIdManagement::All, 201, 201),
         (ClientIdManagement::Backend, 403, 201),
@@ -369,7 +369,9 @@ async fn a_client_id_that_was_public_never_becomes_a_secret() {
         let answer = send(Method::PUT, &path(&shop), change).await;
         assert_eq!(answer.wrong_fields(), ["allowedDomains"], "{}", answer.text);
         assert!(
-            answer.text.contains("stays public; make a new one for servers"),
+            answer
+                .text
+                .contains("stays public; create another client ID for servers"),
             "{}",
             answer.text
         );
@@ -381,10 +383,10 @@ async fn a_client_id_that_was_public_never_becomes_a_secret() {
     assert_eq!(events(&server).await, 200);
     let change = json!({ "allowedDomains": [PAGE] });
     send(Method::PUT, &path(&server), change).await.expect(200);
-    assert_eq!(events(&server).await, 403, "with pages it is public from then on");
+    assert_eq!(events(&server).await, 403, "once it has pages it is public");
 }
 
-/// The row of the public client ID as the API names it.
+/// The path of the public client ID, with the id of its row in the API.
 async fn page_client_path(app: &TestApp) -> String {
     let list = app.get("/v2/client-ids").with_key().send().await.expect(200);
     let clients = list
@@ -398,7 +400,7 @@ async fn page_client_path(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn what_strangers_registered_falls_silent_with_its_client_id() {
+async fn unapproved_endpoints_are_disabled_with_their_client_id() {
     let app = TestApp::on_chain().await;
     let (strange, scoped) = (Receiver::start().await, Receiver::start().await);
     let url = json!({ "url": strange.url() });
@@ -431,14 +433,14 @@ async fn what_strangers_registered_falls_silent_with_its_client_id() {
     for one in list["webhooks"].as_array().expect("a list") {
         assert_eq!(one["isActive"], json!(one["id"] != hook), "{one}");
     }
-    // Switched on by whoever owns it, it still has nobody to hear for.
+    // Enabled by its owner, it still receives nothing.
     let toggle = format!("/v1/webhook/{}", hook.as_str().expect("text"));
     app.call(Method::PUT, &toggle).with_key().send().await.expect(200);
     assert_eq!(heard(&app, &requests[3]).await, (2, 4));
 }
 
 #[tokio::test]
-async fn what_strangers_registered_falls_silent_when_public_client_ids_may_not_manage() {
+async fn unapproved_endpoints_stop_when_public_client_ids_may_not_manage() {
     let app = TestApp::on_chain().await;
     let strange = Receiver::start().await;
     let url = json!({ "url": strange.url() });
@@ -457,7 +459,7 @@ async fn what_strangers_registered_falls_silent_when_public_client_ids_may_not_m
 }
 
 #[tokio::test]
-async fn a_public_client_id_finds_no_payment_by_its_payer() {
+async fn a_public_client_id_cannot_search_payments_by_payer() {
     let app = TestApp::on_chain().await;
     let id = paid(&app).await;
     let payer = app.account(PAYER);
@@ -476,7 +478,7 @@ async fn a_public_client_id_finds_no_payment_by_its_payer() {
 }
 
 #[tokio::test]
-async fn a_public_client_id_stops_only_what_was_made_with_it() {
+async fn a_public_client_id_stops_only_its_own_requests() {
     let app = TestApp::start().await;
     let mut body = fau("1");
     body["recurrence"] = json!({ "startDate": "2030-01-01", "frequency": "MONTHLY" });
@@ -487,7 +489,7 @@ async fn a_public_client_id_stops_only_what_was_made_with_it() {
         let call = forged(&app, Method::PATCH, &format!("/v2/request/{id}"));
         call.json(&json!({ "isRecurrenceStopped": true })).send().await
     };
-    refused(&stop(&of_platform).await, 403, "made with it");
+    refused(&stop(&of_platform).await, 403, "that it created");
     assert_eq!(app.read_request(&of_platform).await["isRecurrenceStopped"], false);
     stop(&own).await.expect(200);
 }

@@ -1,4 +1,4 @@
-//! What is odd about a payment is set aside: its request shows it, the operator decides, and everything else goes on.
+//! Unexpected payments are quarantined: the request shows them, the operator decides, and all other payments proceed.
 
 use crate::support::{
     TestApp,
@@ -14,17 +14,18 @@ use devnet::batch::{MetaDetail, RequestDetail, batchPaymentsCall};
 use prs::{
     domain::{
         amount::Amount,
+        block_range::BlockRange,
         ids::QuarantineId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity, QuarantineState, Verdict},
+        oddity::{ConcernedRequest, OddReason, Oddity, OperatorDecision, QuarantineState},
         paying::fee_proxy::Erc20ConversionProxy,
-        reconciliation::{Difference, DifferenceKind},
+        reconciliation::{DifferenceKind, RecordDifference},
         refusal::RefusalKind,
     },
     flows::{
         FlowError,
         payments::{
-            quarantine::{self, Wanted},
+            quarantine::{self, QuarantineQuery},
             reconcile,
         },
     },
@@ -33,7 +34,7 @@ use prs::{
 use sea_orm::ConnectionTrait;
 use serde_json::json;
 
-/// Sets a payment of a request aside; returns the id of the row.
+/// Puts a payment of a request into the quarantine for this reason; returns the id of the quarantine row.
 async fn set_aside(app: &TestApp, request_id: &str, reason: OddReason) -> QuarantineId {
     let scope = Scope {
         platform: app.platform.clone(),
@@ -48,7 +49,7 @@ async fn set_aside(app: &TestApp, request_id: &str, reason: OddReason) -> Quaran
         position: Some(2),
         reason,
         detail: "seen by node 1".to_owned(),
-        concerned: Some(Concerned {
+        concerned: Some(ConcernedRequest {
             platform: request.origin.platform,
             request: request.row,
             stake: None,
@@ -69,7 +70,7 @@ async fn due(app: &TestApp) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Sends a call of the batch contract that pays in FAU, and lets it become final.
+/// Sends a batch payment in FAU with this calldata, and follows the chain until it is final.
 async fn send(app: &TestApp, batch: Vec<u8>) {
     let contract = app.devnet().contracts().batch_conversion_payments;
     let fau = app.devnet().tokens().fau;
@@ -83,7 +84,7 @@ async fn send(app: &TestApp, batch: Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_request_shows_what_was_set_aside_to_its_owner_alone() {
+async fn a_request_shows_quarantined_payments_only_to_its_owner() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("5")).await;
     let other = app.create_request(&fau("5")).await;
@@ -107,18 +108,18 @@ async fn a_request_shows_what_was_set_aside_to_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn an_accepted_payment_is_read_again_and_no_longer_shown() {
+async fn an_accepted_payment_is_read_again_and_leaves_the_quarantine() {
     let app = TestApp::start().await;
     let request = app.create_request(&fau("5")).await;
     let id = set_aside(&app, &request, OddReason::RateAgeNotHandedOut).await;
     assert_eq!(due(&app).await, []);
-    let accepted = quarantine::decide(&app.ctx, &id, Verdict::Accept, Some("the merchant agrees")).await;
+    let accepted = quarantine::decide(&app.ctx, &id, OperatorDecision::Accept, Some("the merchant agrees")).await;
     let accepted = accepted.expect("accepted");
     assert_eq!(accepted.state, QuarantineState::Accepted);
     assert_eq!(accepted.note.as_deref(), Some("the merchant agrees"));
     assert_eq!(due(&app).await, [(7, 7)]);
     assert!(app.read_request(&request).await.get("quarantinedPayments").is_none());
-    let refused = quarantine::decide(&app.ctx, &id, Verdict::Reject, None).await;
+    let refused = quarantine::decide(&app.ctx, &id, OperatorDecision::Reject, None).await;
     assert!(
         matches!(&refused, Err(FlowError::Refused(refusal)) if refusal.kind == RefusalKind::Conflict),
         "{refused:?}"
@@ -130,34 +131,34 @@ async fn a_rejected_payment_stays_visible_and_can_be_retried() {
     let app = TestApp::start().await;
     let request = app.create_request(&fau("5")).await;
     let id = set_aside(&app, &request, OddReason::NothingMoved).await;
-    let unproven = quarantine::decide(&app.ctx, &id, Verdict::Accept, None).await;
+    let unproven = quarantine::decide(&app.ctx, &id, OperatorDecision::Accept, None).await;
     unproven.expect_err("money that never arrived is never credited");
-    quarantine::decide(&app.ctx, &id, Verdict::Reject, None)
+    quarantine::decide(&app.ctx, &id, OperatorDecision::Reject, None)
         .await
         .expect("rejected");
     assert_eq!(due(&app).await, []);
     let read = app.read_request(&request).await;
     assert_eq!(read["quarantinedPayments"][0]["state"], "rejected");
     assert!(
-        quarantine::list(&app.ctx, &Wanted::default(), false, None)
+        quarantine::list(&app.ctx, &QuarantineQuery::default(), false, None)
             .await
             .expect("a list")
             .is_empty()
     );
     assert_eq!(
-        quarantine::list(&app.ctx, &Wanted::default(), true, None)
+        quarantine::list(&app.ctx, &QuarantineQuery::default(), true, None)
             .await
             .expect("a list")
             .len(),
         1
     );
-    quarantine::decide(&app.ctx, &id, Verdict::Retry, None)
+    quarantine::decide(&app.ctx, &id, OperatorDecision::Retry, None)
         .await
         .expect("a retry");
     assert_eq!(due(&app).await, [(7, 7)]);
-    let on_sepolia = Wanted {
+    let on_sepolia = QuarantineQuery {
         network: Some(Network::Sepolia),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let waiting = quarantine::list(&app.ctx, &on_sepolia, false, None)
         .await
@@ -185,40 +186,40 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
     assert_eq!(
         app.read_request(&other).await["status"],
         "paid",
-        "everything else goes on"
+        "all other payments proceed"
     );
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "pending");
     assert_eq!(read["quarantinedPayments"][0]["reason"], "rate_age_not_handed_out");
-    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+    let waiting = quarantine::list(&app.ctx, &QuarantineQuery::default(), false, None)
         .await
         .expect("a list");
     let row = &waiting[0].id;
-    quarantine::decide(&app.ctx, row, Verdict::Retry, None)
+    quarantine::decide(&app.ctx, row, OperatorDecision::Retry, None)
         .await
         .expect("a retry");
     app.settle().await;
     assert_eq!(
         app.read_request(&id).await["status"],
         "pending",
-        "a retry credits nothing that is odd"
+        "a retry does not credit an unexpected payment"
     );
     let again = quarantine::show(&app.ctx, row).await.expect("a row");
     assert_eq!(
         (again.state, again.attempts),
         (QuarantineState::Open, 2),
-        "it is as odd as before"
+        "the reason is unchanged"
     );
     assert_eq!(due(&app).await, []);
-    quarantine::decide(&app.ctx, row, Verdict::Accept, None)
+    quarantine::decide(&app.ctx, row, OperatorDecision::Accept, None)
         .await
         .expect("accepted");
     app.settle().await;
     let read = app.read_request(&id).await;
     assert_eq!(read["status"], "paid");
     assert!(read.get("quarantinedPayments").is_none());
-    // The operator may say it twice.
-    quarantine::decide(&app.ctx, row, Verdict::Accept, None)
+    // The operator may repeat the verdict.
+    quarantine::decide(&app.ctx, row, OperatorDecision::Accept, None)
         .await
         .expect("accepted");
     app.settle().await;
@@ -226,7 +227,7 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
         assert_eq!(
             app.payments_of(id).await.len(),
             1,
-            "what is read again is not credited again"
+            "a payment that is read again is not credited again"
         );
     }
     assert_eq!(receiver.received().await.len(), 2);
@@ -239,12 +240,12 @@ async fn a_conversion_on_other_terms_is_credited_once_the_operator_accepts_it() 
 }
 
 #[tokio::test]
-async fn a_transfer_that_fits_the_requests_of_two_platforms_is_credited_to_neither() {
+async fn a_transfer_matching_two_platforms_is_credited_to_neither() {
     let app = TestApp::on_chain().await;
     let paid = app.create_request(&fau("5")).await;
     let (key, _) = app.other_tenant().await;
     let other = app.create_request_as(("x-api-key", &key), &fau("5")).await;
-    // In a database that is divided by owner nothing else keeps two platforms apart.
+    // In a database that is partitioned by owner no other constraint separates two platforms.
     let alike = format!(
         "DROP INDEX requests_reference_key; \
          UPDATE requests SET (salt, reference, reference_topic) = \
@@ -263,35 +264,35 @@ async fn a_transfer_that_fits_the_requests_of_two_platforms_is_credited_to_neith
         assert_eq!((&read["status"], &read["paidAmount"]), (&json!("pending"), &json!("0")));
         assert!(
             read.get("quarantinedPayments").is_none(),
-            "nobody is told of the other one"
+            "neither owner learns of the other request"
         );
     }
-    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+    let waiting = quarantine::list(&app.ctx, &QuarantineQuery::default(), false, None)
         .await
         .expect("a list");
     let [row] = waiting.as_slice() else {
-        panic!("one transfer is odd once: {waiting:?}")
+        panic!("one transfer has one quarantine row: {waiting:?}")
     };
     let detail = &row.oddity.detail;
     assert!(detail.contains(&paid) && detail.contains(&other), "{detail}");
-    let accepted = quarantine::decide(&app.ctx, &row.id, Verdict::Accept, None).await;
-    accepted.expect_err("whose it would be is what nobody knows");
+    let accepted = quarantine::decide(&app.ctx, &row.id, OperatorDecision::Accept, None).await;
+    accepted.expect_err("the right request is unknown");
     let mut compared = Vec::new();
-    let mut tell = |found: &Difference| compared.push((found.kind, found.detail.clone()));
+    let mut tell = |found: &RecordDifference| compared.push((found.kind, found.detail.clone()));
     let chain = app.ctx.partners.chains.followed[&Network::Sepolia].clone();
     let to = app.devnet().block_number().await.expect("a height");
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (1, to), true, &mut tell).await;
+    let report = reconcile::run(&app.ctx, chain.as_ref(), BlockRange { from: 1, to }, true, &mut tell).await;
     assert_eq!(report.expect("compared").failures, 1);
     assert_eq!(
         compared,
         [(DifferenceKind::Uncompared, detail.clone())],
-        "money that nobody got is named"
+        "uncredited money is reported"
     );
     let apart = format!("UPDATE requests SET reference_topic = reference || salt WHERE request_id = '{other}'");
     db.execute_unprepared(&apart)
         .await
-        .expect("one of them is another one again");
-    quarantine::decide(&app.ctx, &row.id, Verdict::Retry, None)
+        .expect("the two requests differ again");
+    quarantine::decide(&app.ctx, &row.id, OperatorDecision::Retry, None)
         .await
         .expect("a retry");
     app.settle().await;
@@ -301,12 +302,12 @@ async fn a_transfer_that_fits_the_requests_of_two_platforms_is_credited_to_neith
 }
 
 #[tokio::test]
-async fn a_verdict_that_is_repeated_keeps_the_first_one() {
+async fn a_repeated_verdict_keeps_the_first_one() {
     let app = TestApp::start().await;
     let request = app.create_request(&fau("5")).await;
     for (reason, verdict) in [
-        (OddReason::PathNotHandedOut, Verdict::Accept),
-        (OddReason::NothingMoved, Verdict::Reject),
+        (OddReason::PathNotHandedOut, OperatorDecision::Accept),
+        (OddReason::NothingMoved, OperatorDecision::Reject),
     ] {
         let id = set_aside(&app, &request, reason).await;
         let first = quarantine::decide(&app.ctx, &id, verdict, Some("first"))
@@ -323,7 +324,7 @@ async fn a_verdict_that_is_repeated_keeps_the_first_one() {
 }
 
 #[tokio::test]
-async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
+async fn a_real_payment_is_found_among_a_strangers_dust() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
     let mut steps = transactions(&app.calldata(&id, "").await);
@@ -347,10 +348,10 @@ async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
         feeAddress: app.devnet().accounts()[6].address,
     };
     send(&app, batch.abi_encode()).await;
-    let waiting = quarantine::list(&app.ctx, &Wanted::default(), false, None)
+    let waiting = quarantine::list(&app.ctx, &QuarantineQuery::default(), false, None)
         .await
         .expect("a list");
-    assert!(waiting.is_empty(), "dust waits for nobody");
+    assert!(waiting.is_empty(), "dust awaits no decision");
     let customer = Erc20ConversionProxy::transferFromWithReferenceAndFeeCall {
         maxRateTimespan: U256::from(1_000_000_000),
         ..call
@@ -369,19 +370,19 @@ async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
         (&shown[1]["amount"], &shown[1]["state"]),
         (&json!("0.00001"), &json!("minor"))
     );
-    let large = Wanted {
+    let large = QuarantineQuery {
         request_id: Some(id.clone()),
         min_amount: Some(Amount::parse("9.5").expect("an amount")),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let found = quarantine::list(&app.ctx, &large, true, None).await.expect("a list");
     assert_eq!(found.len(), 1);
-    quarantine::decide(&app.ctx, &found[0].id, Verdict::Accept, None)
+    quarantine::decide(&app.ctx, &found[0].id, OperatorDecision::Accept, None)
         .await
         .expect("accepted");
     app.settle().await;
     assert_eq!(app.read_request(&id).await["status"], "paid");
-    let of_request = Wanted {
+    let of_request = QuarantineQuery {
         min_amount: None,
         ..large
     };
@@ -391,20 +392,20 @@ async fn a_true_payment_is_found_among_the_dust_of_a_stranger() {
             .expect("rejected"),
         110
     );
-    let unknown = Wanted {
+    let unknown = QuarantineQuery {
         request_id: Some("01nobody".to_owned()),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     quarantine::list(&app.ctx, &unknown, true, None)
         .await
         .expect_err("no such request");
-    quarantine::reject_all(&app.ctx, &Wanted::default(), None)
+    quarantine::reject_all(&app.ctx, &QuarantineQuery::default(), None)
         .await
         .expect_err("never everything");
 }
 
 #[tokio::test]
-async fn a_request_with_many_payments_shows_the_largest_and_how_many_there_are() {
+async fn a_request_with_many_payments_shows_the_largest_and_the_count() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&request("10", "USD", "FAU-sepolia")).await;
     let mut steps = transactions(&app.calldata(&id, "&amount=4").await);

@@ -1,5 +1,5 @@
-//! Requests whose currencies no price feed on chain converts: quoted by a rate beside it, paid with tokens, settled as the
-//! quote or by the rate of the block's time.
+//! Requests in currencies that no on-chain price feed converts: quoted by an off-chain rate, paid in tokens, and
+//! settled by the quote or by the rate at the block's time.
 
 use crate::support::{
     TestApp,
@@ -15,13 +15,16 @@ use alloy::{
 use chrono::{DateTime, TimeDelta, Utc};
 use devnet::TxReceiptLite;
 use prs::{
-    domain::{oddity::OddReason, pair::Pair, paying::fee_proxy::Erc20FeeProxy, rate::Rate, reconciliation::Difference},
+    domain::{
+        block_range::BlockRange, oddity::OddReason, pair::Pair, paying::fee_proxy::Erc20FeeProxy, rate::Rate,
+        reconciliation::RecordDifference,
+    },
     flows::{
         payments::{
-            quarantine::{self, Wanted},
+            quarantine::{self, QuarantineQuery},
             reconcile,
         },
-        rates::accept::{self, Word},
+        rates::accept::{self, RateDecision},
     },
 };
 use serde_json::{Value, json};
@@ -43,7 +46,10 @@ async fn steps(app: &TestApp, id: &str, query: &str) -> Steps {
 
 async fn send(app: &TestApp, steps: &Steps) -> TxReceiptLite {
     let receipts = app.devnet().pay(PAYER, steps).await.expect("mined");
-    assert!(receipts.iter().all(|receipt| receipt.status), "the chain takes it");
+    assert!(
+        receipts.iter().all(|receipt| receipt.status),
+        "the transaction succeeds"
+    );
     app.settle().await;
     receipts.last().expect("a payment").clone()
 }
@@ -58,7 +64,7 @@ async fn pay_units(app: &TestApp, id: &str, units: u64) -> TxReceiptLite {
 }
 
 #[tokio::test]
-async fn a_quote_that_is_paid_in_time_settles_what_it_promised() {
+async fn a_quote_paid_in_time_settles_the_promised_amount() {
     let (app, feed) = TestApp::quoting("0.97").await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -73,7 +79,7 @@ async fn a_quote_that_is_paid_in_time_settles_what_it_promised() {
     assert_eq!(answer["metadata"]["quoteExpiresAt"], json!(ends_at));
     let handed = transactions(&answer);
     assert_eq!(paid_by(&handed).amount, U256::from(10_309_279), "rounded up");
-    // The rate falls, and the promise holds until its end.
+    // The rate falls, and the quote holds until it expires.
     app.pass(300).await;
     app.tells(&feed, "0.96").await;
     let receipt = send(&app, &handed).await;
@@ -120,7 +126,7 @@ async fn a_quote_that_is_paid_in_time_settles_what_it_promised() {
 }
 
 #[tokio::test]
-async fn an_old_quote_after_a_fall_of_the_rate_is_not_credited_in_full() {
+async fn an_expired_quote_after_a_rate_drop_is_not_credited_in_full() {
     let (app, feed) = TestApp::quoting("1").await;
     let id = app.create_request(&dollars("10")).await;
     let old = steps(&app, &id, "").await;
@@ -140,7 +146,11 @@ async fn an_old_quote_after_a_fall_of_the_rate_is_not_credited_in_full() {
     );
     assert_eq!(breakdown["payments"][0]["conversionRate"], "0.96");
     let rest = steps(&app, &id, "").await;
-    assert_eq!(paid_by(&rest).amount, U256::from(416_667), "what is left, rounded up");
+    assert_eq!(
+        paid_by(&rest).amount,
+        U256::from(416_667),
+        "the remaining amount, rounded up"
+    );
     send(&app, &rest).await;
     let paid = app.read_request(&id).await;
     assert_eq!((&paid["status"], &paid["paidAmount"]), (&json!("paid"), &json!("10")));
@@ -152,7 +162,7 @@ async fn an_old_quote_after_a_fall_of_the_rate_is_not_credited_in_full() {
 }
 
 #[tokio::test]
-async fn parts_have_quotes_of_their_own_and_what_is_too_much_is_shown() {
+async fn partial_payments_have_their_own_quotes_and_an_excess_is_shown() {
     let (app, feed) = TestApp::quoting("0.97").await;
     let id = app.create_request(&dollars("10")).await;
     let four = steps(&app, &id, "&amount=4").await;
@@ -176,7 +186,7 @@ async fn parts_have_quotes_of_their_own_and_what_is_too_much_is_shown() {
 }
 
 #[tokio::test]
-async fn half_a_percent_may_be_missing_and_not_a_unit_more() {
+async fn half_a_percent_may_be_missing_and_no_more() {
     let (app, _feed) = TestApp::quoting("1").await;
     for (units, status) in [(9_950_000, "paid"), (9_949_999, "partially_paid")] {
         let id = app.create_request(&dollars("10")).await;
@@ -190,12 +200,12 @@ async fn half_a_percent_may_be_missing_and_not_a_unit_more() {
     assert_eq!(
         app.read_request(&id).await["status"],
         "partially_paid",
-        "nothing may be missing of a direct payment"
+        "a direct payment has no tolerance"
     );
 }
 
 #[tokio::test]
-async fn the_quote_of_a_part_settles_that_part_however_little_is_left() {
+async fn a_partial_quote_settles_its_part_however_little_remains() {
     let (app, _feed) = TestApp::quoting("1").await;
     let id = app.create_request(&dollars("10")).await;
     let part = steps(&app, &id, "&amount=9.95").await;
@@ -207,12 +217,12 @@ async fn the_quote_of_a_part_settles_that_part_however_little_is_left() {
     );
     let chain = app.ctx.partners.chains.followed[&prs::domain::network::Network::Sepolia].clone();
     let to = app.follow().await.confirmed;
-    let mut tell = |found: &Difference| panic!("{found:?}");
-    let compared = reconcile::run(&app.ctx, chain.as_ref(), (1, to), true, &mut tell).await;
+    let mut tell = |found: &RecordDifference| panic!("{found:?}");
+    let compared = reconcile::run(&app.ctx, chain.as_ref(), BlockRange { from: 1, to }, true, &mut tell).await;
     assert_eq!(
         compared.expect("compared").differences,
         0,
-        "counted again, it is the same"
+        "a recount gives the same result"
     );
     let rest = steps(&app, &id, "").await;
     assert_eq!(paid_by(&rest).amount, U256::from(50_000));
@@ -221,7 +231,7 @@ async fn the_quote_of_a_part_settles_that_part_however_little_is_left() {
 }
 
 #[tokio::test]
-async fn a_fee_on_top_is_counted_in_tokens_and_its_lack_in_dollars() {
+async fn fees_are_counted_in_tokens_and_shortfalls_in_dollars() {
     let (app, _feed) = TestApp::quoting("0.96").await;
     let fee_address = app.account(6);
     let query = format!("&feePercentage=2.5&feeAddress={fee_address}");
@@ -258,7 +268,7 @@ async fn a_payment_without_a_rate_for_its_time_waits_for_one() {
     let id = app.create_request(&dollars("10")).await;
     let old = steps(&app, &id, "").await;
     let other = app.create_request(&request("1", "USDC-sepolia", "USDC-sepolia")).await;
-    // The feed falls silent, and the last rate grows old.
+    // The feed stops responding, and its last rate becomes too old to use.
     feed.fails(503);
     app.pass(1_000).await;
     app.read_rates().await;
@@ -275,17 +285,17 @@ async fn a_payment_without_a_rate_for_its_time_waits_for_one() {
     assert_eq!(
         app.read_request(&other).await["status"],
         "paid",
-        "everything else goes on"
+        "all other payments proceed"
     );
 
-    let wanted = Wanted {
+    let wanted = QuarantineQuery {
         reason: Some(OddReason::RateMissing),
-        ..Wanted::default()
+        ..QuarantineQuery::default()
     };
     let set_aside = quarantine::list(&app.ctx, &wanted, false, None).await.expect("a list");
     let detail = &set_aside[0].oddity.detail;
     let time: DateTime<Utc> = detail.rsplit("--at ").next().expect("a time").parse().expect("a time");
-    let word = Word::Rate(Rate::parse("0.98").expect("a rate"), time);
+    let word = RateDecision::Rate(Rate::parse("0.98").expect("a rate"), time);
     accept::run(&app.ctx, &Pair::new("USDC", "USD"), word)
         .await
         .expect("accepted");
@@ -303,10 +313,10 @@ async fn a_payment_without_a_rate_for_its_time_waits_for_one() {
 }
 
 #[tokio::test]
-async fn a_fall_that_has_held_counts_with_hindsight() {
+async fn a_rate_drop_that_lasted_counts_retroactively() {
     let feed = Feed::start().await;
     let mut settings = rated_by(&[&feed]);
-    // A token that may cost anything.
+    // A token without a price limit.
     settings.conversion.peg_bps = 10_000;
     let app = TestApp::on_chain_as(settings, 1).await;
     app.follow_chain_time().await;
@@ -318,7 +328,7 @@ async fn a_fall_that_has_held_counts_with_hindsight() {
     let path = format!("/v2/request/{id}/pay");
     let refused = app.get(&path).with_key().send().await.expect(502);
     let message = refused["message"].as_str().expect("a sentence");
-    assert!(message.contains("USDC") && message.contains("USD "), "{message}");
+    assert!(message.contains("USDC") && message.contains("USD"), "{message}");
     assert_eq!(app.read_request(&id).await["conversionRate"], json!(null));
     send(&app, &old).await;
     assert_eq!(
@@ -336,20 +346,20 @@ async fn a_fall_that_has_held_counts_with_hindsight() {
     assert_eq!(
         (&read["status"], &read["paidAmount"]),
         (&json!("partially_paid"), &json!("7")),
-        "by the rate that held when it was paid"
+        "by the rate at the time of the payment"
     );
 }
 
 #[tokio::test]
-async fn the_operator_accepts_a_rate_that_was_held_back_and_none_of_a_time_to_come() {
+async fn the_operator_can_accept_a_held_rate_but_no_future_rate() {
     let (app, feed) = TestApp::quoting("1").await;
     let pair = Pair::new("USDC", "USD");
     assert!(
-        accept::run(&app.ctx, &pair, Word::Held).await.is_err(),
+        accept::run(&app.ctx, &pair, RateDecision::Held).await.is_err(),
         "nothing is held back"
     );
     assert!(
-        accept::run(&app.ctx, &Pair::new("ETH", "USD"), Word::Held)
+        accept::run(&app.ctx, &Pair::new("ETH", "USD"), RateDecision::Held)
             .await
             .is_err()
     );
@@ -360,7 +370,7 @@ async fn the_operator_accepts_a_rate_that_was_held_back_and_none_of_a_time_to_co
     app.get(&path).with_key().send().await.expect(502);
     let said = |ahead_ms| {
         let time = app.ctx.clock.now() + TimeDelta::milliseconds(ahead_ms);
-        Word::Rate(Rate::parse("1.3").expect("a rate"), time)
+        RateDecision::Rate(Rate::parse("1.3").expect("a rate"), time)
     };
     for ahead_ms in [1, 3_600_000] {
         let refused = accept::run(&app.ctx, &pair, said(ahead_ms)).await.expect_err("refused");
@@ -373,7 +383,7 @@ async fn the_operator_accepts_a_rate_that_was_held_back_and_none_of_a_time_to_co
 }
 
 #[tokio::test]
-async fn what_a_payment_was_worth_stays_when_its_rate_is_forgotten() {
+async fn the_value_of_a_payment_survives_deletion_of_its_rate() {
     let (app, _feed) = TestApp::quoting("0.98").await;
     let id = app.create_request(&dollars("10")).await;
     pay_units(&app, &id, 5_000_000).await;
@@ -384,14 +394,14 @@ async fn what_a_payment_was_worth_stays_when_its_rate_is_forgotten() {
     assert!(forgotten.expect("a store") > 0);
     let chain = app.ctx.partners.chains.followed[&prs::domain::network::Network::Sepolia].clone();
     let to = app.follow().await.confirmed;
-    let mut tell = |found: &Difference| panic!("{found:?}");
-    let compared = reconcile::run(&app.ctx, chain.as_ref(), (1, to), true, &mut tell).await;
+    let mut tell = |found: &RecordDifference| panic!("{found:?}");
+    let compared = reconcile::run(&app.ctx, chain.as_ref(), BlockRange { from: 1, to }, true, &mut tell).await;
     assert_eq!(compared.expect("compared").differences, 0);
     assert_eq!(
         app.read_request(&id).await,
         Value::Object({
             let mut same = before.as_object().expect("an object").clone();
-            // Nobody knows the rate of now either.
+            // There is no current rate either.
             same["conversionBreakdown"]["currentMarketRate"] = json!(null);
             same["conversionBreakdown"]["currentMarketRateSource"] = json!(null);
             same
@@ -400,7 +410,7 @@ async fn what_a_payment_was_worth_stays_when_its_rate_is_forgotten() {
 }
 
 #[tokio::test]
-async fn routes_and_requests_need_a_feed() {
+async fn routes_and_requests_need_a_rate_feed() {
     let (app, _feed) = TestApp::quoting("1").await;
     let routes = app
         .get("/v2/currencies/USD/conversion-routes?network=sepolia")
@@ -430,7 +440,7 @@ async fn routes_and_requests_need_a_feed() {
 }
 
 #[tokio::test]
-async fn quotes_of_named_amounts_are_bounded_by_credential_and_plain_calldata_never_is() {
+async fn quotes_for_chosen_amounts_are_limited_per_credential() {
     let (app, _feed) = TestApp::quoting("1").await;
     let create = app.post("/v2/request").with_client().json(&dollars("1000"));
     let created = create.send().await.expect(201);
@@ -455,7 +465,8 @@ async fn quotes_of_named_amounts_are_bounded_by_credential_and_plain_calldata_ne
     let path = format!("/v2/request/{id}/pay");
     app.get(&path).with_key().send().await.expect(200);
     app.get(&path).with_client().send().await.expect(200);
-    // The same promise to another one is a quote of its own: it prolongs none.
+    // Another caller gets a quote with the same terms. It is a separate quote, and does not extend the validity of the
+    // first.
     app.pass(300).await;
     app.tells(&_feed, "1").await;
     ask(100).await.expect(200);

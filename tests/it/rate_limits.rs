@@ -1,4 +1,4 @@
-//! How often a credential may call.
+//! Rate limits of credentials and addresses.
 
 use crate::support::{Answer, TestApp, app::PAGE, lines::Lines, session::sign_in, wallet::TestWallet};
 use poem::http::HeaderValue;
@@ -14,7 +14,7 @@ async fn limited() -> TestApp {
     TestApp::limited(settings, None).await
 }
 
-/// A tenant of a tier: its API key.
+/// Creates a tenant with a rate limit tier; returns its id and its API key.
 async fn tenant(app: &TestApp, tier: Option<Tier>) -> (PlatformId, String) {
     let platform = flows::platforms::create::run(&app.ctx, "Limited").await.unwrap();
     let new = flows::keys::create(&app.ctx, &platform, None).await.unwrap();
@@ -37,7 +37,7 @@ fn number(answer: &Answer, header: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn each_tier_is_cut_off_at_its_own_limit_and_goes_on_after_retry_after() {
+async fn each_tier_has_its_own_limit_and_resumes_after_retry_after() {
     let app = limited().await;
     for (tier, per_minute) in [
         (Some(Tier::Basic), 120),
@@ -52,7 +52,7 @@ async fn each_tier_is_cut_off_at_its_own_limit_and_goes_on_after_retry_after() {
             assert_eq!(answer.status, 200, "{tier:?}");
             assert_eq!(number(&answer, "ratelimit-limit"), per_minute);
             assert_eq!(number(&answer, "ratelimit-remaining"), left);
-            // The burst is a sixth of a minute's quota, so all of it is there again in ten seconds.
+            // The burst is a sixth of a minute's quota, so it is fully refilled in ten seconds.
             assert_eq!(
                 number(&answer, "ratelimit-reset"),
                 ((burst - left) * 60).div_ceil(per_minute)
@@ -72,7 +72,7 @@ async fn each_tier_is_cut_off_at_its_own_limit_and_goes_on_after_retry_after() {
 }
 
 #[tokio::test]
-async fn the_tier_of_a_client_id_goes_before_that_of_its_platform() {
+async fn the_tier_of_a_client_id_overrides_its_platforms_tier() {
     let app = limited().await;
     let set = |client: Option<String>, tier| {
         let (ctx, platform) = (app.ctx.clone(), app.platform.clone());
@@ -107,7 +107,7 @@ async fn a_sustained_breach_blocks_for_five_minutes() {
 }
 
 #[tokio::test]
-async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
+async fn credential_guessing_is_blocked_while_valid_ones_still_work() {
     let app = limited().await;
     for guess in 0..10 {
         assert_eq!(list(&app, &format!("sk_guess{guess}")).await.status, 401);
@@ -123,14 +123,14 @@ async fn guessing_credentials_is_cut_off_and_good_ones_go_on() {
 }
 
 #[tokio::test]
-async fn no_good_credential_is_refused_for_what_others_guess_from_its_address() {
+async fn guesses_from_an_address_do_not_block_its_valid_credentials() {
     let app = limited().await;
-    // Another instance made it, and it was never shown to this one.
+    // Another instance created the key, and this one has never seen it.
     let elsewhere = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
     prs::store::keys::insert(app.ctx.db.writer(), &elsewhere.row)
         .await
         .unwrap();
-    // Ten are 401, and sixty more, a whole minute's quota, block the address.
+    // Of 70 calls with unknown keys, ten return 401. The other sixty, a whole minute's quota, then block the address.
     for guess in 0..70 {
         list(&app, &format!("sk_guess{guess}")).await;
     }
@@ -145,21 +145,25 @@ async fn no_good_credential_is_refused_for_what_others_guess_from_its_address() 
         .header("cookie", &format!("session_token={session}"));
     assert_eq!(signed_in.send().await.status, 200);
     let beside = app.get("/v2/currencies").with_key().header("x-client-id", "cli_guess");
-    assert_eq!(beside.send().await.status, 429, "a guess beside a good key is a guess");
+    assert_eq!(
+        beside.send().await.status,
+        429,
+        "a guess next to a valid key is a guess"
+    );
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_remembered_for_seconds_and_a_new_key_is_not_refused_for_it() {
+async fn unknown_keys_are_cached_for_seconds_without_blocking_new_keys() {
     let app = limited().await;
     let new = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
     let text = new.key.reveal().to_owned();
     assert_eq!(list(&app, &text).await.status, 401);
-    // Somebody else makes a key of this text, which this instance is not told of.
+    // Another instance creates a key with this text, of which this instance is not notified.
     prs::store::keys::insert(app.ctx.db.writer(), &new.row).await.unwrap();
-    assert_eq!(list(&app, &text).await.status, 401, "nobody looks");
+    assert_eq!(list(&app, &text).await.status, 401, "the cached result is used");
     app.advance_ms(5_000);
     assert_eq!(list(&app, &text).await.status, 200);
-    // A change on this instance ends the memory at once.
+    // A change on this instance clears the cache at once.
     let other = flows::auth::identify::draw_key(&app.ctx, (&app.platform).into(), None).unwrap();
     assert_eq!(list(&app, other.key.reveal()).await.status, 401);
     prs::store::keys::insert(app.ctx.db.writer(), &other.row).await.unwrap();
@@ -168,7 +172,7 @@ async fn what_nobody_knows_is_remembered_for_seconds_and_a_new_key_is_not_refuse
 }
 
 #[tokio::test]
-async fn a_client_id_that_somebody_sends_as_a_key_is_good_in_its_own_header() {
+async fn a_client_id_sent_as_a_key_still_works_in_its_own_header() {
     let app = TestApp::start().await;
     let client = app.page_client.clone();
     for header in ["x-api-key", "x-orchestrator-key"] {
@@ -181,7 +185,7 @@ async fn a_client_id_that_somebody_sends_as_a_key_is_good_in_its_own_header() {
     assert_eq!(list(&app, &app.key).await.status, 200);
 }
 
-/// Calls until the first refusal, twenty times at most; returns how many were answered.
+/// Calls until the first refusal, at most twenty times; returns the number of successful calls.
 async fn until_refused(app: &TestApp, header: &str, credential: &str) -> usize {
     for answered in 0..20 {
         let call = app.get("/v2/currencies").header("origin", "https://shop.example.com");
@@ -195,7 +199,7 @@ async fn until_refused(app: &TestApp, header: &str, credential: &str) -> usize {
 }
 
 #[tokio::test]
-async fn twenty_keys_of_a_platform_have_four_quotas_between_them() {
+async fn twenty_keys_of_a_platform_share_four_quotas() {
     let app = limited().await;
     let (platform, _) = tenant(&app, Some(Tier::Basic)).await;
     let mut answered = 0;
@@ -212,7 +216,7 @@ async fn twenty_keys_of_a_platform_have_four_quotas_between_them() {
 }
 
 #[tokio::test]
-async fn the_headers_show_what_leaves_less_and_what_the_platform_refuses_costs_its_key_nothing() {
+async fn headers_show_the_tighter_limit_and_platform_refusals_cost_no_quota() {
     let mut settings = crate::support::app::settings();
     settings.rate_limits.factor_outside_production = 1;
     settings.rate_limits.platform_factor = 2;
@@ -223,7 +227,7 @@ async fn the_headers_show_what_leaves_less_and_what_the_platform_refuses_costs_i
         new.key.reveal().to_owned()
     };
     let (second, third) = (more().await, more().await);
-    // The platform has forty at once, each key twenty.
+    // The platform has a burst of forty calls, and each key a burst of twenty.
     for (key, calls) in [(&first, 20), (&second, 16)] {
         for _ in 0..calls {
             list(&app, key).await.expect(200);
@@ -243,12 +247,12 @@ async fn the_headers_show_what_leaves_less_and_what_the_platform_refuses_costs_i
         assert_eq!(number(&refused, "retry-after"), 1);
     }
     app.advance_ms(1_000);
-    // The platform has four more; the key has eighteen of its twenty.
+    // The platform has four more calls; the key has eighteen of its twenty.
     assert_eq!(shown(&list(&app, &third).await), [240, 3, 10]);
 }
 
 #[tokio::test]
-async fn numbers_of_the_headers_stay_within_the_document() {
+async fn rate_limit_headers_stay_within_the_documented_range() {
     let mut settings = crate::support::app::settings();
     settings.rate_limits.default_per_minute = 100_000_000;
     settings.rate_limits.platform_factor = 1_000;
@@ -261,7 +265,7 @@ async fn numbers_of_the_headers_stay_within_the_document() {
 }
 
 #[tokio::test]
-async fn twenty_client_ids_at_one_address_have_four_quotas_between_them() {
+async fn twenty_client_ids_at_one_address_share_four_quotas() {
     let app = limited().await;
     flows::platforms::rate_tier::set(&app.ctx, &app.platform, None, Tier::Basic)
         .await
@@ -272,7 +276,7 @@ async fn twenty_client_ids_at_one_address_have_four_quotas_between_them() {
         answered += until_refused(&app, "x-client-id", new["clientId"].as_str().unwrap()).await;
     }
     assert_eq!(answered, 4 * 20);
-    // Strangers use client IDs, and must not use up what the keys of the platform have.
+    // Strangers use client IDs and must not use up the quota of the platform's keys.
     assert_eq!(list(&app, &app.key).await.status, 200);
 }
 
@@ -281,7 +285,7 @@ async fn calls_refused_with_403_are_metered_like_others() {
     let app = limited().await;
     let (_, key) = tenant(&app, Some(Tier::Basic)).await;
     let session = sign_in(&app, &TestWallet::new(7)).await;
-    // A good credential in the wrong place counts against its own quota.
+    // A valid credential in the header of another scheme counts against the quota of that credential.
     let misplaced = || app.get("/v1/api-keys").header("x-api-key", &key).send();
     for left in (0..20).rev() {
         let answer = misplaced().await;
@@ -296,7 +300,8 @@ async fn calls_refused_with_403_are_metered_like_others() {
     }
     assert_eq!(misplaced().await.status, 429);
     assert_eq!(list(&app, &key).await.status, 429, "one quota for both");
-    // What is good elsewhere counts like guessing: nobody knows whose page it is.
+    // The client ID is valid only on the pages of other origins. A call with it counts as a guess, because its origin
+    // is none of these.
     for call in 0..10 {
         let foreign = match call % 2 {
             0 => app.get("/v2/currencies").header("x-client-id", &app.page_client),
@@ -317,7 +322,7 @@ async fn calls_refused_with_403_are_metered_like_others() {
 }
 
 #[tokio::test]
-async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
+async fn limits_apply_per_address_and_only_trusted_proxies_name_one() {
     let mut settings = crate::support::app::settings();
     settings.rate_limits.factor_outside_production = 1;
     settings.rate_limits.trusted_proxies = vec!["127.0.0.9".to_owned()];
@@ -348,7 +353,7 @@ async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
     assert_eq!(
         call("127.0.0.1", Some("203.0.113.7")).await,
         429,
-        "nobody trusts that address"
+        "that address is not a trusted proxy"
     );
     assert_eq!(call("127.0.0.9", Some("203.0.113.7")).await, 200);
     assert_eq!(
@@ -359,7 +364,7 @@ async fn another_address_is_not_affected_and_only_trusted_proxies_name_one() {
 }
 
 #[tokio::test]
-async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
+async fn callers_behind_a_proxy_are_distinguished_in_every_notation() {
     let mut settings = crate::support::app::settings();
     settings.rate_limits.factor_outside_production = 1;
     settings.rate_limits.trusted_proxies = vec!["127.0.0.0/8".to_owned()];
@@ -390,7 +395,7 @@ async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
         assert_eq!(guess(of(again, 0)).await, 429, "{again}: the same caller");
         assert_eq!(guess(of(written, 1)).await, 401, "{written}: another one");
     }
-    // Behind a line that cannot be read, nobody knows who wrote the one before it.
+    // The author of a line before an unreadable line is unknown.
     let unreadable = HeaderValue::from_bytes(b"\xff, 203.0.113.98").unwrap();
     for _ in 0..11 {
         let call = client.get(format!("http://{address}/v2/currencies"));
@@ -400,11 +405,15 @@ async fn callers_behind_a_proxy_are_told_apart_however_it_writes_them() {
             .header("x-forwarded-for", unreadable.clone());
         call.send().await.unwrap();
     }
-    assert_eq!(guess("203.0.113.99".to_owned()).await, 401, "it was named by others");
+    assert_eq!(
+        guess("203.0.113.99".to_owned()).await,
+        401,
+        "the address came from an untrusted source"
+    );
 }
 
 #[tokio::test]
-async fn the_log_says_once_that_the_header_of_a_proxy_that_nobody_named_is_passed_over() {
+async fn an_ignored_proxy_header_is_logged_once() {
     let (lines, _listening) = Lines::listen();
     let app = limited().await;
     let address = app.listen().await;
@@ -414,7 +423,7 @@ async fn the_log_says_once_that_the_header_of_a_proxy_that_nobody_named_is_passe
         call.header("x-forwarded-for", "203.0.113.7").send().await.unwrap();
     }
     let text = lines.text();
-    assert_eq!(text.matches("x-forwarded-for was passed over").count(), 1, "{text}");
+    assert_eq!(text.matches("x-forwarded-for was ignored").count(), 1, "{text}");
     assert!(text.contains("rate_limits.trusted_proxies"), "{text}");
 }
 

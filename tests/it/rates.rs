@@ -1,4 +1,4 @@
-//! Rates of feeds: what is not beyond doubt is no rate, and never a wrong amount.
+//! Rates of feeds: a doubtful value is not a rate and never causes a wrong amount.
 
 use crate::support::{
     TestApp,
@@ -10,7 +10,7 @@ use prs::flows::rates::list;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-/// Reads what the feeds tell now, and asks for calldata; `None` when there is no rate, which the answer has to say.
+/// Reads the feeds and requests calldata; `None` if there is no rate, in which case the response has to say so.
 async fn quoted(app: &TestApp, id: &str) -> Option<String> {
     app.read_rates().await;
     let answer = app.get(&format!("/v2/request/{id}/pay")).with_key().send().await;
@@ -32,9 +32,9 @@ fn units(amount: u64) -> Option<String> {
     Some(format!("{amount:x}"))
 }
 
-/// Every field of what a feed tells, with everything that it may be instead of what it should be.
+/// Sets every field of a feed's response to every kind of invalid value. No invalid value may lead to an amount.
 #[tokio::test]
-async fn no_odd_field_of_a_feed_ever_makes_an_amount() {
+async fn no_invalid_feed_field_ever_produces_an_amount() {
     let feed = Feed::start().await;
     let app = TestApp::on_chain_as(rated_by(&[&feed]), 1).await;
     let id = app.create_request(&request("97", "USD", "USDC-sepolia")).await;
@@ -78,7 +78,7 @@ async fn no_odd_field_of_a_feed_ever_makes_an_amount() {
         format!(r#"{{"usd-coin":{{"usd":2,"last_updated_at":{}}}}}"#, now()),
         format!(r#"{{"usd-coin":{{"usd":0.97,"last_updated_at":{}}}"#, now()),
     ]);
-    // A rate that was believed and is too old: what lies near it would be believed at once.
+    // The last accepted rate is too old. If it still counted, an invalid rate close to it would be accepted at once.
     feed.tells("0.97", app.ctx.clock.now());
     assert_eq!(quoted(&app, &id).await, units(100_000_000));
     app.advance_ms(901_000);
@@ -86,7 +86,8 @@ async fn no_odd_field_of_a_feed_ever_makes_an_amount() {
         feed.tells_text(text.clone());
         assert_eq!(quoted(&app, &id).await, None, "{text}");
     }
-    // And each of them once more after a good one, whose word then counts no more, or counts on while the feed is silent.
+    // The same invalid responses, each directly after a valid rate. The valid rate then stops counting, or it keeps
+    // counting if the feed is merely unresponsive.
     for text in texts {
         app.advance_ms(60_000);
         feed.tells("0.97", app.ctx.clock.now());
@@ -104,14 +105,14 @@ async fn no_odd_field_of_a_feed_ever_makes_an_amount() {
         assert_eq!(
             quoted(&app, &id).await,
             units(100_000_000),
-            "the last rate holds while it is fresh"
+            "the last rate is valid while it is fresh"
         );
         app.advance_ms(901_000);
         assert_eq!(quoted(&app, &id).await, None, "{status}");
     }
     feed.tells("0.97", app.ctx.clock.now());
     feed.dawdles(Duration::from_secs(7));
-    assert_eq!(quoted(&app, &id).await, None, "an answer that is late is none");
+    assert_eq!(quoted(&app, &id).await, None, "a late response is ignored");
 }
 
 #[tokio::test]
@@ -136,7 +137,7 @@ async fn two_feeds_have_to_agree() {
     app.advance_ms(1_000);
     one.tells("0.97", app.ctx.clock.now());
     other.tells("0.97", app.ctx.clock.now() - TimeDelta::minutes(16));
-    assert_eq!(quoted(&app, &id).await, None, "one of them is old");
+    assert_eq!(quoted(&app, &id).await, None, "one of the rates is old");
 }
 
 #[tokio::test]
@@ -168,7 +169,7 @@ async fn the_operator_sees_every_pair_and_why_it_has_no_rate() {
     assert!(of("USDC/EUR").last_accepted.is_none());
 }
 
-/// Yen for a USDC, and for a USDT where there are any; both cost a dollar.
+/// A feed response with the price in yen of one USDC, and of one USDT if `usdt` is given. In dollars, either costs one.
 fn yen(app: &TestApp, usdc: &str, usdt: Option<&str>) -> String {
     let now = app.ctx.clock.now().timestamp();
     let of = |coin: &str, yen: &str| format!(r#""{coin}":{{"usd":1,"jpy":{yen},"last_updated_at":{now}}}"#);
@@ -177,7 +178,7 @@ fn yen(app: &TestApp, usdc: &str, usdt: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_first_rate_counts_once_it_has_held_or_something_confirms_it() {
+async fn a_first_rate_counts_once_it_has_lasted_or_is_confirmed() {
     for (usdt, is_rate) in [(None, false), (Some("150"), true), (Some("15000"), false)] {
         let feed = Feed::start().await;
         let app = TestApp::on_chain_as(rated_by(&[&feed]), 1).await;
@@ -203,7 +204,7 @@ async fn a_first_rate_counts_once_it_has_held_or_something_confirms_it() {
 }
 
 #[tokio::test]
-async fn a_pair_whose_feed_is_silent_is_measured_without_a_rate_once_its_last_one_is_old() {
+async fn a_pair_with_only_an_old_rate_is_measured_as_having_none() {
     let (app, feed) = TestApp::quoting("1").await;
     let usable = async || {
         let page = app.get("/metrics").send().await.text;

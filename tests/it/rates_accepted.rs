@@ -1,19 +1,19 @@
-//! The operator's word about a rate, and the payments that waited for it.
+//! The operator accepts rates, and the payments that waited for these rates are credited.
 
 use crate::support::{TestApp, rates::Feed, requests::request};
 use prs::{
     domain::{
         ids::QuarantineId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity, QuarantineState},
+        oddity::{ConcernedRequest, OddReason, Oddity, QuarantineState},
         pair::Pair,
         rate::Rate,
     },
-    flows::rates::accept::{self, Word},
+    flows::rates::accept::{self, RateDecision},
     store::{self, Scope, quarantine::QuarantineFilter},
 };
 
-/// Has the feed tell yen for a dollar, of which two dollar tokens cost one each.
+/// Makes the feed report a price of the dollar in yen. The prices of both dollar tokens follow: each costs one dollar.
 async fn tells_yen(app: &TestApp, feed: &Feed, yen: &str) {
     app.pass(60).await;
     let as_of = app.ctx.clock.now().timestamp();
@@ -23,7 +23,7 @@ async fn tells_yen(app: &TestApp, feed: &Feed, yen: &str) {
 }
 
 #[tokio::test]
-async fn the_operator_accepts_what_the_newest_reading_tells_and_no_glitch_before_it() {
+async fn the_operator_accepts_the_newest_reading_and_no_earlier_glitch() {
     let (app, feed) = TestApp::quoting("1").await;
     let pair = Pair::new("USDC", "JPY");
     let mut times = Vec::new();
@@ -31,7 +31,9 @@ async fn the_operator_accepts_what_the_newest_reading_tells_and_no_glitch_before
         tells_yen(&app, &feed, yen).await;
         times.push(app.ctx.clock.now());
     }
-    let accepted = accept::run(&app.ctx, &pair, Word::Held).await.expect("accepted");
+    let accepted = accept::run(&app.ctx, &pair, RateDecision::Held)
+        .await
+        .expect("accepted");
     assert_eq!(accepted.readings, 2);
     let mut found = Vec::new();
     for time in times {
@@ -41,12 +43,12 @@ async fn the_operator_accepts_what_the_newest_reading_tells_and_no_glitch_before
     let expected = [Some("150"), None, None, Some("200"), Some("201")];
     assert_eq!(found, expected.map(|rate| rate.map(str::to_owned)));
     assert!(
-        accept::run(&app.ctx, &pair, Word::Held).await.is_err(),
-        "what lies before stays as it is"
+        accept::run(&app.ctx, &pair, RateDecision::Held).await.is_err(),
+        "earlier rates are unchanged"
     );
 }
 
-/// Sets payments of a new request aside that wait for a rate, each in a block of its own.
+/// Creates a request and quarantines one payment of it in each of these blocks. The payments wait for a rate.
 async fn wait_for_a_rate(app: &TestApp, invoice: &str, payment: &str, blocks: std::ops::Range<u64>) {
     let id = app.create_request(&request("10", invoice, payment)).await;
     let scope = Scope {
@@ -64,7 +66,7 @@ async fn wait_for_a_rate(app: &TestApp, invoice: &str, payment: &str, blocks: st
             position: None,
             reason: OddReason::RateMissing,
             detail: "no rate".to_owned(),
-            concerned: Some(Concerned::of(&request)),
+            concerned: Some(ConcernedRequest::of(&request)),
         };
         let row = QuarantineId(app.ctx.ids.ulid());
         store::quarantine::put(&tx, &odd, row, app.ctx.clock.now())
@@ -74,7 +76,7 @@ async fn wait_for_a_rate(app: &TestApp, invoice: &str, payment: &str, blocks: st
     tx.commit().await.expect("committed");
 }
 
-/// Blocks of payments that are looked at again, in order.
+/// The blocks of the quarantined payments that the service is retrying, in ascending order.
 async fn retried(app: &TestApp) -> Vec<u64> {
     let filter = QuarantineFilter {
         states: vec![QuarantineState::Retrying],
@@ -91,17 +93,17 @@ async fn retried(app: &TestApp) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_rate_frees_every_payment_that_waits_for_its_pair_and_no_other() {
+async fn a_rate_releases_exactly_the_payments_waiting_for_its_pair() {
     let (app, _feed) = TestApp::quoting("1").await;
     wait_for_a_rate(&app, "USD", "USDC-sepolia", 1..2).await;
     wait_for_a_rate(&app, "JPY", "USDC-sepolia", 2..1_102).await;
     wait_for_a_rate(&app, "USD", "USDT-sepolia", 1_102..1_103).await;
     let accept = async |pair: Pair| {
-        let word = Word::Rate(Rate::parse("1").expect("a rate"), app.ctx.clock.now());
+        let word = RateDecision::Rate(Rate::parse("1").expect("a rate"), app.ctx.clock.now());
         accept::run(&app.ctx, &pair, word).await.expect("accepted");
     };
     accept(Pair::new("USDC", "USD")).await;
-    assert_eq!(retried(&app).await, [1], "it is the oldest, behind a thousand others");
+    assert_eq!(retried(&app).await, [1], "it is the oldest; a thousand others wait");
     accept(Pair::new("USDC", "JPY")).await;
     assert_eq!(retried(&app).await, (1..1_102).collect::<Vec<u64>>());
 }

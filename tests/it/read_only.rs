@@ -1,5 +1,5 @@
-//! A database that reads and does not write: it refuses to, as after a fail-over to a standby, or it answers no commit, as a
-//! primary whose standby is gone.
+//! A database that serves reads but completes no write. Either it refuses writes, as a standby does after a fail-over,
+//! or it never confirms a commit, as a primary does whose synchronous standby is gone.
 
 use crate::support::{
     TestApp,
@@ -8,7 +8,7 @@ use crate::support::{
 };
 use prs::{
     boot::{
-        health::{Health, Report},
+        health::{Health, HealthReport},
         process::Process,
         role::Role,
     },
@@ -26,8 +26,8 @@ async fn create(app: &TestApp, key: Option<&str>) -> Answer {
     }
 }
 
-/// Readiness as it is after a try to write.
-async fn readiness(app: &TestApp, workers: &Workers) -> Report {
+/// The readiness report of an instance after it has tried to write.
+async fn readiness(app: &TestApp, workers: &Workers) -> HealthReport {
     try_writes::once(&app.ctx, &workers.writes).await;
     let process = Process {
         workers: workers.clone(),
@@ -36,10 +36,10 @@ async fn readiness(app: &TestApp, workers: &Workers) -> Report {
     Health::new(&settings(), &app.ctx, &process).look().await
 }
 
-/// Runs SQL on the database of PostgreSQL, whatever others may do there.
+/// Runs SQL on the PostgreSQL database, even if the database is read-only by default.
 async fn as_operator(app: &TestApp, sql: String) {
     let mut admin = PgConnection::connect(app.database_url()).await.unwrap();
-    // What is sent together is one transaction, which has begun as one that reads.
+    // Statements that are sent together are one transaction, which starts as read-only.
     let own = [
         "SET default_transaction_read_only = off",
         "SET synchronous_commit = off",
@@ -50,7 +50,7 @@ async fn as_operator(app: &TestApp, sql: String) {
     admin.close().await.unwrap();
 }
 
-/// Sets what new sessions may do.
+/// Changes a setting for new sessions.
 async fn set(app: &TestApp, setting: &str) {
     let sql = format!("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I {setting}', current_database()); END $$");
     as_operator(app, sql).await;
@@ -67,19 +67,20 @@ async fn refused(app: &TestApp) -> TestApp {
     reading
 }
 
-/// Ends all sessions of the database, so that those that an instance opens afterwards are as new ones are.
+/// Ends all sessions of the database, so that an instance opens new ones.
 async fn replace_sessions(app: &TestApp, instance: &TestApp) {
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                WHERE datname = current_database() AND pid <> pg_backend_pid()";
     as_operator(app, cut.to_owned()).await;
-    // Each call comes upon one of the sessions that are gone, of which there are at most as many as the pool has.
+    // Each call uses one of the ended sessions and fails. After as many calls as the pool has connections, none of
+    // these sessions is left.
     for _ in 0..16 {
         let answer = instance.get("/v2/request/01none").with_key().send().await;
         assert!(matches!(answer.status, 404 | 503), "{}", answer.text);
     }
 }
 
-/// Sessions of the service at the server.
+/// Number of sessions of the service on the server.
 async fn sessions(app: &TestApp) -> i64 {
     let mut admin = PgConnection::connect(app.database_url()).await.unwrap();
     let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -89,7 +90,7 @@ async fn sessions(app: &TestApp) -> i64 {
 }
 
 #[tokio::test]
-async fn a_database_that_only_reads_is_unavailable_for_writes_until_it_writes_again() {
+async fn a_read_only_database_is_unavailable_until_it_accepts_writes() {
     let app = TestApp::start().await;
     let workers = Workers::default();
     let known = app.create_request(&fau("1")).await;
@@ -108,18 +109,19 @@ async fn a_database_that_only_reads_is_unavailable_for_writes_until_it_writes_ag
     assert!(!report.is_ready);
     assert_eq!(
         report.body["database"],
-        "takes no writes: look at what database.url leads to"
+        "the database accepts no writes: check the server that database.url points to"
     );
     assert_eq!(report.body["status"], "not ready");
 
     if app.ctx.db.is_postgres() {
-        // Sessions that are there stay as they are: they have to be replaced.
+        // Existing sessions keep their setting, so they have to be replaced.
         set(&app, "RESET default_transaction_read_only").await;
         let written = async { while create(&reading, None).await.status != 201 {} };
         tokio::time::timeout(Duration::from_secs(10), written)
             .await
-            .expect("writes go on");
-        // Each session that was opened meanwhile is refused once, and there are at most as many as the pool has.
+            .expect("writes resume");
+        // Each session that was opened while the database was read-only is refused one write. After as many calls as
+        // the pool has connections, none of these sessions is left.
         for _ in 0..16 {
             let answer = create(&reading, None).await;
             assert!(matches!(answer.status, 201 | 503), "{}", answer.text);
@@ -134,9 +136,9 @@ async fn a_database_that_only_reads_is_unavailable_for_writes_until_it_writes_ag
 }
 
 #[tokio::test]
-async fn commits_that_are_not_answered_cost_no_reader_and_leave_few_sessions() {
+async fn unanswered_commits_block_no_reader_and_leave_few_sessions() {
     let app = TestApp::start().await;
-    // A commit of an embedded database waits for no other machine.
+    // Commits of an embedded database wait for no other machine.
     if !app.ctx.db.is_postgres() {
         return;
     }
@@ -156,7 +158,7 @@ async fn commits_that_are_not_answered_cost_no_reader_and_leave_few_sessions() {
     };
     tokio::time::timeout(Duration::from_secs(10), refused)
         .await
-        .expect("the instance tells that commits are not answered");
+        .expect("the instance reports that commits are not confirmed");
     let before = sessions(&app).await;
     for number in 0..40 {
         let key = format!("hanging-{number}");
@@ -166,7 +168,7 @@ async fn commits_that_are_not_answered_cost_no_reader_and_leave_few_sessions() {
         assert_eq!(read.status, 200, "{}", read.text);
     }
     let after = sessions(&app).await;
-    // The pools of both instances open a few again.
+    // The pools of both instances reopen a few sessions.
     assert!(after <= before + 8, "{before} sessions became {after}");
 
     set(&app, "RESET synchronous_commit").await;
@@ -174,7 +176,7 @@ async fn commits_that_are_not_answered_cost_no_reader_and_leave_few_sessions() {
     let written = async { while create(&waiting, None).await.status != 201 {} };
     tokio::time::timeout(Duration::from_secs(10), written)
         .await
-        .expect("writes go on");
+        .expect("writes resume");
     stop.cancel();
     tries.await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The payments table beside the chain: every difference is found, and mended when asked.
+//! Compares the payments table with the chain: every difference is found, and fixed on request.
 
 use crate::support::{
     TestApp,
@@ -9,8 +9,9 @@ use crate::support::{
 };
 use prs::{
     domain::{
+        block_range::BlockRange,
         network::Network,
-        reconciliation::{Difference, DifferenceKind},
+        reconciliation::{DifferenceKind, RecordDifference},
     },
     flows::payments::{reconcile, rescan},
 };
@@ -18,7 +19,7 @@ use sea_orm::ConnectionTrait;
 use serde_json::json;
 use std::sync::atomic::AtomicUsize;
 
-/// Three paid requests of 5 FAU each, settled.
+/// Starts a service with three requests of 5 FAU each, paid and settled.
 async fn start() -> (TestApp, Receiver, Vec<String>) {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
@@ -33,20 +34,27 @@ async fn start() -> (TestApp, Receiver, Vec<String>) {
     (app, receiver, paid)
 }
 
-/// What a comparison said, and what it told of on the way.
+/// The result of a comparison, and the differences that it reported while it ran.
 #[derive(Debug)]
-struct Compared {
+pub struct Compared {
     same: usize,
     failures: usize,
-    differences: Vec<Difference>,
+    pub differences: Vec<RecordDifference>,
 }
 
-async fn compare(app: &TestApp, fix: bool) -> Compared {
+pub async fn compare(app: &TestApp, fix: bool) -> Compared {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
     let mut differences = Vec::new();
-    let mut tell = |found: &Difference| differences.push(found.clone());
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), fix, &mut tell).await;
+    let mut tell = |found: &RecordDifference| differences.push(found.clone());
+    let report = reconcile::run(
+        &app.ctx,
+        chain.as_ref(),
+        BlockRange { from: 0, to: end },
+        fix,
+        &mut tell,
+    )
+    .await;
     let report = report.expect("compared");
     assert_eq!(report.differences, differences.len());
     Compared {
@@ -72,14 +80,14 @@ async fn value<T: sea_orm::TryGetable>(app: &TestApp, sql: &str, column: &str) -
         .expect("a value")
 }
 
-async fn run_sql(app: &TestApp, sql: String) {
+pub async fn run_sql(app: &TestApp, sql: String) {
     app.ctx.db.writer().execute_unprepared(&sql).await.expect("a statement");
 }
 
 fn kinds(report: &Compared) -> Vec<(DifferenceKind, &str)> {
     let differences = report.differences.iter();
     differences
-        .map(|difference: &Difference| (difference.kind, difference.request_id.as_str()))
+        .map(|difference: &RecordDifference| (difference.kind, difference.request_id.as_str()))
         .collect()
 }
 
@@ -92,7 +100,7 @@ async fn assert_paid_once(app: &TestApp, ids: &[String]) {
 }
 
 #[tokio::test]
-async fn tables_that_equal_the_chain_show_no_difference() {
+async fn tables_that_match_the_chain_show_no_difference() {
     let (app, _, paid) = start().await;
     let report = compare(&app, true).await;
     assert_eq!((report.same, report.differences.len()), (3, 0));
@@ -100,7 +108,7 @@ async fn tables_that_equal_the_chain_show_no_difference() {
 }
 
 #[tokio::test]
-async fn rows_that_are_gone_or_changed_are_found_and_mended() {
+async fn missing_and_changed_rows_are_found_and_fixed() {
     let (app, receiver, paid) = start().await;
     let of = |id: &str| format!("(SELECT id FROM payments WHERE request_id = '{id}')");
     run_sql(
@@ -120,7 +128,11 @@ async fn rows_that_are_gone_or_changed_are_found_and_mended() {
     ];
     assert_eq!((report.same, kinds(&report)), (1, expected.to_vec()));
     assert!(report.differences[1].detail.contains("units"), "{report:?}");
-    assert_eq!(kinds(&compare(&app, false).await), expected, "looking changes nothing");
+    assert_eq!(
+        kinds(&compare(&app, false).await),
+        expected,
+        "a comparison changes nothing"
+    );
 
     assert_eq!(kinds(&compare(&app, true).await), expected);
     assert_eq!(compare(&app, false).await.differences, []);
@@ -133,13 +145,14 @@ async fn rows_that_are_gone_or_changed_are_found_and_mended() {
     assert_eq!(
         events,
         ["payment.reversed", "payment.confirmed"],
-        "what differed was taken back and told again"
+        "the differing payment was reversed and reported again"
     );
 }
 
-/// One row that cannot be mended once left the payments after it reversed: reversal and credit were two commits.
+/// If one row of a payment cannot be fixed, the fix must not leave later payments reversed. That happened when the
+/// reversal and the new credit were two commits.
 #[tokio::test]
-async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() {
+async fn an_unfixable_row_is_reported_and_reverses_no_valid_payment() {
     let (app, _, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
     run_sql(
@@ -155,9 +168,9 @@ async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() 
     )
     .await;
     let report = compare(&app, true).await;
-    let failed = |found: &&Difference| found.unmended.is_some() || found.kind == DifferenceKind::Uncompared;
-    let failures: Vec<&Difference> = report.differences.iter().filter(failed).collect();
-    let kinds_of = |found: &[&Difference]| {
+    let failed = |found: &&RecordDifference| found.unmended.is_some() || found.kind == DifferenceKind::Uncompared;
+    let failures: Vec<&RecordDifference> = report.differences.iter().filter(failed).collect();
+    let kinds_of = |found: &[&RecordDifference]| {
         let mut kinds: Vec<(&str, String)> = found
             .iter()
             .map(|one| (one.kind.wire(), one.request_id.clone()))
@@ -171,7 +184,7 @@ async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() 
     assert_paid_once(&app, &paid[..1]).await;
     let reversed = "SELECT COUNT(*) AS count FROM payments WHERE reversed_at IS NOT NULL";
     assert_eq!(count(&app, reversed).await, 0, "nothing stays reversed");
-    // Once the row is put right, the rest is mended too.
+    // Once the row is correct, the rest is fixed too.
     let row = format!("(SELECT id FROM requests WHERE request_id = '{}')", paid[2]);
     let right = format!(
         "units = '5000000000000000000', request_row = {row}, request_id = '{}'",
@@ -183,28 +196,25 @@ async fn a_row_that_cannot_be_mended_is_named_and_takes_no_true_payment_along() 
     assert_paid_once(&app, &paid).await;
 }
 
-/// Has the database refuse that a payment is credited, for the first time or again.
+/// Makes the database refuse to credit a payment, for the first time or again.
 async fn refuse_credits(app: &TestApp) {
     let is_credited_again = "OLD.reversed_at IS NOT NULL AND NEW.reversed_at IS NULL";
-    let statements = match app.ctx.db.is_postgres() {
-        true => {
-            let refuse = "FOR EACH ROW WHEN (true) EXECUTE FUNCTION refuse_credit()";
-            let refuse_again = refuse.replace("(true)", &format!("({is_credited_again})"));
-            vec![
-                "CREATE FUNCTION refuse_credit() RETURNS trigger LANGUAGE plpgsql AS \
+    let statements = if app.ctx.db.is_postgres() {
+        let refuse = "FOR EACH ROW WHEN (true) EXECUTE FUNCTION refuse_credit()";
+        let refuse_again = refuse.replace("(true)", &format!("({is_credited_again})"));
+        vec![
+            "CREATE FUNCTION refuse_credit() RETURNS trigger LANGUAGE plpgsql AS \
                  'BEGIN RAISE EXCEPTION ''no credit''; END'"
-                    .to_owned(),
-                format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
-                format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments {refuse_again}"),
-            ]
-        }
-        false => {
-            let refuse = "BEGIN SELECT RAISE(ABORT, 'no credit'); END";
-            vec![
-                format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
-                format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments WHEN {is_credited_again} {refuse}"),
-            ]
-        }
+                .to_owned(),
+            format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
+            format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments {refuse_again}"),
+        ]
+    } else {
+        let refuse = "BEGIN SELECT RAISE(ABORT, 'no credit'); END";
+        vec![
+            format!("CREATE TRIGGER no_credit BEFORE INSERT ON payments {refuse}"),
+            format!("CREATE TRIGGER no_credit_again BEFORE UPDATE ON payments WHEN {is_credited_again} {refuse}"),
+        ]
     };
     for statement in statements {
         run_sql(app, statement).await;
@@ -219,7 +229,7 @@ async fn admit_credits(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn a_payment_that_cannot_be_credited_again_is_not_taken_back() {
+async fn a_payment_that_cannot_be_credited_again_is_not_reversed() {
     let (app, _, paid) = start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let end = app.follow().await.confirmed.to_string();
@@ -252,19 +262,19 @@ async fn a_payment_that_cannot_be_credited_again_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn a_payment_that_differs_is_mended_once_the_nodes_are_gone() {
+async fn a_differing_payment_is_fixed_although_the_nodes_disappeared() {
     let (app, receiver, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
     run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[1])).await;
     let told = receiver.received().await.len();
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
-    // The nodes are gone once the blocks were compared.
+    // The nodes disappear after the blocks were compared.
     let leaving = Bent {
         lists_left: AtomicUsize::new(1),
         ..Bent::of(chain)
     };
-    let report = reconcile::run(&app.ctx, &leaving, (0, end), true, &mut |_| {})
+    let report = reconcile::run(&app.ctx, &leaving, BlockRange { from: 0, to: end }, true, &mut |_| {})
         .await
         .expect("compared");
     assert_eq!((report.differences, report.failures), (1, 0));
@@ -273,17 +283,19 @@ async fn a_payment_that_differs_is_mended_once_the_nodes_are_gone() {
     assert_eq!(receiver.received().await.len() - told, 2);
 }
 
-/// Bytes as the database writes them.
+/// A literal of bytes in the syntax of the database.
 fn bytes(app: &TestApp, hex: &str) -> String {
-    match app.ctx.db.is_postgres() {
-        true => format!("'\\x{hex}'"),
-        false => format!("X'{hex}'"),
+    if app.ctx.db.is_postgres() {
+        format!("'\\x{hex}'")
+    } else {
+        format!("X'{hex}'")
     }
 }
 
-/// The row of each of two requests records the payment of the other one, and one of them cannot be rewritten.
+/// Two payments are swapped: each is recorded for the request of the other. One of the two rows cannot be rewritten, so
+/// neither may change until it can.
 #[tokio::test]
-async fn rows_that_record_payments_of_each_other_are_mended_together_or_not_at_all() {
+async fn swapped_payment_rows_are_fixed_together_or_not_at_all() {
     let (app, _, paid) = start().await;
     let mut hashes = Vec::new();
     for id in &paid[..2] {
@@ -313,7 +325,7 @@ async fn rows_that_record_payments_of_each_other_are_mended_together_or_not_at_a
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_read_is_named_and_keeps_no_other_payment_waiting() {
+async fn an_unreadable_request_is_reported_and_delays_no_other_payment() {
     let (app, _, paid) = start().await;
     let payee = |id: &str, payee: &str| format!("UPDATE requests SET payee = '{payee}' WHERE request_id = '{id}'");
     let right = text(
@@ -336,7 +348,7 @@ async fn a_request_that_cannot_be_read_is_named_and_keeps_no_other_payment_waiti
     run_sql(&app, payee(&paid[1], &right)).await;
     assert_eq!(compare(&app, false).await.differences, []);
     assert_paid_once(&app, &paid).await;
-    // The same while the chain is followed: what was paid waits for the operator.
+    // A stored row has such an error while the chain is followed: the payment of this row waits for the operator.
     let (broken, other) = (app.create_request(&fau("5")).await, app.create_request(&fau("5")).await);
     let steps = transactions(&app.calldata(&broken, "").await);
     run_sql(&app, payee(&broken, "zz")).await;
@@ -351,7 +363,7 @@ async fn a_request_that_cannot_be_read_is_named_and_keeps_no_other_payment_waiti
 }
 
 #[tokio::test]
-async fn a_payment_that_is_put_elsewhere_has_its_request_counted_again() {
+async fn a_moved_payment_has_its_request_recounted() {
     let (app, _, paid) = start().await;
     let of = |table: &str, change: &str| format!("UPDATE {table} SET {change} WHERE request_id = '{}'", paid[0]);
     run_sql(&app, of("payments", "block_number = block_number + 1")).await;
@@ -367,7 +379,7 @@ async fn a_payment_that_is_put_elsewhere_has_its_request_counted_again() {
 }
 
 #[tokio::test]
-async fn payments_of_a_contract_that_the_settings_do_not_name_are_not_taken_back() {
+async fn payments_of_unconfigured_contracts_are_not_reversed() {
     let (app, _, paid) = start().await;
     let without = app
         .beside(|settings| {
@@ -389,7 +401,7 @@ async fn payments_of_a_contract_that_the_settings_do_not_name_are_not_taken_back
 }
 
 #[tokio::test]
-async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
+async fn a_payment_missing_from_the_chain_is_reversed() {
     let (app, receiver, paid) = start().await;
     let before = receiver.received().await.len();
     let hash = bytes(&app, &"ab".repeat(32));
@@ -416,21 +428,22 @@ async fn a_payment_that_the_chain_does_not_hold_is_reversed() {
         (json!("payment.reversed"), json!("0")),
         (json!("payment.confirmed"), json!("5")),
     ];
-    assert_eq!(events, expected, "the last event says what the request says");
+    assert_eq!(events, expected, "the last event matches the request");
 }
 
 #[tokio::test]
-async fn a_range_that_is_not_settled_is_refused() {
+async fn an_unsettled_range_is_refused() {
     let (app, _, _) = start().await;
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
-    for range in [(0, 1_000_000), (5, 4)] {
+    for (from, to) in [(0, 1_000_000), (5, 4)] {
+        let range = BlockRange { from, to };
         let refused = reconcile::run(&app.ctx, chain.as_ref(), range, false, &mut |_| {}).await;
         assert!(refused.is_err(), "{range:?}");
     }
 }
 
 #[tokio::test]
-async fn blocks_that_are_read_again_credit_what_is_missing_and_nothing_twice() {
+async fn rescanned_blocks_credit_missing_payments_exactly_once() {
     let (app, _, paid) = start().await;
     let network = app
         .ctx
@@ -447,12 +460,12 @@ async fn blocks_that_are_read_again_credit_what_is_missing_and_nothing_twice() {
     assert_paid_once(&app, &paid).await;
     rescan::run(&app.ctx, network, to + 1_000)
         .await
-        .expect_err("a block that is not settled");
+        .expect_err("the block is not settled");
 }
 
-/// The recorded time is that of a block that a reorganisation dropped.
+/// The stored time of a payment is the time of a block that a reorganisation removed.
 #[tokio::test]
-async fn a_time_that_is_wrong_is_mended_without_a_reversal() {
+async fn a_wrong_time_is_fixed_without_a_reversal() {
     let (app, receiver, paid) = start().await;
     let time = app.payments_of(&paid[0]).await[0]["timestamp"].clone();
     let told = receiver.received().await.len();
@@ -475,13 +488,13 @@ async fn a_time_that_is_wrong_is_mended_without_a_reversal() {
     assert_eq!(
         receiver.received().await.len(),
         told,
-        "no money moved, so nothing is told"
+        "no money moved, so no event is sent"
     );
     assert_paid_once(&app, &paid).await;
 }
 
 #[tokio::test]
-async fn a_payment_under_another_request_is_found_and_put_back() {
+async fn a_payment_under_the_wrong_request_is_found_and_moved_back() {
     let (app, _, paid) = start().await;
     let other = app.create_request(&fau("5")).await;
     let row = format!("(SELECT id FROM requests WHERE request_id = '{other}')");
@@ -508,7 +521,7 @@ async fn a_payment_under_another_request_is_found_and_put_back() {
 }
 
 #[tokio::test]
-async fn a_state_that_its_payments_do_not_make_is_found_and_mended() {
+async fn a_state_that_contradicts_its_payments_is_found_and_fixed() {
     let (app, _, paid) = start().await;
     let unpaid = app.create_request(&fau("5")).await;
     let forged = "UPDATE requests SET status = 'paid' WHERE request_id";
@@ -529,7 +542,7 @@ async fn a_state_that_its_payments_do_not_make_is_found_and_mended() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_deleted_is_credited_once_by_a_rescan() {
+async fn a_rescan_credits_a_deleted_row_once() {
     let (app, _, paid) = start().await;
     let of = format!("(SELECT id FROM payments WHERE request_id = '{}')", paid[0]);
     run_sql(&app, format!("DELETE FROM payment_parties WHERE payment_id IN {of}")).await;
@@ -541,7 +554,7 @@ async fn a_row_that_was_deleted_is_credited_once_by_a_rescan() {
 }
 
 #[tokio::test]
-async fn what_was_found_is_told_also_when_the_rest_cannot_be_read() {
+async fn differences_are_reported_even_if_later_blocks_are_unreadable() {
     let (app, _, paid) = start().await;
     let lie = "UPDATE payments SET units = '1', credited = '1'";
     run_sql(&app, format!("{lie} WHERE request_id = '{}'", paid[0])).await;
@@ -553,8 +566,8 @@ async fn what_was_found_is_told_also_when_the_rest_cannot_be_read() {
         ..Bent::of(chain)
     };
     let mut told = Vec::new();
-    let mut tell = |found: &Difference| told.push(found.request_id.clone());
-    let cut = reconcile::run(&app.ctx, &leaving, (0, end), false, &mut tell).await;
+    let mut tell = |found: &RecordDifference| told.push(found.request_id.clone());
+    let cut = reconcile::run(&app.ctx, &leaving, BlockRange { from: 0, to: end }, false, &mut tell).await;
     assert!(cut.is_err(), "{cut:?}");
     assert_eq!(told, [paid[0].clone()]);
 }

@@ -1,4 +1,4 @@
-//! Deliveries that failed four times, and endpoints that take nothing.
+//! Deliveries that failed four times, and endpoints that accept nothing.
 
 use crate::support::{
     TestApp, app,
@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Lets time pass in steps of a second: rounds begin and deliveries are sent as the workers do it.
+/// Advances the clock in steps of a second. At each step, due recovery rounds begin and due deliveries are sent, as the
+/// workers do.
 async fn pass(app: &TestApp, seconds: i64) {
     for _ in 0..seconds {
         app.advance_ms(1_000);
@@ -30,19 +31,20 @@ async fn pass(app: &TestApp, seconds: i64) {
     }
 }
 
-/// Lets a long time pass at once, and then the time of a round.
+/// Advances the clock by this number of seconds. All but the last 25 seconds are one jump. The last 25 are steps of a
+/// second, which is enough for one recovery round.
 async fn jump(app: &TestApp, seconds: i64) {
     app.advance_ms((seconds - 25) * 1_000);
     pass(app, 25).await;
 }
 
-/// Tells something, and makes the first try of it.
+/// Publishes an event and sends the first attempt of its delivery.
 async fn told(app: &TestApp) {
     tell(app, "payment.confirmed", "01r").await;
     app.deliver().await;
 }
 
-/// An endpoint that answers with `status`, and its receiver.
+/// Registers an endpoint whose receiver responds with `status`; returns the receiver and the endpoint's id.
 async fn refusing(app: &TestApp, status: u16) -> (Receiver, String) {
     let receiver = Receiver::start().await;
     receiver.answer(status);
@@ -56,12 +58,12 @@ async fn deliveries(app: &TestApp) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
+async fn recovery_rounds_follow_the_fourth_attempt() {
     let app = TestApp::start().await;
     let (receiver, _) = refusing(&app, 500).await;
     told(&app).await;
     pass(&app, 21).await;
-    assert_eq!(receiver.received().await.len(), 4, "the four tries of the contract");
+    assert_eq!(receiver.received().await.len(), 4, "the four attempts of the contract");
     let failed = deliveries(&app).await.remove(0);
     assert_eq!(
         (&failed["state"], &failed["recoveryRounds"]),
@@ -75,7 +77,7 @@ async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
     assert_eq!(
         all.len(),
         5,
-        "the first round begins a minute after the fourth try, at {next}"
+        "the first round begins a minute after the fourth attempt, at {next}"
     );
     let (first, again) = (&all[0], &all[4]);
     assert_eq!(first.header("x-service-delivery"), again.header("x-service-delivery"));
@@ -84,7 +86,7 @@ async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
     assert_eq!(again.header("x-service-retry-count"), Some("0"));
     assert!(all[..4].iter().all(|one| one.header("x-service-replay").is_none()));
     pass(&app, 21).await;
-    assert_eq!(receiver.received().await.len(), 8, "a round is four tries");
+    assert_eq!(receiver.received().await.len(), 8, "a round has four attempts");
     let mut passed = 60 + 21;
     for (round, due) in [300, 1_800, 7_200, 21_600, 86_400, 172_800].into_iter().enumerate() {
         app.advance_ms((due - passed - 1) * 1_000);
@@ -102,8 +104,8 @@ async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
     );
     let path = format!("/v2/deliveries/{}", ended["id"].as_str().expect("an id"));
     let detail = app.get(&path).with_key().send().await.expect(200);
-    let tries = detail["tries"].as_array().expect("tries");
-    let last = tries.last().expect("a try");
+    let tries = detail["tries"].as_array().expect("attempts");
+    let last = tries.last().expect("an attempt");
     assert_eq!(
         (tries.len(), &last["round"], &last["number"]),
         (32, &8.into(), &4.into())
@@ -113,7 +115,7 @@ async fn rounds_of_the_same_delivery_follow_the_fourth_try() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_away_for_ten_minutes_gets_everything_by_itself() {
+async fn a_receiver_down_for_ten_minutes_then_gets_every_delivery() {
     let app = TestApp::start().await;
     let (receiver, _) = refusing(&app, 503).await;
     for _ in 0..6 {
@@ -129,15 +131,15 @@ async fn a_receiver_that_is_away_for_ten_minutes_gets_everything_by_itself() {
     assert_eq!(
         (states.len(), delivered),
         (7, 7),
-        "all at once, as soon as it answers: {states:?}"
+        "all at once, as soon as the endpoint responds: {states:?}"
     );
     let all = receiver.received().await;
     let taken: std::collections::BTreeSet<_> = all[all.len() - 7..].iter().map(|one| one.body.clone()).collect();
-    assert_eq!(taken.len(), 7, "each of them once");
+    assert_eq!(taken.len(), 7, "each delivery once");
 }
 
 #[tokio::test]
-async fn a_receiver_that_hears_nothing_new_is_found_by_the_next_round() {
+async fn a_receiver_without_new_events_recovers_with_the_next_round() {
     let app = TestApp::start().await;
     let (receiver, _) = refusing(&app, 503).await;
     told(&app).await;
@@ -145,13 +147,14 @@ async fn a_receiver_that_hears_nothing_new_is_found_by_the_next_round() {
     told(&app).await;
     pass(&app, 30).await;
     receiver.answer(200);
-    // The first one is due at 21 + 60 seconds, the second half a minute later; it does not wait for that.
+    // The recovery round of the first delivery is due after 21 + 60 seconds, and that of the second delivery half a
+    // minute later. Once the first delivery succeeds, the second is sent without waiting for its round.
     pass(&app, 23).await;
     assert!(deliveries(&app).await.iter().all(|one| one["state"] == "delivered"));
 }
 
 #[tokio::test]
-async fn a_delivery_that_alone_is_refused_keeps_its_rounds() {
+async fn a_single_refused_delivery_keeps_its_recovery_rounds() {
     let app = TestApp::start().await;
     let (receiver, _) = refusing(&app, 500).await;
     told(&app).await;
@@ -172,7 +175,7 @@ async fn a_delivery_that_alone_is_refused_keeps_its_rounds() {
 }
 
 #[tokio::test]
-async fn an_empty_list_of_rounds_leaves_the_four_tries() {
+async fn an_empty_list_of_rounds_leaves_the_four_attempts() {
     let mut settings = app::settings();
     settings.webhooks.recovery_rounds_s = Vec::new();
     let app = TestApp::with(settings, None).await;
@@ -185,7 +188,7 @@ async fn an_empty_list_of_rounds_leaves_the_four_tries() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_was_switched_off_has_no_further_rounds() {
+async fn a_disabled_endpoint_has_no_further_rounds() {
     let app = TestApp::start().await;
     let (receiver, id) = refusing(&app, 500).await;
     told(&app).await;
@@ -202,7 +205,7 @@ async fn an_endpoint_that_was_switched_off_has_no_further_rounds() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_nothing_for_five_days_is_switched_off_and_its_owner_is_told() {
+async fn an_endpoint_failing_for_five_days_is_disabled_and_reported() {
     let app = TestApp::start().await;
     let (dead, other) = (Receiver::start().await, Receiver::start().await);
     dead.answer(500);
@@ -246,7 +249,7 @@ async fn an_endpoint_that_takes_nothing_for_five_days_is_switched_off_and_its_ow
     );
     let seen = dead.received().await.len();
     jump(&app, 200_000).await;
-    assert_eq!(dead.received().await.len(), seen, "nothing is sent to it any more");
+    assert_eq!(dead.received().await.len(), seen, "nothing more is sent to it");
     let answer = app
         .call(poem::http::Method::PUT, &format!("/v1/webhook/{id}"))
         .with_client()
@@ -258,12 +261,12 @@ async fn an_endpoint_that_takes_nothing_for_five_days_is_switched_off_and_its_ow
     assert_eq!(
         (dead.received().await.len(), is_active().await),
         (seen + 4, true.into()),
-        "it begins anew"
+        "its failure count starts again"
     );
 }
 
 #[tokio::test]
-async fn what_a_stranger_registered_is_told_of_no_dead_endpoint_of_the_owner() {
+async fn unapproved_endpoints_learn_of_no_disabled_endpoint_of_the_owner() {
     let app = TestApp::start().await;
     let (dead, strange, dead_strange) = (
         Receiver::start().await,
@@ -296,7 +299,7 @@ async fn what_a_stranger_registered_is_told_of_no_dead_endpoint_of_the_owner() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_answers_now_and_then_stays_on() {
+async fn an_endpoint_that_responds_occasionally_stays_enabled() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -312,7 +315,7 @@ async fn an_endpoint_that_answers_now_and_then_stays_on() {
     assert_eq!(list["webhooks"][0]["isActive"], true);
 }
 
-/// Queues deliveries of as many events to an endpoint.
+/// Queues one delivery to an endpoint for each of this number of events.
 async fn queue(app: &TestApp, endpoint: &str, count: usize) -> Vec<DeliveryId> {
     let now = app.ctx.clock.now();
     let events: Vec<_> = std::iter::repeat_with(|| EventId(app.ctx.ids.ulid()))
@@ -348,7 +351,7 @@ async fn queue(app: &TestApp, endpoint: &str, count: usize) -> Vec<DeliveryId> {
 }
 
 #[tokio::test]
-async fn the_longest_backlog_takes_no_round_from_other_endpoints() {
+async fn a_long_backlog_delays_no_round_of_other_endpoints() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (greedy, _) = app.register(&format!("{}/greedy", receiver.url())).await;
@@ -358,7 +361,7 @@ async fn the_longest_backlog_takes_no_round_from_other_endpoints() {
     let db = app.ctx.db.writer();
     let answering = "UPDATE deliveries SET state = 'failed', missed = 'failed'; DELETE FROM delivery_queue; \
                      UPDATE webhook_endpoints SET is_recovering = TRUE";
-    db.execute_unprepared(answering).await.expect("both answer again");
+    db.execute_unprepared(answering).await.expect("both respond again");
     let now = app.ctx.clock.now();
     let round = Recovery {
         from: now,
@@ -381,7 +384,7 @@ async fn the_longest_backlog_takes_no_round_from_other_endpoints() {
 }
 
 #[tokio::test]
-async fn an_endpoint_with_a_long_backlog_is_switched_off_or_deleted_in_a_short_transaction() {
+async fn disabling_an_endpoint_with_a_long_backlog_is_a_short_transaction() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     for method in [poem::http::Method::PUT, poem::http::Method::DELETE] {
@@ -406,7 +409,7 @@ async fn an_endpoint_with_a_long_backlog_is_switched_off_or_deleted_in_a_short_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_recorded_of_one_endpoint_keeps_no_other_waiting() {
+async fn unrecordable_results_of_one_endpoint_delay_no_other() {
     let app = TestApp::start().await;
     let (broken, good) = (Receiver::start().await, Receiver::start().await);
     let (id, _) = app.register(&broken.url()).await;
@@ -414,7 +417,7 @@ async fn what_cannot_be_recorded_of_one_endpoint_keeps_no_other_waiting() {
     let db = app.ctx.db.writer();
     let ended = format!("NEW.endpoint_id = '{id}' AND NEW.state <> 'queued'");
     let refuse = match db.get_database_backend() {
-        // The statement takes too long, however often it is made.
+        // A trigger makes every such update fail with the error of a timed-out statement.
         DbBackend::Postgres => format!(
             "CREATE FUNCTION too_slow() RETURNS trigger LANGUAGE plpgsql AS \
                $$ BEGIN RAISE EXCEPTION 'slow' USING ERRCODE = '57014'; END $$; \
@@ -429,7 +432,7 @@ async fn what_cannot_be_recorded_of_one_endpoint_keeps_no_other_waiting() {
         tell(&app, "payment.confirmed", "01r").await;
     }
     let stop = CancellationToken::new();
-    let options = deliver_webhooks::Options {
+    let options = deliver_webhooks::DeliveryOptions {
         concurrency: 32,
         concurrency_per_endpoint: 16,
     };
@@ -447,7 +450,7 @@ async fn what_cannot_be_recorded_of_one_endpoint_keeps_no_other_waiting() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(delivered().await, 40, "all of the other endpoint");
+    assert_eq!(delivered().await, 40, "all deliveries of the other endpoint");
     stop.cancel();
     worker.await.expect("it stops");
 }

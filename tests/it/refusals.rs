@@ -1,29 +1,31 @@
-//! The documents show what is sent: every 400 and 404, and the answers to strangers, are provoked and compared with the
-//! example of their operation. Source: decisions D12; decisions D39.
+//! Checks that the documents match the responses. The tests provoke every documented 400 and 404, and the errors for
+//! callers without access, and compare each with the example of its operation. Source: decisions D12; decisions D39.
 
 use crate::{
     access::{Operation, operations, tenant, unknown},
     support::{Answer, TestApp},
 };
-use prs::http::gate::scheme::{Mark, Scheme};
+use prs::http::gate::scheme::{PolicyMark, Scheme};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Calls that are refused for another reason than one wrong field or an unknown object in the path.
-const ASKED: [(&str, u16, &str); 3] = [
+/// Calls that are needed to provoke a documented error, because the cause of this error is neither a single invalid
+/// field nor an unknown object in the path.
+const ASKED: [(&str, u16, &str); 4] = [
+    ("listFeeConfigs", 404, "?clientId=cli_000000000000000000000000000000"),
     ("listCurrencies", 400, "?firstOnly=true"),
     ("listCurrencies", 404, "?id=nothing"),
     ("listConversionRoutes", 404, ""),
 ];
 
-/// What does not change from call to call: which members a refusal has, and the values of all but its id and its hint.
+/// The constant parts of an error: its member names, and the values of all members except the request id and the hint.
 fn facts(body: &Value) -> (Vec<&String>, [&Value; 4]) {
     let names = body.as_object().into_iter().flatten().map(|(name, _)| name);
     let values = ["statusCode", "message", "error", "errors"].map(|name| &body[name]);
     (names.collect(), values)
 }
 
-/// The examples of a documented answer.
+/// The examples of a documented response.
 fn shown(response: &Value) -> Vec<&Value> {
     let media = &response["content"]["application/json"];
     let several = media["examples"].as_object().into_iter().flatten();
@@ -31,7 +33,7 @@ fn shown(response: &Value) -> Vec<&Value> {
     media.get("example").into_iter().chain(several).collect()
 }
 
-/// Whether one of the examples of a documented answer is what was sent.
+/// Whether one of the examples of a documented response matches the response that was sent.
 fn is_shown(response: &Value, answer: &Answer) -> bool {
     let sent = answer.json();
     shown(response)
@@ -105,6 +107,9 @@ fn lost_call(operation: &Operation) -> (String, Value) {
     if operation.row.operation == "createBatchPayout" {
         body = json!({ "requestIds": ["0".repeat(66)] });
     }
+    if operation.row.operation == "createFeeConfig" {
+        body["clientId"] = json!(format!("cli_{}", "0".repeat(30)));
+    }
     (
         operation
             .at(&operation.path.replace("{currencyId}", "nothing"))
@@ -114,15 +119,15 @@ fn lost_call(operation: &Operation) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn every_refusal_is_the_documented_one() {
+async fn every_error_response_matches_its_documentation() {
     let app = TestApp::start().await;
     let credentials = tenant(&app, 7).await.good;
     let stage = Stage { app, credentials };
     let (mut count, mut surprises) = (0, Vec::new());
-    // What is signed is refused in `off_ramp_partner`.
+    // Errors of signed calls are tested in `off_ramp_partner`.
     let operations = operations().into_iter();
     for operation in &operations
-        .filter(|one| !one.row.marks.contains(&Mark::Signed))
+        .filter(|one| !one.row.marks.contains(&PolicyMark::Signed))
         .collect::<Vec<_>>()
     {
         let name = operation.row.operation;
@@ -153,7 +158,7 @@ async fn every_refusal_is_the_documented_one() {
 }
 
 #[tokio::test]
-async fn strangers_get_the_documented_answers() {
+async fn callers_without_access_get_the_documented_errors() {
     let app = TestApp::start().await;
     let credentials = tenant(&app, 7).await.good;
     let mut surprises = Vec::new();
@@ -180,7 +185,7 @@ async fn strangers_get_the_documented_answers() {
 }
 
 #[tokio::test]
-async fn a_person_without_a_wallet_gets_the_documented_answer() {
+async fn a_user_without_a_wallet_gets_the_documented_error() {
     let app = TestApp::start().await;
     let account = json!({ "email": "ada@example.com", "password": "correct horse battery" });
     let answer = app.post("/v1/auth/register").json(&account).send().await;
@@ -203,14 +208,18 @@ async fn a_person_without_a_wallet_gets_the_documented_answer() {
             operation.row.operation,
             answer.text
         );
-        assert_eq!(shown(response).len(), 2, "and what other credentials get");
+        assert_eq!(
+            shown(response).len(),
+            2,
+            "one for a user without a wallet and one for other credentials"
+        );
         count += 1;
     }
     assert_eq!(count, 4);
 }
 
 #[tokio::test]
-async fn an_id_that_only_its_noun_refuses_gets_the_documented_answer() {
+async fn a_malformed_destination_id_gets_the_documented_error() {
     let app = TestApp::start().await;
     let call = app.get("/v2/payee-destination/nothing").with_client();
     let answer = call.send().await;

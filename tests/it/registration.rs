@@ -1,4 +1,4 @@
-//! Who may open an account: anybody, who was invited, or nobody.
+//! Who may open an account: any user, only invited users, or no user.
 
 use crate::{
     sessions::{Person, answered, challenge, count},
@@ -7,11 +7,11 @@ use crate::{
 use prs::{
     domain::{network::Family, registration::Invitee, session::normal_email},
     flows::auth::{invite, sweep},
-    settings::{Registration, Settings},
+    settings::{RegistrationSetting, Settings},
 };
 use serde_json::{Value, json};
 
-async fn app(registration: Registration) -> TestApp {
+async fn app(registration: RegistrationSetting) -> TestApp {
     let mut settings = crate::support::app::settings();
     settings.accounts.registration = registration;
     TestApp::with(settings, None).await
@@ -44,12 +44,12 @@ fn refused(answer: &Answer, sentence: &str) {
     assert_eq!(answer.header("set-cookie"), None);
 }
 
-const UNINVITED: &str = "Accounts are opened with an invite of the operator; send it as invite";
-const UNFIT: &str = "The invite is unknown, used, expired or for somebody else; ask the operator for another one";
-const CLOSED: &str = "No accounts are opened here; ask the operator of this service";
+const UNINVITED: &str = "Registration requires an invite from the operator; send it as invite";
+const UNFIT: &str = "The invite is unknown, used, expired or for another person; ask the operator for a new one";
+const CLOSED: &str = "Registration is closed; contact the operator of this service";
 
 #[tokio::test]
-async fn accounts_are_opened_with_an_invite_unless_the_operator_says_otherwise() {
+async fn accounts_need_an_invite_unless_configured_otherwise() {
     let app = app(Settings::default().accounts.registration).await;
     let ada = Person::new(1, Family::Evm);
     refused(&register(&app, "ada@example.com", None).await, UNINVITED);
@@ -64,21 +64,21 @@ async fn accounts_are_opened_with_an_invite_unless_the_operator_says_otherwise()
     register(&app, "ada@example.com", Some(&code)).await.expect(201);
     let code = invited(&app, Invitee::Anybody).await;
     sign_in(&app, &ada, Some(&code)).await.expect(200);
-    // Who is known needs no invite any more.
+    // A user with an account no longer needs an invite.
     sign_in(&app, &ada, None).await.expect(200);
     let body = json!({ "email": "ada@example.com", "password": "correct horse" });
     app.post("/v1/auth/login").json(&body).send().await.expect(200);
 }
 
 #[tokio::test]
-async fn nobody_opens_an_account_where_registration_is_off_and_who_has_one_signs_in() {
-    let app = app(Registration::Open).await;
+async fn with_registration_off_only_existing_accounts_sign_in() {
+    let app = app(RegistrationSetting::Open).await;
     let (ada, bob) = (Person::new(1, Family::Evm), Person::new(2, Family::Tron));
     register(&app, "ada@example.com", None).await.expect(201);
     sign_in(&app, &ada, None).await.expect(200);
     let code = invited(&app, Invitee::Anybody).await;
     let app = app
-        .restarted_with(|settings| settings.accounts.registration = Registration::Off)
+        .restarted_with(|settings| settings.accounts.registration = RegistrationSetting::Off)
         .await;
     refused(&register(&app, "bob@example.com", Some(&code)).await, CLOSED);
     refused(&register(&app, "ada@example.com", None).await, CLOSED);
@@ -89,8 +89,8 @@ async fn nobody_opens_an_account_where_registration_is_off_and_who_has_one_signs
 }
 
 #[tokio::test]
-async fn an_invite_opens_one_account_even_when_it_is_used_many_times_at_once() {
-    let app = app(Registration::Invited).await;
+async fn concurrent_uses_of_an_invite_open_one_account() {
+    let app = app(RegistrationSetting::Invited).await;
     let code = invited(&app, Invitee::Anybody).await;
     let emails: Vec<String> = (0..6).map(|number| format!("guest{number}@example.com")).collect();
     let people: Vec<Person> = (1..5).map(|seed| Person::new(seed, Family::Evm)).collect();
@@ -110,14 +110,14 @@ async fn an_invite_opens_one_account_even_when_it_is_used_many_times_at_once() {
 }
 
 #[tokio::test]
-async fn an_invite_for_somebody_is_for_nobody_else() {
-    let app = app(Registration::Invited).await;
+async fn an_invite_for_one_person_works_for_no_other() {
+    let app = app(RegistrationSetting::Invited).await;
     let (ada, eve) = (Person::new(1, Family::Evm), Person::new(2, Family::Evm));
     let for_email = invited(&app, Invitee::Email(normal_email("Ada@Example.com"))).await;
     refused(&register(&app, "eve@example.com", Some(&for_email)).await, UNFIT);
     refused(&sign_in(&app, &eve, Some(&for_email)).await, UNFIT);
     register(&app, "ADA@example.com", Some(&for_email)).await.expect(201);
-    // A wallet shows with its signature that it is the invited one.
+    // A wallet proves with its signature that it is the invited one.
     let for_wallet = invite::create(&app.ctx, &Invitee::Wallet(ada.address()))
         .await
         .expect("an invite");
@@ -128,7 +128,7 @@ async fn an_invite_for_somebody_is_for_nobody_else() {
 }
 
 #[test]
-fn the_operator_makes_invites_and_their_code_is_not_kept() {
+fn the_operator_creates_invites_whose_codes_are_not_stored() {
     let folder = tempfile::tempdir().expect("a folder");
     let prs = |arguments: &[&str]| prs(folder.path()).args(arguments).output().expect("the program starts");
     let create = |arguments: &[&str]| {
@@ -178,14 +178,14 @@ fn the_operator_makes_invites_and_their_code_is_not_kept() {
 }
 
 #[tokio::test]
-async fn an_invite_is_good_for_a_week_and_is_not_used_up_by_a_refusal() {
-    let app = app(Registration::Invited).await;
+async fn an_invite_is_valid_for_a_week_and_survives_a_refusal() {
+    let app = app(RegistrationSetting::Invited).await;
     let first = invited(&app, Invitee::Anybody).await;
     let late = invited(&app, Invitee::Anybody).await;
     register(&app, "ada@example.com", Some(&first)).await.expect(201);
     let week_ms = 7 * 86_400_000;
     app.advance_ms(week_ms - 1);
-    // The address has an account; the invite opens another one.
+    // The address has an account, so it is refused; the invite then opens another account.
     register(&app, "ada@example.com", Some(&late)).await.expect(409);
     let eve = Person::new(2, Family::Evm);
     let asked = challenge(&app, &eve.address().to_string()).await;

@@ -10,18 +10,18 @@ use crate::support::{
 use alloy::primitives::B256;
 use devnet::ReorgTransaction;
 use prs::{
-    domain::network::Network,
-    flows::payments::{reconcile, resume, watch::Step},
+    domain::{block_range::BlockRange, network::Network},
+    flows::payments::{reconcile, resume, watch::WatchResult},
     store,
 };
 use sea_orm::ConnectionTrait;
 use serde_json::json;
 use std::sync::Mutex;
 
-/// Blocks after which a payment is final here.
+/// Number of blocks after which a payment is final in these tests.
 const CONFIRMATIONS: u64 = 6;
 
-/// More blocks than are undone without asking.
+/// Depth of a reorganisation that is too deep to be undone without the operator.
 const TOO_DEEP: u64 = 70;
 
 struct Paid {
@@ -36,7 +36,7 @@ async fn start() -> (TestApp, Receiver) {
     (app, receiver)
 }
 
-/// Pays in the newest block and lets the service see it.
+/// Pays a request, so that the payment is in the newest block, and lets the service detect the payment.
 async fn pay_and_see(app: &TestApp) -> Paid {
     let id = app.create_request(&fau("5")).await;
     let receipt = app.pay(&id, "").await;
@@ -72,14 +72,14 @@ async fn assert_not_credited(app: &TestApp, receiver: &Receiver, paid: &Paid) {
     assert_eq!(read["status"], "pending");
     assert!(
         read.get("detectedAmount").is_none(),
-        "what was seen is forgotten: {read}"
+        "the detected payment is forgotten: {read}"
     );
     assert!(app.payments_of(&paid.id).await.is_empty());
     assert!(receiver.received().await.is_empty());
 }
 
 #[tokio::test]
-async fn nothing_is_told_before_finality() {
+async fn no_event_is_sent_before_finality() {
     let (app, receiver) = start().await;
     let paid = pay_and_see(&app).await;
     for _ in 1..CONFIRMATIONS {
@@ -93,14 +93,14 @@ async fn nothing_is_told_before_finality() {
 }
 
 #[tokio::test]
-async fn a_payment_that_is_included_again_elsewhere_counts_once_at_every_depth() {
+async fn a_reincluded_payment_counts_once_at_every_reorg_depth() {
     for depth in 1..CONFIRMATIONS {
         let (app, receiver) = start().await;
         let paid = pay_and_see(&app).await;
         let raw = app.devnet().raw_transaction(paid.tx_hash).await.expect("a transaction");
         app.devnet().mine(depth - 1).await.expect("mined");
         app.follow().await;
-        // Another proxy payment goes first, so that the log index of ours changes.
+        // Another proxy payment comes first, so that the log index of ours changes.
         let noise = noise(&app).await;
         let transactions = vec![(noise, 0), (ReorgTransaction::Raw(raw), 0)];
         app.devnet().reorg_with(depth, transactions).await.expect("reorganised");
@@ -111,7 +111,7 @@ async fn a_payment_that_is_included_again_elsewhere_counts_once_at_every_depth()
 }
 
 #[tokio::test]
-async fn a_payment_that_is_dropped_never_counts_at_every_depth() {
+async fn a_dropped_payment_never_counts_at_any_reorg_depth() {
     for depth in 1..CONFIRMATIONS {
         let (app, receiver) = start().await;
         let paid = pay_and_see(&app).await;
@@ -156,7 +156,7 @@ async fn a_restart_after_a_dropped_payment_does_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go_back() {
+async fn a_too_deep_reorganisation_halts_the_chain_until_it_is_resumed() {
     let (app, receiver) = start().await;
     app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     app.settle().await;
@@ -173,7 +173,7 @@ async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     for _ in 0..2 {
         let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
-        assert!(matches!(step, Step::Halted(_)), "{step:?}");
+        assert!(matches!(step, WatchResult::Halted(_)), "{step:?}");
         app.deliver().await;
         assert_credited_once(&app, &receiver, &paid).await;
     }
@@ -194,9 +194,10 @@ async fn a_reorganisation_too_deep_stops_the_chain_until_the_operator_lets_it_go
     assert_eq!(told.last().expect("an event").json()["event"], "payment.reversed");
 }
 
-/// The cursor was found on the chain; then the chain is another one, which the rest of the step reads.
+/// The chain is reorganised in the middle of a step: the step has found its cursor on the old chain, and reads the rest
+/// from the new chain.
 #[tokio::test]
-async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_found_out() {
+async fn a_reorganisation_within_a_step_is_detected() {
     let app = TestApp::on_chain_with(2).await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -217,7 +218,7 @@ async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_foun
         }))),
         ..Bent::of(chain)
     };
-    // Whether this step gives up or goes on, what it read does not stay.
+    // Whether this step fails or continues, the data that it read is not kept.
     drop(look(&app.ctx, &bent).await);
     app.devnet().mine(2).await.expect("mined");
     app.settle().await;
@@ -228,8 +229,9 @@ async fn a_reorganisation_between_the_look_at_the_cursor_and_the_reading_is_foun
 }
 
 #[tokio::test]
-async fn notes_of_blocks_that_no_node_has_any_more_are_forgotten_though_the_chain_is_shorter() {
-    // One chain that lost more than nodes are behind by, and one that grew again otherwise.
+async fn observations_of_lost_blocks_are_deleted_on_a_shorter_chain() {
+    // In the first case, the chain lost more blocks than a node may lag behind. In the second case, the chain lost
+    // fewer blocks and grew again with other blocks.
     for (lost, grown) in [(TOO_DEEP + 1, 0), (6, 3)] {
         let app = TestApp::on_chain_with(200).await;
         app.follow().await;
@@ -245,13 +247,14 @@ async fn notes_of_blocks_that_no_node_has_any_more_are_forgotten_though_the_chai
     }
 }
 
-/// What halted the chain was a lie, so that nothing had to be undone.
+/// The chain was halted because nodes returned false data, not because of a reorganisation, so nothing has to be
+/// undone.
 #[tokio::test]
-async fn the_permission_to_go_back_is_over_once_the_chain_has_gone_on() {
+async fn the_permission_to_roll_back_ends_once_the_chain_advances() {
     let (app, receiver) = start().await;
     app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     app.settle().await;
-    let halt = "UPDATE chain_cursors SET halted_reason = 'the nodes lied'";
+    let halt = "UPDATE chain_cursors SET halted_reason = 'the nodes returned false data'";
     app.ctx.db.writer().execute_unprepared(halt).await.expect("halted");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     resume::run(&app.ctx, chain.network()).await.expect("resumed");
@@ -265,14 +268,14 @@ async fn the_permission_to_go_back_is_over_once_the_chain_has_gone_on() {
         .expect("rolled back");
     app.devnet().mine(TOO_DEEP + 2 * CONFIRMATIONS).await.expect("mined");
     let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
-    assert!(matches!(step, Step::Halted(_)), "{step:?}");
+    assert!(matches!(step, WatchResult::Halted(_)), "{step:?}");
     app.deliver().await;
     assert_credited_once(&app, &receiver, &paid).await;
 }
 
-/// Between two looks at a network where nothing is awaited, hundreds of blocks pass.
+/// If no payment is awaited, the service polls the network so rarely that hundreds of blocks pass between two polls.
 #[tokio::test]
-async fn a_short_reorganisation_is_undone_without_asking_where_few_looks_were_taken() {
+async fn a_short_reorganisation_is_undone_despite_infrequent_polling() {
     let (app, receiver) = start().await;
     app.settle().await;
     let paid = pay_and_see(&app).await;
@@ -288,14 +291,14 @@ async fn a_short_reorganisation_is_undone_without_asking_where_few_looks_were_ta
     app.devnet().mine(3).await.expect("mined");
     app.settle().await;
     assert_credited_once(&app, &receiver, &paid).await;
-    // What is paid on the new branch counts like before.
+    // Payments on the new branch count as before.
     let next = app.paid_request("5").await;
     finish(&app).await;
     assert_eq!(app.read_request(&next).await["status"], "paid");
 }
 
 #[tokio::test]
-async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it() {
+async fn resuming_a_halted_chain_reverses_every_payment_that_left_it() {
     let (app, receiver) = start().await;
     let kept = pay_and_see(&app).await;
     app.devnet().mine(TOO_DEEP).await.expect("mined");
@@ -304,7 +307,7 @@ async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it
     app.devnet().mine(2 * TOO_DEEP).await.expect("mined");
     app.settle().await;
     assert_credited_once(&app, &receiver, &left).await;
-    // As where the memory of block hashes reaches less deep than the payments.
+    // Simulates that the stored block hashes do not reach back to the blocks of the payments.
     let window = "DELETE FROM chain_blocks";
     app.ctx
         .db
@@ -317,7 +320,7 @@ async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it
     app.devnet().mine(3 * TOO_DEEP).await.expect("mined");
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
-    assert!(matches!(step, Step::Halted(_)), "{step:?}");
+    assert!(matches!(step, WatchResult::Halted(_)), "{step:?}");
     assert_credited_once(&app, &receiver, &left).await;
     resume::run(&app.ctx, chain.network()).await.expect("resumed");
     app.settle().await;
@@ -328,7 +331,7 @@ async fn the_operator_who_lets_a_chain_go_back_undoes_every_payment_that_left_it
 }
 
 #[tokio::test]
-async fn the_memory_of_block_hashes_stays_short_where_nothing_is_awaited() {
+async fn few_block_hashes_are_stored_while_no_payment_is_awaited() {
     let (app, _) = start().await;
     app.settle().await;
     for _ in 0..150 {
@@ -340,9 +343,9 @@ async fn the_memory_of_block_hashes_stays_short_where_nothing_is_awaited() {
     assert!((90..=110).contains(&count), "{count} hashes");
 }
 
-/// Show 5: a reorganisation below finality, then the comparison with the chain.
+/// Compares the tables with the chain after a reorganisation that removed final blocks.
 #[tokio::test]
-async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equal_the_chain() {
+async fn a_comparison_fixes_the_tables_after_a_reorg_below_finality() {
     let (app, receiver) = start().await;
     app.devnet().mine(CONFIRMATIONS).await.expect("mined");
     app.settle().await;
@@ -369,7 +372,7 @@ async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equ
         .expect("a receipt");
     let head = app.devnet().block_number().await.expect("a height");
     let depth = head - first.block_number.expect("mined") + 1;
-    // Another proxy payment goes first, so that the log index of ours changes; its own first step is in its block.
+    // Another proxy payment comes first, so that the log index of ours changes; its own first step is in its block.
     let transactions = vec![(noise(&app).await, 1), (ReorgTransaction::Raw(raw), 1)];
     app.devnet().reorg_with(depth, transactions).await.expect("reorganised");
     forget(&app, &leaves).await;
@@ -377,14 +380,14 @@ async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equ
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let step = look(&app.ctx, chain.as_ref()).await.expect("a step");
     assert!(
-        matches!(step, Step::Halted(_)),
-        "too deep to be undone without asking: {step:?}"
+        matches!(step, WatchResult::Halted(_)),
+        "too deep to be undone without the operator: {step:?}"
     );
 
     let cursor = store::cursors::load(app.ctx.db.reader(), chain.network()).await;
     let settled = cursor.expect("an answer").expect("a cursor").finalized.number;
     let compare = async |to, fix| {
-        let report = reconcile::run(&app.ctx, chain.as_ref(), (0, to), fix, &mut |_| {}).await;
+        let report = reconcile::run(&app.ctx, chain.as_ref(), BlockRange { from: 0, to }, fix, &mut |_| {}).await;
         report.expect("compared").differences
     };
     assert!(compare(settled, true).await > 0);
@@ -399,7 +402,7 @@ async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equ
     let payments = app.payments_of(&leaves.id).await;
     assert_eq!(payments.len(), 1, "nothing is deleted");
     assert!(payments[0].get("reversal").is_some());
-    // The operator lets the chain go on: nothing more changes.
+    // The operator resumes the chain: nothing more changes.
     resume::run(&app.ctx, chain.network()).await.expect("resumed");
     app.settle().await;
     let end = app.follow().await.confirmed;
@@ -407,7 +410,7 @@ async fn after_a_reorganisation_below_finality_a_comparison_makes_the_tables_equ
     assert_eq!(app.read_request(&leaves.id).await["status"], "pending");
 }
 
-/// A payment of somebody else, ready to be mined first.
+/// An unrelated payment to another request, ready to be mined first.
 async fn noise(app: &TestApp) -> ReorgTransaction {
     let other = app
         .create_request(&request("0.001", "ETH-sepolia-sepolia", "ETH-sepolia-sepolia"))
@@ -422,7 +425,7 @@ async fn noise(app: &TestApp) -> ReorgTransaction {
     }
 }
 
-/// Takes a dropped transaction out of the pool, in case the node put it back there.
+/// Removes a dropped transaction from the pool, in case the node put it back.
 async fn forget(app: &TestApp, paid: &Paid) {
     let _ = app.devnet().drop_transaction(paid.tx_hash).await;
 }

@@ -1,4 +1,4 @@
-//! Recurring requests: a request of its own for each period of the calendar.
+//! Recurring requests: a separate request for each period of the calendar.
 
 use crate::support::{TestApp, receiver::Receiver, requests::fau};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -25,7 +25,7 @@ fn go_to(app: &TestApp, moment: &str) {
     app.clock.advance(moment - app.ctx.clock.now());
 }
 
-/// Lets the worker work until nothing is due.
+/// Runs the worker until nothing is due.
 async fn repeat(app: &TestApp) {
     for _ in 0..1_000 {
         let before = total(app).await;
@@ -34,7 +34,7 @@ async fn repeat(app: &TestApp) {
             return;
         }
     }
-    panic!("there is no end to it");
+    panic!("the worker never finishes");
 }
 
 async fn total(app: &TestApp) -> u64 {
@@ -57,7 +57,7 @@ async fn all(app: &TestApp) -> Vec<Value> {
     found
 }
 
-/// Days on which requests were made for others.
+/// Days on which requests were created for a recurring request, whose id is `original`.
 async fn days(app: &TestApp, original: &str) -> Vec<String> {
     let made = all(app).await.into_iter().filter(|row| row["requestId"] != original);
     made.map(|row| row["createdAt"].as_str().expect("a time")[..10].to_owned())
@@ -69,7 +69,7 @@ async fn set_stopped(app: &TestApp, id: &str, is_stopped: bool) -> crate::suppor
     call.json(&json!({ "isRecurrenceStopped": is_stopped })).send().await
 }
 
-/// Periods of the requests that were made for others, as they are stored.
+/// Stored periods of all requests that were created for recurring requests.
 async fn periods(app: &TestApp) -> Vec<i64> {
     let reader = app.ctx.db.reader();
     let statement =
@@ -82,7 +82,7 @@ async fn periods(app: &TestApp) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_request_repeats_by_the_calendar_with_the_same_terms_and_is_told() {
+async fn a_request_recurs_by_the_calendar_with_the_same_terms() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -138,11 +138,11 @@ async fn a_request_repeats_by_the_calendar_with_the_same_terms_and_is_told() {
             .find(|row| row["requestId"] == made["requestId"]);
         assert_eq!(row.expect("listed")["payer"], body["payer"]);
     }
-    assert_eq!(references.len(), 3, "each is paid for itself");
+    assert_eq!(references.len(), 3, "each request has its own reference");
 }
 
 #[tokio::test]
-async fn what_was_made_for_a_period_is_paid_like_any_other_request() {
+async fn a_request_created_for_a_period_is_paid_like_any_other() {
     let app = TestApp::on_chain().await;
     app.create_request(&recurring("DAILY")).await;
     app.advance_ms(DAY_MS);
@@ -158,7 +158,7 @@ async fn what_was_made_for_a_period_is_paid_like_any_other_request() {
 }
 
 #[tokio::test]
-async fn missed_periods_are_made_up_one_by_one_and_none_twice_by_two_instances_that_die() {
+async fn two_crashing_instances_make_up_missed_periods_exactly_once() {
     const DAYS: i64 = 120;
     let app = TestApp::start().await;
     let id = app.create_request(&recurring("DAILY")).await;
@@ -175,7 +175,7 @@ async fn missed_periods_are_made_up_one_by_one_and_none_twice_by_two_instances_t
         }
     }
     repeat(&app).await;
-    println!("repeats: {deaths} of 100 looks ended in their middle");
+    println!("repeats: {deaths} of 100 passes were interrupted");
     assert!(deaths > 0);
     let expected: Vec<i64> = (1..=DAYS).flat_map(|period| [period, period]).collect();
     assert_eq!(periods(&app).await, expected);
@@ -195,7 +195,7 @@ async fn missed_periods_are_made_up_one_by_one_and_none_twice_by_two_instances_t
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_repetition_and_what_began_meanwhile_is_left_out() {
+async fn a_stopped_recurrence_skips_periods_that_began_meanwhile() {
     let app = TestApp::start().await;
     let id = app.create_request(&recurring("DAILY")).await;
     app.advance_ms(DAY_MS);
@@ -207,32 +207,32 @@ async fn a_stop_ends_the_repetition_and_what_began_meanwhile_is_left_out() {
     assert_eq!(days(&app, &id).await, ["2026-02-01"]);
     set_stopped(&app, &id, false).await.expect(200);
     repeat(&app).await;
-    assert_eq!(days(&app, &id).await, ["2026-02-01"], "nobody asked for them");
+    assert_eq!(days(&app, &id).await, ["2026-02-01"], "periods of the stop are skipped");
     app.advance_ms(DAY_MS);
-    // One that runs already goes on as it is: the period that has begun is not lost.
+    // Resuming an active recurrence changes nothing: the current period is not lost.
     set_stopped(&app, &id, false).await.expect(200);
     repeat(&app).await;
     assert_eq!(days(&app, &id).await, ["2026-02-01", "2026-02-07"]);
     set_stopped(&app, &id, true).await.expect(200);
     set_stopped(&app, &id, false).await.expect(200);
     repeat(&app).await;
-    assert_eq!(days(&app, &id).await.len(), 2, "no period comes twice");
+    assert_eq!(days(&app, &id).await.len(), 2, "no period is repeated");
 }
 
 #[tokio::test]
-async fn a_stop_while_periods_are_made_up_is_heeded_at_once() {
+async fn a_stop_during_catch_up_takes_effect_at_once() {
     let app = TestApp::start().await;
     let id = app.create_request(&recurring("DAILY")).await;
     app.advance_ms(30 * DAY_MS);
     repeat::run(&app.ctx).await.expect("repeats");
-    assert_eq!(periods(&app).await, [1], "one for each look");
+    assert_eq!(periods(&app).await, [1], "one for each pass");
     set_stopped(&app, &id, true).await.expect(200);
     repeat(&app).await;
     assert_eq!(periods(&app).await, [1]);
 }
 
 #[tokio::test]
-async fn a_cancelled_request_repeats_no_more() {
+async fn a_cancelled_request_no_longer_recurs() {
     let app = TestApp::start().await;
     let id = app.create_request(&recurring("DAILY")).await;
     let cancelled = app.post(&format!("/v2/request/{id}/cancel")).with_key().send().await;
@@ -265,11 +265,11 @@ async fn owners_take_turns() {
         .send()
         .await
         .expect(200);
-    assert_eq!(list["pagination"]["total"], 2, "{modest} is not behind the others");
+    assert_eq!(list["pagination"]["total"], 2, "{modest} does not wait for the others");
 }
 
 #[tokio::test]
-async fn a_period_that_was_planned_meanwhile_is_not_put_off() {
+async fn a_period_created_meanwhile_is_not_postponed() {
     let app = TestApp::start().await;
     app.create_request(&recurring("DAILY")).await;
     let due_on = async |moment: &str| {
@@ -279,20 +279,24 @@ async fn a_period_that_was_planned_meanwhile_is_not_put_off() {
     app.advance_ms(DAY_MS);
     let due = due_on("2026-02-01T12:00:00Z").await;
     let (owner, row) = due.first().expect("one is due");
-    // Another instance makes it before this one notes that it could not.
+    // Another instance creates it before this one records its own failure.
     repeat(&app).await;
     assert_eq!(periods(&app).await, [1]);
     let put_off = async |now: DateTime<Utc>| {
-        let put_off = store::repeats::put_off(app.ctx.db.writer(), owner, row, (now, now + TimeDelta::days(7)));
+        let put_off = store::repeats::put_off(app.ctx.db.writer(), owner, row, now, now + TimeDelta::days(7));
         put_off.await.expect("a write");
     };
     put_off(app.ctx.clock.now()).await;
     assert_eq!(
         due_on("2026-02-02T00:00:00Z").await.len(),
         1,
-        "its next day is as it was"
+        "its next day is unchanged"
     );
     put_off("2026-02-02T00:00:00Z".parse().expect("a moment")).await;
-    assert_eq!(due_on("2026-02-08T23:59:59Z").await.len(), 0, "what is due is put off");
+    assert_eq!(
+        due_on("2026-02-08T23:59:59Z").await.len(),
+        0,
+        "a due period is postponed"
+    );
     assert_eq!(due_on("2026-02-09T00:00:00Z").await.len(), 1);
 }

@@ -52,7 +52,7 @@ async fn a_request_is_created_and_read_back() {
 }
 
 #[tokio::test]
-async fn what_the_caller_left_out_is_null_and_numbers_are_whole() {
+async fn omitted_fields_are_null_and_numbers_are_integers() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1.50")).await;
     let read = app.read_request(&id).await;
@@ -173,7 +173,7 @@ async fn a_list_is_paged_newest_first_and_limited_to_the_client_id() {
 }
 
 #[tokio::test]
-async fn a_start_date_is_written_in_one_way() {
+async fn a_start_date_has_exactly_one_format() {
     let app = TestApp::start().await;
     let mut input = fau("1");
     for text in [

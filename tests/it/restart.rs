@@ -1,4 +1,4 @@
-//! The process dies between any two commits; the database is all that is left.
+//! The process crashes between any two commits; only the database remains.
 
 use crate::support::{TestApp, chain::lead, receiver::Receiver};
 use prs::flows::{
@@ -7,7 +7,7 @@ use prs::flows::{
 };
 
 #[tokio::test]
-async fn a_payment_that_was_only_seen_is_confirmed_after_a_restart() {
+async fn a_detected_payment_is_confirmed_after_a_restart() {
     let app = TestApp::on_chain_with(2).await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -22,7 +22,7 @@ async fn a_payment_that_was_only_seen_is_confirmed_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease() {
+async fn a_delivery_is_resent_with_the_same_id_after_its_lease_expires() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -30,7 +30,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
     app.follow().await;
     let claimed = app.claim().await;
     assert_eq!(claimed.len(), 1);
-    // The receiver has it, the service dies before it can write that down.
+    // The receiver has the delivery; the service crashes before it records that.
     deliver::send(&app.ctx, &OpenedSecrets::default(), claimed[0].clone()).await;
     let app = app.restarted().await;
     app.deliver().await;
@@ -46,7 +46,7 @@ async fn a_claimed_delivery_is_sent_again_with_the_same_identity_after_its_lease
 }
 
 #[tokio::test]
-async fn two_watchers_of_one_term_credit_once() {
+async fn two_watchers_with_the_same_lease_credit_once() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -60,7 +60,8 @@ async fn two_watchers_of_one_term_credit_once() {
         .next()
         .expect("enabled")
         .clone();
-    // Their leases do not keep them apart, and neither does harm.
+    // Two passes run at the same time under the same lease, so the lease does not prevent either. Together they must
+    // have the effect of one pass.
     let leadership = lead(&app.ctx, chain.network()).await;
     for _ in 0..3 {
         let (first, second) = tokio::join!(
@@ -76,7 +77,7 @@ async fn two_watchers_of_one_term_credit_once() {
 }
 
 #[tokio::test]
-async fn a_stale_worker_cannot_overwrite_what_a_newer_one_recorded() {
+async fn a_stale_worker_cannot_overwrite_a_newer_record() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;

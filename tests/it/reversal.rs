@@ -1,4 +1,4 @@
-//! A credited payment that leaves the chain is taken back in the open, and credited again when it comes back.
+//! A credited payment that leaves the chain is reversed with an event, and credited again when it returns.
 
 use crate::{
     documents::event_fits_its_schema,
@@ -11,17 +11,23 @@ use crate::{
 };
 use alloy::primitives::{Address, B256, U256};
 use devnet::{Devnet, Options, ReorgTransaction};
-use prs::{adapters::ids::SystemIds, boot::dev, domain::reconciliation::Difference, flows::payments::reconcile};
+use prs::{
+    adapters::ids::SystemIds,
+    boot::dev,
+    domain::{block_range::BlockRange, reconciliation::RecordDifference},
+    flows::payments::reconcile,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Blocks after which a payment counts as final, by a setting that takes the risk.
-const CONFIRMATIONS: u64 = 3;
+/// Number of blocks after which a payment counts as final. The setting is deliberately low, so that a final payment can
+/// leave the chain.
+pub const CONFIRMATIONS: u64 = 3;
 
-/// An account that pays beside the usual one.
+/// A second paying account.
 const SECOND_PAYER: usize = 4;
 
-/// A call of a proxy that pays.
+/// A call that pays through a proxy contract: the contract, the input of the call, and the native value.
 type Payment = (Address, Vec<u8>, U256);
 
 /// A payment that was sent.
@@ -35,40 +41,49 @@ struct Told {
     receiver: Receiver,
 }
 
+/// A service on a chain whose final payments can still leave it.
+pub async fn reversible_app(reversals: bool) -> TestApp {
+    let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
+    let mut settings = crate::support::app::settings();
+    let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
+    section.confirmations = Some(CONFIRMATIONS);
+    settings.chains.insert("sepolia".to_owned(), section);
+    settings.webhooks.reversals = reversals;
+    TestApp::with(settings, Some(chain)).await
+}
+
+/// Mines this number of blocks and follows the chain, so that some blocks are settled and their hashes are stored.
+pub async fn mine(app: &TestApp, blocks: u64) {
+    for _ in 0..blocks {
+        app.devnet().mine(1).await.expect("mined");
+        app.follow().await;
+    }
+    app.settle().await;
+}
+
 impl Told {
     async fn start(reversals: bool) -> Self {
-        let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
-        let mut settings = crate::support::app::settings();
-        let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
-        section.confirmations = Some(CONFIRMATIONS);
-        settings.chains.insert("sepolia".to_owned(), section);
-        settings.webhooks.reversals = reversals;
-        let app = TestApp::with(settings, Some(chain)).await;
+        let app = reversible_app(reversals).await;
         let receiver = Receiver::start().await;
         app.register(&receiver.url()).await;
         Self { app, receiver }
     }
 
-    /// Settles after so many blocks; a part of the blocks is settled on the way, so that the window knows them.
     async fn mine(&self, blocks: u64) {
-        for _ in 0..blocks {
-            self.app.devnet().mine(1).await.expect("mined");
-            self.app.follow().await;
-        }
-        self.app.settle().await;
+        mine(&self.app, blocks).await;
     }
 
     async fn events(&self) -> Vec<Value> {
         self.receiver.received().await.iter().map(|one| one.json()).collect()
     }
 
-    /// The call that pays a request, or so much of it; the usual account has approved before.
+    /// The call that pays a request or a part of it. The first account has already approved the proxy.
     async fn payment(&self, id: &str, query: &str) -> Payment {
         let calldata = self.app.calldata(id, query).await;
         transactions(&calldata).pop().expect("a payment")
     }
 
-    /// Lets the second account pay through the proxy of a call.
+    /// Gives the second account tokens and an approval, so that it can pay through the proxy of a call.
     async fn fund_second(&self, payment: &Payment) {
         let devnet = self.app.devnet();
         let (fau, plenty) = (devnet.tokens().fau, U256::from(10).pow(U256::from(21)));
@@ -80,7 +95,7 @@ impl Told {
             .expect("mined");
     }
 
-    /// A request of 5 FAU that is paid and final, and its payment.
+    /// Creates a request of 5 FAU, pays it and waits until the payment is final; returns the payment.
     async fn paid(&self) -> (String, Sent) {
         self.mine(CONFIRMATIONS).await;
         let id = self.app.create_request(&fau("5")).await;
@@ -94,12 +109,13 @@ impl Told {
         let devnet = self.app.devnet();
         let receipts = devnet.pay(account, std::slice::from_ref(payment)).await.expect("mined");
         let tx_hash = receipts[0].tx_hash;
-        assert!(receipts[0].status, "the chain takes it");
+        assert!(receipts[0].status, "the transaction succeeds");
         let raw = devnet.raw_transaction(tx_hash).await.expect("a transaction");
         Sent { tx_hash, raw }
     }
 
-    /// Undoes so many blocks; what is kept is in the first one that takes their place, and what is gone is dropped.
+    /// Replaces the newest `depth` blocks. The transactions in `kept` are in the first new block; the transactions in
+    /// `gone` are dropped.
     async fn undo(&self, depth: u64, kept: &[&Sent], gone: &[&Sent]) {
         let kept = kept.iter().map(|sent| (ReorgTransaction::Raw(sent.raw.clone()), 0));
         let devnet = self.app.devnet();
@@ -110,7 +126,7 @@ impl Told {
         self.mine(2).await;
     }
 
-    /// Includes transactions again and waits until they are final.
+    /// Includes dropped transactions again and waits until they are final.
     async fn include(&self, back: &[&Sent]) {
         let back = back.iter().map(|sent| (ReorgTransaction::Raw(sent.raw.clone()), 0));
         self.app.devnet().reorg_with(1, back.collect()).await.expect("included");
@@ -133,7 +149,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_comes_back() {
+async fn a_payment_is_reversed_and_credited_again_when_it_returns() {
     let told = Told::start(true).await;
     let app = &told.app;
     let (id, paid) = told.paid().await;
@@ -156,7 +172,7 @@ async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_co
     );
     assert_eq!(read["payments"], json!([]));
     let reversed = app.payments_of(&id).await;
-    assert_eq!(reversed.len(), 1, "it stays");
+    assert_eq!(reversed.len(), 1, "the payment stays in the list");
     assert_eq!(reversed[0]["id"], payment["id"]);
     assert_eq!(reversed[0]["reversal"]["reason"], "reorganised");
     assert_eq!(told.kinds().await, ["payment.confirmed", "payment.reversed"]);
@@ -175,7 +191,7 @@ async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_co
     }
 
     told.mine(1).await;
-    assert_eq!(told.kinds().await.len(), 2, "it is told once");
+    assert_eq!(told.kinds().await.len(), 2, "the reversal is reported once");
     let again = vec![(ReorgTransaction::Raw(paid.raw), 0)];
     app.devnet().reorg_with(1, again).await.expect("included again");
     told.mine(CONFIRMATIONS + 1).await;
@@ -192,7 +208,7 @@ async fn a_payment_that_left_the_chain_is_reversed_and_credited_again_when_it_co
 }
 
 #[tokio::test]
-async fn one_of_two_payments_is_reversed_and_the_other_one_counts() {
+async fn one_of_two_payments_is_reversed_and_the_other_still_counts() {
     let told = Told::start(true).await;
     let app = &told.app;
     told.mine(CONFIRMATIONS).await;
@@ -220,7 +236,7 @@ async fn one_of_two_payments_is_reversed_and_the_other_one_counts() {
 }
 
 #[tokio::test]
-async fn money_for_a_cancelled_request_is_taken_back_too_and_the_request_stays_cancelled() {
+async fn a_reversal_of_a_cancelled_request_leaves_it_cancelled() {
     let told = Told::start(true).await;
     let app = &told.app;
     told.mine(CONFIRMATIONS).await;
@@ -249,7 +265,7 @@ async fn money_for_a_cancelled_request_is_taken_back_too_and_the_request_stays_c
 }
 
 #[tokio::test]
-async fn without_the_event_the_request_is_counted_again_all_the_same() {
+async fn with_reversals_off_the_request_is_still_recounted() {
     let told = Told::start(false).await;
     let app = &told.app;
     told.mine(CONFIRMATIONS).await;
@@ -264,7 +280,7 @@ async fn without_the_event_the_request_is_counted_again_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_surplus_that_was_never_told_is_not_taken_back() {
+async fn an_unreported_surplus_sends_no_reversal() {
     let told = Told::start(true).await;
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("5")).await;
@@ -282,7 +298,7 @@ async fn a_surplus_that_was_never_told_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn while_a_surplus_covers_what_left_the_request_is_confirmed_anew() {
+async fn a_request_covered_by_a_surplus_is_confirmed_again() {
     let told = Told::start(true).await;
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("5")).await;
@@ -308,7 +324,11 @@ async fn while_a_surplus_covers_what_left_the_request_is_confirmed_anew() {
     assert_eq!(events.iter().map(facts).collect::<Vec<_>>(), expected);
     told.include(&[&first]).await;
     assert_eq!(told.standing(&id).await, (json!("paid"), json!("10")));
-    assert_eq!(told.events().await.len(), before + 3, "it is the surplus now");
+    assert_eq!(
+        told.events().await.len(),
+        before + 3,
+        "the former payment is now the surplus"
+    );
     let depth = 2 * CONFIRMATIONS + 8;
     told.undo(depth, &[&first], &[&surplus]).await;
     assert_eq!(told.standing(&id).await, (json!("paid"), json!("5")));
@@ -317,7 +337,7 @@ async fn while_a_surplus_covers_what_left_the_request_is_confirmed_anew() {
 }
 
 #[tokio::test]
-async fn what_left_together_is_taken_back_once_and_told_again_once() {
+async fn payments_that_leave_together_are_reversed_and_reported_once() {
     let told = Told::start(true).await;
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("5")).await;
@@ -340,9 +360,10 @@ async fn what_left_together_is_taken_back_once_and_told_again_once() {
 }
 
 #[tokio::test]
-async fn events_of_one_commit_sort_by_the_id_of_their_delivery() {
+async fn events_of_one_commit_sort_by_delivery_id() {
     let mut told = Told::start(true).await;
-    // Those of the other tests stand in the order in which they are drawn; in the world, those of a millisecond do not.
+    // Ids of the tests always sort in the order of their creation. This test uses the ids of production, which may sort
+    // otherwise within one millisecond.
     told.app.ctx.ids = Arc::new(SystemIds::new(told.app.ctx.clock.clone()));
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("10")).await;
@@ -384,7 +405,7 @@ async fn events_of_one_commit_sort_by_the_id_of_their_delivery() {
 }
 
 #[tokio::test]
-async fn without_reversals_nothing_is_told_twice() {
+async fn without_reversals_no_event_is_sent_twice() {
     let told = Told::start(false).await;
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("5")).await;
@@ -404,7 +425,7 @@ async fn without_reversals_nothing_is_told_twice() {
 }
 
 #[tokio::test]
-async fn without_reversals_a_part_that_returns_as_the_last_one_completes_the_request() {
+async fn without_reversals_a_returning_last_part_completes_the_request() {
     let told = Told::start(false).await;
     told.mine(CONFIRMATIONS).await;
     let id = told.app.create_request(&fau("5")).await;
@@ -428,14 +449,14 @@ async fn without_reversals_a_part_that_returns_as_the_last_one_completes_the_req
 }
 
 #[tokio::test]
-async fn a_payment_that_moved_shows_where_and_when_it_is_now() {
+async fn a_moved_payment_shows_its_new_block_and_time() {
     let told = Told::start(true).await;
     let app = &told.app;
     let (id, paid) = told.paid().await;
     let before = app.payments_of(&id).await[0].clone();
     app.devnet().rollback(CONFIRMATIONS + 1).await.expect("rolled back");
     app.devnet().increase_time(600).await.expect("a later block");
-    // The node may have put it back into its pool.
+    // The node may have put the transaction back into its pool.
     let raw = json!([hex::encode_prefixed(&paid.raw)]);
     let _ = app.devnet().rpc("eth_sendRawTransaction", raw).await;
     told.mine(CONFIRMATIONS + 1).await;
@@ -455,8 +476,15 @@ async fn a_payment_that_moved_shows_where_and_when_it_is_now() {
     let chain = app.ctx.partners.chains.followed.values().next().expect("enabled");
     let end = app.follow().await.confirmed;
     let mut differences = Vec::new();
-    let mut tell = |found: &Difference| differences.push(found.clone());
-    let report = reconcile::run(&app.ctx, chain.as_ref(), (0, end), false, &mut tell).await;
+    let mut tell = |found: &RecordDifference| differences.push(found.clone());
+    let report = reconcile::run(
+        &app.ctx,
+        chain.as_ref(),
+        BlockRange { from: 0, to: end },
+        false,
+        &mut tell,
+    )
+    .await;
     assert_eq!(report.expect("compared").same, 1);
     assert_eq!(differences, []);
     assert_eq!(told.kinds().await, ["payment.confirmed"], "the money never left");

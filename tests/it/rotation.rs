@@ -1,4 +1,4 @@
-//! Secrets that change without a gap.
+//! Rotation of webhook secrets without a gap.
 
 use crate::support::{TestApp, receiver::Receiver};
 use prs::{
@@ -7,10 +7,10 @@ use prs::{
         ids::{DeliveryId, EndpointId, EventId, OwnerId},
         webhook::{sign, sign_standard},
     },
-    ports::sealer::Place,
+    ports::sealer::EncryptionContext,
     settings::ChainSettings,
     store::{self, Holder, outbox},
-    worker::deliver_webhooks::{self, Options},
+    worker::deliver_webhooks::{self, DeliveryOptions},
 };
 use serde_json::{Value, json};
 use std::{
@@ -81,7 +81,7 @@ async fn both_secrets_sign_until_the_overlap_ends() {
 }
 
 #[tokio::test]
-async fn a_secret_that_leaked_ends_at_once() {
+async fn a_leaked_secret_can_be_ended_at_once() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (id, _) = app.register(&receiver.url()).await;
@@ -95,7 +95,7 @@ async fn a_secret_that_leaked_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_rotation_is_asked_for_by_the_owner_and_within_limits() {
+async fn only_the_owner_rotates_and_only_within_limits() {
     let app = TestApp::start().await;
     let (id, _) = app.register("https://shop.example.com/hooks").await;
     let path = format!("/v1/webhook/{id}/rotate-secret");
@@ -123,7 +123,7 @@ async fn a_rotation_is_asked_for_by_the_owner_and_within_limits() {
 }
 
 #[tokio::test]
-async fn an_orchestrator_rotates_its_own() {
+async fn an_orchestrator_rotates_its_own_secret() {
     let app = TestApp::start().await;
     let partner = prs::flows::orchestrators::create::run(&app.ctx, "Partner")
         .await
@@ -159,7 +159,7 @@ async fn an_orchestrator_rotates_its_own() {
 }
 
 #[tokio::test]
-async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
+async fn a_repeated_rotation_returns_the_same_secret_and_rotates_once() {
     let app = TestApp::start().await;
     let (id, old) = app.register("https://shop.example.com/hooks").await;
     let (second, _) = app.register("https://shop.example.com/second").await;
@@ -180,7 +180,7 @@ async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
     let kept = store::endpoints::find(app.ctx.db.reader(), &holder, &EndpointId(id)).await;
     let kept = kept.expect("reads").expect("there");
     assert_eq!(kept.former_secrets.len(), 1, "rotated once");
-    let place = Place {
+    let place = EncryptionContext {
         column: "webhook_endpoints.secret",
         owner: app.platform.as_str(),
         row: kept.id.as_str(),
@@ -193,7 +193,7 @@ async fn a_repeated_rotation_shows_the_same_secret_and_rotates_once() {
 }
 
 #[tokio::test]
-async fn the_standard_headers_can_be_switched_off() {
+async fn the_standard_webhook_headers_can_be_disabled() {
     let mut settings = crate::support::app::settings();
     settings.webhooks.standard_headers = false;
     let chain = ChainSettings {
@@ -214,7 +214,7 @@ async fn the_standard_headers_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn identity_and_body_of_a_replay_are_those_of_the_first_try_and_its_time_is_new() {
+async fn a_replay_keeps_id_and_body_but_has_a_new_timestamp() {
     let app = TestApp::start().await;
     let receiver = Receiver::start().await;
     let (id, _) = app.register(&receiver.url()).await;
@@ -248,7 +248,8 @@ async fn identity_and_body_of_a_replay_are_those_of_the_first_try_and_its_time_i
     assert_eq!(all[2].header("x-service-replay"), Some("true"));
 }
 
-/// A receiver that knows one secret at a time and checks what arrives the moment it arrives.
+/// A receiver that knows only one secret at a time. It checks the signature of each delivery with this secret on
+/// arrival.
 #[derive(Clone)]
 struct Checker {
     secret: Arc<Mutex<String>>,
@@ -275,7 +276,8 @@ impl Checker {
         own && header("webhook-signature").split(' ').any(|one| one == standard)
     }
 
-    /// Waits until so many more were checked; returns how many have failed in all.
+    /// Waits until the receiver has checked this number of further deliveries; returns the number of failed checks
+    /// since its start.
     async fn more(&self, count: usize) -> usize {
         let wanted = self.checked.load(Ordering::SeqCst) + count;
         for _ in 0..2_000 {
@@ -294,12 +296,12 @@ impl Respond for Checker {
             self.failed.fetch_add(1, Ordering::SeqCst);
         }
         self.checked.fetch_add(1, Ordering::SeqCst);
-        // Slow enough that some are always in flight.
+        // Slow enough that some deliveries are always in flight.
         ResponseTemplate::new(200).set_delay(Duration::from_millis(20))
     }
 }
 
-/// Writes events with one delivery each, due at once.
+/// Writes this number of events. Each has one delivery to the endpoint, which is due at once.
 async fn publish(ctx: &Ctx, owner: &OwnerId, endpoint: &EndpointId, count: usize) {
     let now = ctx.clock.now();
     let tx = ctx.db.begin("publish").await.expect("begins");
@@ -334,7 +336,7 @@ async fn publish(ctx: &Ctx, owner: &OwnerId, endpoint: &EndpointId, count: usize
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_changes_its_secret_at_any_moment_of_the_overlap_refuses_nothing() {
+async fn a_receiver_changing_its_secret_during_the_overlap_rejects_nothing() {
     let app = TestApp::start().await;
     let server = MockServer::start().await;
     let checker = Checker {
@@ -346,7 +348,7 @@ async fn a_receiver_that_changes_its_secret_at_any_moment_of_the_overlap_refuses
     let (id, first) = app.register(&format!("{}/hook", server.uri())).await;
     checker.knows(&first);
     let stop = CancellationToken::new();
-    let options = Options {
+    let options = DeliveryOptions {
         concurrency: 32,
         concurrency_per_endpoint: 16,
     };
@@ -362,18 +364,18 @@ async fn a_receiver_that_changes_its_secret_at_any_moment_of_the_overlap_refuses
         }
     });
     assert_eq!(checker.more(50).await, 0);
-    // At the first moment: the very answer of the rotation is used at once.
+    // The secret in the rotation's response is valid from the first moment.
     let second = text(&rotate(&app, &id, &json!({ "overlapSeconds": 3_600 })).await["secret"]);
     checker.knows(&second);
-    assert_eq!(checker.more(100).await, 0, "changed with the answer");
-    // Later: the old one is still good, whatever the receiver looks at.
+    assert_eq!(checker.more(100).await, 0, "changed with the response");
+    // The old secret is still valid later, whichever header the receiver checks.
     let third = text(&rotate(&app, &id, &json!({ "overlapSeconds": 3_600 })).await["secret"]);
     assert_eq!(checker.more(100).await, 0, "not changed yet");
     checker.knows(&third);
     assert_eq!(checker.more(100).await, 0, "changed in between");
     app.advance_ms(3_600_000);
     assert_eq!(checker.more(100).await, 0, "after the overlap");
-    // The check would see a gap: without an overlap the old secret is refused.
+    // The check would detect a gap: without an overlap the old secret fails.
     rotate(&app, &id, &json!({ "overlapSeconds": 0 })).await;
     assert!(checker.more(100).await > 0, "the check notices a wrong secret");
     stop.cancel();

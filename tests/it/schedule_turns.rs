@@ -1,4 +1,4 @@
-//! Recurring payments of many owners are executed in turns: those of one that fail keep nobody's waiting.
+//! Recurring payments of many owners are executed in turns: failures of one owner do not delay other owners.
 
 use crate::support::{
     TestApp,
@@ -14,15 +14,15 @@ use prs::{
         address::Address,
         ids::ScheduleId,
         network::Network,
-        paying::Step,
+        paying::PaymentTransaction,
         permit::Permit,
-        relay::{Bid, Unsigned},
+        relay::{Bid, UnsignedTransaction},
         schedule::Schedule,
     },
-    flows::schedules::relay::{self, Look, Sendings},
+    flows::schedules::relay::{self, RelayProgress, Sendings},
     ports::{
         chain::ChainError,
-        relay::{Account, ContractState, Receipt, Relay, Sent},
+        relay::{ContractState, Receipt, Relay, RelayAccount, SendResult},
     },
     store,
 };
@@ -35,11 +35,11 @@ use std::{
     time::Duration,
 };
 
-/// A relayer whose chain refuses every payment.
+/// A relayer whose simulation of a payment always fails.
 struct Refusing {
     relay: Arc<dyn Relay>,
     clock: Arc<FixedClock>,
-    /// How long a rehearsal takes by the clock of the service.
+    /// How long the simulation of a payment takes, in milliseconds on the clock of the service.
     takes_ms: i64,
     rehearsing: AtomicUsize,
     together: AtomicUsize,
@@ -60,7 +60,7 @@ impl Refusing {
         }
     }
 
-    async fn look(&self, app: &TestApp) -> Look {
+    async fn look(&self, app: &TestApp) -> RelayProgress {
         let chain = &app.ctx.partners.chains.followed[&Network::Sepolia];
         let leadership = lead(&app.ctx, Network::Sepolia).await;
         let sendings = Sendings::default();
@@ -75,11 +75,11 @@ impl Relay for Refusing {
         self.relay.address()
     }
 
-    fn sign(&self, transaction: &Unsigned, now: DateTime<Utc>) -> anyhow::Result<Bid> {
+    fn sign(&self, transaction: &UnsignedTransaction, now: DateTime<Utc>) -> anyhow::Result<Bid> {
         self.relay.sign(transaction, now)
     }
 
-    async fn account(&self) -> Result<Account, ChainError> {
+    async fn account(&self) -> Result<RelayAccount, ChainError> {
         self.relay.account().await
     }
 
@@ -100,7 +100,7 @@ impl Relay for Refusing {
         self.relay.counted_by(permit, block).await
     }
 
-    async fn rehearse(&self, _: &Step) -> Result<u64, ChainError> {
+    async fn rehearse(&self, _: &PaymentTransaction) -> Result<u64, ChainError> {
         self.rehearsed.fetch_add(1, Ordering::SeqCst);
         let rehearsing = self.rehearsing.fetch_add(1, Ordering::SeqCst) + 1;
         self.together.fetch_max(rehearsing, Ordering::SeqCst);
@@ -110,7 +110,7 @@ impl Relay for Refusing {
         Err(ChainError::Reverted("no".to_owned()))
     }
 
-    async fn send(&self, raw: &[u8]) -> Result<Sent, ChainError> {
+    async fn send(&self, raw: &[u8]) -> Result<SendResult, ChainError> {
         self.relay.send(raw).await
     }
 
@@ -119,7 +119,7 @@ impl Relay for Refusing {
     }
 }
 
-/// Makes a schedule with a client ID that is due from a second on.
+/// Creates a schedule with a client ID, due from this second on.
 async fn due_from(app: &TestApp, client_id: &str, second: i64) -> Schedule {
     let call = app.post("/v2/payouts").header("x-client-id", client_id);
     let made = call.json(&recurring(app, 3)).send().await.expect(201);
@@ -145,7 +145,7 @@ async fn failures_of(app: &TestApp, schedule: &Schedule) -> u32 {
 }
 
 #[tokio::test]
-async fn a_look_ends_after_two_seconds_and_what_became_due_meanwhile_takes_its_turn() {
+async fn a_pass_ends_after_two_seconds_and_newly_due_schedules_follow() {
     let app = TestApp::on_chain().await;
     let (_, other) = app.other_tenant().await;
     for second in 0..20 {
@@ -159,17 +159,21 @@ async fn a_look_ends_after_two_seconds_and_what_became_due_meanwhile_takes_its_t
     assert_eq!(
         (look.has_moved, rehearsed),
         (true, 8),
-        "and no further ones in this look"
+        "and no further ones in this pass"
     );
     assert_eq!(refusing.together.load(Ordering::SeqCst), 8);
     assert_eq!(refusing.contract_asked.load(Ordering::SeqCst), 1);
     app.both_to(FIRST_DAY + 110).await;
     refusing.look(&app).await;
-    assert_eq!(failures_of(&app, &neighbour).await, 1, "it came in the next look");
+    assert_eq!(
+        failures_of(&app, &neighbour).await,
+        1,
+        "it was executed in the next pass"
+    );
 }
 
 #[tokio::test]
-async fn an_owner_has_ten_schedules_in_a_look_while_those_of_others_are_due() {
+async fn an_owner_gets_ten_schedules_per_pass_while_others_are_due() {
     let app = TestApp::on_chain().await;
     let (_, other) = app.other_tenant().await;
     for second in 0..14 {
@@ -185,6 +189,6 @@ async fn an_owner_has_ten_schedules_in_a_look_while_those_of_others_are_due() {
     assert_eq!(
         refusing.rehearsed.load(Ordering::SeqCst),
         15,
-        "and all when nobody else waits"
+        "and all when no other owner waits"
     );
 }

@@ -18,11 +18,11 @@ use prs::{
 };
 use serde_json::{Value, json};
 
-/// Account whose key takes the place of the first one.
+/// Index of the account whose key replaces the key of the first relayer.
 const OTHER_RELAYER: usize = 6;
 
 #[tokio::test]
-async fn a_year_of_months_is_paid_in_order_and_catches_up_after_failures() {
+async fn twelve_monthly_payments_run_in_order_and_catch_up_after_failures() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -45,7 +45,7 @@ async fn a_year_of_months_is_paid_in_order_and_catches_up_after_failures() {
     );
     assert_eq!(paid_twice["nextPaymentDate"], "2040-04-01T00:00:00.000Z");
 
-    // The payer takes the allowance back, and three executions in a row fail, an hour apart.
+    // The payer revokes the allowance, and three executions in a row fail, an hour apart.
     app.approve_schedules("0").await;
     app.both_to(FIRST_DAY + 2 * MONTH_S).await;
     for failures in 1..=3 {
@@ -71,7 +71,7 @@ async fn a_year_of_months_is_paid_in_order_and_catches_up_after_failures() {
     );
     assert_eq!(paused["processedPayments"], 2);
 
-    // Two more months pass; what was missed is executed at once, one after the other.
+    // Two more months pass; missed payments are executed at once, one after the other.
     app.both_to(FIRST_DAY + 4 * MONTH_S).await;
     app.execute().await;
     assert_eq!(
@@ -124,14 +124,14 @@ async fn a_year_of_months_is_paid_in_order_and_catches_up_after_failures() {
     let confirmed = told.iter().filter(|event| event["event"] == "payment.confirmed");
     let paid: Vec<&Value> = confirmed.clone().map(|event| &event["requestId"]).collect();
     let of_requests: Vec<&Value> = requests.iter().map(|request| &request["requestId"]).collect();
-    assert_eq!(paid, of_requests, "each is told once, in the order of the payments");
+    assert_eq!(paid, of_requests, "each payment is reported once, in order");
     for event in confirmed {
         assert_eq!(event["recurringPayment"]["id"], id);
         assert_eq!(event["payerAddress"], app.account(PAYER));
         assert_eq!(
             event["payerEoaAddress"],
             app.account(PAYER),
-            "the relayer is nobody's wallet"
+            "the relayer is not shown as a payer"
         );
     }
     for event in told.iter().filter(|event| event["event"] == "payment.failed") {
@@ -148,11 +148,11 @@ async fn a_year_of_months_is_paid_in_order_and_catches_up_after_failures() {
     );
 }
 
-/// Payments of each schedule in [`the_relayer_may_die_anywhere_and_another_instance_goes_on`].
+/// Number of payments of each schedule in [`another_instance_continues_after_the_relayer_crashes_anywhere`].
 const PAYMENTS: usize = 9;
 
 #[tokio::test]
-async fn the_relayer_may_die_anywhere_and_another_instance_goes_on() {
+async fn another_instance_continues_after_the_relayer_crashes_anywhere() {
     let app = TestApp::on_chain().await;
     let beside = app.beside(|_| {}).await;
     let instances = [&app, &beside];
@@ -163,7 +163,8 @@ async fn the_relayer_may_die_anywhere_and_another_instance_goes_on() {
     app.both_to(FIRST_DAY + 8 * MONTH_S).await;
     let mut kills = 0;
     for life in 1..2_000 {
-        // Lives of all lengths, now and then one that ends by itself; none remembers the one before.
+        // Each run of the relayer is aborted after a different number of polls; some runs end normally. A run starts
+        // without the memory of the previous run.
         let polls = if life % 25 == 0 { 1_000 } else { 1 + life % 12 };
         let instance = instances[life % 2];
         kills += usize::from(cut(polls, instance.relay_once()).await.is_none());
@@ -210,13 +211,13 @@ async fn the_relayer_may_die_anywhere_and_another_instance_goes_on() {
 }
 
 #[tokio::test]
-async fn two_instances_at_the_same_time_pay_once() {
+async fn two_concurrent_instances_pay_once() {
     let app = TestApp::on_chain().await;
     let beside = app.beside(|_| {}).await;
     let made = schedule(&app, &recurring(&app, 3)).await;
     let id = made["id"].as_str().expect("an id");
     app.both_to(FIRST_DAY).await;
-    // Each may lose its term to the other, or its commit, and then tries again half a minute later at the latest.
+    // Each instance may lose its lease or its commit to the other one, and then retries within half a minute.
     let _ = tokio::join!(app.relay_once(), beside.relay_once());
     app.advance_ms(30_000);
     app.execute().await;
@@ -228,11 +229,11 @@ async fn two_instances_at_the_same_time_pay_once() {
 }
 
 #[tokio::test]
-async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
+async fn a_strangers_dust_is_not_a_payment_of_a_schedule() {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 3)).await;
     let id = made["id"].as_str().expect("an id");
-    // Before it is due.
+    // A stranger sends dust with the payment's reference before the payment is due.
     app.send_dust(id, 0).await;
     app.execute().await;
     assert_eq!(app.read_schedule(id).await["processedPayments"], 0);
@@ -241,10 +242,10 @@ async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
     assert_eq!(
         app.read_schedule(id).await["processedPayments"],
         1,
-        "the contract executed it all the same"
+        "the contract executed it anyway"
     );
 
-    // While its transaction waits, which a node forgets.
+    // A stranger sends dust while the transaction is pending and a node forgets the transaction.
     app.both_to(FIRST_DAY + MONTH_S).await;
     let sent = app.send_and_forget().await;
     app.send_dust(id, 1).await;
@@ -255,7 +256,7 @@ async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
     assert_eq!(app.read_schedule(id).await["processedPayments"], 2);
     assert!(app.pending_transactions().await.is_empty());
 
-    // After a failure.
+    // A stranger sends dust after the payment failed.
     app.approve_schedules("0").await;
     app.both_to(FIRST_DAY + 2 * MONTH_S).await;
     app.execute().await;
@@ -282,7 +283,7 @@ async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
         .iter()
         .map(|payment| payment["amount"].as_str().expect("text"))
         .collect();
-    assert_eq!(listed, ["1.5"; 3], "its executions alone");
+    assert_eq!(listed, ["1.5"; 3], "only its executions");
     let first = done["requests"][0]["requestId"].as_str().expect("an id");
     let payments = app.payments_of(first).await;
     let executed = |payment: &&Value| payment["recurringPaymentId"] == *id;
@@ -293,7 +294,8 @@ async fn dust_of_a_stranger_is_no_payment_of_a_schedule() {
     );
 }
 
-/// The first of two payments, sent while the chain makes no blocks: its schedule and what is on its way.
+/// Sends the first of two payments while the chain produces no blocks. Returns the application, the id of the schedule,
+/// and the transactions in flight.
 async fn payment_without_block() -> (TestApp, String, Vec<RelayTransaction>) {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 2)).await;
@@ -306,12 +308,12 @@ async fn payment_without_block() -> (TestApp, String, Vec<RelayTransaction>) {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_stuck_is_replaced_at_a_higher_price() {
+async fn a_stuck_transaction_is_replaced_at_a_higher_price() {
     let (app, id, sent) = payment_without_block().await;
     assert_eq!((sent.len(), sent[0].bids.len()), (1, 1));
     app.advance_ms(170_000);
     app.relay_once().await.expect("a look");
-    assert_eq!(app.pending_transactions().await, sent, "it has time");
+    assert_eq!(app.pending_transactions().await, sent, "its time limit has not passed");
     app.advance_ms(20_000);
     app.relay_once().await.expect("a look");
     let raised = app.pending_transactions().await;
@@ -327,7 +329,7 @@ async fn a_transaction_that_is_stuck_is_replaced_at_a_higher_price() {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_place_was_taken_is_made_anew() {
+async fn a_transaction_whose_nonce_was_taken_is_recreated() {
     let (app, id, sent) = payment_without_block().await;
     app.devnet()
         .drop_transaction(sent[0].bids[0].tx_hash)
@@ -340,7 +342,7 @@ async fn a_transaction_whose_place_was_taken_is_made_anew() {
         .await
         .expect("sent by hand");
     app.relay_once().await.expect("a look");
-    assert_eq!(app.pending_transactions().await.len(), 1, "it may yet turn up");
+    assert_eq!(app.pending_transactions().await.len(), 1, "it may still be mined");
     app.advance_ms(200_000);
     app.execute().await;
     let read = app.read_schedule(&id).await;
@@ -351,7 +353,7 @@ async fn a_transaction_whose_place_was_taken_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_relayer_without_coins_is_no_fault_of_the_payer() {
+async fn an_unfunded_relayer_is_not_a_failure_of_the_payer() {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 2)).await;
     let id = made["id"].as_str().expect("an id");
@@ -380,7 +382,7 @@ async fn a_relayer_without_coins_is_no_fault_of_the_payer() {
 }
 
 #[tokio::test]
-async fn coins_that_a_transaction_in_flight_may_need_pay_for_no_other_one() {
+async fn coins_reserved_for_a_transaction_in_flight_fund_no_other() {
     let app = TestApp::on_chain().await;
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -422,7 +424,7 @@ async fn coins_that_a_transaction_in_flight_may_need_pay_for_no_other_one() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_is_counted_while_its_chain_is_halted() {
+async fn transactions_in_flight_are_counted_while_the_chain_is_halted() {
     let app = TestApp::on_chain().await;
     schedule(&app, &recurring(&app, 2)).await;
     app.both_to(FIRST_DAY).await;
@@ -431,7 +433,7 @@ async fn what_is_in_flight_is_counted_while_its_chain_is_halted() {
     let loaded = store::cursors::load(app.ctx.db.reader(), Network::Sepolia).await;
     let followed = loaded.expect("a read").expect("a cursor");
     let halted = Cursor {
-        halted_reason: Some("the nodes lied".to_owned()),
+        halted_reason: Some("the nodes returned false data".to_owned()),
         ..followed.clone()
     };
     let is_halted = store::cursors::replace(app.ctx.db.writer(), &followed, &halted).await;
@@ -440,7 +442,8 @@ async fn what_is_in_flight_is_counted_while_its_chain_is_halted() {
     assert_eq!((look.pending, look.has_moved), (1, false));
 }
 
-/// A payment in flight that is in no block, and the service with the key of another account since.
+/// Sends a payment that no block includes, and restarts the service with another account as relayer. Returns the
+/// application, the id of the schedule, and the pending transaction.
 async fn with_another_key() -> (TestApp, String, RelayTransaction) {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 2)).await;
@@ -465,7 +468,7 @@ async fn with_another_key() -> (TestApp, String, RelayTransaction) {
 }
 
 #[tokio::test]
-async fn a_payment_in_flight_is_followed_to_its_end_when_the_key_was_changed() {
+async fn a_payment_in_flight_is_followed_after_a_relayer_key_change() {
     let (app, id, sent) = with_another_key().await;
     app.devnet().set_automine(true).await.expect("set");
     app.devnet().mine(1).await.expect("mined");
@@ -474,12 +477,12 @@ async fn a_payment_in_flight_is_followed_to_its_end_when_the_key_was_changed() {
     let mined = app.devnet().receipt(sent.bids[0].tx_hash).await.expect("asked");
     assert!(
         mined.is_some_and(|receipt| receipt.status()),
-        "what was signed before was sent again"
+        "the transaction signed before was sent again"
     );
 }
 
 #[tokio::test]
-async fn the_new_key_pays_what_no_block_takes_of_the_former_one() {
+async fn the_new_key_pays_what_the_former_key_never_got_mined() {
     let (app, id, sent) = with_another_key().await;
     app.devnet()
         .drop_transaction(sent.bids[0].tx_hash)
@@ -494,7 +497,7 @@ async fn the_new_key_pays_what_no_block_takes_of_the_former_one() {
     app.advance_ms(3_599_000);
     app.relay_once().await.expect("a look");
     assert_eq!(app.read_schedule(&id).await["processedPayments"], 0);
-    assert!(app.pending_transactions().await.is_empty(), "it may yet turn up");
+    assert!(app.pending_transactions().await.is_empty(), "it may still be mined");
     app.advance_ms(2_000);
     app.execute().await;
     assert_eq!(app.read_schedule(&id).await["processedPayments"], 1);
@@ -503,7 +506,7 @@ async fn the_new_key_pays_what_no_block_takes_of_the_former_one() {
 }
 
 #[tokio::test]
-async fn a_permit_that_ended_pauses_and_is_not_taken_up_again() {
+async fn an_expired_permit_pauses_the_schedule_and_cannot_resume() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -527,7 +530,7 @@ async fn a_permit_that_ended_pauses_and_is_not_taken_up_again() {
 }
 
 #[tokio::test]
-async fn cancelling_takes_the_allowance_back_and_a_payment_in_flight_is_credited() {
+async fn cancelling_revokes_the_allowance_and_credits_payments_in_flight() {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 3)).await;
     let other = schedule(&app, &recurring(&app, 2)).await;
@@ -545,7 +548,7 @@ async fn cancelling_takes_the_allowance_back_and_a_payment_in_flight_is_credited
     app.relay_once().await.expect("a look");
     let cancelled = app.update_schedule(id, "cancel").await.expect(200);
     assert_eq!(cancelled["status"], "cancelled");
-    assert_eq!(cancelled["metadata"]["remainingPayments"], 2, "one is on its way");
+    assert_eq!(cancelled["metadata"]["remainingPayments"], 2, "one is in flight");
     assert_eq!(
         cancelled["metadata"]["remainingAmount"],
         (U256::from(2) * units("1.5")).to_string()
@@ -559,7 +562,8 @@ async fn cancelling_takes_the_allowance_back_and_a_payment_in_flight_is_credited
         (&json!("cancelled"), &json!(1))
     );
     app.devnet().pay(PAYER, &transactions(&cancelled)).await.expect("mined");
-    // Two payments of the other schedule were due with the first one, and are paid from what is left.
+    // Two payments of the other schedule were due at the same time as the first one, and are paid from the rest of the
+    // allowance.
     app.both_to(FIRST_DAY + MONTH_S).await;
     app.execute().await;
     let other = app.read_schedule(other["id"].as_str().expect("an id")).await;
@@ -570,7 +574,7 @@ async fn cancelling_takes_the_allowance_back_and_a_payment_in_flight_is_credited
     assert_eq!(
         app.schedule_allowance().await,
         units("3"),
-        "what was in flight when it was cancelled stayed allowed until it was mined"
+        "the allowance for the payment in flight stayed until it was mined"
     );
     assert_eq!(
         app.update_schedule(id, "cancel").await.expect(400)["message"],
@@ -579,7 +583,7 @@ async fn cancelling_takes_the_allowance_back_and_a_payment_in_flight_is_credited
 }
 
 #[tokio::test]
-async fn only_the_signature_of_the_payer_begins_a_schedule() {
+async fn only_the_payers_signature_activates_a_schedule() {
     let app = TestApp::on_chain().await;
     let made = app.new_schedule(&recurring(&app, 2)).await.expect(201);
     let id = made["id"].as_str().expect("an id");
@@ -626,7 +630,7 @@ async fn only_the_signature_of_the_payer_begins_a_schedule() {
 }
 
 #[tokio::test]
-async fn a_first_payment_is_due_at_its_instant_whatever_the_offset() {
+async fn a_first_payment_is_due_at_its_instant_in_any_time_zone() {
     let app = TestApp::on_chain().await;
     for start in [
         "2040-02-01T05:30:00+05:30",
@@ -652,7 +656,7 @@ async fn a_first_payment_is_due_at_its_instant_whatever_the_offset() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_repeated_is_refused_by_the_name_of_its_field() {
+async fn invalid_recurring_payouts_are_rejected_by_field() {
     let app = TestApp::on_chain().await;
     let wrong = |change: &dyn Fn(&mut Value)| {
         let mut body = recurring(&app, 3);
@@ -737,7 +741,7 @@ async fn what_cannot_be_repeated_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test]
-async fn a_network_whose_contract_does_not_know_the_relayer_offers_no_schedules() {
+async fn networks_without_a_registered_relayer_offer_no_schedules() {
     let app = TestApp::on_chain().await;
     let revoked = app.revoke_relayer().await;
     assert!(revoked.status);
@@ -749,7 +753,7 @@ async fn a_network_whose_contract_does_not_know_the_relayer_offers_no_schedules(
 }
 
 #[tokio::test]
-async fn nothing_is_stored_while_no_node_answers() {
+async fn nothing_is_stored_while_no_node_responds() {
     let app = TestApp::on_chain().await;
     let down = app
         .beside(|settings| {
@@ -770,7 +774,7 @@ async fn nothing_is_stored_while_no_node_answers() {
 }
 
 #[tokio::test]
-async fn another_tenant_sees_no_schedule_and_a_public_client_id_changes_none() {
+async fn other_tenants_see_no_schedule_and_public_client_ids_change_none() {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 2)).await;
     let path = format!("/v2/payouts/recurring/{}", made["id"].as_str().expect("an id"));
@@ -827,7 +831,7 @@ async fn owners_take_turns() {
 }
 
 #[tokio::test]
-async fn nobody_else_pays_a_request_of_a_schedule() {
+async fn requests_of_a_schedule_cannot_be_paid_directly() {
     let app = TestApp::on_chain().await;
     let made = schedule(&app, &recurring(&app, 2)).await;
     let path = format!("/v2/request/{}/pay", made["requestId"].as_str().expect("an id"));

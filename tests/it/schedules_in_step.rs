@@ -1,4 +1,5 @@
-//! A schedule whose contract counts other payments than this service finds its way back by what the contract says.
+//! The contract of a schedule has counted other payments than the service has. The service then corrects its record of
+//! the schedule from the contract.
 
 use crate::support::{
     TestApp,
@@ -12,13 +13,13 @@ use prs::{
 };
 use serde_json::{Value, json};
 
-/// Account that the contract lets execute payments beside this service.
+/// Index of an account that, like this service, may execute payments in the contract.
 const OTHER_RELAYER: usize = 6;
 
-/// A reference that no request has.
+/// A payment reference that no request has.
 const FOREIGN: PaymentReference = PaymentReference([7; 8]);
 
-/// Longer than a bid waits for a block, in milliseconds.
+/// In milliseconds: longer than the relayer waits for a block before it raises the gas price of a transaction.
 const LONGER_THAN_A_BID_MS: i64 = 200_000;
 
 /// A schedule of three payments, its id, and a receiver of its events.
@@ -32,14 +33,14 @@ async fn scheduled() -> (TestApp, String, Receiver) {
     (app, id, receiver)
 }
 
-/// The reference of the request of a payment, counted from 0.
+/// The payment reference of one payment of a schedule. `payment` counts the payments from 0.
 async fn reference(app: &TestApp, id: &str, payment: usize) -> PaymentReference {
     let read = app.read_schedule(id).await;
     let text = read["requests"][payment]["paymentReference"].as_str().expect("text");
     PaymentReference(hex::decode_to_array(text).expect("eight bytes"))
 }
 
-/// Has the other relayer execute a payment.
+/// Makes the other relayer execute a payment.
 async fn execute_elsewhere(app: &TestApp, id: &str, number: u8, reference: PaymentReference) -> B256 {
     let id = ScheduleId(id.to_owned());
     let found = store::schedules::find(app.ctx.db.reader(), &app.platform, &id).await;
@@ -52,7 +53,7 @@ async fn execute_elsewhere(app: &TestApp, id: &str, number: u8, reference: Payme
         .send(OTHER_RELAYER, contract, step.calldata, U256::ZERO)
         .await;
     let sent = sent.expect("mined");
-    assert!(sent.status, "the contract takes it");
+    assert!(sent.status, "the transaction succeeds");
     sent.tx_hash
 }
 
@@ -71,7 +72,7 @@ async fn told(app: &TestApp, receiver: &Receiver) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_payment_that_another_relayer_executed_for_its_request_counts() {
+async fn a_payment_executed_by_another_relayer_counts() {
     let (app, id, receiver) = scheduled().await;
     let before = app.payee_balance().await;
     app.both_to(FIRST_DAY).await;
@@ -92,7 +93,7 @@ async fn a_payment_that_another_relayer_executed_for_its_request_counts() {
 }
 
 #[tokio::test]
-async fn payments_with_foreign_references_count_and_their_requests_stay_open() {
+async fn payments_with_unknown_references_count_and_settle_no_request() {
     let (app, id, receiver) = scheduled().await;
     let before = app.payee_balance().await;
     app.both_to(FIRST_DAY + 2 * MONTH_S).await;
@@ -113,7 +114,7 @@ async fn payments_with_foreign_references_count_and_their_requests_stay_open() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_comes_second_is_no_failure_of_the_payer() {
+async fn a_transaction_that_comes_second_is_not_a_payer_failure() {
     let (app, id, receiver) = scheduled().await;
     app.both_to(FIRST_DAY).await;
     let sent = app.send_and_forget().await;
@@ -131,7 +132,7 @@ async fn a_transaction_that_comes_second_is_no_failure_of_the_payer() {
 }
 
 #[tokio::test]
-async fn a_payment_that_the_chain_took_back_is_executed_again() {
+async fn a_payment_removed_by_a_reorganisation_is_executed_again() {
     let (app, id, receiver) = scheduled().await;
     let before = app.payee_balance().await;
     app.both_to(FIRST_DAY).await;
@@ -153,7 +154,8 @@ async fn a_payment_that_the_chain_took_back_is_executed_again() {
     chain.mine(2).await.expect("mined");
     app.settle().await;
     app.both_to(FIRST_DAY + MONTH_S).await;
-    // The place of the first transaction is empty again; it is sent once more when the next one has waited for it.
+    // The nonce of the first transaction is free again, and the transaction of the next nonce waits for it. After this
+    // wait, the relayer sends the first transaction again.
     for _ in 0..8 {
         app.follow().await;
         app.relay_once().await.expect("a look");
@@ -176,7 +178,7 @@ async fn a_payment_that_the_chain_took_back_is_executed_again() {
 }
 
 #[tokio::test]
-async fn a_permit_that_ended_pauses_only_what_nobody_executed() {
+async fn an_expired_permit_pauses_only_unexecuted_payments() {
     let (app, id, receiver) = scheduled().await;
     app.both_to(FIRST_DAY + 2 * MONTH_S).await;
     for number in 1..=3 {

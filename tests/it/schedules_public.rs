@@ -1,5 +1,5 @@
-//! Recurring payments and client IDs that everybody reads off a page: a stranger spends gas within caps alone, changes no
-//! payer's allowance, and neither begins, ends nor resumes what others made.
+//! Recurring payments and public client IDs. A stranger spends gas only within caps, changes no payer's allowance, and
+//! cannot activate, cancel or resume the schedules of other callers.
 
 use crate::support::{
     Answer, TestApp,
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 const OTHER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 
-/// Asks for a recurring payout with the public client ID.
+/// Creates a recurring payout with the public client ID.
 async fn made_by_page(app: &TestApp, body: &Value) -> Answer {
     forged(app, Method::POST, "/v2/payouts").json(body).send().await
 }
@@ -39,13 +39,13 @@ async fn signature(app: &TestApp, made: &Value) -> Value {
     json!({ "permitSignature": signature })
 }
 
-/// Hands the signature of the payer in with the public client ID.
+/// Submits the payer's signature with the public client ID.
 async fn begun_by_page(app: &TestApp, made: &Value) -> Answer {
     let body = signature(app, made).await;
     forged(app, Method::POST, &path_of(made)).json(&body).send().await
 }
 
-/// The same with the API key.
+/// Submits the payer's signature with the API key.
 async fn begun_by_key(app: &TestApp, made: &Value) -> Answer {
     let body = signature(app, made).await;
     app.post(&path_of(made)).with_key().json(&body).send().await
@@ -64,7 +64,7 @@ fn refused(answer: &Answer, status: u16, part: &str) {
 }
 
 #[tokio::test]
-async fn whoever_reads_a_page_neither_ends_nor_resumes_what_others_signed() {
+async fn page_visitors_can_neither_cancel_nor_resume_others_schedules() {
     let app = TestApp::on_chain().await;
     let made = made_by_page(&app, &recurring(&app, 2)).await.expect(201);
     begun_by_page(&app, &made).await.expect(201);
@@ -79,7 +79,7 @@ async fn whoever_reads_a_page_neither_ends_nor_resumes_what_others_signed() {
 }
 
 #[tokio::test]
-async fn a_person_who_signed_in_ends_what_an_own_key_made() {
+async fn a_signed_in_user_cancels_schedules_of_their_own_key() {
     let app = TestApp::on_chain().await;
     let bearer = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
     let key = app.post("/v1/api-keys").header("authorization", &bearer);
@@ -98,7 +98,7 @@ async fn a_person_who_signed_in_ends_what_an_own_key_made() {
 }
 
 #[tokio::test]
-async fn public_client_ids_make_recurring_payouts_only_where_the_operator_lets_them() {
+async fn public_client_ids_need_permission_for_recurring_payouts() {
     let app = TestApp::on_chain().await;
     let before = made_by_page(&app, &recurring(&app, 2)).await.expect(201);
     let app = app
@@ -115,7 +115,7 @@ async fn public_client_ids_make_recurring_payouts_only_where_the_operator_lets_t
 }
 
 #[tokio::test]
-async fn live_recurring_payouts_are_capped_however_many_begin_at_once() {
+async fn live_recurring_payouts_are_capped_under_concurrency() {
     let mut settings = settings();
     (settings.caps.schedules, settings.caps.public_schedules) = (3, 1);
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -126,7 +126,7 @@ async fn live_recurring_payouts_are_capped_however_many_begin_at_once() {
     for _ in 0..4 {
         own.push(app.new_schedule(&body).await.expect(201));
     }
-    // What nobody signed takes no place.
+    // Unsigned schedules do not count toward the cap.
     begun_by_page(&app, &first).await.expect(201);
     refused(&begun_by_page(&app, &waiting).await, 409, "caps.public_schedules");
     refused(&begun_by_key(&app, &waiting).await, 409, "caps.public_schedules");
@@ -150,7 +150,7 @@ async fn live_recurring_payouts_are_capped_however_many_begin_at_once() {
 }
 
 #[tokio::test]
-async fn what_nobody_signed_changes_what_no_payer_allows() {
+async fn unsigned_schedules_change_no_payers_allowance() {
     let app = TestApp::on_chain().await;
     let (key, _) = app.other_tenant().await;
     let by_other = || {
@@ -170,7 +170,7 @@ async fn what_nobody_signed_changes_what_no_payer_allows() {
     app.devnet().pay(PAYER, &steps).await.expect("mined");
     assert_eq!(app.schedule_allowance().await, U256::ZERO);
 
-    // What was signed counts, whoever made it: all of it is taken from one allowance.
+    // Every signed schedule counts, regardless of its creator: all share one allowance.
     let body = signature(&app, &waiting).await;
     let call = app.post(&path_of(&waiting)).header("x-api-key", &key).json(&body);
     call.send().await.expect(201);
@@ -179,7 +179,7 @@ async fn what_nobody_signed_changes_what_no_payer_allows() {
 }
 
 #[tokio::test]
-async fn all_that_a_payer_signed_is_added_up_however_many_there_are() {
+async fn the_allowance_covers_all_schedules_that_a_payer_signed() {
     let mut settings = settings();
     settings.caps.schedules = 5_000;
     let app = TestApp::on_chain_as(settings, 1).await;
@@ -207,7 +207,7 @@ async fn all_that_a_payer_signed_is_added_up_however_many_there_are() {
 }
 
 #[tokio::test]
-async fn what_is_not_signed_in_time_ends() {
+async fn a_schedule_not_signed_in_time_is_cancelled() {
     let app = TestApp::on_chain().await;
     let body = recurring(&app, 2);
     let signed = made_by_page(&app, &body).await.expect(201);
@@ -230,7 +230,7 @@ async fn what_is_not_signed_in_time_ends() {
     assert_eq!(status_of(&app, &newer).await, "pending");
 }
 
-/// A client ID of the page, made with these members, and a recurring payout that it made.
+/// A client ID of a shop's page with these members, and a recurring payout that it created.
 async fn shop_with_payout(app: &TestApp, members: &Value, body: &Value) -> (Value, Value) {
     let shop = app.shop_client(members).await;
     let call = app.post("/v2/payouts").header("origin", "https://shop.example.com");
@@ -246,12 +246,12 @@ async fn change(app: &TestApp, shop: &Value, members: &Value) {
 }
 
 #[tokio::test]
-async fn what_begins_is_held_to_what_its_client_id_may_ask_for_now() {
+async fn activation_obeys_the_current_limits_of_the_client_id() {
     let app = TestApp::on_chain().await;
     let (shop, made) = shop_with_payout(&app, &json!({}), &recurring(&app, 2)).await;
     let free = json!({ "allowedPayees": null, "allowedCurrencies": null, "maxAmount": null });
     for (narrowed, says) in [
-        (json!({ "allowedPayees": [OTHER] }), "payee must be a payee"),
+        (json!({ "allowedPayees": [OTHER] }), "payee must be an allowed payee"),
         (json!({ "allowedCurrencies": ["USD"] }), "paymentCurrency must be"),
         (
             json!({ "maxAmount": { "amount": "1", "currency": "FAU-sepolia" } }),
@@ -272,7 +272,7 @@ async fn what_begins_is_held_to_what_its_client_id_may_ask_for_now() {
 }
 
 #[tokio::test]
-async fn what_was_converted_is_held_to_the_amount_that_was_asked_for() {
+async fn a_converted_schedule_is_limited_by_its_invoice_amount() {
     let app = TestApp::on_chain().await;
     let at_most = |amount| json!({ "maxAmount": { "amount": amount, "currency": "USD" } });
     let mut body = request("12.34", "USD", "FAU-sepolia");
@@ -289,29 +289,29 @@ async fn what_was_converted_is_held_to_the_amount_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_begins_that_a_revoked_client_id_made() {
+async fn schedules_of_a_revoked_client_id_cannot_start() {
     let app = TestApp::on_chain().await;
     let (shop, made) = shop_with_payout(&app, &json!({}), &recurring(&app, 2)).await;
     let path = format!("/v2/client-ids/{}", shop["id"].as_str().expect("text"));
     app.call(Method::DELETE, &path).with_key().send().await.expect(200);
-    refused(&begun_by_page(&app, &made).await, 403, "made with it");
+    refused(&begun_by_page(&app, &made).await, 403, "that it created");
     refused(&begun_by_key(&app, &made).await, 403, "revoked");
     assert_eq!(status_of(&app, &made).await, "pending");
 }
 
 #[tokio::test]
-async fn a_public_client_id_begins_only_what_was_made_with_it() {
+async fn a_public_client_id_starts_only_its_own_schedules() {
     let app = TestApp::on_chain().await;
     let of_backend = app.new_schedule(&recurring(&app, 2)).await.expect(201);
     let (_, of_shop) = shop_with_payout(&app, &json!({}), &recurring(&app, 2)).await;
     for made in [&of_backend, &of_shop] {
-        refused(&begun_by_page(&app, made).await, 403, "made with it");
+        refused(&begun_by_page(&app, made).await, 403, "that it created");
         begun_by_key(&app, made).await.expect(201);
     }
 }
 
 #[tokio::test]
-async fn the_owner_finds_what_a_page_made_by_its_requests() {
+async fn the_owner_finds_schedules_of_a_page_by_their_requests() {
     let app = TestApp::on_chain().await;
     let made = made_by_page(&app, &recurring(&app, 2)).await.expect(201);
     let (id, request) = (&made["id"], made["requestId"].as_str().expect("an id"));

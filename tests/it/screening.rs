@@ -1,4 +1,5 @@
-//! Links whose policy asks for screening: who is asked about which wallet, what is kept, and what a payer is answered.
+//! Links whose policy requires screening: which provider is queried about which wallet, what is stored, and the payer's
+//! response.
 
 use crate::support::{
     TestApp,
@@ -18,7 +19,7 @@ use prs::{
         destination::ScreeningProvider::{self, Hypernative, Merklescience},
         screening::SandboxAnswer::{Approved, Error, Hang, Rejected},
     },
-    flows::secure_payments::paid::{self, Turns},
+    flows::secure_payments::paid::{self, ScreenedPayments},
     settings::Settings,
 };
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 const WALLET: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const BEHIND: &str = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 
-/// A service that asks both providers, and whose tenant is paid in FAU.
+/// A service that uses both providers, and whose tenant is paid in FAU.
 async fn app(change: impl FnOnce(&mut Settings)) -> (TestApp, Providers) {
     let providers = Providers::start().await;
     let mut settings = screened(&providers);
@@ -37,7 +38,7 @@ async fn app(change: impl FnOnce(&mut Settings)) -> (TestApp, Providers) {
     (app, providers)
 }
 
-/// The body of a link that is screened by a provider.
+/// The body of a link whose policy requires screening by this provider.
 fn by(provider: ScreeningProvider) -> Value {
     let mut body = link_of(&["1"]);
     body["accessPolicy"] = json!({ "mode": "kyt_all_wallets", "screeningProvider": provider.wire() });
@@ -48,7 +49,7 @@ async fn link(app: &TestApp, body: &Value) -> String {
     token_of(&app.link(body).await.expect(201))
 }
 
-/// What a link answers to a wallet.
+/// The access decision of a link for a wallet.
 async fn decision(app: &TestApp, link: &str, wallet: &str) -> Value {
     let opened = app.open_link(link, &format!("?wallet={wallet}")).send().await;
     opened.expect(200)["accessDecision"].clone()
@@ -60,7 +61,7 @@ fn said(decision: &Value) -> [&str; 3] {
 }
 
 #[tokio::test]
-async fn a_result_is_kept_for_the_payment_and_wallet_in_any_letter_case() {
+async fn a_result_is_stored_per_payment_and_wallet_ignoring_case() {
     let (app, providers) = app(|_| {}).await;
     let first = link(&app, &by(Hypernative)).await;
     let approved = decision(&app, &first, WALLET).await;
@@ -81,14 +82,14 @@ async fn a_result_is_kept_for_the_payment_and_wallet_in_any_letter_case() {
     assert_eq!(
         said(&decision(&app, &second, WALLET).await)[0],
         "rejected",
-        "another payment asks anew"
+        "another payment causes a new query"
     );
     assert_eq!(providers.questions(Hypernative).await, 2);
     assert_eq!(providers.questions(Merklescience).await, 0);
 }
 
 #[tokio::test]
-async fn the_last_result_of_a_provider_that_has_a_key_is_shown_from_the_start() {
+async fn the_last_result_of_a_configured_provider_is_shown_at_once() {
     let (app, _providers) = app(|settings| settings.screening.merklescience_api_key = None).await;
     let shown = async |provider: ScreeningProvider| -> Option<i64> {
         let page = app.get("/metrics").send().await.text;
@@ -108,7 +109,7 @@ async fn the_last_result_of_a_provider_that_has_a_key_is_shown_from_the_start() 
 }
 
 #[tokio::test]
-async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
+async fn a_rejected_wallet_may_view_but_not_pay_and_no_event_is_sent() {
     let (app, providers) = app(|_| {}).await;
     let receiver = Receiver::start().await;
     let endpoint = app.post("/v1/webhook").with_key();
@@ -144,7 +145,7 @@ async fn a_rejected_wallet_may_look_and_not_pay_and_nobody_is_told() {
 }
 
 #[tokio::test]
-async fn an_approved_wallet_pays() {
+async fn an_approved_wallet_can_pay() {
     let providers = Providers::start().await;
     let app = TestApp::on_chain_as(providers.settings(), 1).await;
     app.is_paid_in("FAU-sepolia").await;
@@ -156,7 +157,7 @@ async fn an_approved_wallet_pays() {
 }
 
 #[tokio::test]
-async fn an_error_lets_nobody_pay_and_leaves_nothing_behind() {
+async fn a_screening_error_blocks_the_payment_and_stores_nothing() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let receiver = Receiver::start().await;
     let endpoint = app.post("/v1/webhook").with_key();
@@ -181,13 +182,13 @@ async fn an_error_lets_nobody_pay_and_leaves_nothing_behind() {
     assert_eq!(
         said(&decision(&app, &link, WALLET).await)[0],
         "approved",
-        "it is asked about again"
+        "the wallet is queried again"
     );
     assert_eq!(rows(&app, "screenings").await, 1);
 }
 
 #[tokio::test]
-async fn the_backup_is_asked_after_an_error_and_after_nothing_else() {
+async fn the_backup_is_queried_only_after_an_error() {
     for (chosen, backup, status) in [
         (Error, Approved, "approved"),
         (Error, Rejected, "rejected"),
@@ -209,7 +210,8 @@ async fn the_backup_is_asked_after_an_error_and_after_nothing_else() {
     }
 }
 
-/// Complete answers that are no result: a word that nobody knows, and two that contradict each other.
+/// Complete responses of a provider from which no result follows: some have an unknown verdict, others two
+/// contradicting verdicts.
 const ODD: [(ScreeningProvider, &str); 4] = [
     (
         Hypernative,
@@ -227,7 +229,7 @@ const ODD: [(ScreeningProvider, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
+async fn an_unknown_verdict_is_not_a_provider_failure() {
     for (chosen, words) in ODD {
         let other = if chosen == Hypernative {
             Merklescience
@@ -248,7 +250,7 @@ async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
             "the backup is for failures: {words}"
         );
         assert_eq!(rows(&app, "screenings").await, 0, "{words}");
-        // Other wallets are asked about at once.
+        // Other wallets are queried at once.
         providers.say(chosen, None);
         providers.answer(WALLET, Some(chosen), Rejected);
         providers.answer(WALLET, Some(other), Approved);
@@ -262,7 +264,7 @@ async fn an_odd_word_about_a_wallet_is_no_failure_of_its_provider() {
 }
 
 #[tokio::test]
-async fn questions_of_a_clock_that_was_set_back_hold_nobody_up() {
+async fn lookups_dated_in_the_future_block_no_payer() {
     let (app, providers) = app(|_| {}).await;
     let link = link(&app, &by(Hypernative)).await;
     providers.say(Hypernative, Some(ODD[0].1));
@@ -274,7 +276,7 @@ async fn questions_of_a_clock_that_was_set_back_hold_nobody_up() {
         asked(number).await;
     }
     providers.say(Hypernative, None);
-    assert_eq!(asked(1).await, "error", "it waits");
+    assert_eq!(asked(1).await, "error", "it waits after its failures");
     let full = app.open_link(&link, &format!("?wallet={}", stranger(31))).send().await;
     full.expect(429);
     app.advance_ms(-86_400_000);
@@ -284,7 +286,7 @@ async fn questions_of_a_clock_that_was_set_back_hold_nobody_up() {
 }
 
 #[tokio::test]
-async fn an_answer_that_calls_itself_failed_approves_nobody() {
+async fn a_response_marked_as_failed_approves_no_wallet() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let link = link(&app, &by(Hypernative)).await;
     let failed = r#"{"success":false,"error":"x","data":[{"address":"WALLET","recommendation":"Approve"}]}"#;
@@ -297,7 +299,7 @@ async fn an_answer_that_calls_itself_failed_approves_nobody() {
 }
 
 #[tokio::test]
-async fn a_provider_that_hangs_holds_a_payer_up_for_the_time_of_one_question() {
+async fn a_hanging_provider_delays_a_payer_by_one_query() {
     let (app, providers) = app(|_| {}).await;
     let app = app.hurried(|waits| waits.screening /= 4).await;
     providers.answer(WALLET, Some(Hypernative), Hang);
@@ -313,7 +315,7 @@ async fn a_provider_that_hangs_holds_a_payer_up_for_the_time_of_one_question() {
 }
 
 #[tokio::test]
-async fn a_smart_account_and_the_account_behind_it_have_to_pass_both() {
+async fn a_smart_account_and_its_owner_must_both_pass() {
     for (behind, account, status, results) in [
         (Approved, Approved, "approved", 2),
         (Approved, Rejected, "rejected", 2),
@@ -336,9 +338,10 @@ async fn a_smart_account_and_the_account_behind_it_have_to_pass_both() {
     }
 }
 
-/// A wallet sends calldata that another wallet fetched: one that was never screened, and one that was rejected.
+/// A wallet pays with calldata that another wallet fetched. The paying wallet was either never screened, or rejected by
+/// a provider.
 #[tokio::test]
-async fn who_paid_without_having_passed_is_named_and_screened_afterwards() {
+async fn unscreened_payers_are_reported_and_screened_afterwards() {
     for (answer, knocks, first, then) in [
         (Rejected, false, "unknown", "screening"),
         (Approved, false, "unknown", "ok"),
@@ -367,13 +370,13 @@ async fn who_paid_without_having_passed_is_named_and_screened_afterwards() {
             app.payments_of(id).await[0]["payerAccess"].clone()
         };
         assert_eq!(access().await, first, "{answer:?}");
-        paid::run(&app.ctx, &Turns::default()).await.expect("looked");
+        paid::run(&app.ctx, &ScreenedPayments::default()).await.expect("looked");
         assert_eq!(access().await, then, "{answer:?}");
     }
 }
 
 #[tokio::test]
-async fn who_is_not_on_the_list_is_not_screened_and_who_is_has_to_pass_as_well() {
+async fn only_listed_wallets_are_screened_and_must_pass() {
     let (app, providers) = app(|_| {}).await;
     let mut body = by(Hypernative);
     body["accessPolicy"]["allowedPayerAddresses"] = json!([WALLET]);
@@ -385,7 +388,7 @@ async fn who_is_not_on_the_list_is_not_screened_and_who_is_has_to_pass_as_well()
 }
 
 #[tokio::test]
-async fn what_is_hidden_is_shown_to_who_passes_alone() {
+async fn hidden_details_are_shown_only_to_approved_wallets() {
     let (app, providers) = app(|_| {}).await;
     let mut body = by(Hypernative);
     body["accessPolicy"]["hideUntilApproved"] = json!(true);
@@ -405,7 +408,7 @@ async fn what_is_hidden_is_shown_to_who_passes_alone() {
 }
 
 #[tokio::test]
-async fn a_link_is_screened_as_its_destination_is_and_its_owner_sees_what_was_found() {
+async fn a_link_is_screened_like_its_destination_and_shows_results_to_owner() {
     let (app, providers) = app(|_| {}).await;
     let session = format!("Bearer {}", sign_in(&app, &TestWallet::new(7)).await);
     let destination = json!({
@@ -453,14 +456,14 @@ async fn a_link_is_screened_as_its_destination_is_and_its_owner_sees_what_was_fo
     assert_eq!(
         decision(&app, &token_of(&made), BEHIND).await,
         json!(null),
-        "the payment's own word goes first"
+        "the payment's own policy takes precedence"
     );
     assert_eq!(found(&made).await["payerKytResults"], json!([]));
     assert_eq!(providers.questions(Merklescience).await, 2);
 }
 
 #[tokio::test]
-async fn a_recipient_is_screened_before_a_payout_link_is_handed_out() {
+async fn a_recipient_is_screened_before_a_payout_link_is_issued() {
     let (app, providers) = app(|_| {}).await;
     let payout = |recipient: &str| {
         let mut body = payout_of(recipient, "1");
@@ -474,7 +477,11 @@ async fn a_recipient_is_screened_before_a_payout_link_is_handed_out() {
         .send()
         .await
         .expect(200);
-    assert_eq!(opened.get("accessDecision"), None, "who pays it is not screened");
+    assert_eq!(
+        opened.get("accessDecision"),
+        None,
+        "the payer of a payout link is not screened"
+    );
     assert_eq!(providers.questions(Hypernative).await, 1);
     providers.answer(WALLET, None, Rejected);
     let refused = app.payout_link(&payout(WALLET)).await.expect(403);
@@ -495,12 +502,12 @@ async fn a_recipient_is_screened_before_a_payout_link_is_handed_out() {
     assert_eq!(
         providers.questions(Hypernative).await,
         before,
-        "bad input costs nothing"
+        "invalid input causes no query"
     );
 }
 
 #[tokio::test]
-async fn who_opens_a_link_twice_at_once_is_asked_about_once() {
+async fn opening_a_link_twice_at_once_causes_one_query() {
     let (app, providers) = app(|_| {}).await;
     let link = link(&app, &by(Hypernative)).await;
     let told = join_all((0..8).map(|_| decision(&app, &link, WALLET))).await;
@@ -508,13 +515,13 @@ async fn who_opens_a_link_twice_at_once_is_asked_about_once() {
     assert_eq!(providers.questions(Hypernative).await, 1);
 }
 
-/// The wallets of strangers, one after the other.
+/// Addresses of strangers' wallets, by number.
 fn stranger(number: u32) -> String {
     format!("0x{:040x}", u64::from(number) + (1 << 40))
 }
 
 #[tokio::test]
-async fn ten_thousand_wallets_cost_no_more_than_thirty_in_an_hour() {
+async fn ten_thousand_wallets_cost_at_most_thirty_queries_an_hour() {
     let (app, providers) = app(|_| {}).await;
     let link = link(&app, &by(Hypernative)).await;
     assert_eq!(said(&decision(&app, &link, WALLET).await)[0], "approved");
@@ -546,7 +553,7 @@ async fn ten_thousand_wallets_cost_no_more_than_thirty_in_an_hour() {
     assert_eq!(
         said(&decision(&app, &link, WALLET).await)[0],
         "approved",
-        "known wallets are answered"
+        "known wallets still get a decision"
     );
     app.advance_ms(3_600_000);
     for number in 30_000..30_040 {
@@ -557,7 +564,7 @@ async fn ten_thousand_wallets_cost_no_more_than_thirty_in_an_hour() {
 }
 
 #[tokio::test]
-async fn strangers_who_come_at_once_find_the_same_cap() {
+async fn concurrent_strangers_share_the_query_cap() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let link = link(&app, &by(Hypernative)).await;
     for number in 0..60 {
@@ -581,7 +588,7 @@ async fn strangers_who_come_at_once_find_the_same_cap() {
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_does_not_cost_more_than_the_cap_either() {
+async fn a_failing_provider_costs_no_more_than_the_cap() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let link = link(&app, &by(Hypernative)).await;
     for number in 0..100 {
@@ -599,7 +606,7 @@ async fn a_provider_that_fails_does_not_cost_more_than_the_cap_either() {
 }
 
 #[tokio::test]
-async fn a_public_client_id_has_as_many_recipients_screened_in_an_hour_as_a_link_has_wallets() {
+async fn recipients_of_a_public_client_id_are_capped_like_wallets_of_a_link() {
     let (app, providers) = app(|settings| settings.screening.backup = false).await;
     let rejected = stranger(1_000);
     providers.answer(&rejected, None, Rejected);
@@ -616,7 +623,11 @@ async fn a_public_client_id_has_as_many_recipients_screened_in_an_hour_as_a_link
         let refused = make(rejected.clone()).await.expect(403);
         assert_eq!(refused["message"], "Recipient wallet failed screening");
     }
-    assert_eq!(providers.questions(Hypernative).await, 11, "who failed is known");
+    assert_eq!(
+        providers.questions(Hypernative).await,
+        11,
+        "the failed wallet's result is stored"
+    );
     for number in 10..20 {
         make(stranger(number)).await.expect(201);
     }
@@ -626,7 +637,7 @@ async fn a_public_client_id_has_as_many_recipients_screened_in_an_hour_as_a_link
         assert!(refused.header("retry-after").is_some());
     }
     assert_eq!(providers.questions(Hypernative).await, 21);
-    // Who holds a secret pays for himself.
+    // A caller with an API key has a separate limit.
     let mut body = payout_of(&stranger(21), "1");
     body["accessPolicy"] = by(Hypernative)["accessPolicy"].clone();
     app.payout_link(&body).await.expect(201);

@@ -1,4 +1,5 @@
-//! Texts of others that look like sealed values: they are shown as they were said, and stop no rotation of master keys.
+//! Users and receivers send texts that look like encrypted values. The service shows them unchanged, and a rotation of
+//! the master keys succeeds although they are stored.
 
 use crate::support::{
     TestApp,
@@ -13,16 +14,18 @@ use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value as Json, json};
 use std::process::{Output, Stdio};
 
-/// Every form that a sealed value has or had, with nothing of the kind in it.
+/// Texts that begin like each current or former format of an encrypted value, without valid content.
 const LIKE_SEALED: [&str; 3] = ["v1:AAAA", "v2:000000000000:AAAA", "p1:01JZX4T9QK3M7N8P2R5S6V0WYA:AAAA"];
 
-/// How many drawn texts each receiver says.
+/// Number of random texts that each receiver returns.
 const DRAWN: usize = 12;
 
-/// The master key that a test begins with, and the one that takes its place.
+/// The master key at the start of a test, and the key that replaces it. Each is given as one byte in hexadecimal, which
+/// is repeated 32 times.
 const KEYS: [&str; 2] = ["5e", "a1"];
 
-/// The service with another master key, once everything is brought under it.
+/// Restarts the service with both master keys, rotates everything to the second key, and restarts with the second key
+/// only.
 async fn rotated(app: TestApp) -> TestApp {
     let [old, new] = KEYS.map(|pair| pair.repeat(32));
     let app = app
@@ -37,7 +40,7 @@ async fn rotated(app: TestApp) -> TestApp {
         .await
 }
 
-/// What the receivers of all deliveries said, by delivery.
+/// Each delivery with the responses that its receiver returned.
 async fn said(app: &TestApp) -> Vec<(Json, Vec<Json>)> {
     let listed = app.get("/v2/deliveries").with_key().send().await.expect(200);
     let mut said = Vec::new();
@@ -45,7 +48,7 @@ async fn said(app: &TestApp) -> Vec<(Json, Vec<Json>)> {
         let id = delivery["id"].as_str().expect("text");
         let shown = app.get(&format!("/v2/deliveries/{id}")).with_key().send().await;
         let shown = shown.expect(200);
-        let tries = shown["tries"].as_array().expect("tries").iter();
+        let tries = shown["tries"].as_array().expect("attempts").iter();
         said.push((
             shown["delivery"]["endpointId"].clone(),
             tries.map(|one| one["response"].clone()).collect(),
@@ -55,7 +58,7 @@ async fn said(app: &TestApp) -> Vec<(Json, Vec<Json>)> {
 }
 
 #[tokio::test]
-async fn what_a_receiver_answers_is_shown_and_stops_no_rotation() {
+async fn receiver_responses_are_shown_and_never_stop_a_rotation() {
     let app = TestApp::on_chain().await;
     let mut receivers = Vec::new();
     for _ in LIKE_SEALED {
@@ -72,7 +75,7 @@ async fn what_a_receiver_answers_is_shown_and_stops_no_rotation() {
     app.follow().await;
     let mut wanted: Vec<(Json, Vec<String>)> = Vec::new();
     for (number, (endpoint, _)) in receivers.iter().enumerate() {
-        // The one that each says first is kept with its delivery, the others in rows of their own.
+        // The first response of each receiver is stored with its delivery, the others in separate rows.
         let mut texts: Vec<String> = LIKE_SEALED.map(str::to_owned).to_vec();
         texts.rotate_left(number);
         texts.extend(drawn.iter().cloned());
@@ -107,7 +110,7 @@ async fn what_a_receiver_answers_is_shown_and_stops_no_rotation() {
 }
 
 #[tokio::test]
-async fn every_sealed_text_of_others_may_look_like_a_sealed_value() {
+async fn user_texts_that_look_encrypted_are_stored_unchanged() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::echoing().await;
     app.register(&receiver.url()).await;
@@ -163,7 +166,7 @@ async fn every_sealed_text_of_others_may_look_like_a_sealed_value() {
     shown(&rotated(app).await).await;
 }
 
-/// Has the operator rotate the master keys of a database.
+/// Rotates the master keys of a database with the operator's command.
 fn rotate_by_command(app: &TestApp) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     let [old, new] = KEYS.map(|pair| pair.repeat(32));
@@ -178,7 +181,7 @@ fn rotate_by_command(app: &TestApp) -> Output {
 }
 
 #[tokio::test]
-async fn a_row_that_does_not_open_is_named_and_the_others_rotate() {
+async fn an_undecryptable_row_is_reported_and_the_others_rotate() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -206,10 +209,10 @@ async fn a_row_that_does_not_open_is_named_and_the_others_rotate() {
     assert_eq!((&result["left"], &result["retired"]), (&json!(1), &json!([])));
     assert!(result["replaced"].as_u64() > Some(3), "{result}");
     let named = format!("deliveries.success_response of {} {delivery}", app.platform.as_str());
-    assert!(log.contains(&named), "the last sentence names it: {log}");
+    assert!(log.contains(&named), "the last line names it: {log}");
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
     let told: Vec<Json> = lines
-        .filter(|line| line["fields"]["message"] == "a sealed value does not open")
+        .filter(|line| line["fields"]["message"] == "an encrypted value cannot be decrypted")
         .collect();
     assert!(!told.is_empty(), "a line of the log names it: {log}");
     for (line, member) in told
@@ -219,7 +222,7 @@ async fn a_row_that_does_not_open_is_named_and_the_others_rotate() {
         assert_eq!(line["fields"][member], row[member], "{log}");
     }
 
-    // The way out that the operator finds in docs/operations.md.
+    // The fix that docs/operations/keys-and-backups.md gives.
     write("NULL").await;
     let output = rotate_by_command(&app);
     let result: Json = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -32,7 +32,7 @@ async fn a_walk_with_cursors_shows_every_payment_once() {
         if page["nextCursor"].is_null() {
             break;
         }
-        // A payment that arrives is newer than the whole walk, which goes on where it was.
+        // A payment that arrives is newer than the whole walk, which continues where it was.
         app.paid_request("6").await;
         app.settle().await;
         let path = format!("type=direct&limit=1&cursor={}", cursor(&page));
@@ -42,7 +42,7 @@ async fn a_walk_with_cursors_shows_every_payment_once() {
 }
 
 #[tokio::test]
-async fn a_cursor_is_good_for_its_own_search_alone() {
+async fn a_cursor_is_valid_only_for_its_own_search() {
     let app = TestApp::on_chain().await;
     for _ in 0..2 {
         app.paid_request("5").await;

@@ -1,11 +1,11 @@
-//! What is secret is shown once and kept as a hash or encrypted. Every test looks for what it was given in its database
-//! and in its log when it ends; this one makes sure that there is something of each kind to look for.
+//! Secrets are shown once and stored as a hash or encrypted. At its end, every test searches its database and its log
+//! for the secrets that it received. This test creates a secret of each kind, so that every kind is searched for.
 
 use crate::support::{TestApp, secrets::Issued};
 use serde_json::json;
 
 #[tokio::test]
-async fn issued_secrets_are_found_neither_in_the_database_nor_in_a_log() {
+async fn issued_secrets_appear_in_neither_database_nor_log() {
     let app = TestApp::start().await;
     let before = app.secrets_issued();
     let (id, _) = app.register("http://127.0.0.1:9/hook").await;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// Origin of the service under test.
 pub const OWN: &str = "http://127.0.0.1:8080";
 
-/// A person with a key.
+/// A user of the tests: a private key and the kind of wallet that holds it.
 pub struct Person {
     key: SigningKey,
     /// Family of the wallet.
@@ -28,12 +28,12 @@ pub struct Person {
 }
 
 impl Person {
-    /// Somebody whose key is this byte, again and again.
+    /// A user whose private key is this byte, repeated 32 times.
     pub fn new(seed: u8, family: Family) -> Self {
         Self::with_key(&[seed; 32], family)
     }
 
-    /// Somebody with this key.
+    /// A user with this key.
     pub fn with_key(key: &[u8], family: Family) -> Self {
         let key = SigningKey::from_slice(key).expect("a key");
         Self { key, family }
@@ -48,7 +48,7 @@ impl Person {
         }
     }
 
-    /// The bytes of a signature of a hash.
+    /// Signs a hash; returns the bytes of the signature.
     pub fn sign_hash(&self, hash: B256) -> Vec<u8> {
         let (signature, parity) = self.key.sign_prehash_recoverable(hash.as_slice()).expect("signed");
         let mut bytes = signature.to_bytes().to_vec();
@@ -56,13 +56,13 @@ impl Person {
         bytes
     }
 
-    /// The signature of a message as wallets of a family write it.
+    /// Signs a message as wallets of this family do; returns the signature as hexadecimal text.
     pub fn sign(&self, message: &str) -> String {
         hex::encode_prefixed(self.sign_hash(message_hash(self.family, message)))
     }
 }
 
-/// Asks for a challenge.
+/// Requests a challenge.
 pub async fn challenge(app: &TestApp, address: &str) -> Value {
     let body = json!({ "address": address });
     app.post("/v1/auth/wallet/challenge")
@@ -72,7 +72,7 @@ pub async fn challenge(app: &TestApp, address: &str) -> Value {
         .expect(201)
 }
 
-/// The body that answers a challenge with a signature.
+/// The request body that answers a sign-in challenge with a signature.
 pub fn answered(challenge: &Value, signature: &str) -> Value {
     json!({
         "challengeId": challenge["challengeId"],
@@ -82,14 +82,14 @@ pub fn answered(challenge: &Value, signature: &str) -> Value {
     })
 }
 
-/// The token in the cookie of an answer.
+/// The token in the cookie of a response.
 pub fn token(answer: &crate::support::Answer) -> String {
     let cookie = answer.header("set-cookie").expect("a cookie");
     let pair = cookie.split(';').next().expect("a pair");
     pair.strip_prefix("session_token=").expect("the session").to_owned()
 }
 
-/// Signs a person in and returns the token.
+/// Signs a user in and returns the token.
 pub async fn sign_in(app: &TestApp, person: &Person) -> String {
     let challenge = challenge(app, &person.address().to_string()).await;
     let signature = person.sign(challenge["message"].as_str().expect("text"));
@@ -104,7 +104,7 @@ pub async fn caller(app: &TestApp, token: &str) -> PlatformCaller {
     identify::session(&app.ctx, token).await.expect("a session")
 }
 
-/// Rows of a table.
+/// Number of rows in a table.
 pub async fn count(app: &TestApp, table: &str) -> i64 {
     let reader = app.ctx.db.reader();
     let statement = Statement::from_string(
@@ -130,7 +130,7 @@ async fn status_with_bearer(app: &TestApp, token: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_wallet_signs_in_and_its_session_opens_the_list_of_requests() {
+async fn a_wallet_signs_in_and_its_session_lists_requests() {
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);
     let address = ada.address().to_string();
@@ -169,7 +169,7 @@ async fn a_wallet_has_one_platform_of_its_own() {
     let first = caller(&app, &sign_in(&app, &ada).await).await.platform;
     let again = caller(&app, &sign_in(&app, &ada).await).await.platform;
     let other = caller(&app, &sign_in(&app, &bob).await).await.platform;
-    // The same key is another person on Tron.
+    // On Tron, the same private key is another user.
     let tron = Person::new(1, Family::Tron);
     let tron = caller(&app, &sign_in(&app, &tron).await).await.platform;
     assert_eq!(first, again);
@@ -180,7 +180,7 @@ async fn a_wallet_has_one_platform_of_its_own() {
 }
 
 #[tokio::test]
-async fn people_see_the_requests_of_their_platform_alone() {
+async fn users_see_only_the_requests_of_their_platform() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
@@ -190,13 +190,13 @@ async fn people_see_the_requests_of_their_platform_alone() {
     let path = format!("/v2/request/{id}");
     let one = app.get(&path).header("authorization", &bearer).send().await;
     one.expect(404);
-    // A key that is there decides, even beside a good session.
+    // An API key takes precedence over a valid session.
     let both = app.get(&path).with_key().header("authorization", &bearer).send().await;
     both.expect(200);
 }
 
 #[tokio::test]
-async fn only_the_wallet_itself_answers_its_challenge_in_time_and_to_the_letter() {
+async fn a_challenge_needs_the_exact_signature_of_its_wallet_in_time() {
     let app = TestApp::with(crate::support::app::settings(), None).await;
     for family in [Family::Evm, Family::Tron] {
         let (ada, eve) = (Person::new(1, family), Person::new(2, family));
@@ -227,7 +227,7 @@ async fn only_the_wallet_itself_answers_its_challenge_in_time_and_to_the_letter(
             ("of a changed message", with("message", format!("{message} ").into())),
             ("of a changed nonce", with("nonce", upper.into())),
             (
-                "of a foreign challenge",
+                "of another user's challenge",
                 with("challengeId", foreign["challengeId"].clone()),
             ),
             (
@@ -252,7 +252,7 @@ async fn only_the_wallet_itself_answers_its_challenge_in_time_and_to_the_letter(
 }
 
 #[tokio::test]
-async fn malformed_input_is_named() {
+async fn malformed_input_is_reported() {
     let app = TestApp::start().await;
     let addresses = [
         "ada",
@@ -278,7 +278,7 @@ async fn malformed_input_is_named() {
 }
 
 #[tokio::test]
-async fn a_challenge_that_is_answered_a_hundred_times_at_once_makes_one_session() {
+async fn a_challenge_signed_a_hundred_times_creates_one_session() {
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);
     let asked = challenge(&app, &ada.address().to_string()).await;
@@ -300,7 +300,7 @@ async fn a_challenge_that_is_answered_a_hundred_times_at_once_makes_one_session(
 }
 
 #[tokio::test]
-async fn a_wallet_that_signs_in_many_times_at_once_gets_one_platform() {
+async fn concurrent_sign_ins_of_a_wallet_create_one_platform() {
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);
     let mut bodies = Vec::new();
@@ -331,7 +331,8 @@ async fn a_wallet_session_ends_fifteen_minutes_after_its_last_use() {
     assert_eq!(status_with_cookie(&app, &idle).await, 401);
     app.advance_ms(899_998);
     assert_eq!(status_with_cookie(&app, &used).await, 200);
-    // A use within a minute of the noted one is not noted: the end comes up to a minute early, never late.
+    // A use of the session within a minute of the last recorded use is not recorded. The session may therefore end up
+    // to a minute early, but never late.
     app.advance_ms(59_999);
     assert_eq!(status_with_cookie(&app, &used).await, 200);
     app.advance_ms(840_000);
@@ -341,7 +342,7 @@ async fn a_wallet_session_ends_fifteen_minutes_after_its_last_use() {
 }
 
 #[tokio::test]
-async fn a_wallet_session_ends_a_day_after_it_began_however_often_it_is_used() {
+async fn a_wallet_session_ends_after_a_day_regardless_of_use() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
     let ten_minutes = 600_000;
@@ -356,7 +357,7 @@ async fn a_wallet_session_ends_a_day_after_it_began_however_often_it_is_used() {
 }
 
 #[tokio::test]
-async fn an_absolute_end_that_was_lowered_counts_for_sessions_that_began_before() {
+async fn a_lowered_session_lifetime_applies_to_existing_sessions() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
     let app = app
@@ -403,7 +404,7 @@ async fn signing_out_ends_the_session_and_may_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_cookie_changes_nothing_for_a_foreign_page() {
+async fn a_session_cookie_changes_nothing_from_another_site() {
     let mut settings = crate::support::app::settings();
     settings.http.session_origins = vec!["https://Dashboard.example.com/".to_owned()];
     let app = TestApp::with(settings, None).await;
@@ -436,7 +437,7 @@ async fn a_cookie_changes_nothing_for_a_foreign_page() {
             body["message"]
                 .as_str()
                 .expect("text")
-                .starts_with("A session cookie counts only")
+                .starts_with("A session cookie is accepted only")
         );
     }
     assert_eq!(status_with_cookie(&app, &token).await, 200);
@@ -458,7 +459,7 @@ async fn a_cookie_changes_nothing_for_a_foreign_page() {
 }
 
 #[tokio::test]
-async fn a_foreign_page_signs_nobody_in() {
+async fn another_site_cannot_sign_a_user_in() {
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);
     let asked = challenge(&app, &ada.address().to_string()).await;
@@ -481,7 +482,7 @@ async fn a_foreign_page_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_foreign_page_signs_nobody_out() {
+async fn another_site_cannot_sign_a_user_out() {
     let app = TestApp::start().await;
     let token = sign_in(&app, &Person::new(1, Family::Evm)).await;
     for headers in [
@@ -490,7 +491,7 @@ async fn a_foreign_page_signs_nobody_out() {
         ("sec-fetch-site", "cross-site"),
         ("sec-fetch-site", "same-site"),
     ] {
-        // Lax cookies stay at home when a foreign page posts a form; the answer would still clear them.
+        // Browsers do not send lax cookies when another site posts a form; the response would still clear them.
         let answer = app.post("/v1/auth/logout").header(headers.0, headers.1).send().await;
         answer.expect(403);
         assert_eq!(answer.header("set-cookie"), None, "{headers:?}");
@@ -508,7 +509,7 @@ async fn a_foreign_page_signs_nobody_out() {
 }
 
 #[tokio::test]
-async fn session_pages_alone_may_send_cookies_across_origins() {
+async fn only_session_origins_may_send_cookies_across_origins() {
     let mut settings = crate::support::app::settings();
     settings.http.session_origins = vec!["https://dashboard.example.com".to_owned()];
     let app = TestApp::with(settings, None).await;
@@ -552,7 +553,7 @@ async fn session_pages_alone_may_send_cookies_across_origins() {
 }
 
 #[tokio::test]
-async fn what_is_over_is_swept_and_nothing_else() {
+async fn only_expired_rows_are_deleted() {
     let app = TestApp::start().await;
     let ada = Person::new(1, Family::Evm);
     let old = sign_in(&app, &ada).await;
@@ -567,7 +568,7 @@ async fn what_is_over_is_swept_and_nothing_else() {
 }
 
 #[test]
-fn signatures_of_wallets_are_read_as_in_the_vectors() {
+fn wallet_signatures_match_the_vectors() {
     let file: Value = serde_json::from_str(include_str!("../vectors/wallet-signatures.json")).expect("vectors");
     let cases = file["vectors"].as_array().expect("a list");
     assert_eq!(cases.len(), 5);

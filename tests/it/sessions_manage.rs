@@ -1,4 +1,4 @@
-//! What a person who signed in manages: client IDs, payee destinations, API keys.
+//! Resources that a signed-in user manages: client IDs, payee destinations, API keys.
 
 use crate::support::{
     Answer, TestApp,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const SEPOLIA: u64 = 11_155_111;
 
-/// A person who signed in.
+/// A signed-in user.
 struct Person<'a> {
     app: &'a TestApp,
     bearer: String,
@@ -40,7 +40,7 @@ impl<'a> Person<'a> {
 }
 
 #[tokio::test]
-async fn client_ids_of_a_session_are_made_changed_and_revoked() {
+async fn a_session_creates_changes_and_revokes_client_ids() {
     let app = TestApp::start().await;
     let person = Person::new(&app, &TestWallet::new(7)).await;
     let destination = person.destination("FAU-sepolia").await;
@@ -105,7 +105,7 @@ async fn client_ids_of_a_session_are_made_changed_and_revoked() {
 }
 
 #[tokio::test]
-async fn wrong_input_of_a_session_is_named() {
+async fn invalid_input_of_a_session_is_reported() {
     let app = TestApp::start().await;
     let person = Person::new(&app, &TestWallet::new(7)).await;
     let other = Person::new(&app, &TestWallet::new(8)).await;
@@ -196,7 +196,7 @@ async fn wrong_input_of_a_session_is_named() {
 }
 
 #[tokio::test]
-async fn destinations_of_a_session_are_looked_up_and_ended() {
+async fn a_session_looks_up_and_deactivates_destinations() {
     let app = TestApp::start().await;
     let wallet = TestWallet::new(7);
     let person = Person::new(&app, &wallet).await;
@@ -243,7 +243,7 @@ async fn destinations_of_a_session_are_looked_up_and_ended() {
 }
 
 #[tokio::test]
-async fn api_keys_of_a_session_are_shown_once_rotated_and_revoked() {
+async fn api_keys_are_shown_once_rotated_and_revoked() {
     let app = TestApp::start().await;
     let person = Person::new(&app, &TestWallet::new(7)).await;
     let stranger = Person::new(&app, &TestWallet::new(8)).await;
@@ -292,7 +292,7 @@ async fn api_keys_of_a_session_are_shown_once_rotated_and_revoked() {
 }
 
 #[tokio::test]
-async fn what_a_body_that_grants_power_does_not_have_is_refused() {
+async fn unknown_members_are_rejected_where_a_body_grants_access() {
     let app = TestApp::start().await;
     let person = Person::new(&app, &TestWallet::new(7)).await;
     let client = person

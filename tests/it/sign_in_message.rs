@@ -1,5 +1,5 @@
-//! The parsers of wallets and of other services read the message that wallets are asked to sign: `siwe` and `viem` of
-//! npm, installed from the pinned list in `tests/sign_in_message`.
+//! Checks that the parsers of wallets and other services accept the sign-in message: `siwe` and `viem` from npm,
+//! installed from the pinned list in `tests/sign_in_message`.
 
 use crate::{
     sessions::{Person, challenge},
@@ -32,7 +32,7 @@ async fn siwe_and_viem_accept_the_sign_in_message_and_its_signature() {
             "domain": host.split('/').next(), "time": "2026-01-31T12:04:59Z",
         }));
     }
-    // What a library has to refuse: the message of before, without its chain, and one that is too old.
+    // Messages that a library has to refuse: one without its chain, and one that is too old.
     let mut chainless = asked[0].clone();
     let words = chainless["message"]
         .as_str()

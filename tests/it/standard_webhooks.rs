@@ -1,5 +1,5 @@
-//! The published libraries of Standard Webhooks, from npm and from PyPI, judge real deliveries. They are installed from
-//! the pinned lists in `tests/standard_webhooks`, once for each target folder.
+//! The published libraries of Standard Webhooks, from npm and from PyPI, verify real deliveries. The libraries are
+//! installed from the pinned lists in `tests/standard_webhooks`, once for each target folder.
 
 use crate::support::{TestApp, published, receiver::Receiver};
 use prs::{
@@ -10,7 +10,7 @@ use prs::{
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// What is installed from, and what runs.
+/// The files that list the libraries, and the scripts that run them.
 const FILES: [&str; 5] = [
     "package.json",
     "package-lock.json",
@@ -19,7 +19,7 @@ const FILES: [&str; 5] = [
     "verify.py",
 ];
 
-/// What both libraries say about each delivery.
+/// The verdicts of both libraries on each delivery.
 fn verdicts(deliveries: &[Value]) -> [Vec<bool>; 2] {
     let folder = published::installed("standard_webhooks", &FILES, |folder| {
         published::run(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
@@ -38,7 +38,7 @@ fn verdicts(deliveries: &[Value]) -> [Vec<bool>; 2] {
     ]
 }
 
-/// The newest delivery, as a library reads it with a secret.
+/// The newest delivery as the libraries get it: body, headers, and the secret to verify them with.
 async fn newest(receiver: &Receiver, secret: &str) -> Value {
     let last = receiver.received().await.pop().expect("a delivery");
     let headers: serde_json::Map<String, Value> = last
@@ -58,7 +58,7 @@ async fn deliver_sample(app: &TestApp, kind: &str) {
 #[tokio::test]
 async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() {
     let app = TestApp::start().await;
-    // The libraries refuse what is older than five minutes, so the service has to have the time of the machine.
+    // The libraries refuse deliveries older than five minutes, so the service has to use the time of the machine.
     app.clock.advance(SystemClock.now() - app.ctx.clock.now());
     let receiver = Receiver::start().await;
     let endpoint = json!({ "url": receiver.url() });
@@ -112,7 +112,7 @@ async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() 
     other_id["headers"]["webhook-id"] = json!("01JZX4T9QK3M7N8P2R5S6V0WYB");
     bad.push(other_id);
     bad.push(newest(&receiver, created["standardSecret"].as_str().expect("a secret")).await);
-    // An hour late: what is captured cannot be told again for ever.
+    // An hour late: a captured delivery cannot be replayed forever.
     app.advance_ms(-3_600_000);
     deliver_sample(&app, "payment.confirmed").await;
     bad.push(newest(&receiver, &secret).await);
@@ -123,7 +123,7 @@ async fn published_libraries_accept_every_kind_and_both_secrets_of_a_rotation() 
     assert_eq!(pypi, expected, "PyPI");
 }
 
-/// The one endpoint of the platform.
+/// The only endpoint of the platform.
 async fn app_endpoint(app: &TestApp) -> String {
     let list = app.get("/v1/webhook").with_key().send().await.expect(200);
     list["webhooks"][0]["id"].as_str().expect("an id").to_owned()

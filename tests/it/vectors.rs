@@ -1,4 +1,4 @@
-//! References and calldata, byte for byte against published vectors.
+//! Compares payment references and calldata with published vectors, byte for byte.
 
 use alloy::primitives::U256;
 use prs::{
@@ -8,9 +8,9 @@ use prs::{
         ids::RequestId,
         network::Network,
         paying::{
-            Conversion, Leg, Step, approval_step,
+            Conversion, Leg, PaymentTransaction, approval_step,
             batch_contract::{BatchContract, BatchTerms},
-            charge::{ChargedUnits, FeeKind},
+            charge::{ChargedUnits, FeeBearer, FeeKind},
             fee_proxy::payment_step,
         },
         permit::{Permit, PermitSignature},
@@ -35,7 +35,7 @@ fn units(text: &str) -> U256 {
 }
 
 #[test]
-fn references_and_topics_are_those_of_the_vectors() {
+fn references_and_topics_match_the_vectors() {
     let all = vectors(include_str!("../vectors/payment-reference.json"), "vectors");
     assert_eq!(all.len(), 15);
     for case in all {
@@ -105,8 +105,8 @@ fn permits_and_their_calldata_are_byte_equal_to_the_vectors() {
     }
 }
 
-/// The execution of a permit, after a look at its digest and its signature.
-fn trigger(input: &Value, contract: Address) -> Step {
+/// The transaction that executes a permit. Checks the digest and the signature of the permit first.
+fn trigger(input: &Value, contract: Address) -> PaymentTransaction {
     let permit = &input["permit"];
     let number = |value: &Value| value.as_u64().expect("a number");
     let narrow = |name: &str| u128::try_from(units(text(permit, name))).expect("128 bits");
@@ -137,7 +137,7 @@ fn trigger(input: &Value, contract: Address) -> Step {
 }
 
 /// Builds the step that a vector describes.
-fn step(catalogue: &Catalogue, case: &Value) -> Step {
+fn step(catalogue: &Catalogue, case: &Value) -> PaymentTransaction {
     let input = &case["input"];
     let network = Network::from_id(text(input, "network")).expect("a network");
     let contract = |kind| catalogue.default_contract(network, kind).expect("a contract");
@@ -228,7 +228,7 @@ fn catalogue_native(catalogue: &Catalogue, network: Network) -> prs::domain::cur
     catalogue.find(id).expect("a native coin").clone()
 }
 
-/// Fiat amounts of the vectors are cents; the contracts take eight decimals.
+/// A converted payment of a vector. Fiat amounts of the vectors are in cents; the contracts take eight decimals.
 fn converted(input: &Value, token: Option<Address>, path: Vec<alloy::primitives::Address>) -> Leg {
     let conversion = Conversion {
         path,
@@ -254,6 +254,7 @@ fn leg(input: &Value, token: Option<Address>, conversion: Option<Conversion>) ->
     assert_eq!(reference.to_string(), text(input, "paymentReference"));
     let charged = input["feeAmount"].as_str().map(|amount| ChargedUnits {
         kind: FeeKind::Platform,
+        bearer: FeeBearer::Payer,
         receiver: Address::parse(text(input, "feeAddress")).expect("a fee address"),
         units: units(amount),
     });

@@ -45,7 +45,7 @@ async fn endpoints_are_registered_listed_toggled_and_deleted() {
 }
 
 #[tokio::test]
-async fn every_toggle_counts_however_many_come_at_once() {
+async fn concurrent_toggles_all_take_effect() {
     let app = TestApp::start().await;
     let (id, _) = app.register("https://shop.example.com/hooks").await;
     let path = format!("/v1/webhook/{id}");
@@ -57,7 +57,7 @@ async fn every_toggle_counts_however_many_come_at_once() {
 }
 
 #[tokio::test]
-async fn urls_that_could_reach_inside_are_refused() {
+async fn urls_of_internal_networks_are_rejected() {
     let app = TestApp::start().await;
     for url in [
         "ftp://example.com",
@@ -113,7 +113,7 @@ async fn a_test_delivery_is_signed_and_marked() {
     let count = receiver.received().await.len();
     app.advance_ms(60_000);
     app.deliver().await;
-    assert_eq!(receiver.received().await.len(), count, "a test is not tried again");
+    assert_eq!(receiver.received().await.len(), count, "a test delivery is not retried");
     let unknown = app
         .post("/v1/webhook/test")
         .with_client()
@@ -124,7 +124,7 @@ async fn a_test_delivery_is_signed_and_marked() {
 }
 
 #[tokio::test]
-async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
+async fn a_failed_delivery_is_retried_three_times_with_the_same_bytes() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     app.register(&receiver.url()).await;
@@ -144,7 +144,7 @@ async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
     app.advance_ms(3_600_000);
     app.deliver().await;
     let all = receiver.received().await;
-    assert_eq!(all.len(), 4, "four tries in all");
+    assert_eq!(all.len(), 4, "four attempts in total");
     let counts: Vec<_> = all
         .iter()
         .map(|one| one.header("x-service-retry-count").unwrap_or_default())
@@ -159,7 +159,7 @@ async fn a_failed_delivery_is_tried_three_more_times_with_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_switched_off_endpoint_gets_nothing_any_more() {
+async fn a_disabled_endpoint_no_longer_receives_anything() {
     let app = TestApp::on_chain().await;
     let receiver = Receiver::start().await;
     let (id, _) = app.register(&receiver.url()).await;
@@ -173,7 +173,7 @@ async fn a_switched_off_endpoint_gets_nothing_any_more() {
         .expect(200);
     app.advance_ms(60_000);
     app.deliver().await;
-    assert_eq!(receiver.received().await.len(), 1, "what waited is cancelled");
+    assert_eq!(receiver.received().await.len(), 1, "the waiting delivery is cancelled");
     app.call(Method::PUT, &format!("/v1/webhook/{id}"))
         .with_client()
         .send()
@@ -183,7 +183,7 @@ async fn a_switched_off_endpoint_gets_nothing_any_more() {
     let second = app.paid_request("1").await;
     app.settle().await;
     let last = receiver.received().await;
-    assert_eq!(last.len(), 2, "new events come again");
+    assert_eq!(last.len(), 2, "new events are delivered again");
     assert_eq!(last[1].json()["requestId"], second.as_str());
 }
 

@@ -1,4 +1,5 @@
-//! Anybody can call with a public client ID: what it names is answered, and binds and refuses nobody else.
+//! Any caller can use a public client ID. If such a caller sets fees, the fees apply only to the response to this
+//! caller. They do not change what other callers get.
 
 use crate::support::{
     TestApp,
@@ -18,7 +19,7 @@ type Direct = Erc20FeeProxy::transferFromWithReferenceAndFeeCall;
 
 const STRANGER: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 
-/// Who asks for calldata.
+/// The caller that requests calldata.
 #[derive(Debug, Clone, Copy)]
 enum Asker {
     Key,
@@ -40,7 +41,7 @@ fn fee(hundredths: u32) -> String {
     format!("feePercentage=1.{hundredths:02}&feeAddress={STRANGER}")
 }
 
-/// Pays what was answered, after a change of its last step.
+/// Pays with the transactions of a response after `change` altered the payment call, which is the last transaction.
 async fn pay<C: SolCall>(app: &TestApp, answer: Answer, change: impl FnOnce(&mut C)) {
     let mut steps = transactions(&answer.expect(200));
     let payment = &mut steps.last_mut().expect("a payment").1;
@@ -48,7 +49,10 @@ async fn pay<C: SolCall>(app: &TestApp, answer: Answer, change: impl FnOnce(&mut
     change(&mut call);
     *payment = call.abi_encode();
     let receipts = app.devnet().pay(PAYER, &steps).await.expect("mined");
-    assert!(receipts.iter().all(|receipt| receipt.status), "the chain takes it");
+    assert!(
+        receipts.iter().all(|receipt| receipt.status),
+        "the transaction succeeds"
+    );
     app.settle().await;
 }
 
@@ -64,7 +68,7 @@ async fn shortfall(app: &TestApp, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn fees_that_a_public_client_id_names_refuse_nobody() {
+async fn fees_chosen_with_a_public_client_id_block_no_other_caller() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     for hundredths in 0..100 {
@@ -79,7 +83,7 @@ async fn fees_that_a_public_client_id_names_refuse_nobody() {
 }
 
 #[tokio::test]
-async fn a_credential_that_used_up_its_fees_stops_itself_alone() {
+async fn a_credential_that_used_up_its_fees_blocks_only_itself() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     for hundredths in 0..100 {
@@ -87,8 +91,8 @@ async fn a_credential_that_used_up_its_fees_stops_itself_alone() {
     }
     let further = format!("feePercentage=3&feeAddress={STRANGER}");
     let refused = ask(&app, Asker::Backend, &id, &further).await.expect(400);
-    let sentence = "This credential asked for this request with 100 different fees already; ask with one of them, or \
-                    without a fee";
+    let sentence = "This credential has already used 100 different fees for this request; use one of them, or no \
+                    fee";
     assert_eq!(refused["message"], sentence);
     ask(&app, Asker::Backend, &id, &fee(7)).await.expect(200);
     ask(&app, Asker::Backend, &id, "").await.expect(200);
@@ -98,7 +102,7 @@ async fn a_credential_that_used_up_its_fees_stops_itself_alone() {
 }
 
 #[tokio::test]
-async fn the_bound_on_fees_holds_for_calls_at_the_same_time() {
+async fn the_limit_on_fees_holds_for_concurrent_calls() {
     let app = TestApp::start().await;
     let id = app.create_request(&fau("1")).await;
     for hundredths in 0..90 {
@@ -113,7 +117,7 @@ async fn the_bound_on_fees_holds_for_calls_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_fee_that_a_public_client_id_named_is_no_shortfall() {
+async fn a_fee_chosen_with_a_public_client_id_is_no_shortfall() {
     let app = TestApp::on_chain().await;
     let id = app.create_request(&fau("2")).await;
     let query = format!("feePercentage=100&feeAddress={STRANGER}");
@@ -123,7 +127,7 @@ async fn a_fee_that_a_public_client_id_named_is_no_shortfall() {
 }
 
 #[tokio::test]
-async fn a_payer_cannot_ask_a_shortfall_away() {
+async fn a_payer_cannot_remove_a_shortfall_by_another_lookup() {
     let app = TestApp::on_chain().await;
     let receiver = app.account(6);
     for (asker, expected) in [(Asker::Public, json!("0.05")), (Asker::Backend, json!(null))] {
@@ -137,7 +141,7 @@ async fn a_payer_cannot_ask_a_shortfall_away() {
 }
 
 #[tokio::test]
-async fn the_fee_of_a_public_client_id_binds_whoever_asks_with_it() {
+async fn the_fee_of_a_public_client_id_binds_every_caller_that_uses_it() {
     let app = TestApp::on_chain().await;
     let members = json!({ "feePercentage": "3", "feeAddress": app.account(6) });
     let client = app.shop_client(&members).await;

@@ -1,4 +1,4 @@
-//! The service on the real local chain behind nodes that can be made to lie, and payments of many requests at once.
+//! The service on the real local chain, behind nodes that can return false data. Helpers pay several requests at once.
 
 use crate::{
     proxy::Proxy,
@@ -16,8 +16,8 @@ use devnet::{
 use prs::{
     adapters::clock::SystemClock,
     boot::dev,
-    domain::{network::Network, payment_record::PaymentRecord},
-    flows::payments::{reconcile, watch::Step},
+    domain::{block_range::BlockRange, network::Network, payment_record::PaymentRecord},
+    flows::payments::{reconcile, watch::WatchResult},
     ports::{chain::Chain, clock::Clock},
     settings::{ChainSettings, Settings},
     store,
@@ -29,25 +29,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Gas for a transaction with so many payments, above what it takes.
+/// Gas for each payment in a transaction, added to [`GAS_BASE`] for the gas limit. A payment uses less.
 const GAS_PER_PAYMENT: u64 = 60_000;
 const GAS_BASE: u64 = 500_000;
 
-/// Deadline of a call to a node here.
+/// Time limit of a node call.
 const CALL_TIMEOUT_MS: u64 = 200;
 
-/// Steps without progress after which there is nothing left to follow.
+/// Number of steps without progress after which the service counts as idle.
 const STILL_STEPS: usize = 3;
 
-/// How long honest nodes are followed before that is given up, on a busy machine.
+/// Time limit for following honest nodes on a busy machine.
 const SETTLING_MAX: Duration = Duration::from_secs(20);
 
-/// How long nodes may rest after failures, and some more.
+/// The longest time for which the service avoids a node after failures, plus a margin.
 const AFTER_FAILURES: Duration = Duration::from_secs(40);
 
-/// Payments in one token by the batch contract.
+/// Index of the list of token payments in a call of the batch contract.
 pub const TOKENS: u64 = 1;
-/// Payments in the native coin by the batch contract.
+/// Index of the list of native payments in a call of the batch contract.
 pub const NATIVE: u64 = 3;
 
 /// A request that waits for its payment.
@@ -57,18 +57,18 @@ pub struct Open {
     pub id: String,
     /// Its payment reference.
     pub reference: Vec<u8>,
-    /// What it asks for, in units.
+    /// The requested amount in units.
     pub units: U256,
 }
 
-/// What was paid, and in which transaction.
+/// A payment and its transaction.
 #[derive(Debug, Clone)]
 pub struct Paid {
     /// Transaction.
     pub tx_hash: B256,
-    /// Block that held it at first.
+    /// The block that first included the transaction.
     pub block_number: u64,
-    /// Requests that it pays.
+    /// The requests that it pays.
     pub requests: Vec<Open>,
 }
 
@@ -76,12 +76,12 @@ pub struct Paid {
 pub struct Bench {
     /// The service.
     pub app: TestApp,
-    /// Its nodes, best first.
+    /// The nodes of the service, in order of preference.
     pub nodes: Vec<Proxy>,
     drawn: u64,
 }
 
-/// The local chain, with the batch contract allowed to spend the tokens of every account.
+/// Starts a local chain on which every account has approved the batch contract to spend its tokens.
 pub async fn chain() -> Arc<Devnet> {
     let chain = Devnet::start(Options::default()).await.expect("the local chain starts");
     let batch = chain.contracts().batch_conversion_payments;
@@ -94,7 +94,7 @@ pub async fn chain() -> Arc<Devnet> {
 }
 
 impl Bench {
-    /// Starts the service on a database of its own, behind so many honest nodes.
+    /// Starts the service with its own database, behind this number of honest nodes.
     pub async fn start(chain: &Arc<Devnet>, nodes: usize, adjust: impl FnOnce(&mut ChainSettings)) -> Self {
         let mut proxies = Vec::new();
         for _ in 0..nodes {
@@ -108,7 +108,7 @@ impl Bench {
         let mut settings = crate::support::app::settings();
         settings.chains.insert("sepolia".to_owned(), section);
         let app = TestApp::with(settings, Some(chain.clone())).await;
-        // The blocks of the chain bear the time of the machine.
+        // The blocks of the chain have the time of the machine.
         let now = app.ctx.clock.now();
         app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
         Self {
@@ -118,7 +118,7 @@ impl Bench {
         }
     }
 
-    /// The same service in a new process on the same database.
+    /// Starts the service again, in a new process on the same database.
     pub async fn restarted(self) -> Self {
         self.restarted_with(|_| {}).await
     }
@@ -129,7 +129,7 @@ impl Bench {
         Self { app, ..self }
     }
 
-    /// Creates a request in the test token, whose amount no other one has.
+    /// Creates a request in the test token, with an amount that no other request has.
     pub async fn request(&mut self) -> Open {
         self.drawn += 1;
         let units = U256::from(self.drawn) * U256::from(10).pow(U256::from(16));
@@ -151,7 +151,7 @@ impl Bench {
         }
     }
 
-    /// Creates so many requests.
+    /// Creates this number of requests.
     pub async fn requests(&mut self, count: usize) -> Vec<Open> {
         let mut requests = Vec::new();
         for _ in 0..count {
@@ -165,7 +165,8 @@ impl Bench {
         self.pay_groups(from_index, vec![(TOKENS, requests)]).await
     }
 
-    /// Pays requests in one transaction, group by group.
+    /// Pays several groups of requests in one transaction. All requests of a group are paid by the same kind of
+    /// payment, whose index comes first.
     pub async fn pay_groups(&self, from_index: usize, groups: Vec<(u64, Vec<Open>)>) -> Paid {
         let chain = self.app.devnet();
         let count: usize = groups.iter().map(|(_, requests)| requests.len()).sum();
@@ -197,27 +198,28 @@ impl Bench {
         }
     }
 
-    /// The adapter that the service reads the chain with.
+    /// The adapter with which the service reads the chain.
     pub fn adapter(&self) -> Arc<dyn Chain> {
         let followed = &self.app.ctx.partners.chains.followed;
         followed.get(&Network::Sepolia).expect("enabled").clone()
     }
 
-    /// One step of the service, whose clock moves on so that what waits is due again.
-    pub async fn step(&self) -> Result<Step, String> {
+    /// Runs one step of the service and advances its clock, so that postponed work becomes due.
+    pub async fn step(&self) -> Result<WatchResult, String> {
         self.app.clock.advance(TimeDelta::seconds(2));
         let step = step(&self.app.ctx, self.adapter().as_ref()).await;
         step.map_err(|error| format!("{error:?}"))
     }
 
-    /// Follows until `is_done`, or until so many steps failed or changed nothing. Returns why the chain was halted.
+    /// Runs steps until `is_done`, or until this number of steps failed or changed nothing. Returns the reason if the
+    /// service halted the chain.
     pub async fn follow(&self, patience: usize, is_done: impl AsyncFn() -> bool) -> Option<String> {
         let mut still = 0;
         while still < patience {
             match self.step().await {
-                Ok(Step::Halted(reason)) => return Some(reason),
-                Ok(Step::At(position)) if position.moved => {}
-                Ok(Step::At(_)) | Err(_) => still += 1,
+                Ok(WatchResult::Halted(reason)) => return Some(reason),
+                Ok(WatchResult::At(position)) if position.moved => {}
+                Ok(WatchResult::At(_)) | Err(_) => still += 1,
             }
             if is_done().await {
                 break;
@@ -226,7 +228,7 @@ impl Bench {
         None
     }
 
-    /// Follows until `is_done`, for as long as nodes may rest after their failures.
+    /// Runs steps until `is_done`. Gives up after the longest time for which the service avoids a node that failed.
     pub async fn follow_after_failures(&self, is_done: impl AsyncFn() -> bool) -> Option<String> {
         let end = Instant::now() + AFTER_FAILURES;
         loop {
@@ -238,33 +240,41 @@ impl Bench {
         }
     }
 
-    /// Follows until there is nothing more to read. Panics where the chain halts or stays out of reach.
+    /// Runs steps until there is nothing more to read. Panics if the chain halts or stays unreachable.
     pub async fn settle(&self) {
         let end = Instant::now() + SETTLING_MAX;
         let mut still = 0;
         while still < STILL_STEPS {
             match self.step().await {
-                Ok(Step::At(position)) if position.moved => still = 0,
-                Ok(Step::At(_)) => still += 1,
-                Ok(Step::Halted(reason)) => panic!("halted: {reason}"),
+                Ok(WatchResult::At(position)) if position.moved => still = 0,
+                Ok(WatchResult::At(_)) => still += 1,
+                Ok(WatchResult::Halted(reason)) => panic!("halted: {reason}"),
                 Err(error) if Instant::now() > end => panic!("the chain cannot be followed: {error}"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     }
 
-    /// Compares the final blocks from one on with the chain and mends what differs, as `prs reconcile --fix` does.
+    /// Compares the final blocks from this block on with the chain and fixes the differences, as `prs reconcile --fix`
+    /// does.
     pub async fn reconcile(&self, from: u64) {
         let cursor = store::cursors::load(self.app.ctx.db.reader(), Network::Sepolia).await;
         let to = cursor.expect("a store").expect("a cursor").finalized.number;
-        let compared = reconcile::run(&self.app.ctx, self.adapter().as_ref(), (from, to), true, &mut |_| {}).await;
+        let compared = reconcile::run(
+            &self.app.ctx,
+            self.adapter().as_ref(),
+            BlockRange { from, to },
+            true,
+            &mut |_| {},
+        )
+        .await;
         compared.expect("every block is proven");
     }
 
-    /// Every payment that is credited.
+    /// Every credited payment.
     pub async fn credited(&self) -> Vec<PaymentRecord> {
         let reader = self.app.ctx.db.reader();
-        let payments = store::payments::in_blocks(reader, Network::Sepolia, 0, u64::MAX).await;
+        let payments = store::payments::in_blocks(reader, Network::Sepolia, BlockRange { from: 0, to: u64::MAX }).await;
         payments.expect("payments are read").0
     }
 
@@ -280,7 +290,7 @@ impl Bench {
         requests.all(|open| credited.contains(&open.id))
     }
 
-    /// Asserts that exactly these payments are credited, each once, with its amount, where the chain has it.
+    /// Asserts that exactly these payments are credited: each once, with its amount and the block that includes it.
     pub async fn assert_credited(&self, paid: &[Paid]) {
         let mut expected: Vec<_> = paid
             .iter()

@@ -1,9 +1,10 @@
-//! The way of the money: a payment on the real local chain is credited once with what arrived, or not at all, whatever
-//! nodes tell, chains take back and processes live through.
+//! Tests of the payment path. A payment on the real local chain is credited either once with the arrived amount or not
+//! at all. This holds whatever nodes return, whichever blocks a reorganisation removes, and whenever the process
+//! restarts.
 //!
-//! `cargo xtask test money` runs it and lists what an attack on this way once found, each as a named test.
-//! The suite draws lies and reorganisations by a seed; `PRS_TEST_MONEY=all` runs all of them,
-//! and a number all lies from that one on.
+//! `cargo xtask test money` runs these tests and lists the findings of earlier attacks on this path, each with its
+//! named test. The suite draws faults and reorganisations from a seed. `PRS_TEST_MONEY=all` runs all of them; a number
+//! runs all faults from that number on.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 

@@ -1,4 +1,4 @@
-//! A node whose answers can be changed and counted: a proxy in front of an honest one.
+//! A node whose responses can be changed and counted: a proxy in front of an honest node.
 
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
@@ -12,25 +12,25 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// How long a late answer takes.
+/// Delay of a late response.
 const LATE: Duration = Duration::from_secs(3);
 
-/// What becomes of an answer.
+/// What happens to a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// This result.
     Result(Value),
-    /// Neither result nor error.
+    /// A response with neither a result nor an error.
     Absent,
-    /// A refusal with a code and a text.
+    /// An error with a code and a message.
     Error(i64, String),
     /// The honest result, three seconds later.
     Late,
 }
 
-/// What is wrong with a node.
+/// How a proxy falsifies calls and responses of its node.
 pub trait Tamper: Send + Sync + 'static {
-    /// Changes a call before the honest node answers it.
+    /// Changes a call before the honest node receives it.
     fn ask(&self, _call: &mut Value) {}
     /// Changes the result of a call.
     fn tell(&self, _call: &Value, result: Value) -> Told {
@@ -38,7 +38,7 @@ pub trait Tamper: Send + Sync + 'static {
     }
 }
 
-/// Nothing is wrong.
+/// No fault.
 pub struct Honest;
 
 impl Tamper for Honest {}
@@ -46,7 +46,7 @@ impl Tamper for Honest {}
 /// The proxy.
 #[derive(Clone)]
 pub struct Proxy {
-    /// Where it answers.
+    /// Its URL.
     pub url: String,
     shared: Arc<Shared>,
 }
@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Starts an honest one in front of a node.
+    /// Starts an honest proxy in front of a node.
     pub async fn start(upstream: &str) -> Self {
         prs::adapters::install_tls();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -79,34 +79,34 @@ impl Proxy {
         Self { url, shared }
     }
 
-    /// Answers like this from now on.
+    /// Sets how the proxy changes responses from now on.
     pub fn tamper(&self, tamper: impl Tamper) {
         self.tamper_with(Arc::new(tamper));
     }
 
-    /// Answers like this from now on, alike with others.
+    /// Sets how the proxy changes responses from now on; other proxies may share the same changes.
     pub fn tamper_with(&self, tamper: Arc<dyn Tamper>) {
         *self.shared.tamper.lock().expect("unpoisoned") = tamper;
         self.shared.changed.store(0, Ordering::SeqCst);
         self.shared.calls.lock().expect("unpoisoned").clear();
     }
 
-    /// Tells the truth from now on.
+    /// Makes the proxy return the truth from now on.
     pub fn end(&self) {
         self.tamper(Honest);
     }
 
-    /// Takes so long to and fro with every answer from now on, as a node that is far away does.
+    /// Delays every response by this round trip from now on, so that the node appears distant.
     pub fn move_away(&self, distance: Duration) {
         *self.shared.distance.lock().expect("unpoisoned") = distance;
     }
 
-    /// Answers that were changed since the last change of mind.
+    /// Number of responses that were changed since the behaviour was last set.
     pub fn changed(&self) -> usize {
         self.shared.changed.load(Ordering::SeqCst)
     }
 
-    /// Methods that were called since the last change of mind.
+    /// Methods that were called since the behaviour was last set.
     pub fn calls(&self) -> Vec<String> {
         self.shared.calls.lock().expect("unpoisoned").clone()
     }

@@ -1,4 +1,5 @@
-//! The account that executes recurring payments, behind two nodes of which one or both tell lies about it.
+//! Tests of the relayer, the account that executes recurring payments, behind two nodes. One node or both return false
+//! data about the account.
 
 use crate::{
     proxy::{Proxy, Tamper, Told},
@@ -16,16 +17,16 @@ use prs::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// More transactions than the account will ever send.
+/// A transaction count, in hexadecimal, that the account never reaches.
 const TOO_MANY: &str = "0x100000";
 
 /// Ten million gwei.
 const DEAR: &str = "0x2386f26fc10000";
 
-/// Some more seconds than a bid waits for a block, in milliseconds.
+/// In milliseconds: the time that the relayer waits for a block before it raises the gas price, plus a few seconds.
 const LONGER_THAN_A_BID_MS: i64 = 200_000;
 
-/// Answers some methods with the same result each time.
+/// A node that returns one fixed result for the listed methods.
 struct Says(&'static [&'static str], &'static str);
 
 impl Tamper for Says {
@@ -38,7 +39,8 @@ impl Tamper for Says {
 const COUNT: &[&str] = &["eth_getTransactionCount"];
 const PRICES: &[&str] = &["eth_gasPrice", "eth_maxPriorityFeePerGas"];
 
-/// The service behind two honest nodes that have to agree, and the id of a schedule with a payment a month.
+/// Starts the service behind two honest nodes that must agree, with a schedule of monthly payments; also returns the
+/// schedule's id.
 async fn scheduled() -> (TestApp, [Proxy; 2], String) {
     let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
     let nodes = [Proxy::start(chain.rpc_url()).await, Proxy::start(chain.rpc_url()).await];
@@ -60,13 +62,13 @@ async fn assert_executed(app: &TestApp, id: &str, times: u8) {
 }
 
 #[tokio::test]
-async fn one_node_that_tells_a_high_price_of_gas_makes_no_payment_dear() {
+async fn one_node_that_reports_a_high_gas_price_makes_no_payment_expensive() {
     let (app, [liar, _], id) = scheduled().await;
     app.both_to(FIRST_DAY).await;
     liar.tamper(Says(PRICES, DEAR));
     app.devnet().set_automine(false).await.expect("set");
     app.relay_once().await.expect("a look");
-    assert!(liar.changed() >= 2, "it lied");
+    assert!(liar.changed() >= 2, "the false count was read");
     let sent = app.pending_transactions().await;
     assert!(sent[0].bids[0].price.max_fee < 100_000_000_000, "{:?}", sent[0].bids);
     app.advance_ms(LONGER_THAN_A_BID_MS);
@@ -85,7 +87,7 @@ async fn one_node_that_tells_a_high_price_of_gas_makes_no_payment_dear() {
 }
 
 #[tokio::test]
-async fn while_gas_costs_more_than_the_settings_allow_payments_wait() {
+async fn payments_wait_while_gas_costs_more_than_the_settings_allow() {
     let (app, nodes, id) = scheduled().await;
     app.both_to(FIRST_DAY).await;
     nodes.iter().for_each(|node| node.tamper(Says(PRICES, DEAR)));
@@ -99,19 +101,19 @@ async fn while_gas_costs_more_than_the_settings_allow_payments_wait() {
 }
 
 #[tokio::test]
-async fn one_node_that_counts_too_many_or_too_few_transactions_keeps_no_payment_from_the_chain() {
+async fn one_node_with_a_wrong_transaction_count_blocks_no_payment() {
     let (app, [liar, _], id) = scheduled().await;
     for (month, count, executed) in [(0, TOO_MANY, 1), (1, "0x0", 2)] {
         liar.tamper(Says(COUNT, count));
         app.both_to(FIRST_DAY + month * MONTH_S).await;
         app.execute().await;
-        assert!(liar.changed() > 0, "it lied");
+        assert!(liar.changed() > 0, "the false count was read");
         assert_executed(&app, &id, executed).await;
     }
 }
 
 #[tokio::test]
-async fn a_payment_that_was_signed_too_far_ahead_is_signed_again_where_the_chain_goes_on() {
+async fn a_payment_signed_with_a_nonce_gap_is_signed_again_without_it() {
     let (app, nodes, id) = scheduled().await;
     app.both_to(FIRST_DAY).await;
     nodes.iter().for_each(|node| node.tamper(Says(COUNT, TOO_MANY)));
@@ -138,7 +140,7 @@ async fn a_payment_that_was_signed_too_far_ahead_is_signed_again_where_the_chain
 }
 
 #[tokio::test]
-async fn what_stops_the_relayer_is_named_and_what_waits_is_measured() {
+async fn the_reason_that_stops_the_relayer_and_its_backlog_are_reported() {
     let (app, _nodes, id) = scheduled().await;
     let oldest_due = async || {
         let oldest = prs::flows::schedules::relay::oldest_due(&app.ctx, Network::Sepolia).await;

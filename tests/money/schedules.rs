@@ -1,8 +1,9 @@
-//! Random reorganisations: payments in one or several transactions, blocks taken back to any depth, transactions that
-//! come back elsewhere or never, and processes that die in between.
+//! Tests with random reorganisations of any depth. Payments are in one or several transactions. A removed transaction
+//! returns in another block or never, and processes are killed in between.
 //!
-//! What the chain holds at the end is credited once, and nothing else, except for what was final by the setting and
-//! left the chain all the same: that is never a silent edit. Source: rules B.2.
+//! At the end, each payment on the chain is credited once, and nothing else is credited. One exception: a payment that
+//! was final by the setting and still left the chain keeps its credit, because a credit is never removed silently.
+//! Source: rules B.2.
 
 use crate::{
     bench::{Bench, Open, Paid, chain},
@@ -12,19 +13,20 @@ use alloy::primitives::{B256, U256};
 use devnet::{Devnet, ReorgTransaction};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Blocks, its own included, after which a payment is final here.
+/// Number of blocks after which a payment is final here; the block of the payment counts.
 const CONFIRMATIONS: u64 = 3;
 
-/// Schedules of the suite.
+/// Number of random schedules that the suite runs.
 const DRAWN: u64 = 40;
 
-/// Schedules of the full run.
+/// Number of schedules of the full run.
 const ALL: u64 = 500;
 
-/// Accounts that pay, each at most once in a schedule so that no transaction waits for another one.
+/// Indexes of the accounts that pay. Each pays at most once in a schedule, so that no transaction waits for an earlier
+/// one.
 const PAYERS: [usize; 7] = [2, 3, 4, 5, 6, 7, 8];
 
-/// What happened over all schedules.
+/// Totals over all schedules.
 #[derive(Debug, Default)]
 struct Tally {
     payments: usize,
@@ -42,12 +44,12 @@ struct Schedule {
     chain: Arc<Devnet>,
     dice: Dice,
     tally: Tally,
-    /// Payments of this schedule that were credited at some time, with their blocks then.
+    /// Payments of this schedule that have been credited at any time, each with its block at that time.
     credited: BTreeMap<String, B256>,
 }
 
 impl Schedule {
-    /// Lets the service look, or die and come back, or neither.
+    /// Randomly lets the service poll the chain, restarts the service after a crash, or does nothing.
     async fn maybe_look(mut self) -> Self {
         if self.dice.happens(15) {
             self.bench = self.bench.restarted().await;
@@ -66,7 +68,7 @@ impl Schedule {
         }
     }
 
-    /// Pays from some accounts, with blocks and looks in between.
+    /// Pays from some accounts. Mines blocks and polls the chain in between.
     async fn pay(mut self) -> (Self, Vec<Paid>) {
         let mut payers = PAYERS.to_vec();
         self.dice.shuffle(&mut payers);
@@ -90,7 +92,7 @@ impl Schedule {
         }
     }
 
-    /// Takes the newest blocks back; some of their transactions come back in other blocks, in another order.
+    /// Removes the newest blocks; some of their transactions return in other blocks, in another order.
     async fn reorganise(&mut self, paid: &[Paid]) {
         let depth = self.dice.below(usize::try_from(CONFIRMATIONS).expect("small") + 4);
         if depth == 0 {
@@ -121,12 +123,12 @@ impl Schedule {
         self.dice.shuffle(&mut kept);
         self.chain.reorg_with(depth_blocks, kept).await.expect("reorganised");
         for tx_hash in dropped {
-            // The node may have put it back into its pool.
+            // The node may have put the transaction back into its pool.
             let _ = self.chain.drop_transaction(tx_hash).await;
         }
     }
 
-    /// Compares what is credited with what the chain holds.
+    /// Compares the credited payments with those on the chain.
     async fn check(&mut self, number: u64, paid: &[Paid]) {
         let credited = self.bench.credited().await;
         for paid in paid {
@@ -156,7 +158,7 @@ impl Schedule {
                         assert_eq!(status, "pending", "{context}");
                     }
                     (None, Some(_)) => {
-                        assert_eq!(own.len(), 1, "a credit is never silently taken away: {context}");
+                        assert_eq!(own.len(), 1, "a credit is never removed silently: {context}");
                         assert!(own[0].reversal.is_some(), "left the chain, and not reversed: {context}");
                         assert_eq!(status, "pending", "{context}");
                         self.tally.gone_after_credit += 1;
@@ -180,7 +182,7 @@ async fn run(schedules: u64, seed: u64) {
     };
     for number in 0..schedules {
         schedule.dice = Dice::new(seed.wrapping_add(number));
-        // What was final before belongs to the schedules before.
+        // Payments that were final before belong to earlier schedules.
         schedule.mine(8).await;
         schedule.look().await;
         schedule.credited.clear();
@@ -210,9 +212,9 @@ async fn run(schedules: u64, seed: u64) {
     assert!(schedule.tally.below_finality > 0 && schedule.tally.moved > 0 && schedule.tally.dropped > 0);
 }
 
-/// All schedules where `PRS_TEST_MONEY=all` asks for them, which takes several minutes.
+/// Runs random schedules. `PRS_TEST_MONEY=all` runs all of them, which takes several minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reorganisations_at_random_credit_once_what_the_chain_keeps() {
+async fn after_random_reorganisations_payments_on_the_chain_count_once() {
     let is_all = std::env::var("PRS_TEST_MONEY").is_ok_and(|text| text == "all");
     run(if is_all { ALL } else { DRAWN }, 20_261_122).await;
 }

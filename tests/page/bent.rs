@@ -1,4 +1,5 @@
-//! Calldata that is not the payment that the page shows: what stands before the service changes it on its way.
+//! Calldata that differs from the payment that the page shows: a proxy in front of the service tampers with the
+//! calldata.
 
 use crate::{
     proxy::Proxy,
@@ -8,10 +9,10 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Time in which the page has to say something about calldata.
+/// Time limit for the page to check calldata.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What stands in the call of a payment behind its selector, in words of 32 bytes.
+/// Offsets of parameters in the input of a payment call, in words of 32 bytes after the selector.
 mod word {
     pub const TOKEN: usize = 0;
     pub const TO: usize = 1;
@@ -25,7 +26,7 @@ fn data(step: &Value) -> String {
     step["data"].as_str().expect("calldata").to_owned()
 }
 
-/// Puts another word into a call.
+/// Replaces one word of a call.
 fn put(step: &mut Value, word: usize, value: &str) {
     let mut text = data(step);
     let at = 10 + word * 64;
@@ -35,9 +36,9 @@ fn put(step: &mut Value, word: usize, value: &str) {
 
 type Bend = fn(&mut Vec<Value>, &str);
 
-/// What is changed, and how; the text is an address that has no part in the payment.
+/// Ways to falsify the calldata, each with its name. The text argument is an address that has no part in the payment.
 const BENDS: [(&str, Bend); 19] = [
-    ("receiver", |steps, other| put(&mut steps[1], word::TO, other)),
+    ("recipient", |steps, other| put(&mut steps[1], word::TO, other)),
     ("token", |steps, other| put(&mut steps[1], word::TOKEN, other)),
     ("amount", |steps, _| {
         put(&mut steps[1], word::AMOUNT, "470de4df82000001")
@@ -47,15 +48,13 @@ const BENDS: [(&str, Bend); 19] = [
         put(&mut steps[1], word::REFERENCE, &other);
     }),
     ("fee", |steps, _| put(&mut steps[1], word::FEE, "ffffffffffffffff")),
-    ("less fee", |steps, _| put(&mut steps[1], word::FEE, "1")),
-    ("receiver of fees", |steps, other| {
-        put(&mut steps[1], word::FEE_TO, other)
-    }),
+    ("lower fee", |steps, _| put(&mut steps[1], word::FEE, "1")),
+    ("fee receiver", |steps, other| put(&mut steps[1], word::FEE_TO, other)),
     ("contract", |steps, other| steps[1]["to"] = json!(format!("0x{other}"))),
-    ("coins with it", |steps, _| steps[1]["value"] = json!("0x1")),
+    ("coins with the payment", |steps, _| steps[1]["value"] = json!("0x1")),
     ("coins with the permission", |steps, _| steps[0]["value"] = json!("0x1")),
     ("spender", |steps, other| put(&mut steps[0], 0, other)),
-    ("permission without end", |steps, _| {
+    ("unlimited permission", |steps, _| {
         put(&mut steps[0], 1, &"f".repeat(64))
     }),
     ("permission for another token", |steps, other| {
@@ -65,7 +64,7 @@ const BENDS: [(&str, Bend); 19] = [
         let text = data(&steps[1]).replacen("0xc219a14d", "0xa9059cbb", 1);
         steps[1]["data"] = json!(text);
     }),
-    ("one call more", |steps, other| {
+    ("extra call", |steps, other| {
         let call = format!("0xa9059cbb{other:0>64}{:064x}", 1);
         steps.insert(1, json!({ "to": steps[0]["to"], "data": call, "value": "0x0" }));
     }),
@@ -80,7 +79,7 @@ const BENDS: [(&str, Bend); 19] = [
     }),
 ];
 
-/// Connects the wallet; returns the screen on which the page stops.
+/// Connects the wallet; returns the name of the screen on which the page then stays.
 async fn fate(stage: &mut Stage, token: &str) -> Result<String, String> {
     stage.visit(token, "").await;
     stage.until("connect").await?;
@@ -91,18 +90,18 @@ async fn fate(stage: &mut Stage, token: &str) -> Result<String, String> {
         if !["", "connect", "connecting", "checking"].contains(&screen.as_str()) {
             return Ok(screen);
         }
-        holds(begun.elapsed() < PATIENCE, format!("{screen} stays"))?;
+        holds(begun.elapsed() < PATIENCE, format!("the page stays on {screen}"))?;
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
 }
 
-/// Stops for good: no way to try again, and nothing was asked of the wallet.
+/// Checks that the page stops permanently: no retry button and no wallet request.
 async fn stops(stage: &mut Stage, token: &str) -> Told {
     let screen = fate(stage, token).await?;
     holds(screen == "error-mismatch", format!("{screen} is shown"))?;
     let text = stage.text().await;
-    holds(text.contains("Stopped to protect you"), text.clone())?;
-    holds(!text.contains("Try again"), "it can be tried again")?;
+    holds(text.contains("Payment stopped for your safety"), text.clone())?;
+    holds(!text.contains("Try again"), "the page offers a retry")?;
     let asked = ["eth_sendTransaction", "wallet_sendCalls"].map(|method| stage.wallet.count(method));
     holds(asked == [0, 0], "something was sent")
 }
@@ -125,7 +124,7 @@ impl Bent {
         }
     }
 
-    /// From now on answers are changed so, and the module that checks them is what `module` makes of it.
+    /// From now on, changes calldata responses with `bend`, and the source of `verify.js` with `module`.
     fn lets(&self, bend: Bend, module: fn(String) -> String) {
         let other = self.other.clone();
         self.proxy.lets(move |path, text| {
@@ -152,7 +151,7 @@ pub async fn calldata(stage: &mut Stage) -> Told {
     let shown = [&stage.accounts[6], "0.051\u{a0}fau", "5.1\u{a0}fau", "5.151\u{a0}fau"];
     holds(
         shown.iter().all(|shown| text.contains(*shown)),
-        format!("not whom the fee goes to: {text}"),
+        format!("the fee receiver is not shown: {text}"),
     )?;
     for (what, bend) in BENDS {
         bent.lets(bend, |text| text);
@@ -161,7 +160,7 @@ pub async fn calldata(stage: &mut Stage) -> Told {
             .map_err(|error| format!("{what}: {error}"))?;
     }
     stage.judge("error-mismatch").await;
-    // The page shows something else than the calldata pays.
+    // The page shows values that differ from the calldata.
     let other = format!("0x{}", bent.other);
     let shown = [
         ("/details/items/0/payee", other.clone()),
@@ -184,18 +183,18 @@ pub async fn calldata(stage: &mut Stage) -> Told {
             .map_err(|error| format!("{pointer} as shown: {error}"))?;
     }
     println!(
-        "{} changes of calldata and {} of what is shown: all stopped, no way to try again",
+        "{} changes of calldata and {} of shown values: all stopped without a retry",
         BENDS.len(),
         shown.len()
     );
     Ok(())
 }
 
-/// The same checks notice a page that lets everything through.
+/// Checks that the tests of this file can fail: they must detect a page that accepts any calldata.
 pub async fn check_off(stage: &mut Stage) -> Told {
     let bent = Bent::new(stage).await;
     let mut noticed = 0;
-    // What cannot be read at all is no payment to anybody.
+    // Undecodable calldata is no payment, so these changes are left out.
     let tried = BENDS
         .iter()
         .filter(|(what, _)| !["nothing", "cut off", "unknown call"].contains(what));
@@ -203,12 +202,12 @@ pub async fn check_off(stage: &mut Stage) -> Told {
     for (_, bend) in tried.step_by(3) {
         bent.lets(*bend, |text| {
             let open = text.replace("if (!holds) throw new Mismatch(why);", "");
-            assert_ne!(open, text, "the check is made elsewhere");
+            assert_ne!(open, text, "verify.js no longer contains this check");
             open
         });
         count += 1;
         noticed += usize::from(stops(stage, &bent.token).await.is_err());
     }
-    println!("calldata check off: noticed {noticed} of {count} times");
-    holds(noticed == count, "a page that checks nothing was not noticed")
+    println!("calldata check off: detected {noticed} of {count} times");
+    holds(noticed == count, "a page without checks was not detected")
 }

@@ -1,4 +1,4 @@
-//! Pages in the colours, and under the name and the logo, of an operator.
+//! Pages with the colours, name and logo of an operator.
 
 use crate::{
     hostile::{Dice, look, sane},
@@ -15,16 +15,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time in which the program has to be ready.
+/// Time limit for the program to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Most calls until the page can be used. Source: interface §4.7.
+/// Maximum number of requests until the page is usable. Source: interface §4.7.
 const CALLS_MAX: u64 = 9;
 
-/// Names that are shown: each takes a start of the program.
+/// Number of brand names that are tested. Each needs a restart of the program.
 const SHOWN: usize = 8;
 
-/// The service of the stage a second time, with a look of its own: the same database and the same chain.
+/// A second instance of the service with its own branding, on the same database and chain.
 struct Branded {
     child: Child,
     address: String,
@@ -70,7 +70,7 @@ impl Branded {
                 return branded;
             }
             let log = || std::fs::read_to_string(folder.join("branded.log")).unwrap_or_default();
-            assert!(begun.elapsed() < PATIENCE, "it is not ready: {}", log());
+            assert!(begun.elapsed() < PATIENCE, "the service is not ready: {}", log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -104,7 +104,7 @@ fn chain(local: &Value) -> ChainSettings {
     }
 }
 
-/// Colours that are hard to read on each other, and those that are published.
+/// Sets of colours: some with little contrast, and the published ones.
 const COLOURS: [(&str, [&str; 5]); 4] = [
     ("-published", ["#f3f4f6", "#ffffff", "#00d395", "#475569", "#94a3b8"]),
     ("-yellow", ["#fffbe6", "#fffde7", "#ffe600", "#fff59d", "#fff176"]),
@@ -127,7 +127,7 @@ fn coloured([ground, card, action, text, quiet]: [&str; 5]) -> BrandSettings {
     }
 }
 
-/// Draws a picture in the browser.
+/// Draws an image in the browser.
 async fn picture(stage: &Stage, kind: &str) -> Vec<u8> {
     let script = format!(
         "const canvas = document.createElement('canvas'); canvas.width = 160; canvas.height = 48; \
@@ -208,14 +208,14 @@ async fn logo_stands(stage: &mut Stage) -> Told {
     stage.judge("receipt").await;
     let text = stage.text().await.to_lowercase();
     for part in ["kestrel", &stage.wallet.account, "request", "paid by"] {
-        holds(text.contains(part), format!("{part} is not on the receipt: {text}"))?;
+        holds(text.contains(part), format!("the receipt lacks {part}: {text}"))?;
     }
-    // A payout is somebody else's money: it bears neither name nor logo.
+    // The operator is not the recipient of a payout, so the page shows neither its name nor its logo.
     let payout = stage.payout("FAU-sepolia", "6.6").await;
     let (_, text) = stage.read(&format!("/pay/{payout}")).await;
     holds(
         !text.contains("Kestrel") && !text.contains("/pay/logo/"),
-        "a payout bears the brand",
+        "a payout shows the brand",
     )
 }
 
@@ -234,9 +234,10 @@ pub async fn hostile_names(stage: &mut Stage) -> Told {
     let (mut taken, mut refused) = (Vec::new(), 0);
     while taken.len() < SHOWN {
         let name: String = dice.text().chars().take(60).collect();
-        match is_taken(&name) {
-            true => taken.push(name),
-            false => refused += 1,
+        if is_taken(&name) {
+            taken.push(name)
+        } else {
+            refused += 1
         }
     }
     let pending = stage.link(amounts(&["6.7"])).await;
@@ -275,9 +276,9 @@ pub async fn hostile_names(stage: &mut Stage) -> Told {
         count += 1;
     }
     println!(
-        "{} hostile names of brands through page, receipt and title, {refused} more refused at the start: 0 scripts ran, 0 were stopped, \
-         0 elements more",
+        "{} hostile brand names in page, receipt and title, {refused} more refused at startup: 0 scripts ran, 0 were blocked, \
+         0 extra elements",
         count - 1
     );
-    holds(count == SHOWN + 1, "too few names were shown")
+    holds(count == SHOWN + 1, "too few names were tested")
 }

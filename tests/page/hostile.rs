@@ -1,5 +1,5 @@
-//! What merchants and strangers may write, as somebody writes it who wants to run scripts, mislead readers, or break the
-//! page. It is drawn by a seed, goes through page, receipt and title in a real browser, and nothing of it runs.
+//! Hostile texts of merchants and strangers, which try to run scripts, mislead readers or break the page. The texts are
+//! generated from a seed and shown in the page, receipt and title of a real browser; none of them may run.
 
 use crate::{
     proxy::Proxy,
@@ -10,24 +10,26 @@ use crate::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A module that has not begun by then does not run on this page.
+/// Time limit for the page's module to start; a module that starts later counts as not running.
 const BEGINS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Links that are made with hostile texts, each with four of them.
+/// Number of links with hostile texts, four texts in each.
 const LINKS: usize = 72;
 
-/// Of these, those that are paid in the browser, so that its modules draw the end; the others are paid without it.
+/// Number of these links that are paid in the browser, so that the page's scripts show the success screen. The other
+/// links are paid without the browser.
 const PAID_HERE: usize = 8;
 
-/// Wallets that announce themselves, each with three texts, errors that one answers, and accounts that it names.
+/// Number of wallets that announce themselves to the page, each with three texts. The next constants count the errors
+/// and the accounts that a wallet returns.
 const WALLETS: usize = 60;
 const ERRORS: usize = 60;
 const ACCOUNTS: usize = 20;
 
-/// Links on which the page without escaping is tried.
+/// Number of links with which the test checks that a page without escaping is detected.
 const UNESCAPED: usize = 8;
 
-/// What texts are made of.
+/// Pieces of hostile texts.
 const PIECES: [&str; 48] = [
     "<script>alert(1)</script>",
     "</script><script>window.ran=1</script>",
@@ -79,7 +81,7 @@ const PIECES: [&str; 48] = [
     "Z̸̡͇a̷l̴g̵o̷ שלום مرحبا 你好",
 ];
 
-/// Forms of addresses, with a place for a text as it is and for one that is encoded.
+/// URL templates with a placeholder for a hostile text, plain or encoded.
 const ADDRESSES: [&str; 20] = [
     "https://shop.example/?q={encoded}",
     "https://shop.example/#{encoded}",
@@ -103,7 +105,7 @@ const ADDRESSES: [&str; 20] = [
     "{plain}",
 ];
 
-/// Numbers that follow from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 pub struct Dice(u64);
 
 impl Dice {
@@ -123,13 +125,13 @@ impl Dice {
         usize::try_from(self.next() % u64::try_from(end).expect("small")).expect("small")
     }
 
-    /// An address of nobody.
+    /// A random wallet address.
     pub fn wallet(&mut self) -> String {
         let end = self.next() >> 32;
         format!("0x{:016x}{:016x}{end:08x}", self.next(), self.next())
     }
 
-    /// A text of a few pieces; one in eight is long, and one in sixteen longer than any is allowed.
+    /// A hostile text made of a few pieces. One in eight is long, and one in sixteen exceeds every length limit.
     pub fn text(&mut self) -> String {
         let mut text = String::new();
         for _ in 0..=self.below(3) {
@@ -157,15 +159,15 @@ impl Dice {
     }
 }
 
-/// A link with hostile texts, without those that were refused.
+/// A link, with the hostile texts that the service accepted for it.
 struct Link {
     token: String,
     is_payout: bool,
-    /// Its texts, by the member of the body.
+    /// Texts by member of the body.
     texts: BTreeMap<&'static str, String>,
 }
 
-/// What stands where a hostile text was refused, so that all links have the same parts.
+/// Harmless texts that replace refused hostile texts, so that all links have the same parts.
 const HARMLESS: [(&str, &str); 5] = [
     ("reference", "INV-1"),
     ("redirectUrl", "https://shop.example/thanks"),
@@ -186,7 +188,7 @@ fn harmless(is_payout: bool) -> BTreeMap<&'static str, String> {
     texts.map(|(name, text)| (*name, (*text).to_owned())).collect()
 }
 
-/// Makes a link with these texts; those that the service refuses are put aside, and counted.
+/// Creates a link with these texts. Refused texts are replaced and counted.
 async fn made(
     stage: &Stage,
     is_payout: bool,
@@ -194,15 +196,14 @@ async fn made(
 ) -> Result<(Link, usize), String> {
     let mut refused = 0;
     for _ in 0..=texts.len() {
-        let (path, body) = match is_payout {
-            true => {
-                let terms = json!({
-                    "recipient": stage.accounts[5], "creatorWalletAddress": stage.wallet.account, "network": "sepolia",
-                    "currency": "FAU-sepolia", "amount": "9",
-                });
-                ("/v2/secure-payments/payouts", terms)
-            }
-            false => ("/v2/secure-payments", amounts(&["9"])),
+        let (path, body) = if is_payout {
+            let terms = json!({
+                "recipient": stage.accounts[5], "creatorWalletAddress": stage.wallet.account, "network": "sepolia",
+                "currency": "FAU-sepolia", "amount": "9",
+            });
+            ("/v2/secure-payments/payouts", terms)
+        } else {
+            ("/v2/secure-payments", amounts(&["9"]))
         };
         let (status, answer) = stage.ask(path, &with(body, json!(texts))).await;
         if let Some(token) = answer["token"].as_str() {
@@ -216,7 +217,7 @@ async fn made(
         }
         holds(status == 400, format!("{status} {answer}"))?;
         let said = answer.to_string();
-        // A label is named by refusals of its address too.
+        // Refusals of the redirect URL also mention the label.
         let named = |name: &str| match name {
             "redirectUrl" => said.contains("redirectUrl must"),
             _ => said.contains(&format!("\"{name}\"")),
@@ -230,15 +231,16 @@ async fn made(
                 refused += 1;
             }
         }
-        holds(refused > before, format!("{answer} names nothing of {texts:?}"))?;
+        holds(refused > before, format!("{answer} names none of {texts:?}"))?;
     }
     Err("a link without hostile texts is refused".to_owned())
 }
 
-/// Whether a page is made as a harmless one is, and nothing of its texts ran or was stopped from running.
+/// Checks that a page has the same structure as a page with harmless texts, that no text ran as a script, and that the
+/// policy blocked nothing.
 pub fn sane(seen: &Value, plain: &Value) -> Told {
     holds(seen["ran"] == 0, "a script ran")?;
-    holds(seen["reports"] == json!([]), format!("stopped: {}", seen["reports"]))?;
+    holds(seen["reports"] == json!([]), format!("blocked: {}", seen["reports"]))?;
     holds(
         seen["title"] == plain["title"],
         format!("the title is {}", seen["title"]),
@@ -251,14 +253,14 @@ pub fn sane(seen: &Value, plain: &Value) -> Told {
                 .any(|scheme| to.starts_with(scheme))
         })
         .collect();
-    holds(odd.is_empty(), format!("leads to {odd:?}"))?;
+    holds(odd.is_empty(), format!("links to {odd:?}"))?;
     holds(
         seen["made"] == plain["made"],
-        format!("other elements: {} {}", seen["made"], plain["made"]),
+        format!("different elements: {} {}", seen["made"], plain["made"]),
     )
 }
 
-/// Whether the texts of a link stand where they belong, letter by letter, and nowhere else.
+/// Checks that the texts of a link appear unchanged in the right places and nowhere else.
 fn shows(seen: &Value, link: &Link, is_done: bool) -> Told {
     let texts = seen["texts"].as_array().expect("texts");
     let reference = json!(link.texts["reference"]);
@@ -274,25 +276,28 @@ fn shows(seen: &Value, link: &Link, is_done: bool) -> Told {
     }
     if is_done {
         let (way, label) = (&seen["way"], json!(link.texts["redirectLabel"]));
-        holds(way[0] == json!(link.texts["redirectUrl"]), format!("leads to {way}"))?;
-        holds(way[1] == label, format!("is labelled {way}"))?;
+        holds(
+            way[0] == json!(link.texts["redirectUrl"]),
+            format!("the button links to {way}"),
+        )?;
+        holds(way[1] == label, format!("the button label is {way}"))?;
         let origin = way[3].as_str().expect("an origin");
         holds(
-            way[2] == json!(format!("Leads to {origin}")),
-            format!("names another origin: {way}"),
+            way[2] == json!(format!("Opens {origin}")),
+            format!("the page names another origin: {way}"),
         )?;
     }
     Ok(())
 }
 
-/// What a harmless link is made of, on each page.
+/// The structure of a page with harmless texts, by kind of link and by page.
 type Plain = BTreeMap<(bool, &'static str), Value>;
 
 /// Opens a page of a link.
 pub async fn look(stage: &Stage, token: &str, page: &str) -> Value {
     let path = page.trim_start_matches("paid");
     stage.browser.open(&stage.at(&format!("/pay/{token}{path}"))).await;
-    // What stands there without scripts is replaced once the module has begun, which takes its time on a busy machine.
+    // The module replaces the no-script content when it starts, which can take long on a busy machine.
     let begun = std::time::Instant::now();
     let has_begun =
         "return !document.querySelector('script[type=module]') || !document.querySelector('section noscript');";
@@ -302,7 +307,7 @@ pub async fn look(stage: &Stage, token: &str, page: &str) -> Value {
     stage.seen().await
 }
 
-/// Pays a link in the page.
+/// Pays a link on the page.
 async fn pay_here(stage: &mut Stage, link: &Link) -> Told {
     stage.wallet = Wallet::new(&stage.accounts[2]);
     stage.wallet.atomic = Some("supported");
@@ -325,7 +330,7 @@ pub async fn texts(stage: &mut Stage) -> Told {
         for (name, text) in &mut texts {
             *text = match *name {
                 "redirectUrl" => dice.address(),
-                // What nobody may see has to be told from what stands there anyway.
+                // The mark distinguishes texts that must stay hidden from other page content.
                 "payerIdentifier" | "recipientIdentifier" => format!("{} zq{index}", dice.text()),
                 _ => dice.text(),
             };
@@ -372,13 +377,13 @@ pub async fn texts(stage: &mut Stage) -> Told {
         }
     }
     println!(
-        "{} hostile texts of merchants, {refused} more refused by the service: 0 scripts ran, 0 were stopped, 0 elements more",
+        "{} hostile texts of merchants, {refused} more refused by the service: 0 scripts ran, 0 were blocked, 0 extra elements",
         LINKS * 4 - refused
     );
     holds(refused < LINKS * 3, "most texts were refused")
 }
 
-/// Announces wallets, opens each, and gives back what is odd on the screens.
+/// A script that announces wallets, opens each of them, and returns unexpected elements on the screens.
 const ANNOUNCE: &str = "
 const [wallets, done] = arguments;
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
@@ -410,7 +415,7 @@ const look = () => {
   done({ count, odd, ran: window.ran ?? 0, reports: window.seen().reports });
 })();";
 
-/// Has a wallet that answers every question with the next error, or names the next account, and presses again and again.
+/// A script with a wallet that answers each request with the next error or account. The script retries repeatedly.
 const ANSWER: &str = "
 const [answers, done] = arguments;
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
@@ -442,7 +447,7 @@ const provider = {
     }
     texts.add(action.textContent);
     count++;
-    // An account that was named is forgotten before another one is asked for.
+    // Disconnects the returned account before requesting the next one.
     const change = action.querySelector('.connected button');
     if (change) {
       change.click();
@@ -473,7 +478,8 @@ fn announced(dice: &mut Dice) -> Vec<Value> {
     wallets.collect()
 }
 
-/// Opens a page and lets wallets announce themselves there. Errors: something of their texts is an element, or runs.
+/// Opens a page and lets wallets announce themselves to the page. Returns an error if a text of a wallet became an
+/// element or ran as a script.
 async fn announce(stage: &mut Stage, token: &str, wallets: &[Value]) -> Told {
     stage.visit(token, "").await;
     stage.until("connect").await?;
@@ -512,7 +518,7 @@ pub async fn wallets(stage: &mut Stage) -> Told {
         told["ran"] == 0 && told["odd"] == json!([]) && told["reports"] == json!([]),
         format!("{told}"),
     )?;
-    // What it says is the hash of its transaction.
+    // The wallet returns a hostile text as transaction hash.
     for _ in 0..4 {
         let token = stage.link(amounts(&["9.2"])).await;
         stage.allow(&token).await;
@@ -533,21 +539,21 @@ pub async fn wallets(stage: &mut Stage) -> Told {
         let shown = seen["source"].as_str().unwrap_or_default();
         holds(
             !shown.contains("<img src=\"x\""),
-            "an answer of the wallet is an element",
+            "a response of the wallet became an element",
         )?;
     }
     println!(
-        "{} hostile texts of wallets ({} names, icons and domains, {} errors, {} accounts and hashes): 0 scripts ran, 0 were stopped, \
-         0 elements more",
+        "{} hostile texts of wallets ({} names, icons and domains, {} errors, {} accounts and hashes): 0 scripts ran, 0 were blocked, \
+         0 extra elements",
         WALLETS * 3 + ERRORS * 4 + ACCOUNTS + 4,
         WALLETS * 3,
         ERRORS * 4,
         ACCOUNTS + 4,
     );
-    holds(CHAIN == stage.wallet.chain, "the wallet went elsewhere")
+    holds(CHAIN == stage.wallet.chain, "the wallet is on another network")
 }
 
-/// The same checks notice a page that does not escape what it writes.
+/// Checks that the tests of this file can fail: they must detect a page that does not escape its texts.
 pub async fn escaping_off(stage: &mut Stage) -> Told {
     let mut dice = Dice::new(15);
     let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
@@ -573,13 +579,15 @@ pub async fn escaping_off(stage: &mut Stage) -> Told {
             let seen = look(stage, &link.token, "").await;
             sane(&seen, &plain).and_then(|()| shows(&seen, link, false))?;
         }
-        proxy.lets(|path, text| match path.ends_with(".js") {
-            true => text,
-            false => text
-                .replace("&lt;", "<")
-                .replace("&gt;", ">")
-                .replace("&quot;", "\"")
-                .replace("&amp;", "&"),
+        proxy.lets(|path, text| {
+            if path.ends_with(".js") {
+                text
+            } else {
+                text.replace("&lt;", "<")
+                    .replace("&gt;", ">")
+                    .replace("&quot;", "\"")
+                    .replace("&amp;", "&")
+            }
         });
         let mut noticed = 0;
         for link in &links {
@@ -588,27 +596,33 @@ pub async fn escaping_off(stage: &mut Stage) -> Told {
         }
         holds(
             noticed == links.len(),
-            format!("{noticed} of {} documents without escaping noticed", links.len()),
+            format!("{noticed} of {} documents without escaping detected", links.len()),
         )?;
-        proxy.lets(|path, text| match path.ends_with("/render.js") {
-            true => text.replace(
-                "made.append(",
-                "made.append = (...all) => all.forEach((one) => one instanceof Node ? made.appendChild(one) : \
+        proxy.lets(|path, text| {
+            if path.ends_with("/render.js") {
+                text.replace(
+                    "made.append(",
+                    "made.append = (...all) => all.forEach((one) => one instanceof Node ? made.appendChild(one) : \
                  made.insertAdjacentHTML('beforeend', one));\n  made.append(",
-            ),
-            false => text,
+                )
+            } else {
+                text
+            }
         });
         let mut wallets = announced(&mut dice);
-        // It would lead away before anybody looked.
+        // A refresh tag would leave the page before the check.
         wallets.retain(|wallet| !wallet["name"].to_string().contains("<meta"));
         let token = links[0].token.clone();
         let told = announce(stage, &token, &wallets).await.err().unwrap_or_default();
         let is_noticed = told.contains("\"odd\":[\"");
         println!(
-            "escaping off: noticed in {noticed} of {} documents, and in the module: {is_noticed}",
+            "escaping off: detected in {noticed} of {} documents, and in the module: {is_noticed}",
             links.len()
         );
-        holds(is_noticed, format!("a module without escaping was not noticed: {told}"))
+        holds(
+            is_noticed,
+            format!("a module without escaping was not detected: {told}"),
+        )
     };
     let played = played.await;
     stage.origin = None;

@@ -1,7 +1,7 @@
-//! Payers at the payment page: a real browser, the real program, and the local chain.
+//! Tests of the payment page with a real browser, the real program and the local chain.
 //!
-//! Prints what came of each scenario, how large the page is, and how often it was judged by axe-core; keeps pictures of its
-//! screens below the target directory. `PRS_TEST_PAGE` names a part of the scenarios that are played alone.
+//! The tests print the result of each scenario, the size of the page and the number of axe-core checks, and store
+//! screenshots under the target directory. `PRS_TEST_PAGE` runs only the scenarios whose name contains its value.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 

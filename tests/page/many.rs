@@ -1,4 +1,4 @@
-//! Links with as many receivers as a link may have.
+//! Links with the maximum number of recipients.
 
 use crate::{
     hostile::Dice,
@@ -7,13 +7,13 @@ use crate::{
 };
 use serde_json::json;
 
-/// The most that one link has.
+/// Maximum number of items of a link.
 const MOST: usize = 200;
 
-/// Largest document, compressed. Source: interface §4.7.
+/// Maximum document size, compressed. Source: interface §4.7.
 const DOCUMENT_BYTES_MAX: u64 = 8 * 1024;
 
-/// Opens the page, reads its list, pays, and reads the receipt.
+/// Opens the page, reads the list of recipients, pays, and reads the receipt.
 async fn paid(stage: &mut Stage, token: &str, (what, alike): (&str, usize)) -> Told {
     stage.visit(token, "").await;
     let size = stage
@@ -26,14 +26,11 @@ async fn paid(stage: &mut Stage, token: &str, (what, alike): (&str, usize)) -> T
     )?;
     stage.until("connect").await?;
     let rows = "return document.querySelectorAll('#entries tr').length;";
-    holds(
-        stage.js(rows).await == json!(50),
-        "the document lists other than its part",
-    )?;
+    holds(stage.js(rows).await == json!(50), "the document lists the wrong part")?;
     let (_, last) = stage.read(&format!("/pay/{token}?from=150")).await;
     holds(
         last.matches("<tr>").count() == 51,
-        "the last part is not there without scripts",
+        "the last part is missing without scripts",
     )?;
     stage.js("document.getElementById('receivers').open = true;").await;
     let whole = format!("document.querySelectorAll('#entries tr').length === {MOST}");
@@ -47,13 +44,10 @@ async fn paid(stage: &mut Stage, token: &str, (what, alike): (&str, usize)) -> T
     stage.press("Own Wallet").await?;
     stage.until("options").await?;
     let text = stage.text().await;
-    holds(
-        text.contains("Network fee, about"),
-        "what the network takes is not said",
-    )?;
+    holds(text.contains("Network fee (estimate)"), "the network fee is not shown")?;
     let label = match alike {
         MOST => "Pay 20.1".to_owned(),
-        _ => format!("Pay {MOST} receivers"),
+        _ => format!("Pay {MOST} recipients"),
     };
     stage.press(&label).await?;
     stage.until("success").await?;
@@ -64,10 +58,10 @@ async fn paid(stage: &mut Stage, token: &str, (what, alike): (&str, usize)) -> T
         "the receipt does not name the payer",
     )?;
     holds(
-        receipt.matches("Request: ").count() == MOST,
+        receipt.matches("Request ID: ").count() == MOST,
         "the receipt does not name the requests",
     )?;
-    println!("receipt for {what}: {} bytes as it is written", receipt.len());
+    println!("receipt for {what}: {} bytes uncompressed", receipt.len());
     Ok(())
 }
 
@@ -75,7 +69,7 @@ pub async fn receivers(stage: &mut Stage) -> Told {
     let each: Vec<String> = (1..=MOST).map(|index| format!("0.{index:03}")).collect();
     let each: Vec<&str> = each.iter().map(String::as_str).collect();
     let token = stage.link(amounts(&each)).await;
-    paid(stage, &token, ("200 amounts of one receiver", MOST)).await
+    paid(stage, &token, ("200 amounts for one recipient", MOST)).await
 }
 
 pub async fn combined_payouts(stage: &mut Stage) -> Told {
@@ -92,6 +86,6 @@ pub async fn combined_payouts(stage: &mut Stage) -> Told {
         .made("/v2/secure-payments/batch-payouts", json!({ "tokens": tokens }))
         .await;
     let (status, _) = stage.read(&format!("/pay/{}", tokens[0])).await;
-    holds(status == 410, "a payout that was combined can still be paid")?;
-    paid(stage, &token, ("200 receivers", 1)).await
+    holds(status == 410, "a combined payout can still be paid separately")?;
+    paid(stage, &token, ("200 recipients", 1)).await
 }

@@ -1,4 +1,4 @@
-//! What stands between the browser and the service, and changes what it answers.
+//! A proxy between browser and service that changes responses.
 
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Changes the text of an answer, by its path.
+/// A change of a response: gets the path and the body, and returns the new body.
 type Change = Box<dyn Fn(&str, String) -> String + Send>;
 
 #[derive(Clone)]
@@ -20,13 +20,13 @@ struct Forward {
 }
 
 pub struct Proxy {
-    /// Where it listens.
+    /// Address on which the proxy listens.
     pub address: String,
     change: Arc<Mutex<Change>>,
 }
 
 impl Proxy {
-    /// Stands before a service; it changes nothing yet.
+    /// Starts a proxy in front of a service; it changes nothing yet.
     pub async fn before(service: &str) -> Self {
         let change: Arc<Mutex<Change>> = Arc::new(Mutex::new(Box::new(|_, text| text)));
         let client = reqwest::Client::builder()
@@ -44,7 +44,7 @@ impl Proxy {
         Self { address, change }
     }
 
-    /// From now on changes answers so.
+    /// Applies this change to responses from now on.
     pub fn lets(&self, change: impl Fn(&str, String) -> String + Send + 'static) {
         *self.change.lock().expect("unbroken") = Box::new(change);
     }
@@ -62,9 +62,9 @@ async fn pass(State(forward): State<Forward>, method: Method, uri: Uri, headers:
     for (name, value) in headers.iter().filter(|(name, _)| !own.contains(name)) {
         call = call.header(name, value);
     }
-    let answer = call.send().await.expect("the service answers");
+    let answer = call.send().await.expect("the service responds");
     let mut response = Response::builder().status(answer.status());
-    // A page that is asked for again is changed in another way.
+    // The next request for the same page may get a different change, so the browser must not cache the response.
     let left_out = [
         header::CACHE_CONTROL,
         header::CONTENT_LENGTH,

@@ -1,13 +1,13 @@
-//! What payers live through, in a few tests of many scenarios, each test on a chain of its own.
+//! Scenarios of payers, grouped into a few tests; each test has its own chain.
 
 use crate::{bent, brand, hostile, many, screens, stage::Stage, unclear, wallet::Wallet};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Instant};
 
-/// How a scenario ended. Errors: what went wrong.
+/// Result of a scenario. Errors: what went wrong.
 pub type Told = Result<(), String>;
 
-/// Largest document, compressed, and most calls until the page can be used. Source: interface §4.7.
+/// Maximum compressed document size, and maximum requests until the page is usable. Source: interface §4.7.
 const DOCUMENT_BYTES_MAX: u64 = 8 * 1024;
 const CALLS_MAX: u64 = 9;
 
@@ -26,10 +26,10 @@ pub fn holds(holds: bool, what: impl Into<String>) -> Told {
     if holds { Ok(()) } else { Err(what.into()) }
 }
 
-/// How each scenario of a test ended: its name, its milliseconds, and what went wrong.
+/// Results of the scenarios of a test: name, duration in milliseconds and result.
 type Played = Vec<(&'static str, u128, Told)>;
 
-/// A test that plays a scenario for each name, in this order, on a stage of its own: tests are played side by side.
+/// Defines a test that runs the named scenarios in this order on its own stage. Tests run in parallel.
 macro_rules! scenarios {
     ($test:ident: $($name:path),* $(,)?) => {
         #[tokio::test]
@@ -142,7 +142,7 @@ scenarios![
     unclear::two_clicks,
 ];
 
-/// Notes and tells how a scenario ended.
+/// Records and prints the result of a scenario.
 fn note(played: &mut Played, name: &'static str, begun: Instant, end: Told) {
     let line = end
         .as_ref()
@@ -152,7 +152,7 @@ fn note(played: &mut Played, name: &'static str, begun: Instant, end: Told) {
     played.push((name, took_ms, end));
 }
 
-/// Fails where a scenario did, or where axe-core found something.
+/// Fails if a scenario failed or axe-core found a violation.
 fn judge(stage: &Stage, played: &[(&str, u128, Told)]) {
     let failed: BTreeMap<_, _> = played
         .iter()
@@ -160,7 +160,7 @@ fn judge(stage: &Stage, played: &[(&str, u128, Told)]) {
         .collect();
     println!("{} of {} scenarios passed", played.len() - failed.len(), played.len());
     println!(
-        "{} screens judged, {} violations",
+        "{} screens checked, {} violations",
         stage.judged.len(),
         stage.violations.len()
     );
@@ -184,17 +184,20 @@ async fn one_by_one(stage: &mut Stage) -> Told {
              return [page.encodedBodySize, 1 + all.length, all.filter((one) => !one.name.startsWith(location.origin)).length];",
         )
         .await;
-    println!("document, calls, calls to others: {size}");
+    println!("document bytes, requests, requests to other origins: {size}");
     let number = |index: usize| size[index].as_u64().unwrap_or(u64::MAX);
     holds(number(0) <= DOCUMENT_BYTES_MAX, "the document is too large")?;
-    holds(number(1) <= CALLS_MAX && number(2) == 0, "too many calls")?;
+    holds(number(1) <= CALLS_MAX && number(2) == 0, "too many requests")?;
     stage.press("Own Wallet").await?;
     stage.until("options").await?;
     stage.js("document.querySelector('.explained').open = true;").await;
     stage.judge("explained").await;
     let text = stage.text().await;
-    let is_said = text.contains("Token contract") && text.contains("May take it");
-    holds(is_said, format!("what an approval is sent to: {text}"))?;
+    let is_said = text.contains("Token contract") && text.contains("Spender");
+    holds(
+        is_said,
+        format!("the contract and spender of the approval are not shown: {text}"),
+    )?;
     let begun = Instant::now();
     stage.press("Pay 25.25").await?;
     stage.until("success").await?;
@@ -211,14 +214,14 @@ async fn one_by_one(stage: &mut Stage) -> Told {
         .await;
     holds(
         !events.to_string().contains(&stage.wallet.account),
-        "an event shows the address",
+        "an event contains the wallet address",
     )?;
     let (status, text) = stage.read(&format!("/pay/{token}/receipt")).await;
     holds(status == 200 && text.contains("25.25") && text.contains("INV-7"), text)?;
     stage.browser.open(&stage.at(&landed)).await;
     holds(
         stage.text().await.contains("The payment is complete"),
-        "the old address does not lead here",
+        "the old link format does not redirect to the page",
     )
 }
 
@@ -230,7 +233,10 @@ async fn together(stage: &mut Stage) -> Told {
     stage.press("Pay 3.5").await?;
     stage.until("success").await?;
     println!("pay to success in one confirmation: {} ms", begun.elapsed().as_millis());
-    holds(stage.wallet.count("eth_sendTransaction") == 0, "sent one by one")
+    holds(
+        stage.wallet.count("eth_sendTransaction") == 0,
+        "the transactions were sent separately",
+    )
 }
 
 async fn upgrade_declined(stage: &mut Stage) -> Told {
@@ -240,7 +246,10 @@ async fn upgrade_declined(stage: &mut Stage) -> Told {
     stage.connect(&token, "options").await?;
     stage.press("Pay 3.6").await?;
     stage.until("success").await?;
-    holds(stage.wallet.count("eth_sendTransaction") == 2, "not one by one")
+    holds(
+        stage.wallet.count("eth_sendTransaction") == 2,
+        "the transactions were not sent separately",
+    )
 }
 
 async fn declined_then_resumed(stage: &mut Stage) -> Told {
@@ -251,13 +260,16 @@ async fn declined_then_resumed(stage: &mut Stage) -> Told {
     stage.until("error-rejected").await?;
     holds(
         stage.text().await.contains("Nothing was sent"),
-        "what happened is not said",
+        "the page does not say that nothing was sent",
     )?;
     let step = stage.steps(&token).await[0].clone();
     stage.send(&step).await;
     stage.press("Try again").await?;
     stage.until("success").await?;
-    holds(stage.wallet.count("eth_sendTransaction") == 2, "allowed twice")
+    holds(
+        stage.wallet.count("eth_sendTransaction") == 2,
+        "the permission was given twice",
+    )
 }
 
 async fn network_added(stage: &mut Stage) -> Told {
@@ -280,14 +292,14 @@ async fn network_declined(stage: &mut Stage) -> Told {
     stage.connect(&token, "options").await?;
     stage.press("Pay 3.9").await?;
     stage.until("error-network").await?;
-    holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")
+    holds(stage.wallet.count("eth_sendTransaction") == 0, "a transaction was sent")
 }
 
 async fn too_little_token(stage: &mut Stage) -> Told {
     let token = stage.link(amounts(&["999999999999"])).await;
     stage.connect(&token, "options").await?;
     let text = stage.text().await;
-    holds(text.contains("more are needed") && text.contains("Check again"), text)
+    holds(text.contains("You need") && text.contains("Check again"), text)
 }
 
 async fn too_little_gas(stage: &mut Stage) -> Told {
@@ -334,7 +346,7 @@ async fn reloaded(stage: &mut Stage) -> Told {
     holds(stage.wallet.count("eth_sendTransaction") == 1, "paid twice")
 }
 
-/// Sends another transaction in the turn of the last one, at a higher price.
+/// Replaces the last transaction with another one that has the same nonce and a higher gas price.
 pub async fn replaced(stage: &Stage, change: Value) {
     let hash = stage.wallet.sent.clone().expect("a transaction");
     let sent = stage.dev.ask_node("eth_getTransactionByHash", json!([hash])).await;
@@ -346,7 +358,7 @@ pub async fn replaced(stage: &Stage, change: Value) {
         .dev
         .ask_node("eth_sendTransaction", json!([with(call, change)]))
         .await;
-    assert!(hash.is_string(), "not replaced");
+    assert!(hash.is_string(), "the transaction was not replaced");
 }
 
 async fn sped_up(stage: &mut Stage) -> Told {
@@ -359,7 +371,7 @@ async fn sped_up(stage: &mut Stage) -> Told {
     sent?;
     stage.until("success").await?;
     let text = stage.text().await;
-    holds(!text.contains("was sent as well"), text)
+    holds(!text.contains("was also sent"), text)
 }
 
 async fn cancelled(stage: &mut Stage) -> Told {
@@ -382,7 +394,10 @@ async fn not_on_the_list(stage: &mut Stage) -> Told {
     let token = stage.link(with(amounts(&["5"]), list)).await;
     stage.connect(&token, "blocked").await?;
     let text = stage.text().await;
-    holds(!text.to_lowercase().contains(&stage.accounts[7]), "the list is shown")
+    holds(
+        !text.to_lowercase().contains(&stage.accounts[7]),
+        "the page shows the list of allowed wallets",
+    )
 }
 
 async fn batch(stage: &mut Stage) -> Told {
@@ -398,20 +413,20 @@ async fn fee_of_the_contract(stage: &mut Stage) -> Told {
         (
             with(amounts(&["10", "20"]), fee.clone()),
             100_u16,
-            vec!["30\u{a0}FAU", "0.3\u{a0}FAU", "Fee of the payment contract"],
+            vec!["30\u{a0}FAU", "0.3\u{a0}FAU", "Payment contract fee"],
             "Pay 30.6\u{a0}FAU",
         ),
         (
             amounts(&["11", "21"]),
             100,
-            vec!["32\u{a0}FAU", "comes back to you", "0.32\u{a0}FAU"],
+            vec!["32\u{a0}FAU", "Returned to you", "0.32\u{a0}FAU"],
             "Pay 32.32\u{a0}FAU",
         ),
-        // It changes while somebody looks: the new sum is shown before the wallet is asked for it.
+        // The contract's fee changes while the page is open. The page shows the new total before it prompts the wallet.
         (
             with(amounts(&["12", "22"]), fee),
             200,
-            vec!["Fee of the payment contract"],
+            vec!["Payment contract fee"],
             "Pay 34.68\u{a0}FAU",
         ),
     ] {
@@ -431,7 +446,7 @@ async fn fee_of_the_contract(stage: &mut Stage) -> Told {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
             let asked = ["eth_sendTransaction", "wallet_sendCalls"].map(|method| stage.wallet.count(method));
-            holds(asked == [0, 0], "another sum was sent")?;
+            holds(asked == [0, 0], "the wallet was prompted for another total")?;
             stage.press("Pay 35.02").await?;
         }
         stage.until("success").await?;
@@ -441,7 +456,7 @@ async fn fee_of_the_contract(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// Lets the contract of batches take so many basis points for itself.
+/// Sets the batch contract's own fee in basis points.
 async fn takes(stage: &Stage, token: &str, basis_points: u16) {
     alloy::sol! { function setBatchFee(uint16 fee) external; }
     let state: Value = serde_json::from_str(&stage.read(&format!("/pay/{token}/state")).await.1).expect("JSON");
@@ -455,20 +470,23 @@ async fn takes(stage: &Stage, token: &str, basis_points: u16) {
 async fn payout(stage: &mut Stage) -> Told {
     let token = stage.payout("FAU-sepolia", "6").await;
     stage.connect(&token, "options").await?;
-    holds(stage.text().await.contains("Payout to"), "it is not called a payout")?;
+    holds(
+        stage.text().await.contains("Payout to"),
+        "the page does not say that it is a payout",
+    )?;
     stage.press("Pay 6").await?;
     stage.until("success").await
 }
 
 async fn ends(stage: &mut Stage) -> Told {
     let (status, text) = stage.read("/pay/01ARZ3NDEKTSV4RRFFQ69G5FAV").await;
-    holds(status == 404 && text.contains("No payment under this link"), text)?;
+    holds(status == 404 && text.contains("Payment link not found"), text)?;
     let token = stage.link(with(amounts(&["7"]), json!({ "expiresIn": 300 }))).await;
     stage.visit(&token, "").await;
     stage.until("connect").await?;
     stage.wait_for(301).await;
     let (status, text) = stage.read(&format!("/pay/{token}")).await;
-    holds(status == 410 && text.contains("This link has run out"), text)?;
+    holds(status == 410 && text.contains("This link has expired"), text)?;
     stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
     stage.judge("expired").await;
     stage.browser.open(&stage.at("/pay/01ARZ3NDEKTSV4RRFFQ69G5FAV")).await;
@@ -505,10 +523,10 @@ async fn phone_at_night(stage: &mut Stage) -> Told {
 async fn languages(stage: &mut Stage) -> Told {
     let token = stage.link(amounts(&["1234.5"])).await;
     for (code, look, words) in [
-        ("ar", "-ar", "بأي محفظة تدفع؟"),
-        ("de", "-de", "Mit welcher Wallet"),
-        ("es", "-es", "¿Con qué cartera"),
-        ("fr", "-fr", "Avec quel portefeuille"),
+        ("ar", "-ar", "اختر محفظة"),
+        ("de", "-de", "Wählen Sie eine Wallet"),
+        ("es", "-es", "Elija una cartera"),
+        ("fr", "-fr", "Choisissez un portefeuille"),
     ] {
         stage.look = look;
         stage.visit(&token, &format!("?lang={code}")).await;
@@ -533,7 +551,7 @@ async fn keyboard_alone(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// Goes on with the tabulator until something of a class has the focus, and presses it.
+/// Presses Tab until an element of a class has the focus, then presses Enter.
 async fn reach(stage: &Stage, class: &str) -> Told {
     let key = |key: &str| {
         let both = [
@@ -550,7 +568,7 @@ async fn reach(stage: &Stage, class: &str) -> Told {
             return Ok(());
         }
     }
-    Err(format!("no way to {class}"))
+    Err(format!("{class} cannot be reached by keyboard"))
 }
 
 async fn two_tabs(stage: &mut Stage) -> Told {
@@ -565,7 +583,7 @@ async fn two_tabs(stage: &mut Stage) -> Told {
     let (first, second) = stage.open_tab().await;
     stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
     let played = async {
-        // The first tab has asked for the permission, and what the wallet makes of that is unknown.
+        // The first tab has requested the permission, and the outcome is unknown.
         stage.wallet.silent = None;
         stage.until("unknown").await?;
         stage.wait_for(16).await;
@@ -574,14 +592,15 @@ async fn two_tabs(stage: &mut Stage) -> Told {
         stage.until("options").await?;
         stage.press("Pay 7.4").await?;
         stage.until("othertab").await?;
-        stage.press("Go on here").await?;
+        stage.press("Continue here").await?;
         stage.until("success").await
     };
     let played = played.await;
     stage.go_to(&first).await;
-    let left = match played.is_ok() {
-        true => stage.until("success").await,
-        false => Ok(()),
+    let left = if played.is_ok() {
+        stage.until("success").await
+    } else {
+        Ok(())
     };
     stage.go_to(&second).await;
     stage.browser.close().await;
@@ -598,7 +617,7 @@ async fn in_flight(stage: &mut Stage) -> Told {
         .call(&format!("/v2/secure-payments/{token}/intent"), Some(&sent))
         .await;
     stage.connect(&token, "inflight").await?;
-    stage.press("Go on all the same").await?;
+    stage.press("Continue anyway").await?;
     stage.until("options").await?;
     stage.wait_for(121).await;
     stage.connect(&token, "options").await
@@ -609,7 +628,7 @@ async fn count_down(stage: &mut Stage) -> Told {
     stage.visit(&token, "").await;
     stage.until("connect").await?;
     stage
-        .until_true("/Link holds for[^]*\\b8:/.test(document.getElementById('expiry').innerText)")
+        .until_true("/Expires in[^]*\\b8:/.test(document.getElementById('expiry').innerText)")
         .await
 }
 
@@ -619,11 +638,11 @@ async fn without_scripts(stage: &mut Stage) -> Told {
     let (status, text) = stage.read(&format!("/pay/{token}")).await;
     let text_lower = text.to_lowercase();
     for part in ["7.7", "inv-8", &stage.accounts[1], "<noscript>", "qr code", "<time"] {
-        holds(text_lower.contains(part), format!("{part} is missing"))?;
+        holds(text_lower.contains(part), format!("the document lacks {part}"))?;
     }
     holds(
         status == 200 && !text.contains(" style=") && !text.contains("onclick"),
-        "something is inline",
+        "the page contains inline code or style",
     )
 }
 
@@ -660,7 +679,10 @@ async fn coin(stage: &mut Stage) -> Told {
     stage.connect(&token, "options").await?;
     stage.press("Pay 0.01").await?;
     stage.until("success").await?;
-    holds(stage.wallet.count("eth_sendTransaction") == 1, "a coin was allowed")
+    holds(
+        stage.wallet.count("eth_sendTransaction") == 1,
+        "the page requested a permission for a coin",
+    )
 }
 
 async fn allowance_reset(stage: &mut Stage) -> Told {
@@ -668,7 +690,10 @@ async fn allowance_reset(stage: &mut Stage) -> Told {
     let allow = stage.steps(&small).await[0].clone();
     stage.send(&allow).await;
     let token = stage.payout("USDT-sepolia", "5").await;
-    holds(stage.steps(&token).await.len() == 3, "no reset")?;
+    holds(
+        stage.steps(&token).await.len() == 3,
+        "the reset of the permission is missing",
+    )?;
     stage.connect(&token, "options").await?;
     stage.press("Pay 5").await?;
     stage.until("success").await?;
@@ -680,7 +705,7 @@ async fn partly_paid(stage: &mut Stage) -> Told {
     let steps = stage.steps(&token).await;
     stage.send(&steps[0]).await;
     let mut part = steps[1].clone();
-    // A quarter of the amount: its word is the third one.
+    // Pays a quarter of the amount, which is the third word.
     let data = part["data"].as_str().expect("data");
     let (eight, two) = (
         format!("{:064x}", 8 * 10_u128.pow(18)),
@@ -723,16 +748,17 @@ async fn hidden_until_approved(stage: &mut Stage) -> Told {
         let is_shown = shown(&text).is_some();
         holds(is_shown == (outcome == "approved"), format!("{outcome}: {text}"))?;
         let title = stage.js("return document.title.toLowerCase();").await;
-        let right = match is_shown {
-            true => title == format!("8,765.4321\u{a0}fau to {called}"),
-            false => title == "payment to the receiver",
+        let right = if is_shown {
+            title == format!("8,765.4321\u{a0}fau to {called}")
+        } else {
+            title == "payment to the recipient"
         };
         let name = stage.js("return document.getElementById('name').textContent;").await;
         holds(
-            right && (name == "the receiver") != is_shown,
+            right && (name == "the recipient") != is_shown,
             format!("{outcome}: {title}, {name}"),
         )?;
-        holds(stage.wallet.count("eth_sendTransaction") == 0, "something was sent")?;
+        holds(stage.wallet.count("eth_sendTransaction") == 0, "a transaction was sent")?;
     }
     Ok(())
 }
@@ -753,5 +779,5 @@ async fn withdrawn(stage: &mut Stage) -> Told {
         stage.turn().await;
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    Err("an open page does not notice it".to_owned())
+    Err("an open page does not detect the withdrawal".to_owned())
 }

@@ -1,5 +1,5 @@
-//! Screens that pass by too quickly to be judged, held by a wallet or a service that does not answer; and those of troubles
-//! that no other scenario has.
+//! Screens that normally disappear too fast to check. A wallet or service that does not respond keeps them visible.
+//! Also tests error screens that no other scenario shows.
 
 use crate::{
     scenarios::{Told, amounts, holds},
@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::json;
 
-/// Looks at a page: width, whether it is dark, language.
+/// Variants of the page: name suffix, width, dark mode and query.
 const LOOKS: [(&str, u32, bool, &str); 3] = [
     ("-phone", 360, false, ""),
     ("-dark", 1100, true, ""),
@@ -46,7 +46,7 @@ pub async fn held(stage: &mut Stage) -> Told {
         stage.press("Own Wallet").await?;
         stage.until(screen).await?;
     }
-    holds(stage.wallet.chain == CHAIN, "the wallet went elsewhere")
+    holds(stage.wallet.chain == CHAIN, "the wallet is on another network")
 }
 
 pub async fn troubles(stage: &mut Stage) -> Told {
@@ -61,9 +61,9 @@ pub async fn troubles(stage: &mut Stage) -> Told {
         });
         stage.press("Pay 6.2").await?;
         stage.until(screen).await?;
-        holds(stage.text().await.contains("Try again"), "it cannot be tried again")?;
+        holds(stage.text().await.contains("Try again"), "the page offers no retry")?;
     }
-    // A code that proves nothing.
+    // An error code that does not prove a refusal.
     stage.wallet = Wallet::new(&stage.accounts[2]);
     stage.connect(&token, "options").await?;
     stage.wallet.refusals.insert("eth_sendTransaction", -32000);
@@ -72,11 +72,11 @@ pub async fn troubles(stage: &mut Stage) -> Told {
     let text = stage.text().await;
     holds(
         !text.contains("Try again") && !text.contains("Nothing was sent"),
-        format!("it can be paid a second time: {text}"),
+        format!("the page offers a second payment: {text}"),
     )
 }
 
-/// The way of a payment on a phone, in the dark, and from right to left.
+/// Takes screenshots of the payment flow on a phone, in dark mode and in a right-to-left language.
 pub async fn looks(stage: &mut Stage) -> Told {
     for (look, width, is_dark, query) in LOOKS {
         stage.dress(width, 1_500, is_dark).await;

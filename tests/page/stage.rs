@@ -1,4 +1,4 @@
-//! A browser before the running service, and what a payer does there.
+//! A browser in front of the running service, with the actions of a payer.
 
 use crate::{
     support::{browser::Browser, dev::Dev, published},
@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause between two looks at the page.
+/// Pause between two polls of the page.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Time in which a screen has to come.
+/// Time limit for a screen to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Time in which the service has to see a payment that no page told of: it reads blocks in order, so the last of many
-/// payments waits for all before it.
+/// Time limit for the service to detect a payment that no page reported. It reads blocks in order, so the last of many
+/// payments waits for all previous ones.
 const SETTLING: Duration = Duration::from_secs(180);
 
 pub struct Stage {
@@ -27,13 +27,14 @@ pub struct Stage {
     pub wallet: Wallet,
     /// Accounts of the local chain.
     pub accounts: Vec<String>,
-    /// Screens that were judged, with what makes them look different.
+    /// The screens that axe-core has checked, each with the look (window size, colour scheme, language) in which it was
+    /// checked.
     pub judged: BTreeSet<String>,
-    /// What the judge found.
+    /// Violations found by axe-core.
     pub violations: Vec<String>,
-    /// What makes the screens of this scenario look different.
+    /// Suffix that names the look of the current scenario, such as `-dark`.
     pub look: &'static str,
-    /// Where the browser finds the service, when something stands between them.
+    /// The origin that the browser opens in place of the service's own, such as that of a proxy.
     pub origin: Option<String>,
     judge: String,
     pictures: PathBuf,
@@ -51,7 +52,7 @@ impl Stage {
             .map(|account| account["address"].as_str().expect("an address").to_lowercase())
             .collect();
         let judge = published::installed("page", &["package.json", "package-lock.json"], |_| ());
-        let judge = std::fs::read_to_string(judge.join("node_modules/axe-core/axe.min.js")).expect("the judge");
+        let judge = std::fs::read_to_string(judge.join("node_modules/axe-core/axe.min.js")).expect("axe-core");
         let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-pictures");
         std::fs::create_dir_all(&pictures).expect("a folder");
         Self {
@@ -70,18 +71,18 @@ impl Stage {
         }
     }
 
-    /// The address of a path of the service.
+    /// The full URL of a path of the service.
     pub fn at(&self, path: &str) -> String {
         let origin = self.origin.as_deref();
         format!("{}{path}", origin.unwrap_or_else(|| self.dev.text("/baseUrl")))
     }
 
-    /// Makes a link; returns its token.
+    /// Creates a link; returns its token.
     pub async fn link(&self, body: Value) -> String {
         self.made("/v2/secure-payments", body).await
     }
 
-    /// Makes a link that pays somebody; returns its token.
+    /// Creates a payout link; returns its token.
     pub async fn payout(&self, currency: &str, amount: &str) -> String {
         let body = json!({
             "recipient": self.accounts[5], "creatorWalletAddress": self.wallet.account, "network": "sepolia",
@@ -95,7 +96,7 @@ impl Stage {
         made["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Asks for a link; returns what is answered, whatever it is.
+    /// Requests a link; returns status and body, including errors.
     pub async fn ask(&self, path: &str, body: &Value) -> (u16, Value) {
         let call = self.client.post(format!("{}{path}", self.dev.text("/baseUrl")));
         let call = call.header("x-api-key", self.dev.text("/apiKey")).json(body);
@@ -103,19 +104,19 @@ impl Stage {
         (answer.status().as_u16(), answer.json().await.expect("JSON"))
     }
 
-    /// What the page is made of, and what happened to it. See `wallet.js`.
+    /// The structure of the page and the events on it, as `seen` in `wallet.js` reports them.
     pub async fn seen(&self) -> Value {
         self.js("return window.seen();").await
     }
 
-    /// Pays a link from the wallet, without a page.
+    /// Pays a link from the wallet's account without opening the page.
     pub async fn settle(&self, token: &str) {
         for step in self.steps(token).await {
             assert!(self.send(&step).await.is_string(), "{step}");
         }
     }
 
-    /// Allows what a link needs, without a page.
+    /// Sends the token approval that a link needs, without opening the page.
     pub async fn allow(&self, token: &str) {
         let steps = self.steps(token).await;
         for step in &steps[..steps.len() - 1] {
@@ -131,12 +132,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until this is a part of the state of a link.
+    /// Waits until the state of a link contains this text.
     pub async fn until_told(&self, token: &str, part: &str) -> Result<(), String> {
         let begun = Instant::now();
         while !self.read(&format!("/pay/{token}/state")).await.1.contains(part) {
             if begun.elapsed() > SETTLING {
-                return Err(format!("the state of {token} is without {part}"));
+                return Err(format!("the state of {token} lacks {part}"));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -149,7 +150,7 @@ impl Stage {
         (answer.status().as_u16(), answer.text().await.expect("text"))
     }
 
-    /// The transactions that pay a link from the wallet.
+    /// The transactions with which the wallet pays a link.
     pub async fn steps(&self, token: &str) -> Vec<Value> {
         let (_, text) = self
             .read(&format!("/pay/{token}/calldata?wallet={}", self.wallet.account))
@@ -158,7 +159,7 @@ impl Stage {
         calldata["steps"].as_array().unwrap_or_else(|| panic!("{text}")).clone()
     }
 
-    /// Sends a step from the wallet without asking anybody.
+    /// Sends one transaction from the wallet's account directly to the node; returns what the node returned.
     pub async fn send(&self, step: &Value) -> Value {
         let call =
             json!({ "from": self.wallet.account, "to": step["to"], "data": step["data"], "value": step["value"] });
@@ -170,12 +171,12 @@ impl Stage {
         self.dev.call("/_dev/clock", Some(&json!({ "seconds": seconds }))).await;
     }
 
-    /// A window of this size with these preferences.
+    /// Sets the window size and the colour scheme.
     pub async fn dress(&self, width: u32, height: u32, is_dark: bool) {
         self.browser.dress(width, height, is_dark).await;
     }
 
-    /// Puts the wallet into every page that this window opens.
+    /// Injects the wallet into every page that this window opens.
     pub async fn bring_wallet(&mut self) {
         if let Some(script) = self.script.take() {
             let old = json!({ "identifier": script });
@@ -191,7 +192,7 @@ impl Stage {
         self.script = added["identifier"].as_str().map(str::to_owned);
     }
 
-    /// Opens another tab with the wallet; returns the handles of the first and the other one, in which the test goes on.
+    /// Opens a second tab with the wallet and switches to it; returns the handles of both tabs.
     pub async fn open_tab(&mut self) -> (Value, Value) {
         let first = self.browser.get("window").await;
         let opened = self.browser.post("window/new", &json!({ "type": "tab" })).await;
@@ -202,13 +203,13 @@ impl Stage {
         (first, other)
     }
 
-    /// Goes on in a tab, and brings it to the front: browsers slow down what is behind.
+    /// Switches to a tab and brings it to the front, since browsers slow down background tabs.
     pub async fn go_to(&self, tab: &Value) {
         self.browser.post("window", &json!({ "handle": tab })).await;
         self.browser.devtools("Page.bringToFront", json!({})).await;
     }
 
-    /// Opens the page of a link as somebody who was never here.
+    /// Opens the page of a link as a first-time visitor.
     pub async fn visit(&mut self, token: &str, query: &str) {
         let address = self.at(&format!("/pay/{token}{query}"));
         self.browser.open(&address).await;
@@ -216,25 +217,25 @@ impl Stage {
         self.browser.open(&address).await;
     }
 
-    /// Runs a script; returns what it returns.
+    /// Runs a script; returns its result.
     pub async fn js(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
         self.browser.post("execute/sync", &body).await
     }
 
-    /// Waits until something is true of the page. Errors: it does not become so.
+    /// Waits until an expression is true on the page. Errors: it stays false.
     pub async fn until_true(&self, what: &str) -> Result<(), String> {
         let begun = Instant::now();
         while self.js(&format!("return {what};")).await != json!(true) {
             if begun.elapsed() > PATIENCE {
-                return Err(format!("it does not become true that {what}: {}", self.text().await));
+                return Err(format!("{what} stays false: {}", self.text().await));
             }
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 
-    /// Lets the wallet answer what the page asks; returns the screen that is shown.
+    /// Lets the wallet answer the page's pending requests; returns the name of the screen that the page then shows.
     pub async fn turn(&mut self) -> String {
         let look =
             "return [document.getElementById('action')?.dataset.screen ?? '', window.wallet?.asks.splice(0) ?? []];";
@@ -254,7 +255,7 @@ impl Stage {
         seen[0].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for a screen, has it judged and takes its picture. Errors: another one stays.
+    /// Waits for a screen, checks it and takes a screenshot. Errors: the page stays on another screen.
     pub async fn until(&mut self, screen: &str) -> Result<(), String> {
         let begun = Instant::now();
         loop {
@@ -274,7 +275,7 @@ impl Stage {
         }
     }
 
-    /// Has a screen judged that was not judged in this look, and takes its picture.
+    /// Checks a screen with axe-core, unless it was already checked in this look, and takes a screenshot.
     pub async fn judge(&mut self, screen: &str) {
         let name = format!("{screen}{}", self.look);
         if !self.judged.insert(name.clone()) {
@@ -285,7 +286,7 @@ impl Stage {
         self.browser.picture(&self.pictures.join(format!("{name}.png"))).await;
     }
 
-    /// Presses what is labelled so. Errors: nothing is.
+    /// Presses the element with this label. Errors: there is none.
     pub async fn press(&self, label: &str) -> Result<(), String> {
         let script = format!(
             "const found = [...document.querySelectorAll('#action button, #action a.button')]\
@@ -294,11 +295,11 @@ impl Stage {
         );
         match self.js(&script).await {
             Value::Bool(true) => Ok(()),
-            _ => Err(format!("nothing is labelled {label}")),
+            _ => Err(format!("no element has the label {label}")),
         }
     }
 
-    /// Opens a link and connects the wallet. Errors: what comes is not `screen`.
+    /// Opens a link and connects the wallet. Errors: `screen` does not appear.
     pub async fn connect(&mut self, token: &str, screen: &str) -> Result<(), String> {
         self.visit(token, "").await;
         self.until("connect").await?;

@@ -1,4 +1,5 @@
-//! Wallets that fail, although they may have sent the payment: nothing is offered that could pay twice.
+//! Wallets that report a failure although they may have sent the payment. The page then offers nothing with which the
+//! payer could pay twice.
 
 use crate::{
     proxy::Proxy,
@@ -20,27 +21,28 @@ const SEND: &str = "eth_sendTransaction";
 const BUNDLE: &str = "wallet_sendCalls";
 const NETWORK: &str = "eth_chainId";
 
-/// Longer than the count of a wallet has to stand still, and than a payment is waited for, in seconds.
+/// Waiting times in seconds. The page waits until the wallet's transaction count has stayed the same for some time;
+/// [`STILL_S`] and [`STILL_AHEAD_S`] are longer than that. [`UNSEEN_S`] is longer than the page waits for a payment.
 const STILL_S: u64 = 16;
 const STILL_AHEAD_S: i64 = 16;
 const UNSEEN_S: u64 = 601;
 
-/// What the page needs for a few looks.
+/// Time limit for a few polls of the page.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a wallet says of a node that it cannot reach, which may have taken what was sent before.
+/// Wallet errors that report an unreachable node. The node may already have received the transaction.
 const AWAY: &str = "RPC endpoint not found or unavailable.";
 const RETRYING: &str =
     "RPC endpoint returned too many errors, retrying in 0.5 minutes. Consider using a different RPC endpoint.";
 
-/// Thirteen answers that prove nothing: what a wallet says, and whether that is an error.
+/// Thirteen wallet responses that do not prove a refusal.
 fn unclear_answers() -> [(&'static str, Result<Value, Value>); 13] {
     let error = |code: i64, message: &str| Err(json!({ "code": code, "message": message }));
     let away = json!({ "code": -32002, "message": AWAY, "data": { "httpStatus": 504 } });
     let known = json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": { "code": -32000, "message": "already known" } });
     [
         ("-32603", error(-32603, "Internal JSON-RPC error.")),
-        ("already known, inside", Err(known)),
+        ("already known, nested", Err(known)),
         (
             "nonce too low",
             error(-32000, "nonce too low: next nonce 8, tx nonce 7"),
@@ -55,9 +57,9 @@ fn unclear_answers() -> [(&'static str, Result<Value, Value>); 13] {
             error(4900, "The provider is disconnected from all chains."),
         ),
         ("timeout under -32002", error(-32002, "request timed out")),
-        ("a node that is away", Err(away.clone())),
+        ("an unreachable node", Err(away.clone())),
         (
-            "a node that is away, inside",
+            "an unreachable node, nested",
             Err(json!({ "code": -32603, "message": "Internal JSON-RPC error.", "data": away })),
         ),
         ("a node with many errors", error(-32002, RETRYING)),
@@ -70,14 +72,14 @@ fn unclear_answers() -> [(&'static str, Result<Value, Value>); 13] {
     ]
 }
 
-/// The answer of a wallet that has a question open.
+/// The error of a wallet that is still showing an earlier prompt.
 fn open_already() -> Value {
     let text =
         "Request of type 'wallet_requestPermissions' already pending for origin https://pay.example. Please wait.";
     json!({ "code": -32002, "message": text })
 }
 
-/// Errors that prove that nothing was sent, and the screens that say so.
+/// Errors that prove that nothing was sent, with their screens.
 fn refusals_of_wallets() -> Vec<(Value, &'static str)> {
     let coded = |code: Value| json!({ "code": code, "message": "no" });
     let node = |text: &str| json!({ "code": -32000, "message": text });
@@ -118,14 +120,15 @@ fn refusals_of_wallets() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// How many ways there are on the screen to ask the wallet for a payment, now or after a further click.
+/// Number of buttons on the screen with which the payer can reach a payment, directly or after another click.
 async fn offers(stage: &Stage) -> u64 {
     let script = "return [...document.querySelectorAll('#action button, #action a.button')]\
-                  .filter((one) => !one.textContent.startsWith('Connect your wallet')).length;";
+                  .filter((one) => !one.textContent.startsWith('Connect wallet')).length;";
     stage.js(script).await.as_u64().unwrap_or(u64::MAX)
 }
 
-/// The same on a screen that a page leaves again while it waits for an answer of the wallet, and to have it judged takes long.
+/// Like [`offers`], for a screen that the page may leave at any time. Repeats the count, because checking a screen
+/// takes long.
 async fn offers_on(stage: &mut Stage, screen: &str) -> Result<u64, String> {
     loop {
         stage.until(screen).await?;
@@ -136,16 +139,19 @@ async fn offers_on(stage: &mut Stage, screen: &str) -> Result<u64, String> {
     }
 }
 
-/// Goes on as a payer who accepts that it may be paid twice; without that the way on is closed.
+/// Clicks as a payer who accepts the risk of paying twice; checks that the button is disabled before this consent.
 async fn accept(stage: &mut Stage) -> Told {
     let before = stage.turn().await;
-    stage.press("Go on all the same").await?;
-    holds(stage.turn().await == before, "it goes on without a confirmation")?;
+    stage.press("Continue anyway").await?;
+    holds(
+        stage.turn().await == before,
+        "the page continues without the confirmation",
+    )?;
     stage.js("document.querySelector('.accept input').click();").await;
-    stage.press("Go on all the same").await
+    stage.press("Continue anyway").await
 }
 
-/// Lets the page look for a while, and holds that it shows one screen.
+/// Lets the page poll for a while and checks that the screen stays the same.
 async fn stays(stage: &mut Stage, screen: &str, time: Duration) -> Told {
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -156,12 +162,12 @@ async fn stays(stage: &mut Stage, screen: &str, time: Duration) -> Told {
     Ok(())
 }
 
-/// An answer that proves nothing.
+/// A response of a wallet that does not prove a refusal.
 fn internal_error() -> Result<Value, Value> {
     Err(json!({ "code": -32603, "message": "Internal error" }))
 }
 
-/// Gives an attempt up of which the wallet told nothing, and goes back to the way to pay.
+/// Gives up an attempt to which the wallet has not responded, and returns to the payment options.
 async fn given_up(stage: &mut Stage) -> Told {
     stage.until("unknown").await?;
     stage.wait_for(STILL_S).await;
@@ -170,19 +176,24 @@ async fn given_up(stage: &mut Stage) -> Told {
     stage.until("options").await
 }
 
-/// Waits until the page has asked the wallet for its network, and then its count there, more than a number of times.
+/// Waits until the page has polled the wallet's network and transaction count more than this number of times.
 async fn looked(stage: &mut Stage, times: usize) -> Told {
     let (begun, before) = (Instant::now(), stage.wallet.count(NETWORK));
     while stage.wallet.count(NETWORK) <= before + times {
         let screen = stage.turn().await;
-        let text = || format!("the page does not look, but shows {screen}: {:?}", stage.wallet.asked);
+        let text = || {
+            format!(
+                "the page does not poll the wallet and shows {screen}: {:?}",
+                stage.wallet.asked
+            )
+        };
         holds(begun.elapsed() < PATIENCE, text())?;
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     Ok(())
 }
 
-/// Opens a link in a tab in which the wallet is known, or where it has to be chosen.
+/// Opens a link in a tab, and connects the wallet unless it is already connected.
 async fn offered(stage: &mut Stage, token: &str) -> Told {
     stage.browser.open(&stage.at(&format!("/pay/{token}"))).await;
     if !stage.wallet.is_connected {
@@ -192,7 +203,7 @@ async fn offered(stage: &mut Stage, token: &str) -> Told {
     stage.until("options").await
 }
 
-/// A link that is paid with one transaction, on which the wallet is known.
+/// A link that takes one transaction, with the wallet already connected.
 async fn coin_link(stage: &mut Stage, amount: &str) -> String {
     let token = stage.payout("ETH-sepolia-sepolia", amount).await;
     let known = format!("localStorage['pay:{token}'] = JSON.stringify({{ wallet: 'test.own' }});");
@@ -210,8 +221,9 @@ fn fails(stage: &mut Stage, method: &'static str, is_sent: bool, answer: Result<
     });
 }
 
-/// Waits until the wallet has failed; what it sent is mined at once, so that the page may know of it soon. Errors: the page
-/// says that it failed.
+/// Waits until the wallet has returned its faulty response and the page has reacted. If the wallet sent the
+/// transaction, it is mined at once, so the page may already show success. Returns an error if the page shows a
+/// failure.
 async fn asked_for(stage: &mut Stage) -> Told {
     let begun = Instant::now();
     loop {
@@ -220,12 +232,12 @@ async fn asked_for(stage: &mut Stage) -> Told {
             let is_known = ["unknown", "checking", "options", "success"].contains(&screen.as_str());
             return holds(is_known, format!("{screen} is shown"));
         }
-        holds(begun.elapsed() < PATIENCE, format!("{screen} stays"))?;
+        holds(begun.elapsed() < PATIENCE, format!("the page stays on {screen}"))?;
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
 }
 
-/// Whether the service warns visitors of a link.
+/// Whether the service warns visitors of a link that a payment may be in flight.
 async fn warns(stage: &Stage, token: &str) -> bool {
     let state: Value = serde_json::from_str(&stage.read(&format!("/pay/{token}/state")).await.1).expect("JSON");
     !state["inFlight"].is_null()
@@ -246,15 +258,15 @@ pub async fn refusals(stage: &mut Stage) -> Told {
         }
         holds(!warns(stage, &token).await, format!("{error} leaves a warning"))?;
     }
-    println!("{} refusals: another try at once, 0 warnings left", all.len());
+    println!("{} refusals: a retry at once, 0 warnings left", all.len());
     stage.press("Try again").await?;
     stage.until("success").await
 }
 
-/// Every answer of a wallet that sent the payment: in the tab that asked, in another one and after a reload nothing is
-/// offered, until the payment is seen.
+/// The wallet sent the payment but responded unclearly. Until the service sees the payment, the page offers no second
+/// payment: not in the same tab, not in another tab, and not after a reload.
 pub async fn sent(stage: &mut Stage) -> Told {
-    // The clock that pages go by alone: with that of the service the chain goes on too, and has the payment.
+    // Only the clock of the pages moves: moving the service's clock would also mine the payment.
     let ahead = Arc::new(AtomicI64::new(0));
     let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
     let moved = ahead.clone();
@@ -280,7 +292,7 @@ pub async fn sent(stage: &mut Stage) -> Told {
     stage.browser.close().await;
     stage.go_to(&first).await;
     stage.origin = None;
-    println!("{cells} cells of payments that were sent: {second_payments} second payments offered");
+    println!("{cells} cases of sent payments: {second_payments} second payments offered");
     played?;
     holds(
         second_payments == 0,
@@ -288,7 +300,7 @@ pub async fn sent(stage: &mut Stage) -> Told {
     )
 }
 
-/// A text of the service in which its clock shows a later time.
+/// A response of the service with a later `serverTime`.
 fn later(text: String, seconds: i64) -> String {
     const MEMBER: &str = "\"serverTime\":\"";
     let Some((before, (time, after))) = text
@@ -345,12 +357,12 @@ async fn sent_once(
     stage.go_to(second).await;
     stage.until("success").await?;
     stage.go_to(first).await;
-    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")?;
+    holds(stage.wallet.count(SEND) == 1, "the wallet was prompted twice")?;
     Ok(found)
 }
 
-/// Every answer of a wallet that sent nothing: another try is offered once its count has stood still for a while, to a payer
-/// who accepts that it may be paid twice.
+/// The wallet sent nothing and responded unclearly. Once the wallet's transaction count has stayed unchanged for a
+/// while, the page offers another attempt to a payer who accepts the risk of paying twice.
 pub async fn not_sent(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.012").await;
     offered(stage, &token).await?;
@@ -386,12 +398,15 @@ pub async fn not_sent(stage: &mut Stage) -> Told {
     stage.go_to(&second).await;
     stage.browser.close().await;
     stage.go_to(&first).await;
-    println!("{cells} cells of payments that were not sent: {retries} further tries offered");
+    println!("{cells} cases of unsent payments: {retries} further attempts offered");
     played?;
-    holds(retries == cells, "another try is not offered everywhere")
+    holds(
+        retries == cells,
+        "the page does not offer another attempt in every case",
+    )
 }
 
-/// The page is loaded again while the wallet asks its owner, who then approves.
+/// The page is reloaded while the wallet prompt is open, and the owner then approves.
 pub async fn prompt_left_open(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.013").await;
     offered(stage, &token).await?;
@@ -404,13 +419,14 @@ pub async fn prompt_left_open(stage: &mut Stage) -> Told {
     stage.browser.post("refresh", &json!({})).await;
     stage.wallet.silent = None;
     stage.until("unknown").await?;
-    holds(offers(stage).await == 0, "it can be paid a second time")?;
+    holds(offers(stage).await == 0, "the page offers a second payment")?;
     stage.settle(&token).await;
     stage.until("success").await?;
-    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")
+    holds(stage.wallet.count(SEND) == 1, "the wallet was prompted twice")
 }
 
-/// The count of the wallet moved, and the payment is not seen for a long time: who goes on is told the risk before.
+/// The wallet's transaction count changed, but no payment is seen for a long time. The page warns the payer of the risk
+/// of paying twice before it offers another attempt.
 pub async fn moved(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.014").await;
     offered(stage, &token).await?;
@@ -422,7 +438,7 @@ pub async fn moved(stage: &mut Stage) -> Told {
     );
     stage.press("Pay 0.014").await?;
     stage.until("unknown").await?;
-    // On another network the wallet has another count.
+    // The wallet has a different count on another network.
     stage.wallet.chain = "0x1".to_owned();
     looked(stage, 1).await?;
     stage.wait_for(STILL_S).await;
@@ -433,7 +449,7 @@ pub async fn moved(stage: &mut Stage) -> Told {
     stage.send(&other).await;
     stage.wait_for(STILL_S).await;
     looked(stage, 2).await?;
-    holds(offers(stage).await == 0, "offered although the count moved")?;
+    holds(offers(stage).await == 0, "offered although the count changed")?;
     stage.wait_for(UNSEEN_S).await;
     for (look, width, is_dark) in [("", 1100, false), ("-phone-dark", 360, true)] {
         stage.dress(width, 900, is_dark).await;
@@ -442,7 +458,7 @@ pub async fn moved(stage: &mut Stage) -> Told {
     }
     holds(
         stage.text().await.contains("you may pay twice"),
-        "the risk is not named",
+        "the page does not name the risk",
     )?;
     accept(stage).await?;
     stage.until("options").await?;
@@ -450,9 +466,9 @@ pub async fn moved(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// A permission is asked for once: its hash is kept over a reload.
+/// The page requests a token permission only once, because it remembers the hash of the permission across a reload.
 pub async fn permission_kept(stage: &mut Stage) -> Told {
-    // No other scenario leaves a permission for as much.
+    // No other scenario leaves a permission this large.
     let token = stage.link(amounts(&["650.5"])).await;
     stage.connect(&token, "options").await?;
     stage.dev.ask_node("evm_setAutomine", json!([false])).await;
@@ -462,13 +478,13 @@ pub async fn permission_kept(stage: &mut Stage) -> Told {
             stage.turn().await;
         }
         let begun = Instant::now();
-        while !stage.text().await.contains("On its way") {
-            holds(begun.elapsed() < PATIENCE, "the permission is not followed")?;
+        while !stage.text().await.contains("Waiting for confirmation") {
+            holds(begun.elapsed() < PATIENCE, "the page does not wait for the permission")?;
             stage.turn().await;
         }
         stage.browser.post("refresh", &json!({})).await;
         stage.until("sign-allow").await?;
-        holds(offers(stage).await == 0, "it can be allowed a second time")
+        holds(offers(stage).await == 0, "the page offers a second permission")
     };
     let waited = waited.await;
     with_blocks(stage).await;
@@ -479,7 +495,8 @@ pub async fn permission_kept(stage: &mut Stage) -> Told {
     holds(stage.wallet.count(SEND) == 2, "not two transactions")
 }
 
-/// A permission of which the wallet tells no hash is asked for once: the page looks for what became of it.
+/// The wallet reports no transaction hash for a token permission. The page requests the permission only once, and looks
+/// up on the chain whether it was given.
 pub async fn permissions(stage: &mut Stage) -> Told {
     stage.wallet = Wallet::new(&stage.accounts[2]);
     let token = stage.link(amounts(&["6.6"])).await;
@@ -495,10 +512,10 @@ pub async fn permissions(stage: &mut Stage) -> Told {
     stage.until("options").await?;
     stage.press("Pay 6.6").await?;
     stage.until("success").await?;
-    holds(stage.wallet.count(SEND) == 2, "allowed twice")
+    holds(stage.wallet.count(SEND) == 2, "the permission was given twice")
 }
 
-/// Permission and payment in one confirmation, of which the wallet tells nothing.
+/// The payer confirms permission and payment in one prompt, and the wallet reports no outcome.
 pub async fn together(stage: &mut Stage) -> Told {
     for (is_sent, amount) in [(true, "3.41"), (false, "3.42")] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
@@ -515,10 +532,10 @@ pub async fn together(stage: &mut Stage) -> Told {
         asked_for(stage).await?;
         if is_sent {
             stage.until("success").await?;
-            holds(stage.wallet.count(SEND) == 0, "sent one by one")?;
+            holds(stage.wallet.count(SEND) == 0, "the transactions were sent separately")?;
             continue;
         }
-        // Another account may carry them, so the count of the wallet proves nothing.
+        // Another account may send the batch, so the transaction count of the connected account proves nothing.
         stage.wait_for(STILL_S).await;
         looked(stage, 2).await?;
         holds(offers(stage).await == 0, "offered although the count proves nothing")?;
@@ -528,7 +545,7 @@ pub async fn together(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// Notes an attempt of the same wallet, as the page on another device does.
+/// Records an attempt of the same wallet, as the page on another device does.
 async fn attempted(stage: &Stage, token: &str, id: u32) -> u16 {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let call = client.post(stage.at(&format!("/pay/{token}/attempt")));
@@ -540,21 +557,25 @@ async fn attempted(stage: &Stage, token: &str, id: u32) -> u16 {
     answer.expect("an answer").status().as_u16()
 }
 
-/// Another device asks its wallet: who looks at the link is warned, and no wallet is asked without that.
+/// Another device prompts its wallet. The page warns every visitor of the link before it prompts the visitor's wallet.
 pub async fn elsewhere(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.015").await;
     offered(stage, &token).await?;
-    holds(attempted(stage, &token, 1).await == 200, "the attempt is not taken")?;
+    holds(attempted(stage, &token, 1).await == 200, "the attempt is refused")?;
     stage.press("Pay 0.015").await?;
     stage.until("inflight").await?;
-    holds(stage.wallet.count(SEND) == 0, "the wallet was asked without a warning")?;
+    holds(
+        stage.wallet.count(SEND) == 0,
+        "the wallet was prompted without a warning",
+    )?;
     let token = coin_link(stage, "0.016").await;
     offered(stage, &token).await?;
-    // The page asks by itself, and what the payer accepted is what was shown then.
+    // The page polls on its own. The payer consented only to the attempt that was shown, so the page shows the warning
+    // again for a new attempt.
     for id in [1, 2] {
         attempted(stage, &token, id).await;
         stage.until("inflight").await?;
-        stage.press("Go on all the same").await?;
+        stage.press("Continue anyway").await?;
         stage.until("options").await?;
         stage.wait_for(60).await;
     }
@@ -562,7 +583,7 @@ pub async fn elsewhere(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// A link of a public client ID that leads back to a page which that does not list.
+/// A link whose redirect leads to a page outside the domains of its public client ID.
 pub async fn foreign_redirect(stage: &mut Stage) -> Told {
     let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
     proxy.lets(|_, text| text.replace(r#""isForeign":false"#, r#""isForeign":true"#));
@@ -577,14 +598,15 @@ pub async fn foreign_redirect(stage: &mut Stage) -> Told {
         stage.look = "-foreign";
         stage.until("success").await?;
         let text = stage.text().await;
-        holds(text.contains("https://shop.example is not among the pages"), text)
+        holds(text.contains("https://shop.example is not a registered site"), text)
     };
     let played = played.await;
     stage.origin = None;
     played
 }
 
-/// A later question is refused after an earlier one was sent, which the payer had given up.
+/// The payer gave up an attempt whose outcome is unknown, and then the wallet refuses the next request. The page still
+/// treats the first attempt as possibly sent.
 pub async fn refused_later(stage: &mut Stage) -> Told {
     let declined = json!({ "code": 4001, "message": "no" });
     for (amount, no, screen) in [
@@ -597,7 +619,7 @@ pub async fn refused_later(stage: &mut Stage) -> Told {
         fails(stage, SEND, false, internal_error());
         stage.press(&format!("Pay {amount}")).await?;
         given_up(stage).await?;
-        // Nothing more was sent: it is not said that nothing was, and the payer has to accept the risk again.
+        // The page does not claim that nothing was sent, and the payer must accept the risk again.
         fails(stage, SEND, false, Err(no.clone()));
         stage.press(&format!("Pay {amount}")).await?;
         stage.until(screen).await?;
@@ -605,26 +627,27 @@ pub async fn refused_later(stage: &mut Stage) -> Told {
         holds(!text.contains("Nothing was sent") && !text.contains("Try again"), text)?;
         holds(warns(stage, &token).await, "the warning of the earlier attempt is gone")?;
         let hidden = stage.js("return document.getElementById('elsewhere').hidden;").await;
-        holds(hidden == json!(true), "it can be paid on another device")?;
-        // Now the earlier one leaves the wallet while it asks its owner.
+        holds(hidden == json!(true), "the page offers to pay from another device")?;
+        // The wallet now sends the earlier transaction while its prompt is open.
         accept(stage).await?;
         stage.dev.ask_node("evm_setAutomine", json!([false])).await;
         fails(stage, SEND, true, Err(no));
         let waited = async {
             stage.until("unknown").await?;
-            holds(offers(stage).await == 0, "it can be paid a second time")?;
+            holds(offers(stage).await == 0, "the page offers a second payment")?;
             holds(warns(stage, &token).await, "no warning")
         };
         let waited = waited.await;
         with_blocks(stage).await;
         waited?;
         stage.until("success").await?;
-        holds(stage.wallet.count(SEND) == 3, "the wallet was asked again")?;
+        holds(stage.wallet.count(SEND) == 3, "the wallet was prompted again")?;
     }
     Ok(())
 }
 
-/// Another tab took over and paid: a late refusal in the first one changes nothing of that.
+/// A second tab took over and paid. When the wallet then refuses the request of the first tab, the page still shows the
+/// payment.
 pub async fn refused_in_the_first_tab(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.043").await;
     offered(stage, &token).await?;
@@ -641,7 +664,7 @@ pub async fn refused_in_the_first_tab(stage: &mut Stage) -> Told {
         stage.press("Pay 0.043").await?;
         stage.until("othertab").await?;
         stage.dev.ask_node("evm_setAutomine", json!([false])).await;
-        stage.press("Go on here").await?;
+        stage.press("Continue here").await?;
         stage.until("sign-confirm").await?;
         stage.go_to(&first).await;
         stage.until("sign-confirm").await?;
@@ -658,24 +681,28 @@ pub async fn refused_in_the_first_tab(stage: &mut Stage) -> Told {
     let played = played.await;
     with_blocks(stage).await;
     stage.go_to(&second).await;
-    let ended = match played.is_ok() {
-        true => stage.until("success").await,
-        false => Ok(()),
+    let ended = if played.is_ok() {
+        stage.until("success").await
+    } else {
+        Ok(())
     };
     stage.browser.close().await;
     stage.go_to(&first).await;
     played.and(ended)?;
-    holds(stage.wallet.count(SEND) == 2, "the wallet was asked again")
+    holds(stage.wallet.count(SEND) == 2, "the wallet was prompted again")
 }
 
-/// The wallet goes to another network just before it is asked, and while its payment is on its way.
+/// The wallet switches networks just before it gets a request, or while its payment is pending.
 pub async fn another_network(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.044").await;
     offered(stage, &token).await?;
     stage.wallet.leaves_after = Some("eth_getCode");
     stage.press("Pay 0.044").await?;
     stage.until("error-network").await?;
-    holds(stage.wallet.count(SEND) == 0, "it was asked on another network")?;
+    holds(
+        stage.wallet.count(SEND) == 0,
+        "the wallet was prompted on another network",
+    )?;
     holds(!warns(stage, &token).await, "a warning is left")?;
     stage.wallet.leaves_after = None;
     stage.dev.ask_node("evm_setAutomine", json!([false])).await;
@@ -683,7 +710,7 @@ pub async fn another_network(stage: &mut Stage) -> Told {
     let waited = async {
         stage.until("sign-confirm").await?;
         "0x1".clone_into(&mut stage.wallet.chain);
-        // Longer than the page waits for what took the turn of a transaction.
+        // Longer than the page waits for a replacement transaction.
         stays(stage, "sign-confirm", Duration::from_secs(9)).await
     };
     let waited = waited.await;
@@ -692,7 +719,7 @@ pub async fn another_network(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// The wallet tells of a receipt that does not say how the transaction ended.
+/// The wallet returns a receipt without a status.
 pub async fn odd_receipt(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.045").await;
     offered(stage, &token).await?;
@@ -710,10 +737,10 @@ pub async fn odd_receipt(stage: &mut Stage) -> Told {
     with_blocks(stage).await;
     waited?;
     stage.until("success").await?;
-    holds(stage.wallet.count(SEND) == 1, "the wallet was asked twice")
+    holds(stage.wallet.count(SEND) == 1, "the wallet was prompted twice")
 }
 
-/// The wallet is locked when the page is loaded again: once it is connected, its count is looked at.
+/// The wallet is locked when the page is reloaded. Once the wallet is connected, the page reads its transaction count.
 pub async fn locked(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.046").await;
     offered(stage, &token).await?;
@@ -723,7 +750,7 @@ pub async fn locked(stage: &mut Stage) -> Told {
     stage.wallet.is_connected = false;
     stage.browser.post("refresh", &json!({})).await;
     let begun = Instant::now();
-    while stage.press("Connect your wallet").await.is_err() {
+    while stage.press("Connect wallet").await.is_err() {
         stage.turn().await;
         holds(begun.elapsed() < PATIENCE, stage.text().await)?;
     }
@@ -733,20 +760,21 @@ pub async fn locked(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// Waits half of the time for which a payment is waited for, loads the page again, and waits the other half.
+/// Waits for half of the time after which the page gives up on a payment, reloads the page, and waits for the other
+/// half. The page then warns of the risk.
 async fn forlorn(stage: &mut Stage) -> Told {
     stage.until("sign-confirm").await?;
     stage.wait_for(UNSEEN_S / 2).await;
     stage.browser.post("refresh", &json!({})).await;
     stage.until("sign-confirm").await?;
     stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
-    holds(offers(stage).await == 0, "it can be paid a second time at once")?;
+    holds(offers(stage).await == 0, "the page offers a second payment at once")?;
     stage.wait_for(UNSEEN_S / 2 + 1).await;
     stage.until("unknown-risk").await
 }
 
-/// The wallet tells a hash that no node knows, and is locked or not. Who goes on is told the risk; once a node shows it, it
-/// is waited for.
+/// The wallet, locked or not, returns a hash that no node knows. The page warns a payer who continues of the risk. Once
+/// a node knows the hash, the page waits for that transaction.
 pub async fn hash_of_nothing(stage: &mut Stage) -> Told {
     let hash = format!("0x{}", "ab".repeat(32));
     for (amount, is_locked) in [("0.047", false), ("0.056", true)] {
@@ -768,16 +796,17 @@ pub async fn hash_of_nothing(stage: &mut Stage) -> Told {
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("sign-confirm").await?;
         stays(stage, "sign-confirm", Duration::from_secs(2)).await?;
-        holds(stage.wallet.count(SEND) == 1, "the wallet was asked again")?;
+        holds(stage.wallet.count(SEND) == 1, "the wallet was prompted again")?;
         stage.settle(&token).await;
         stage.until("success").await?;
         let text = stage.text().await;
-        holds(text.contains("was sent as well") && text.contains("0xabab…abab"), text)?;
+        holds(text.contains("was also sent") && text.contains("0xabab…abab"), text)?;
     }
     Ok(())
 }
 
-/// The wallet tells the ID of calls of which it knows nothing afterwards, or nothing more.
+/// The wallet returns the ID of a call batch. Asked about the batch later, the wallet does not know it or reports
+/// nothing.
 pub async fn calls_of_nothing(stage: &mut Stage) -> Told {
     let answers = [Err(5730), Err(-32601), Ok(Value::Null), Ok(json!({ "status": 100 }))];
     for (amount, answer) in ["3.51", "3.52", "3.53", "3.54"].into_iter().zip(answers) {
@@ -793,7 +822,7 @@ pub async fn calls_of_nothing(stage: &mut Stage) -> Told {
             forlorn(stage).await.map_err(told)?;
         } else {
             stage.until("unknown").await.map_err(told)?;
-            holds(offers(stage).await == 0, "it can be paid a second time at once").map_err(told)?;
+            holds(offers(stage).await == 0, "the page offers a second payment at once").map_err(told)?;
             stage.wait_for(UNSEEN_S).await;
             stage.until("unknown-risk").await.map_err(told)?;
         }
@@ -806,7 +835,7 @@ pub async fn calls_of_nothing(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// The wallet is locked when the page is loaded again, and its owner cancels the payment there.
+/// The wallet is locked when the page is reloaded, and its owner cancels the payment in the wallet.
 pub async fn locked_after_sending(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.048").await;
     offered(stage, &token).await?;
@@ -823,15 +852,15 @@ pub async fn locked_after_sending(stage: &mut Stage) -> Told {
     sent?;
     stage.until("sign-confirm").await?;
     let begun = Instant::now();
-    while stage.press("Connect your wallet").await.is_err() {
+    while stage.press("Connect wallet").await.is_err() {
         stage.turn().await;
         holds(begun.elapsed() < PATIENCE, stage.text().await)?;
     }
     stage.until("error-replaced").await
 }
 
-/// The wallet tells the hash of a transaction that was mined and pays something else, as on another network. A link that was
-/// withdrawn meanwhile is not paid again.
+/// The wallet returns the hash of a mined transaction that does not pay the link, such as one on another network. A
+/// link that was withdrawn meanwhile is not paid again.
 pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
     for (amount, is_withdrawn) in [("0.049", true), ("0.058", false)] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
@@ -843,7 +872,7 @@ pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("sign-confirm").await?;
         stays(stage, "sign-confirm", Duration::from_secs(1)).await?;
-        holds(offers(stage).await == 0, "it can be paid a second time at once")?;
+        holds(offers(stage).await == 0, "the page offers a second payment at once")?;
         if is_withdrawn {
             let path = format!("/v2/secure-payments/{token}/withdraw");
             stage.dev.call(&path, Some(&json!({}))).await;
@@ -851,7 +880,7 @@ pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
         stage.wait_for(61).await;
         if is_withdrawn {
             let begun = Instant::now();
-            while !stage.text().await.contains("Do not pay again") {
+            while !stage.text().await.contains("A payment may still arrive") {
                 let screen = stage.turn().await;
                 holds(begun.elapsed() < PATIENCE, format!("{screen}: {}", stage.text().await))?;
             }
@@ -871,7 +900,7 @@ pub async fn mined_for_something_else(stage: &mut Stage) -> Told {
     Ok(())
 }
 
-/// Another account of the wallet carries the payment, whose count of transactions is lower.
+/// Another account of the wallet, with a lower transaction count, sends the payment.
 pub async fn another_account(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.051").await;
     offered(stage, &token).await?;
@@ -892,7 +921,7 @@ pub async fn another_account(stage: &mut Stage) -> Told {
     stage.press("Pay 0.051").await?;
     let waited = async {
         stage.until("sign-confirm").await?;
-        // Longer than the page waits for what took the turn of a transaction.
+        // Longer than the page waits for a replacement transaction.
         stays(stage, "sign-confirm", Duration::from_secs(9)).await
     };
     let waited = waited.await;
@@ -901,7 +930,8 @@ pub async fn another_account(stage: &mut Stage) -> Told {
     stage.until("success").await
 }
 
-/// A stranger notes one attempt after the other: who goes on all the same comes to pay, unless the chain shows a payment.
+/// A stranger records one attempt after another on a link. A payer who continues despite the warnings can pay, unless a
+/// payment is on the chain.
 pub async fn flood(stage: &mut Stage) -> Told {
     let proxy = Proxy::before(stage.dev.text("/baseUrl")).await;
     stage.origin = Some(proxy.address.clone());
@@ -913,7 +943,7 @@ pub async fn flood(stage: &mut Stage) -> Told {
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("inflight").await?;
         attempted(stage, &token, 2).await;
-        stage.press("Go on all the same").await?;
+        stage.press("Continue anyway").await?;
         stage.until("options").await?;
         attempted(stage, &token, 3).await;
         if is_seen {
@@ -923,12 +953,13 @@ pub async fn flood(stage: &mut Stage) -> Told {
         }
         stage.press(&format!("Pay {amount}")).await?;
         stage.until("success").await?;
-        holds(stage.wallet.count(SEND) == 1, "the wallet was asked more than once")?;
+        holds(stage.wallet.count(SEND) == 1, "the wallet was prompted more than once")?;
     }
     Ok(())
 }
 
-/// The link is paid from elsewhere while the wallet asks its owner, who is told, and says no or approves all the same.
+/// The link is paid elsewhere while the wallet prompt is open. The page says so, whether the payer then rejects or
+/// approves.
 pub async fn paid_meanwhile(stage: &mut Stage) -> Told {
     for (amount, approves) in [("0.053", false), ("0.054", true)] {
         stage.wallet = Wallet::new(&stage.accounts[2]);
@@ -944,7 +975,7 @@ pub async fn paid_meanwhile(stage: &mut Stage) -> Told {
         stage.settle(&token).await;
         stage.wallet.account = own;
         let begun = Instant::now();
-        while !stage.text().await.contains("This is already paid") {
+        while !stage.text().await.contains("Already paid") {
             let screen = stage.turn().await;
             holds(
                 begun.elapsed() < PATIENCE,
@@ -952,9 +983,10 @@ pub async fn paid_meanwhile(stage: &mut Stage) -> Told {
             )?;
         }
         stage.judge("sign-pay-paid").await;
-        let answer = match approves {
-            true => format!("resolve({})", stage.send(&step).await),
-            false => "reject({ code: 4001 })".to_owned(),
+        let answer = if approves {
+            format!("resolve({})", stage.send(&step).await)
+        } else {
+            "reject({ code: 4001 })".to_owned()
         };
         stage
             .js(&format!(
@@ -964,12 +996,12 @@ pub async fn paid_meanwhile(stage: &mut Stage) -> Told {
         stage.look = if approves { "-twice" } else { "" };
         stage.until("success").await?;
         let text = stage.text().await;
-        holds(text.contains("was sent as well") == approves, text)?;
+        holds(text.contains("was also sent") == approves, text)?;
     }
     Ok(())
 }
 
-/// Two clicks at once are one, and the page stays with the account that was asked.
+/// Two clicks at the same time count as one. The page stays with the account for which the wallet was prompted.
 pub async fn two_clicks(stage: &mut Stage) -> Told {
     let token = coin_link(stage, "0.055").await;
     offered(stage, &token).await?;
@@ -983,7 +1015,7 @@ pub async fn two_clicks(stage: &mut Stage) -> Told {
     let others = stage
         .js("return performance.getEntriesByName('screen:othertab').length;")
         .await;
-    holds(others == json!(0), "the page takes itself for another tab")?;
+    holds(others == json!(0), "the page treats itself as another tab")?;
     let other = json!([stage.accounts[7]]);
     stage
         .js(&format!("for (const listener of wallet.listeners) listener({other});"))

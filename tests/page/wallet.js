@@ -1,6 +1,6 @@
-// A wallet whose owner sits in the test: it announces itself, and puts every question into a list that the test answers.
+// A wallet controlled by the test: it announces itself and queues every request for the test to answer.
 (() => {
-  // Whether a text ran, what the policy stopped, and what a page is made of, whatever its texts say.
+  // Reports whether injected text ran, what the CSP blocked, and the structure of the page without its texts.
   const reports = [];
   document.addEventListener('securitypolicyviolation', (event) => reports.push(`${event.effectiveDirective} ${event.blockedURI}`));
   for (const name of ['alert', 'confirm', 'prompt', 'print']) window[name] = () => void (window.ran = 1);
@@ -46,7 +46,7 @@
   addEventListener('eip6963:requestProvider', announce);
   announce();
 
-  // A service that is away, or slow.
+  // Simulates a service that is unreachable or slow.
   const fetched = window.fetch;
   window.fetch = async (address, options) => {
     if (sessionStorage.isSlow) return new Promise(() => {});

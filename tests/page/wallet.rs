@@ -1,50 +1,50 @@
-//! The owner of the wallet: answers what the page asks, and sends through the node of the local chain.
+//! The wallet of the payer: responds to the requests of the page and sends transactions through the local chain's node.
 
 use crate::support::dev::Dev;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Chain of the link, as wallets write it.
+/// Chain id of the link in the format of wallets.
 pub const CHAIN: &str = "0xaa36a7";
 
-/// A wallet that does not answer as it should.
+/// One faulty response of a wallet.
 #[derive(Clone)]
 pub struct Failure {
-    /// What it was asked.
+    /// Method of the request.
     pub method: &'static str,
-    /// Whether it sends.
+    /// Whether the wallet sends the transaction in spite of the faulty response.
     pub is_sent: bool,
-    /// What it answers. Errors: the error, or the text `nothing` for a rejection without one.
+    /// The response of the wallet. `Err` holds the error, or the text `nothing` for a rejection without an error.
     pub answer: Result<Value, Value>,
 }
 
-/// A wallet in the browser.
+/// State of the wallet in the browser.
 pub struct Wallet {
-    /// Its account.
+    /// Selected account.
     pub account: String,
-    /// The chain that it is on.
+    /// Selected chain.
     pub chain: String,
-    /// Whether it knows the chain of the link.
+    /// Whether the wallet knows the chain of the link.
     pub knows_chain: bool,
-    /// Whether it has shown its account to the page.
+    /// Whether the wallet shares its account with the page.
     pub is_connected: bool,
-    /// What it says of calls that are made together.
+    /// Reported support for atomic batches.
     pub atomic: Option<&'static str>,
-    /// Codes with which the next questions of a method are refused.
+    /// Error codes for refusing the next requests, by method.
     pub refusals: HashMap<&'static str, i64>,
-    /// What it says to the next question of a method that it may send, and whether it sends it.
+    /// The faulty response to the next request of one method.
     pub failure: Option<Failure>,
-    /// Methods that are left without an answer.
+    /// Method that gets no response.
     pub silent: Option<&'static str>,
-    /// After this question it goes to another network.
+    /// The wallet switches to another network after a request of this method.
     pub leaves_after: Option<&'static str>,
-    /// Another account that sends what it is asked for.
+    /// Another account of the same wallet; it sends the transactions in place of the connected account.
     pub carrier: Option<String>,
-    /// What it shows of every transaction, instead of what its node knows.
+    /// Transaction data that the wallet returns for every hash, in place of the data of the node.
     pub shown: Option<Value>,
-    /// What it says of all calls that are made together. Errors: the code.
+    /// The status that the wallet reports for every call batch. `Err` holds an error code.
     pub calls_status: Option<Result<Value, i64>>,
-    /// Every method that was asked.
+    /// All requested methods.
     pub asked: Vec<String>,
     /// Hash of the last transaction.
     pub sent: Option<Value>,
@@ -72,12 +72,13 @@ impl Wallet {
         }
     }
 
-    /// How often a method was asked.
+    /// How often a method was requested.
     pub fn count(&self, method: &str) -> usize {
         self.asked.iter().filter(|asked| *asked == method).count()
     }
 
-    /// What the wallet says to a question; `None` while its owner thinks. Errors: what it throws.
+    /// The response to a request; `None` while the owner of the wallet has not decided. `Err` holds the error that the
+    /// page gets.
     pub async fn answer(&mut self, dev: &Dev, method: &str, params: &Value) -> Option<Result<Value, Value>> {
         if let Some(failure) = self.failure.take_if(|failure| failure.method == method) {
             if failure.is_sent {
@@ -130,25 +131,24 @@ impl Wallet {
             "eth_getTransactionCount" if self.chain != CHAIN => Ok(json!("0x1f4")),
             "eth_getTransactionByHash" if self.shown.is_some() => Ok(self.shown.clone()?),
             "eth_sendTransaction" => {
-                assert_eq!(params[0]["chainId"], CHAIN, "asked for another network");
+                assert_eq!(params[0]["chainId"], CHAIN, "requested on another network");
                 let mut params = params.clone();
                 if let Some(carrier) = &self.carrier {
                     params[0]["from"] = json!(carrier);
                 }
                 let hash = dev.ask_node(method, params).await;
-                match hash.is_string() {
-                    true => {
-                        self.sent = Some(hash.clone());
-                        Ok(hash)
-                    }
-                    false => Err(-32000),
+                if hash.is_string() {
+                    self.sent = Some(hash.clone());
+                    Ok(hash)
+                } else {
+                    Err(-32000)
                 }
             }
             _ => Ok(dev.ask_node(method, params.clone()).await),
         })
     }
 
-    /// Sends calls in one block: the node has no wallet that makes one transaction of them.
+    /// Sends the calls of a batch in one block, because the node cannot send them in one transaction.
     async fn together(&mut self, dev: &Dev, calls: &Value) -> Value {
         dev.ask_node("evm_setAutomine", json!([false])).await;
         let mut hashes = Vec::new();

@@ -1,6 +1,6 @@
-//! Parts of the service on their own: the store, what HTTP does for every operation, the adapter of chains.
+//! Parts of the service in isolation: the store, the HTTP layer common to every operation, and the chain adapter.
 //!
-//! A test that needs PostgreSQL fails without it; `cargo xtask test` provides one.
+//! A test that needs PostgreSQL fails without a server; `cargo xtask test` provides one.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail with a panic")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 

@@ -1,4 +1,4 @@
-// Reads sign-in messages from the file that is named, and prints for each what the published libraries make of it.
+// Reads sign-in messages from the given file, and prints for each the results of the published libraries.
 import { readFileSync } from "node:fs";
 import { SiweMessage } from "siwe";
 import { parseSiweMessage, validateSiweMessage } from "viem/siwe";

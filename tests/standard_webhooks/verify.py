@@ -1,4 +1,4 @@
-"""Reads deliveries from the file that is named, and prints for each whether the published library accepts it."""
+"""Reads deliveries from the given file, and prints for each whether the published library accepts it."""
 
 import json
 import sys

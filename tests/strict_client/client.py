@@ -1,6 +1,6 @@
-"""A strict client: reads every answer from a request to its deliveries, with nothing but the standard library.
+"""A strict client: reads every response from a request to its deliveries, with only the standard library.
 
-A member that is not declared here, one that is missing, one of another type and a whole number with a fraction end the
+An undeclared member, a missing member, a member of another type and a whole number with a fraction end the
 program. `| None` means null, a default means that the member may be missing.
 
 Arguments: address of the service, API key, client ID, wallet, URL of a webhook, body of the request.
@@ -337,7 +337,7 @@ class Success:
 
 
 def take(kind, value, place):
-    """The value as the declared type, or an error that names the place."""
+    """The value as the declared type, or an error that names its path."""
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
         kinds = typing.get_args(kind)
@@ -370,7 +370,7 @@ text = ""
 
 
 def call(kind, method, path, body=None, header=("x-api-key", KEY)):
-    """Makes a call and reads its answer; urllib raises an error for everything but a 2xx."""
+    """Makes a call and reads its response; urllib raises an error for every status except 2xx."""
     global count, text
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(SERVICE + path, data, method=method)

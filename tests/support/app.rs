@@ -23,13 +23,13 @@ use prs::{
         ids::{KeyId, PlatformId},
         network::Network,
         waits::Waits,
-        webhook::{ClaimedDelivery, Wanted},
+        webhook::{ClaimRequest, ClaimedDelivery},
     },
     flows::{
         self,
         client_ids::create::NewClientId,
-        idempotency::{Answer as Once, Repeatable},
-        payments::watch::{Position, Step},
+        idempotency::{KeyedResult as Once, RepeatableCall},
+        payments::watch::{WatchPosition, WatchResult},
         webhooks::{deliver, opened::OpenedSecrets},
     },
     http::edge::server::{self, ServerOptions, Shutdown},
@@ -47,12 +47,12 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// A page that the seeded client ID may be used from.
+/// Origin of the page that the seeded public client ID allows.
 pub const PAGE: &str = "http://localhost:3000";
 
-/// The service with a tenant, on a database of its own, optionally with a chain.
+/// The service with one tenant on its own database, optionally with a chain.
 pub struct TestApp {
-    /// Handles, as flows use them.
+    /// Application context for flows.
     pub ctx: Ctx,
     /// The clock of the service.
     pub clock: Arc<FixedClock>,
@@ -73,7 +73,7 @@ pub struct TestApp {
     seed: u64,
 }
 
-/// A call to make.
+/// An API call to send.
 pub struct Call<'a> {
     app: &'a TestApp,
     method: Method,
@@ -83,7 +83,7 @@ pub struct Call<'a> {
     stalls: bool,
 }
 
-/// An answer, read in full.
+/// A fully read response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Status.
@@ -108,14 +108,14 @@ impl Answer {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON, after a look at the status.
+    /// Checks the status of the response, and returns its body as JSON.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.json()
     }
 
-    /// The fields that an answer to wrong input names.
+    /// The names of the fields that a validation error lists.
     pub fn wrong_fields(&self) -> Vec<String> {
         let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
         errors
@@ -132,7 +132,7 @@ impl Call<'_> {
         self
     }
 
-    /// Adds a header whose value may be no text.
+    /// Adds a header whose value may not be text.
     pub fn raw_header(mut self, name: &str, value: &[u8]) -> Self {
         let value = HeaderValue::from_bytes(value).expect("a value of a header");
         self.request = self.request.header(name, value);
@@ -156,26 +156,26 @@ impl Call<'_> {
         self.text(body.to_string())
     }
 
-    /// Sends text that claims to be JSON.
+    /// Sends text with a JSON content type.
     pub fn text(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
         self.header("content-type", "application/json")
     }
 
-    /// Sends what a form of a page sends.
+    /// Sends an HTML form body.
     pub fn form(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
         self.header("content-type", "application/x-www-form-urlencoded")
     }
 
-    /// Announces a body that never comes.
+    /// Makes the call announce a body that never arrives.
     pub fn stalled(mut self) -> Self {
         self.stalls = true;
         self.header("content-type", "application/json")
             .header("content-length", "100")
     }
 
-    /// Makes a call whose answer does not end.
+    /// Sends a call whose response is an endless stream.
     pub async fn open(self) -> OpenAnswer {
         let response = self.app.endpoint.get_response(self.request.finish()).await;
         assert_eq!(response.status().as_u16(), 200);
@@ -183,12 +183,12 @@ impl Call<'_> {
         OpenAnswer(response.into_body())
     }
 
-    /// Makes a call that is answered once others have worked: nobody sends the samples of a test meanwhile.
+    /// Sends the call while no worker runs, so that no test delivery is sent. Returns the status.
     pub async fn without_worker(self) -> u16 {
         self.answered(false).await.status
     }
 
-    /// Makes the call. What the documents do not say of the answer fails the test.
+    /// Sends the call and returns the response. The test fails if the OpenAPI documents do not describe the response.
     pub async fn send(self) -> Answer {
         let is_sample = self.path.ends_with("/test");
         self.answered(is_sample).await
@@ -197,26 +197,29 @@ impl Call<'_> {
     async fn answered(self, with_worker: bool) -> Answer {
         let issued = &self.app.database.issued;
         self.body.iter().for_each(|body| issued.add_from_body(body));
-        let request = match self.stalls {
-            true => self.request.body(poem::Body::from_bytes_stream(
+        let request = if self.stalls {
+            self.request.body(poem::Body::from_bytes_stream(
                 pending::<Result<Vec<u8>, std::io::Error>>(),
-            )),
-            false => finished(self.request, self.body),
+            ))
+        } else {
+            finished(self.request, self.body)
         };
         let answering = self.app.endpoint.get_response(request);
-        let response = match with_worker {
-            true => self.app.with_worker(answering).await,
-            false => answering.await,
+        let response = if with_worker {
+            self.app.with_worker(answering).await
+        } else {
+            answering.await
         };
         let (parts, body) = response.into_parts();
-        // A stream never ends; that it begins is its answer.
+        // A stream never ends, so its start counts as the response.
         let is_stream = parts
             .headers
             .get("content-type")
             .is_some_and(|kind| kind == "text/event-stream");
-        let text = match is_stream {
-            true => String::new(),
-            false => body.into_string().await.expect("a readable body"),
+        let text = if is_stream {
+            String::new()
+        } else {
+            body.into_string().await.expect("a readable body")
         };
         issued.add_from_body(&text);
         for cookie in parts.headers.get_all("set-cookie") {
@@ -249,37 +252,37 @@ fn finished(request: poem::RequestBuilder, body: Option<String>) -> Request {
     }
 }
 
-/// An answer that is read while it is written.
+/// A response whose body is read while the service still writes it.
 pub struct OpenAnswer(poem::Body);
 
 impl OpenAnswer {
-    /// What arrives next, up to the next empty line.
+    /// Reads the stream up to the next empty line.
     pub async fn next(&mut self) -> String {
         use tokio::io::AsyncReadExt;
         let body = std::mem::replace(&mut self.0, poem::Body::empty());
         let mut reader = body.into_async_read();
         let mut text = Vec::new();
         while !text.ends_with(b"\n\n") {
-            text.push(reader.read_u8().await.expect("the stream goes on"));
+            text.push(reader.read_u8().await.expect("the stream continues"));
         }
         self.0 = poem::Body::from_async_read(reader);
         String::from_utf8(text).expect("UTF-8")
     }
 }
 
-/// A call with the public client ID, from a program that writes the `Origin` of the page.
+/// A call from a program that uses the public client ID and forges the `Origin` header of the page.
 pub fn forged<'a>(app: &'a TestApp, method: Method, path: &str) -> Call<'a> {
     let call = app.call(method, path).header("x-client-id", &app.page_client);
     call.header("origin", PAGE)
 }
 
-/// Settings as those of `prs dev`; nothing listens unless a test binds it.
+/// Settings like those of `prs dev`. The service listens on no port unless a test makes it.
 pub fn settings() -> Settings {
     Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)))
 }
 
 impl TestApp {
-    /// The service without a chain that answers: the network is enabled, its node is down.
+    /// Starts the service without a reachable chain: the network is enabled, but its node is down.
     pub async fn start() -> Self {
         let mut settings = settings();
         let chain = prs::settings::ChainSettings {
@@ -290,12 +293,12 @@ impl TestApp {
         Self::with(settings, None).await
     }
 
-    /// The service on a chain of its own; a payment is final in the block that holds it.
+    /// Starts the service on its own chain, where a payment is final in its own block.
     pub async fn on_chain() -> Self {
         Self::on_chain_with(1).await
     }
 
-    /// The service on a chain of its own; a payment is final after so many blocks.
+    /// Starts the service on its own chain, where a payment is final after `confirmations` blocks.
     pub async fn on_chain_with(confirmations: u64) -> Self {
         Self::on_chain_as(settings(), confirmations).await
     }
@@ -306,7 +309,7 @@ impl TestApp {
         Self::with(settings, Some(chain)).await
     }
 
-    /// A chain of its own for a service, and the settings with it.
+    /// Starts a chain and adds it to the settings.
     pub async fn local_chain(mut settings: Settings, confirmations: u64) -> (Settings, Arc<Devnet>) {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
         let mut section = dev::chain_settings(&chain, vec![chain.rpc_url().to_owned()]);
@@ -316,7 +319,8 @@ impl TestApp {
         (settings, chain)
     }
 
-    /// Like [`Self::on_chain`], with another contract in the place of a token of the catalogue.
+    /// Like [`Self::on_chain`], but the contract of one catalogue token is replaced with the contract that `token`
+    /// returns.
     pub async fn on_chain_with_token(symbol: &str, token: impl Fn(&Devnet) -> alloy::primitives::Address) -> Self {
         let chain = Arc::new(Devnet::start(Options::default()).await.expect("the local chain starts"));
         let mut settings = settings();
@@ -326,13 +330,13 @@ impl TestApp {
         Self::with(settings, Some(chain)).await
     }
 
-    /// The service with these settings, but without rate limits; the database is chosen by the environment.
+    /// Starts the service with these settings but without rate limits. Environment variables select the database.
     pub async fn with(mut settings: Settings, chain: Option<Arc<Devnet>>) -> Self {
         settings.rate_limits.enabled = false;
         Self::limited(settings, chain).await
     }
 
-    /// The service with these settings, rate limits included.
+    /// Starts the service with these settings, and with their rate limits.
     pub async fn limited(mut settings: Settings, chain: Option<Arc<Devnet>>) -> Self {
         prs::adapters::install_tls();
         let database = Arc::new(TestDatabase::create().await);
@@ -364,7 +368,7 @@ impl TestApp {
         }
     }
 
-    /// The same service after its process died and was started again: nothing but the database is left.
+    /// Starts the service again after a crash: only the database remains.
     pub async fn restarted(self) -> Self {
         self.restarted_with(|_| {}).await
     }
@@ -382,7 +386,7 @@ impl TestApp {
         }
     }
 
-    /// Opens its database with other settings, as a process that starts would.
+    /// Opens the database of the service with other settings, as a starting process does.
     pub async fn reopened(&self, change: impl FnOnce(&mut Settings)) -> anyhow::Result<Db> {
         let mut settings = self.settings.clone();
         change(&mut settings);
@@ -396,7 +400,7 @@ impl TestApp {
         self.instance(settings, self.waits.clone()).await
     }
 
-    /// Another instance on the same database, with other waits: for tests that see one end.
+    /// Another instance on the same database with other timeouts, for tests in which a timeout expires.
     #[allow(dead_code, reason = "not every binary that shares this sees a wait end")]
     pub async fn hurried(&self, change: impl FnOnce(&mut Waits)) -> Self {
         let mut waits = self.waits.clone();
@@ -423,8 +427,7 @@ impl TestApp {
         }
     }
 
-    /// Another instance, whose way to the database leads over a wire and which soon stops waiting; `None` on SQLite, which
-    /// has no wire.
+    /// Another instance that reaches the database through a proxy ([`Wire`]) and has short timeouts; `None` on SQLite.
     pub async fn over_wire(&self) -> Option<(Self, Wire)> {
         if !self.ctx.db.is_postgres() {
             return None;
@@ -437,7 +440,7 @@ impl TestApp {
         Some((slow.await, wire))
     }
 
-    /// `prs` in a folder, as a command beside this service: with its database, its keys and its chains.
+    /// A command that runs `prs` in a folder beside this service, with the same database, keys and chains.
     #[allow(dead_code, reason = "not every binary that shares this runs commands")]
     pub fn command(&self, folder: &std::path::Path) -> std::process::Command {
         let chains = toml::Value::try_from(&self.settings.chains).expect("chains as TOML");
@@ -454,23 +457,24 @@ impl TestApp {
         command
     }
 
-    /// Address of its database.
+    /// The address of this service's database.
     #[allow(dead_code, reason = "not every binary that shares this runs the program on it")]
     pub fn database_url(&self) -> &str {
         &self.settings.database.url
     }
 
-    /// What the files or rows of the database hold.
+    /// The contents of the database: the bytes of its files, or its rows as text.
     pub fn stored(&self) -> Vec<u8> {
         self.database.stored()
     }
 
-    /// Serves the same state on a socket of its own, with counts and memories of its own, until the test ends.
+    /// Serves this application on a socket of its own until the test ends. The server has its own counters and caches,
+    /// and shares the database.
     pub async fn listen(&self) -> SocketAddr {
         self.listen_with(ServerOptions::default()).await
     }
 
-    /// The same with other limits of connections.
+    /// Like [`Self::listen`], with other connection limits.
     pub async fn listen_with(&self, options: ServerOptions) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -480,7 +484,7 @@ impl TestApp {
         address
     }
 
-    /// A second tenant of the same service: its API key and backend client ID.
+    /// Creates a second tenant of the same service; returns its API key and its backend client ID.
     pub async fn other_tenant(&self) -> (String, String) {
         let platform = flows::platforms::create::run(&self.ctx, "Other")
             .await
@@ -498,7 +502,7 @@ impl TestApp {
         client(&self.ctx, &self.platform, domains).await
     }
 
-    /// A client ID of the shop's page, made with these further members.
+    /// Creates a public client ID for the page of a shop; `members` are added to the body.
     pub async fn shop_client(&self, members: &Value) -> Value {
         let mut body = json!({ "label": "Shop", "allowedDomains": ["https://shop.example.com"] });
         let further = members.as_object().expect("members").clone();
@@ -507,7 +511,7 @@ impl TestApp {
         call.send().await.expect(201)
     }
 
-    /// Secrets that were issued so far.
+    /// Number of secrets that the service has issued in this test.
     pub fn secrets_issued(&self) -> usize {
         self.database.issued.count()
     }
@@ -517,7 +521,7 @@ impl TestApp {
         self.chain.as_ref().expect("started on a chain")
     }
 
-    /// Begins a call.
+    /// Starts building a call.
     pub fn call(&self, method: Method, path: &str) -> Call<'_> {
         let uri = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
         Call {
@@ -530,18 +534,18 @@ impl TestApp {
         }
     }
 
-    /// Begins a GET.
+    /// Starts building a GET.
     pub fn get(&self, path: &str) -> Call<'_> {
         self.call(Method::GET, path)
     }
 
-    /// Begins a POST.
+    /// Starts building a POST.
     pub fn post(&self, path: &str) -> Call<'_> {
         self.call(Method::POST, path)
     }
 
-    /// Follows the chain until there is nothing more to read or confirm.
-    pub async fn follow(&self) -> Position {
+    /// Follows the chain until nothing is left to read or confirm.
+    pub async fn follow(&self) -> WatchPosition {
         let chain = self
             .ctx
             .partners
@@ -552,23 +556,23 @@ impl TestApp {
             .clone();
         for _ in 0..200 {
             match step(&self.ctx, chain.as_ref()).await {
-                Ok(Step::At(position)) if !position.moved => return position,
-                Ok(Step::At(_)) => {}
-                Ok(Step::Halted(reason)) => panic!("halted: {reason}"),
+                Ok(WatchResult::At(position)) if !position.moved => return position,
+                Ok(WatchResult::At(_)) => {}
+                Ok(WatchResult::Halted(reason)) => panic!("halted: {reason}"),
                 Err(error) => panic!("the chain cannot be followed: {error:?}"),
             }
         }
-        panic!("the chain never comes to rest");
+        panic!("the chain never becomes idle");
     }
 
-    /// Claims what is due at this moment of the fixed clock.
+    /// Claims the deliveries due at the current time of the fixed clock.
     pub async fn claim(&self) -> Vec<ClaimedDelivery> {
         self.claim_at_most(100).await
     }
 
-    /// Claims a part of what is due.
+    /// Claims at most this number of due deliveries.
     pub async fn claim_at_most(&self, limit: u64) -> Vec<ClaimedDelivery> {
-        let wanted = Wanted {
+        let wanted = ClaimRequest {
             now: self.ctx.clock.now(),
             lease_token: self.ctx.ids.ulid(),
             limit,
@@ -579,7 +583,7 @@ impl TestApp {
         deliver::claim(&self.ctx, &wanted).await.expect("claims")
     }
 
-    /// Sends everything that is due at this moment of the fixed clock.
+    /// Sends all deliveries due at the current time of the fixed clock.
     pub async fn deliver(&self) {
         loop {
             let claimed = self.claim().await;
@@ -594,7 +598,7 @@ impl TestApp {
         }
     }
 
-    /// Waits for a call while samples that are due are sent, as a worker would; other deliveries stay where they are.
+    /// Waits for a call, and meanwhile sends due test deliveries as the worker does. All other deliveries stay queued.
     pub async fn with_worker<T>(&self, call: impl Future<Output = T>) -> T {
         let is_answered = AtomicBool::new(false);
         let answering = async {
@@ -624,7 +628,7 @@ impl TestApp {
         deliver::release(&self.ctx, &token).await.expect("releases");
     }
 
-    /// Follows the chain and delivers what it caused.
+    /// Follows the chain and sends the resulting deliveries.
     pub async fn settle(&self) {
         self.follow().await;
         self.deliver().await;
@@ -635,7 +639,7 @@ impl TestApp {
         self.clock.advance(TimeDelta::milliseconds(milliseconds));
     }
 
-    /// Registers a webhook of the backend client ID; returns its id and secret.
+    /// Registers an endpoint of the backend client ID; returns the id and the secret of the endpoint.
     pub async fn register(&self, url: &str) -> (String, String) {
         let body = serde_json::json!({ "url": url });
         let created = self
@@ -649,7 +653,7 @@ impl TestApp {
         (text("id"), text("secret"))
     }
 
-    /// Sends a sample of an event to the endpoints of the backend client ID; returns what became of it.
+    /// Sends a test delivery of this kind of event to the endpoints of the backend client ID; returns the result.
     pub async fn send_sample(&self, kind: &str) -> Value {
         let call = self.post("/v1/webhook/test").with_client();
         let body = serde_json::json!({ "eventType": kind });
@@ -689,11 +693,11 @@ async fn client(ctx: &Ctx, platform: &PlatformId, domains: &[&str]) -> String {
         is_backend: domains.is_empty(),
         ..NewClientId::default()
     };
-    match flows::client_ids::create::run(ctx, &caller, &input, Repeatable::unkeyed())
+    match flows::client_ids::create::run(ctx, &caller, &input, RepeatableCall::unkeyed())
         .await
         .expect("a client ID")
     {
         Once::Fresh(client) => client.client_id,
-        Once::Replayed(_) => panic!("nothing was asked for twice"),
+        Once::Replayed(_) => panic!("no request was repeated"),
     }
 }

@@ -1,4 +1,4 @@
-//! A chain that withholds a part of what its nodes say.
+//! A chain adapter that withholds a part of what its nodes return.
 
 use async_trait::async_trait;
 use prs::{
@@ -6,7 +6,7 @@ use prs::{
         network::Network,
         payment::{BlockRef, Finality, SettledBlock},
     },
-    ports::chain::{Chain, ChainError, NewBlock, Tip, Told},
+    ports::chain::{Chain, ChainError, ChainTip, NewBlock, ReportedEvents},
 };
 use std::{
     pin::Pin,
@@ -16,38 +16,38 @@ use std::{
     },
 };
 
-/// What happens at some moment.
+/// An action that a test runs at a given moment.
 pub type Happening = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What is withheld.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Withheld {
-    /// Blocks near the head.
+    /// Withholds blocks near the head.
     pub head: bool,
-    /// Every event of a list of final blocks.
+    /// Withholds every event in lists of final blocks.
     pub events: bool,
-    /// The proof of each block.
+    /// Withholds the proof of each block.
     pub proofs: bool,
-    /// That enough nodes move with the chain.
+    /// Withholds the report that enough nodes are at the head of the chain.
     pub pace: bool,
 }
 
-/// A chain that withholds something.
+/// A chain adapter that withholds data.
 pub struct Bent {
-    /// The chain as it is.
+    /// The unmodified chain.
     pub chain: Arc<dyn Chain>,
     /// What is withheld.
     pub withheld: Withheld,
-    /// What happens before the first list of events is asked for.
+    /// Runs before the first list of events is requested.
     pub before_list: Mutex<Option<Happening>>,
-    /// What happens before blocks near the head are first asked for.
+    /// Runs before blocks near the head are first requested.
     pub before_blocks: Mutex<Option<Happening>>,
-    /// Lists of events that are left before the nodes are gone.
+    /// Number of further event lists that the chain returns; after them, all nodes are unreachable.
     pub lists_left: AtomicUsize,
 }
 
 impl Bent {
-    /// The chain as it is, with nothing withheld.
+    /// The chain adapter `chain` with nothing withheld.
     pub fn of(chain: &Arc<dyn Chain>) -> Self {
         Self {
             chain: chain.clone(),
@@ -69,9 +69,9 @@ impl Chain for Bent {
         self.chain.start_block()
     }
 
-    async fn tip(&self, known: Option<Finality>) -> Result<Tip, ChainError> {
+    async fn tip(&self, known: Option<Finality>) -> Result<ChainTip, ChainError> {
         let tip = self.chain.tip(known).await?;
-        Ok(Tip {
+        Ok(ChainTip {
             is_current: tip.is_current && !self.withheld.pace,
             ..tip
         })
@@ -103,7 +103,7 @@ impl Chain for Bent {
         self.chain.new_blocks(from, to).await
     }
 
-    async fn told(&self, from: u64, to: u64, proves_absence: bool) -> Result<Told, ChainError> {
+    async fn list_events(&self, from: u64, to: u64, proves_absence: bool) -> Result<ReportedEvents, ChainError> {
         let happening = self.before_list.lock().expect("unpoisoned").take();
         if let Some(happening) = happening {
             happening.await;
@@ -117,7 +117,7 @@ impl Chain for Bent {
                 reason: "gone".to_owned(),
             });
         }
-        let mut told = self.chain.told(from, to, proves_absence).await?;
+        let mut told = self.chain.list_events(from, to, proves_absence).await?;
         if self.withheld.events {
             told.hints.clear();
         }

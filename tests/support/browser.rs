@@ -1,4 +1,5 @@
-//! A real browser, driven through chromedriver; where neither is installed a test fails. `cargo xtask test` brings both.
+//! A real browser, controlled through chromedriver. Tests fail if the browser or chromedriver is not installed; `cargo
+//! xtask test` provides both.
 
 use serde_json::{Value, json};
 use std::{path::Path, process::Stdio};
@@ -7,10 +8,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// Rules of the judge: WCAG 2.0 to 2.2, A and AA, and what is good practice beyond them.
+/// Rules for axe-core: WCAG 2.0 to 2.2, A and AA, and best practices.
 const RULES: &str = r#"["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]"#;
 
-/// A browser that was started for a test.
+/// A browser started for a test.
 pub struct Browser {
     client: reqwest::Client,
     session: String,
@@ -60,12 +61,12 @@ impl Browser {
         }
     }
 
-    /// A command of WebDriver with a body; returns the value of the answer.
+    /// A WebDriver command with a body; returns the value of the response.
     pub async fn post(&self, command: &str, body: &Value) -> Value {
         value(self.client.post(format!("{}/{command}", self.session)).json(body)).await
     }
 
-    /// A command of WebDriver that reads.
+    /// A WebDriver command that reads.
     pub async fn get(&self, command: &str) -> Value {
         value(self.client.get(format!("{}/{command}", self.session))).await
     }
@@ -80,21 +81,22 @@ impl Browser {
         assert_eq!(self.post("url", &json!({ "url": url })).await, Value::Null);
     }
 
-    /// Runs a script that tells its last argument, a function, what came of it.
+    /// Runs an asynchronous script, which passes its result to its last argument, a callback.
     pub async fn run(&self, script: &str, arguments: &Value) -> Value {
         self.post("execute/async", &json!({ "script": script, "args": arguments }))
             .await
     }
 
-    /// A command of the tools for developers.
+    /// A Chrome DevTools command.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         let body = json!({ "cmd": command, "params": parameters });
         self.post("goog/cdp/execute", &body).await
     }
 
-    /// A window of this size with these preferences.
+    /// Sets the window size and the colour scheme.
     ///
-    /// It asks for little motion: a browser without a graphics card draws each frame of what turns, and takes a core for it.
+    /// The browser runs with reduced motion. Without a graphics card, each animation frame would be drawn by the
+    /// processor and occupy a core.
     pub async fn dress(&self, width: u32, height: u32, is_dark: bool) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
@@ -105,7 +107,7 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await;
     }
 
-    /// What the judge, a script of axe-core, finds wrong with the page.
+    /// Accessibility violations that axe-core finds on the page; `judge` is the script of axe-core.
     pub async fn judged(&self, judge: &str) -> Vec<String> {
         let script = format!(
             "{judge}; const done = arguments[arguments.length - 1]; axe.run(document, {{ runOnly: {RULES} }}).then((judged) => \
@@ -116,7 +118,7 @@ impl Browser {
         found.iter().map(ToString::to_string).collect()
     }
 
-    /// Keeps a picture of what the window shows.
+    /// Stores a screenshot of the window.
     pub async fn picture(&self, file: &Path) {
         let picture = self.get("screenshot").await;
         let picture = picture.as_str().expect("a picture");
@@ -124,14 +126,14 @@ impl Browser {
         std::fs::write(file, bytes).expect("written");
     }
 
-    /// Ends the browser, whose own processes outlive the driver.
+    /// Ends the browser. Its processes would outlive the driver otherwise.
     pub async fn end(&self) {
         value(self.client.delete(&self.session)).await;
     }
 }
 
 async fn value(call: reqwest::RequestBuilder) -> Value {
-    let answer = call.send().await.expect("chromedriver answers");
+    let answer = call.send().await.expect("chromedriver responds");
     let body: Value = answer.json().await.expect("JSON");
     body["value"].clone()
 }

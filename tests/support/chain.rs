@@ -1,4 +1,4 @@
-//! Paying on the local chain with the calldata of the service.
+//! Payments on the local chain with the calldata of the service.
 
 use super::TestApp;
 use alloy::{
@@ -12,9 +12,9 @@ use prs::{
     flows::{
         FlowResult,
         payments::{
-            backlog::{self, Rates},
+            backlog::{self, BacklogSpeeds},
             lead::{self, Leadership},
-            watch::{self, Position, Step},
+            watch::{self, WatchPosition, WatchResult},
         },
     },
     ports::chain::Chain,
@@ -23,16 +23,17 @@ use prs::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Account that pays in the tests.
+/// Index of the account of the payer in the tests.
 pub const PAYER: usize = 3;
 
-/// Name of the instance that leads, also after a restart.
+/// Name of the leading instance, also after a restart.
 const INSTANCE: &str = "tests";
 
-/// How often a term is tried to begin.
+/// Maximum attempts to start a leadership term.
 const BEGINNINGS_MAX: usize = 10;
 
-/// Begins a term; the one before ends. An instance that begins at the same moment may win, so it is tried again.
+/// Starts a leadership term on a network, which ends the previous one. Retries, because another instance may start a
+/// term at the same time.
 pub async fn lead(ctx: &Ctx, network: Network) -> Leadership {
     for _ in 0..BEGINNINGS_MAX {
         let begun = lead::begin(ctx, network, INSTANCE, LEASE_MAX, &CancellationToken::new()).await;
@@ -40,29 +41,29 @@ pub async fn lead(ctx: &Ctx, network: Network) -> Leadership {
             return leadership;
         }
     }
-    panic!("somebody else leads {network}")
+    panic!("another instance leads {network}")
 }
 
-/// One look at a chain in a term of its own.
-pub async fn look(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+/// Makes one pass over the new blocks of a chain, as the leader in a new term.
+pub async fn look(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<WatchResult> {
     watch::run(ctx, chain, &lead(ctx, chain.network()).await).await
 }
 
-/// One look at a chain, and one at what is filled in beside it.
-pub async fn step(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<Step> {
+/// Makes one pass over the new blocks of a chain and one over its backlog, as the leader in a new term.
+pub async fn step(ctx: &Ctx, chain: &dyn Chain) -> FlowResult<WatchResult> {
     let leadership = lead(ctx, chain.network()).await;
     let step = watch::run(ctx, chain, &leadership).await?;
-    let has_filled = backlog::run(ctx, chain, &leadership, &Rates::default()).await?;
+    let has_filled = backlog::run(ctx, chain, &leadership, &BacklogSpeeds::default()).await?;
     Ok(match step {
-        Step::At(position) => Step::At(Position {
+        WatchResult::At(position) => WatchResult::At(WatchPosition {
             moved: position.moved || has_filled,
             ..position
         }),
-        halted @ Step::Halted(_) => halted,
+        halted @ WatchResult::Halted(_) => halted,
     })
 }
 
-/// Transactions of a `/pay` answer.
+/// The transactions in a `/pay` response: contract, input and value of each.
 pub fn transactions(calldata: &Value) -> Vec<(Address, Vec<u8>, U256)> {
     let list = calldata["transactions"].as_array().expect("transactions");
     list.iter()
@@ -83,7 +84,7 @@ alloy::sol! {
     function execute(address to, uint256 value, bytes data);
 }
 
-/// The call that has a smart wallet call another contract.
+/// Call that makes a smart wallet call another contract.
 #[allow(dead_code, reason = "not every binary that shares this pays through one")]
 pub fn smart_wallet_call(to: Address, data: Vec<u8>, value: U256) -> Vec<u8> {
     let data = data.into();
@@ -91,7 +92,7 @@ pub fn smart_wallet_call(to: Address, data: Vec<u8>, value: U256) -> Vec<u8> {
 }
 
 impl TestApp {
-    /// Has the smart wallet of the local chain make these calls, which its owner sends.
+    /// Makes the smart wallet of the local chain send these calls, signed by its owner.
     #[allow(dead_code, reason = "not every binary that shares this pays through one")]
     pub async fn send_through_smart_wallet(&self, calls: Vec<(Address, Vec<u8>, U256)>) {
         let (owner, wallet) = (devnet::SMART_WALLET_OWNER_INDEX, self.devnet().contracts().smart_wallet);
@@ -111,13 +112,14 @@ impl TestApp {
         self.devnet().accounts()[index].address.to_string()
     }
 
-    /// Asks for calldata; `query` goes behind the wallet.
+    /// Requests the calldata with which the payer's account pays a request. `query` is appended to the query string.
     pub async fn calldata(&self, id: &str, query: &str) -> Value {
         let path = format!("/v2/request/{id}/pay?wallet={}{query}", self.account(PAYER));
         self.get(&path).with_client().send().await.expect(200)
     }
 
-    /// Pays with the calldata of the service; returns the receipt of the payment itself.
+    /// Pays a request with the calldata of the service; returns the receipt of the payment, which comes after any
+    /// approvals.
     pub async fn pay(&self, id: &str, query: &str) -> TxReceiptLite {
         let steps = transactions(&self.calldata(id, query).await);
         let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");
@@ -149,13 +151,14 @@ impl TestApp {
     }
 }
 
-/// The factory that the local node brings along: salt and creation code in, contract out.
+/// The factory contract of the local node. Its input is a salt followed by creation code, and it deploys the contract.
 pub const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
-/// What creates a contract of `devnet/artifacts` with arguments, and its address then: the input of [`FACTORY`].
+/// How a contract of `devnet/artifacts` is deployed with these constructor arguments: its future address, and the input
+/// for [`FACTORY`].
 pub fn creation_of(artifact: &str, arguments: &[u8]) -> (Address, Vec<u8>) {
     let file = devnet::dir().join(format!("artifacts/{artifact}.json"));
-    let artifact: Value = serde_json::from_slice(&std::fs::read(file).expect("an artefact")).expect("JSON");
+    let artifact: Value = serde_json::from_slice(&std::fs::read(file).expect("an artifact")).expect("JSON");
     let code = hex::decode(artifact["bytecode"].as_str().expect("text")).expect("hexadecimal");
     let creation = [code.as_slice(), arguments].concat();
     let salt = B256::repeat_byte(7);

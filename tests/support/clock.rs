@@ -1,4 +1,4 @@
-//! Time and identifiers that repeat.
+//! A fixed clock and deterministic identifiers.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use prs::ports::{clock::Clock, ids::Ids};
@@ -35,14 +35,16 @@ impl Clock for FixedClock {
     }
 }
 
-/// Identifiers dated by the clock and counted up from a seed: the same test draws the same ones every time.
+/// Ids that contain the time of the clock and a number counted up from a seed, so that a test gets the same ids in
+/// every run.
 pub struct SeededIds {
     drawn: AtomicU64,
     clock: Arc<FixedClock>,
 }
 
 impl SeededIds {
-    /// Starts at a seed, so that two applications on one database do not meet.
+    /// Ids that start at this seed. Two applications on one database need different seeds; otherwise both create the
+    /// same ids.
     pub fn new(seed: u64, clock: Arc<FixedClock>) -> Self {
         Self {
             drawn: AtomicU64::new(seed << 32),

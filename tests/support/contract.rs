@@ -1,6 +1,6 @@
-//! What the published documents say about an answer. Every answer that a test gets is held against them, more strictly
-//! than most clients would: members that are not documented, members that are null and missing, and whole numbers with
-//! a fraction are flaws. Source: decisions D31.
+//! Checks every response of a test against the OpenAPI documents, more strictly than most clients would. Undocumented
+//! members, missing members, nulls that are not documented, and integers with a fraction are errors. Source: decisions
+//! D31.
 
 use ::contract::validation::{json_schema, unlike_ours};
 use serde_json::Value;
@@ -23,7 +23,8 @@ pub fn documents() -> &'static [Value; 2] {
     DOCUMENTS.get_or_init(|| ["v2", "auth"].map(|name| serde_json::from_str(&committed(name)).expect("JSON")))
 }
 
-/// A validator of a schema of a document, formats included. A member that is not listed does not fit.
+/// Builds a validator for one of the schemas in a document. It also checks `format`, and it rejects members that the
+/// schema does not list.
 pub fn executable(document: &Value, schema: &Value) -> jsonschema::Validator {
     jsonschema::options()
         .should_validate_formats(true)
@@ -31,7 +32,8 @@ pub fn executable(document: &Value, schema: &Value) -> jsonschema::Validator {
         .expect("a schema")
 }
 
-/// The same for a schema within [`documents`], built once in a process: to build it takes longer than the call that it checks.
+/// The validator for a schema within [`documents`]. It is built once in a process, because building it takes longer
+/// than the call that it checks.
 fn validator_of(document: &'static Value, schema: &Value) -> Arc<jsonschema::Validator> {
     static VALIDATORS: Mutex<BTreeMap<usize, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
     let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +42,7 @@ fn validator_of(document: &'static Value, schema: &Value) -> Arc<jsonschema::Val
     Arc::clone(validator.or_insert_with(|| Arc::new(executable(document, schema))))
 }
 
-/// The operation that answers a call, and its document.
+/// The documented operation that handles a call, and the document that contains it.
 fn operation(method: &str, path: &str) -> Option<(&'static Value, &'static Value)> {
     let path = path.split('?').next().unwrap_or_default();
     let fits = |template: &str| {
@@ -53,12 +55,12 @@ fn operation(method: &str, path: &str) -> Option<(&'static Value, &'static Value
         paths.iter().map(move |(template, item)| (template, item, document))
     });
     let found = paths.filter(|(template, ..)| fits(template));
-    // A path without parameters is meant before one with them.
+    // A path without parameters takes precedence.
     let (_, item, document) = found.min_by_key(|(template, ..)| template.matches('{').count())?;
     Some((item.get(method.to_lowercase())?, document))
 }
 
-/// What is wrong with an answer.
+/// The differences between a response and its documentation.
 pub fn flaws(method: &str, path: &str, status: u16, text: &str) -> Vec<String> {
     let Some((operation, document)) = operation(method, path) else {
         let is_read = matches!(method, "GET" | "POST" | "PUT" | "PATCH" | "DELETE");
@@ -89,7 +91,7 @@ pub fn flaws(method: &str, path: &str, status: u16, text: &str) -> Vec<String> {
     flaws_of(document, schema, text)
 }
 
-/// What a JSON text has that its schema does not say.
+/// The differences between a JSON text and its schema.
 fn flaws_of(document: &'static Value, schema: &'static Value, text: &str) -> Vec<String> {
     let body: Value = match serde_json::from_str(text) {
         Ok(body) => body,

@@ -1,4 +1,4 @@
-//! A database of its own for each test.
+//! A separate database for each test.
 
 use super::secrets::{self, Issued};
 use prs::store::{Db, Durability};
@@ -6,34 +6,34 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::path::{Path, PathBuf};
 use ulid::Ulid;
 
-/// The variable that has every test search its whole database for leaked secrets; `cargo xtask test --leaks` sets it.
+/// Variable that makes every test search its whole database for leaked secrets; `cargo xtask test --leaks` sets it.
 const SEARCH_ALL: &str = "PRS_TEST_LEAKS";
 
-/// The secrets that every test has: the API key of its platform.
+/// Number of secrets that every test has: the API key of its platform.
 const USUAL_SECRETS: usize = 1;
 
-/// The advisory lock that a process holds while it makes the template of a server.
+/// PostgreSQL advisory lock that a process holds while it creates the template database of a server.
 const TEMPLATE_LOCK: i64 = 7_365_102;
 
-/// An empty database that goes away with the test.
+/// An empty database that is removed with the test.
 pub struct TestDatabase {
-    /// Address for the settings.
+    /// Database URL for the settings.
     pub url: String,
-    /// Secrets that must not be found in it.
+    /// Secrets that the database must not contain.
     pub issued: Issued,
     place: Place,
 }
 
-/// Where a database is.
+/// Location of a database.
 enum Place {
-    /// The folder of its file, which is made with the file.
+    /// The folder of the database file; it is created with the file.
     Folder(PathBuf),
-    /// The server, and the name of the database there.
+    /// The URL of the server, and the name of the database on that server.
     Server { url: String, name: String },
 }
 
 impl TestDatabase {
-    /// The database that `PRS_TEST_DATABASE` asks for, with the whole schema.
+    /// Creates a database of the kind that `PRS_TEST_DATABASE` selects, with the whole schema.
     pub async fn create() -> Self {
         match std::env::var("PRS_TEST_DATABASE").as_deref() {
             Ok("postgres") => Self::migrated_postgres().await,
@@ -42,7 +42,7 @@ impl TestDatabase {
         }
     }
 
-    /// A file with the whole schema: a copy of the template.
+    /// Creates an SQLite file with the whole schema, as a copy of the template.
     pub async fn migrated_sqlite() -> Self {
         let template = sqlite_template().await;
         let database = Self::sqlite();
@@ -52,22 +52,22 @@ impl TestDatabase {
         database
     }
 
-    /// A database on the server with the whole schema: a copy of the template.
+    /// Creates a PostgreSQL database with the whole schema, as a copy of the template.
     pub async fn migrated_postgres() -> Self {
         let server = postgres_server();
         let template = postgres_template(&server).await;
         Self::on_server(server, &format!(" TEMPLATE {template}")).await
     }
 
-    /// A file in a folder that does not exist yet.
+    /// The path of an SQLite file in a folder that does not exist yet.
     pub fn sqlite() -> Self {
         let folder = std::env::temp_dir().join(fresh_name());
         let file = folder.join("deeper/prs.db");
         Self::at(format!("sqlite:{}", file.display()), Place::Folder(folder))
     }
 
-    /// A database without a table on the server of `PRS_TEST_POSTGRES_URL`; a test that needs one fails where there is no
-    /// server.
+    /// Creates a PostgreSQL database without tables on the server of `PRS_TEST_POSTGRES_URL`. Without a server the test
+    /// fails.
     #[allow(dead_code, reason = "not every binary that shares this begins with none")]
     pub async fn postgres() -> Self {
         Self::on_server(postgres_server(), "").await
@@ -75,13 +75,13 @@ impl TestDatabase {
 
     async fn on_server(server: String, options: &str) -> Self {
         let name = fresh_name();
-        let mut admin = PgConnection::connect(&server).await.expect("the test server answers");
+        let mut admin = PgConnection::connect(&server).await.expect("the test server responds");
         execute(&mut admin, format!("CREATE DATABASE {name}{options}")).await;
         admin.close().await.expect("closed");
         Self::at(database_url(&server, &name), Place::Server { url: server, name })
     }
 
-    /// What its files or rows hold.
+    /// The content of the database: its files, or all rows.
     pub fn stored(&self) -> Vec<u8> {
         match &self.place {
             Place::Folder(folder) => secrets::dump_files(&folder.join("deeper")),
@@ -99,20 +99,20 @@ impl TestDatabase {
     }
 }
 
-/// A name that no earlier run used either: one that was killed leaves its files behind.
+/// A database name that no earlier run has used. This matters because a killed run does not remove its database.
 #[expect(clippy::disallowed_methods, reason = "the name must differ from run to run")]
 fn fresh_name() -> String {
     format!("prs_test_{}", Ulid::generate().to_string().to_lowercase())
 }
 
-/// The server that tests on PostgreSQL use.
+/// The PostgreSQL server for tests.
 fn postgres_server() -> String {
     std::env::var("PRS_TEST_POSTGRES_URL").unwrap_or_else(|_| {
         panic!("PRS_TEST_POSTGRES_URL names no PostgreSQL server: run `cargo xtask test`, which starts one")
     })
 }
 
-/// The address of a database on the same server.
+/// The URL of a database on the same server.
 fn database_url(server: &str, name: &str) -> String {
     let (root, _) = server.rsplit_once('/').expect("a path");
     format!("{root}/{name}")
@@ -123,7 +123,7 @@ async fn execute(connection: &mut PgConnection, statement: String) {
     done.expect("the statement succeeds");
 }
 
-/// The name of the template for this build of this test binary: another build may have another schema.
+/// The name of the template for this build of this test binary. Another build may have another schema.
 fn template_name() -> String {
     let program = std::env::current_exe()
         .and_then(std::fs::metadata)
@@ -139,7 +139,7 @@ fn template_name() -> String {
     )
 }
 
-/// Brings the schema of an empty database up to date.
+/// Migrates an empty database to the current schema.
 async fn migrate(url: &str) {
     let db = Db::connect_with(url, Durability::Process)
         .await
@@ -148,16 +148,16 @@ async fn migrate(url: &str) {
     db.close().await.expect("closed");
 }
 
-/// The migrated file that tests copy; the first process that needs it makes it.
+/// The migrated SQLite file that tests copy. The first process that needs the file creates it.
 async fn sqlite_template() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let template = folder.join(template_name());
     if !template.exists() {
-        // Several processes may make one at the same time; each renames a whole file.
+        // Several processes may create a template at the same time; each renames a complete file.
         let unfinished = folder.join(fresh_name());
         migrate(&format!("sqlite:{}", unfinished.display())).await;
         let log = folder.join(format!("{}-wal", unfinished.file_name().expect("a name").display()));
-        assert!(!log.exists(), "the file holds everything");
+        assert!(!log.exists(), "the file contains everything");
         std::fs::rename(unfinished, &template).expect("the template gets its name");
         remove_old_templates(folder, &template);
     }
@@ -170,21 +170,22 @@ fn remove_old_templates(folder: &Path, newest: &Path) {
     let files = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
     for file in files.filter(|file| file.path() != newest) {
         if file.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
-            // Another process may have removed it.
+            // Another process may have removed the template already.
             let _ = std::fs::remove_file(file.path());
         }
     }
 }
 
-/// The migrated database that tests copy; the first process that needs it makes it while the others wait.
+/// The migrated PostgreSQL database that tests copy. The first process that needs the database creates it; all others
+/// wait.
 async fn postgres_template(server: &str) -> String {
     let name = template_name();
-    let mut admin = PgConnection::connect(server).await.expect("the test server answers");
+    let mut admin = PgConnection::connect(server).await.expect("the test server responds");
     execute(&mut admin, format!("SELECT pg_advisory_lock({TEMPLATE_LOCK})")).await;
     let found = sqlx::query_scalar("SELECT count(*) FROM pg_database WHERE datname = $1").bind(&name);
     let found: i64 = found.fetch_one(&mut admin).await.expect("counted");
     if found == 0 {
-        // It gets its name once it is whole, so that a process that is killed leaves no half of one.
+        // The template is renamed once it is complete, so that a killed process leaves no partial one.
         let unfinished = fresh_name();
         execute(&mut admin, format!("CREATE DATABASE {unfinished}")).await;
         migrate(&database_url(server, &unfinished)).await;
@@ -196,7 +197,7 @@ async fn postgres_template(server: &str) -> String {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        // A test that fails already has something else to say.
+        // A failing test already reports its own error.
         let is_searched = self.issued.count() > USUAL_SECRETS || std::env::var_os(SEARCH_ALL).is_some();
         if !std::thread::panicking() && is_searched {
             let leaks = self.issued.leaks(&self.stored());
@@ -216,7 +217,8 @@ impl Drop for TestDatabase {
     }
 }
 
-/// Works on a server from a test that ends: within its own runtime, which must not be blocked on from the inside.
+/// Runs a statement on the server while a test ends. Uses a runtime of its own, because the runtime of the test cannot
+/// block.
 fn on_server<T: Send>(url: &str, work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T> + Send) -> T {
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -228,5 +230,5 @@ fn on_server<T: Send>(url: &str, work: impl AsyncFnOnce(&mut PgConnection) -> sq
         })
     };
     let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.expect("no panic").expect("the test server answers")
+    done.expect("no panic").expect("the test server responds")
 }

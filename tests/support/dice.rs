@@ -1,11 +1,11 @@
-//! Numbers that look random and repeat for a seed.
+//! Pseudo-random numbers from a seed.
 
 /// A stream of numbers.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The stream of a seed.
+    /// The stream of numbers that this seed starts.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,12 +25,12 @@ impl Dice {
         usize::try_from(self.roll() % end).expect("64 bits")
     }
 
-    /// True so many times out of a hundred.
+    /// Draws whether an event with this probability, in percent, happens.
     pub fn happens(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// Brings a list into another order.
+    /// Shuffles a list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for place in (1..list.len()).rev() {
             list.swap(place, self.below(place + 1));

@@ -1,4 +1,4 @@
-//! Events without a chain, and the time that their deliveries take.
+//! Records events without a chain, and advances the clock past their deliveries.
 
 use super::TestApp;
 use prs::{
@@ -6,12 +6,13 @@ use prs::{
     store,
 };
 
-/// Tells an event about an object of the backend client ID, as settling a payment does; returns its id.
+/// Records an event about an object of the backend client ID, as the settlement of a payment does; returns the id of
+/// the event.
 pub async fn tell(app: &TestApp, kind: &str, request_id: &str) -> String {
     tell_of(app, &app.backend_client, kind, request_id).await
 }
 
-/// The same about an object of a client ID.
+/// Records an event about an object of this client ID; returns the id of the event.
 pub async fn tell_of(app: &TestApp, client_id: &str, kind: &str, request_id: &str) -> String {
     let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), client_id)
         .await
@@ -56,7 +57,7 @@ pub async fn tell_of(app: &TestApp, client_id: &str, kind: &str, request_id: &st
     id.to_string()
 }
 
-/// Lets the time of all four tries pass.
+/// Advances the clock past all four attempts.
 pub async fn exhaust(app: &TestApp) {
     for pause in [0, 1_000, 5_000, 15_000] {
         app.advance_ms(pause);

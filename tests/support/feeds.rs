@@ -1,4 +1,4 @@
-//! Price feeds on the local chain that say what a test wants.
+//! Price feeds on the local chain with prices set by tests.
 
 use super::TestApp;
 use alloy::{
@@ -13,7 +13,7 @@ alloy::sol! {
     function latestTimestamp() external view returns (uint256);
 }
 
-/// A contract that answers each of these questions with a number, and no other.
+/// Bytecode of a contract that returns a fixed number for each listed function selector, and reverts for any other.
 fn answering(answers: &[([u8; 4], U256)]) -> Vec<u8> {
     const QUESTION_BYTES: usize = 10;
     const ANSWER_BYTES: usize = 42;
@@ -35,13 +35,13 @@ fn answering(answers: &[([u8; 4], U256)]) -> Vec<u8> {
     code
 }
 
-/// Has the chain answer these questions to a contract.
+/// Places a contract at an address. The contract returns a fixed number for each listed function selector.
 pub async fn deploy(app: &TestApp, at: Address, answers: &[([u8; 4], U256)]) {
     let code = hex::encode_prefixed(answering(answers));
     app.devnet().rpc("anvil_setCode", json!([at, code])).await.expect("set");
 }
 
-/// Has a price feed say this price, as of a time of the chain.
+/// Sets the price that a feed contract returns, and the chain time since which this price holds.
 pub async fn deploy_feed(app: &TestApp, at: Address, decimals: u64, price: U256, time: U256) {
     let answers = [
         (decimalsCall::SELECTOR, U256::from(decimals)),

@@ -1,4 +1,5 @@
-//! Paying bank accounts: a service with the scripted partner on a chain of its own, payers and accounts that may be used.
+//! Payments to bank accounts: a service on its own chain, the scripted off-ramp partner, and helpers that create payers
+//! and approved accounts.
 
 use super::{
     Answer, TestApp,
@@ -12,10 +13,10 @@ use prs::{flows::off_ramp::ask, ports::off_ramp::OffRampError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The tenant's own id of the payer, as people write them.
+/// The id that the tenant uses for the payer.
 pub const CLIENT_USER: &str = "ada+1@example.com";
 
-/// The service, its partner, and an account that may be paid.
+/// The service and its partner.
 pub struct Fiat {
     /// The service.
     pub app: TestApp,
@@ -23,7 +24,7 @@ pub struct Fiat {
     pub partner: Partner,
 }
 
-/// A payer whose family name leads somewhere.
+/// The body of a payer. The family name selects how the partner behaves towards the payer.
 pub fn person(client_user_id: &str, family_name: &str) -> Value {
     json!({
         "clientUserId": client_user_id, "email": "ada@example.com", "firstName": "Ada", "lastName": family_name,
@@ -33,7 +34,7 @@ pub fn person(client_user_id: &str, family_name: &str) -> Value {
     })
 }
 
-/// A bank account whose last digits lead somewhere.
+/// The body of a bank account. The last digits of its number select how the partner behaves towards the account.
 pub fn bank_account(ending: &str) -> Value {
     json!({
         "bankName": "First Engine Bank", "accountName": "Ada Lovelace", "accountNumber": format!("55512{ending}"),
@@ -43,7 +44,7 @@ pub fn bank_account(ending: &str) -> Value {
     })
 }
 
-/// The body of a request that a bank account gets.
+/// The body of a request that pays a bank account.
 pub fn for_bank(amount: &str) -> Value {
     json!({
         "amount": amount, "invoiceCurrency": "USDC-sepolia", "paymentCurrency": "USDC-sepolia",
@@ -61,12 +62,12 @@ impl Fiat {
         Self::with(|_| ()).await
     }
 
-    /// The same with other settings.
+    /// Like [`Self::start`], with other settings.
     pub async fn with(change: impl FnOnce(&mut prs::settings::Settings)) -> Self {
         Self::final_after(1, change).await
     }
 
-    /// The same on a chain whose payments are final after so many blocks.
+    /// Starts a service with its partner, on a chain whose payments are final after this number of blocks.
     pub async fn final_after(blocks: u64, change: impl FnOnce(&mut prs::settings::Settings)) -> Self {
         let partner = Partner::start().await;
         let mut settings = partner.settings(settings());
@@ -83,7 +84,7 @@ impl Fiat {
         }
     }
 
-    /// Lets time pass for the service and its partner, who tells what happened.
+    /// Advances the clocks of the service and of its partner; the partner then sends callbacks about changes.
     pub async fn pass(&self, seconds: i64) {
         self.app.clock.advance(TimeDelta::seconds(seconds));
         self.partner.tell_due(&self.app).await;
@@ -109,7 +110,7 @@ impl Fiat {
         added["payment_detail"]["id"].as_str().expect("an id").to_owned()
     }
 
-    /// A payer who may pay; returns the id of an account whose number ends so.
+    /// Registers a payer and gets it approved; returns the id of an approved bank account whose number has this ending.
     pub async fn compliant(&self, client_user_id: &str, ending: &str) -> String {
         self.register(client_user_id, "Approved").await.expect(200);
         for _ in 0..4 {
@@ -129,7 +130,7 @@ impl Fiat {
         created["requestId"].as_str().expect("an id").to_owned()
     }
 
-    /// Asks for the calldata that pays an account.
+    /// Requests the calldata that pays a request to a bank account of a payer.
     pub async fn ask(&self, request: &str, client_user_id: &str, account: &str, query: &str) -> Answer {
         let wallet = self.app.account(PAYER);
         let user = encoded(client_user_id);
@@ -138,18 +139,18 @@ impl Fiat {
         self.app.get(&path).with_key().send().await
     }
 
-    /// Pays a request as it is handed out, and follows the chain.
+    /// Pays a request with the issued calldata and follows the chain.
     pub async fn pay(&self, request: &str, account: &str) {
         let calldata = self.ask(request, CLIENT_USER, account, "").await.expect(200);
         self.send(&calldata).await;
     }
 
-    /// Sends what was handed out, and follows the chain.
+    /// Sends issued calldata and follows the chain.
     pub async fn send(&self, calldata: &Value) {
         self.send_changed(calldata, |_| ()).await;
     }
 
-    /// Sends what was handed out for other units of the token.
+    /// Sends issued calldata in which the token amount `from` is replaced with `to`.
     pub async fn send_units(&self, calldata: &Value, from: u64, to: u64) {
         let (from, to) = (U256::from(from).to_be_bytes::<32>(), U256::from(to).to_be_bytes::<32>());
         let changed = |data: &mut Vec<u8>| {
@@ -168,12 +169,12 @@ impl Fiat {
         self.app.follow().await;
     }
 
-    /// What the worker does at this moment of the clock.
+    /// Runs the worker at the current time of the clock.
     pub async fn work(&self) {
         while ask::run(&self.app.ctx).await.expect("orders are followed") {}
     }
 
-    /// Works, lets a second pass, and tells, so often.
+    /// Repeats these steps: run the worker, advance the clock a second, send the partner's callbacks.
     pub async fn seconds(&self, times: usize) {
         for _ in 0..times {
             self.work().await;
@@ -181,10 +182,11 @@ impl Fiat {
         }
     }
 
-    /// Waits until the partner, who failed, is not left alone any more: for that the clock of the machine counts.
+    /// Waits until the service calls the partner again after a failure. The pause in between is measured by the clock
+    /// of the machine.
     pub async fn partner_is_tried_again(&self) {
         let partner = self.app.ctx.partners.off_ramp.as_deref().expect("a partner");
-        while partner.payer("nobody").await != Err(OffRampError::Unknown) {
+        while partner.payer("unknown").await != Err(OffRampError::Unknown) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -197,12 +199,12 @@ impl Fiat {
             .to_owned()
     }
 
-    /// What was told of a request, the oldest first: the kind, and the sub-status where there is one.
+    /// Events of a request, oldest first: the kind of each, followed by its sub-status if it has one.
     pub async fn told(&self, request: &str) -> Vec<String> {
         self.events(request).await.iter().map(named).collect()
     }
 
-    /// The bodies of what was told of a request, the oldest first, without the twins.
+    /// Event bodies of a request, oldest first, without scoped variants.
     pub async fn events(&self, request: &str) -> Vec<Value> {
         let path = format!("/v2/events?requestId={request}&limit=100");
         let listed = self.app.get(&path).with_key().send().await.expect(200);
@@ -213,9 +215,9 @@ impl Fiat {
         bodies
     }
 
-    /// What the operator sees of orders.
-    pub async fn orders(&self, all: bool) -> Vec<prs::flows::off_ramp::list::Listed> {
-        let wanted = prs::flows::off_ramp::list::Wanted { all, silent: false };
+    /// Orders as the operator sees them.
+    pub async fn orders(&self, all: bool) -> Vec<prs::flows::off_ramp::list::OrderSummary> {
+        let wanted = prs::flows::off_ramp::list::OrderFilter { all, silent: false };
         prs::flows::off_ramp::list::run(&self.app.ctx, wanted)
             .await
             .expect("a list")

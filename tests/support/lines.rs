@@ -1,4 +1,4 @@
-//! The lines of the log that a test causes.
+//! Captures the log lines of a test.
 
 use std::{
     io,
@@ -6,12 +6,12 @@ use std::{
 };
 use tracing::subscriber::DefaultGuard;
 
-/// What the log was given on the thread of the test.
+/// Captures the log lines that the thread of a test writes.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
-    /// Listens at the usual level until the guard is dropped.
+    /// Captures log lines of the default level until the guard is dropped.
     pub fn listen() -> (Self, DefaultGuard) {
         let lines = Self::default();
         let writer = lines.clone();
@@ -21,7 +21,7 @@ impl Lines {
         (lines, tracing::subscriber::set_default(log.finish()))
     }
 
-    /// Listens to what a filter lets through until the guard is dropped.
+    /// Captures log lines that pass a filter until the guard is dropped.
     pub fn listen_to(filter: &str) -> (Self, DefaultGuard) {
         let lines = Self::default();
         let writer = lines.clone();
@@ -32,7 +32,7 @@ impl Lines {
         (lines, tracing::subscriber::set_default(log.finish()))
     }
 
-    /// All of them.
+    /// All captured lines.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("unpoisoned").clone()).expect("UTF-8")
     }

@@ -1,4 +1,4 @@
-//! Making, opening and paying links.
+//! Helpers to create, open and pay links.
 
 use super::{
     Answer, TestApp,
@@ -8,26 +8,26 @@ use super::{
     session::sign_in,
     wallet::{TestWallet, session, token},
 };
-use alloy::primitives::{Address as EvmAddress, U256};
+use alloy::primitives::{Address as EvmAddress, B256, U256};
 use prs::{
     ctx::PermitHolder,
     domain::{
         address::Address,
         amount::Amount,
-        caller::Person,
+        caller::SignedInPerson,
         network::Network,
-        paying::{Allowing, charge::Charges},
+        paying::{ApprovalAmount, charge::Charges},
     },
     flows::{
         destinations::{self, NewDestination},
-        idempotency::Repeatable,
-        paying::{Packing, PayingWallet, PaymentDue, hand_out, lookup::Lookup},
+        idempotency::RepeatableCall,
+        paying::{PayingWallet, PaymentDue, PaymentPacking, hand_out, lookup::Lookup},
     },
     store::{self, Scope},
 };
 use serde_json::{Value, json};
 
-/// The body of a link of so many amounts.
+/// The body of a link with one item for each of these amounts.
 pub fn link_of(amounts: &[&str]) -> Value {
     let items: Vec<Value> = amounts.iter().map(|amount| json!({ "amount": amount })).collect();
     json!({ "requests": items })
@@ -44,13 +44,13 @@ pub fn payout_of(recipient: &str, amount: &str) -> Value {
     })
 }
 
-/// Token of a link that was made.
+/// Token of a created link.
 pub fn token_of(made: &Value) -> String {
     made["token"].as_str().expect("a token").to_owned()
 }
 
 impl TestApp {
-    /// Gives the tenant a wallet that is paid in a token of Sepolia.
+    /// Creates a payee destination of the tenant for a token on Sepolia, so that its links can be paid in this token.
     pub async fn is_paid_in(&self, currency: &str) {
         let wallet = Address::parse(PAYEE).expect("an address");
         let tx = self.ctx.db.begin("a wallet").await.expect("begins");
@@ -62,13 +62,13 @@ impl TestApp {
             chain_id: Network::Sepolia.chain_id(),
             policy: None,
         };
-        let owner = session(&self.platform, Person::Wallet(wallet));
-        destinations::create::run(&self.ctx, &owner, &input, Repeatable::unkeyed())
+        let owner = session(&self.platform, SignedInPerson::Wallet(wallet));
+        destinations::create::run(&self.ctx, &owner, &input, RepeatableCall::unkeyed())
             .await
             .expect("a destination");
     }
 
-    /// Signs in the person of the tenant, the owner of [`PAYEE`]; returns the header that shows it.
+    /// Signs in the user who owns the wallet [`PAYEE`] and belongs to the tenant; returns the session header.
     pub async fn owner(&self) -> String {
         let wallet = TestWallet::payee();
         let tx = self.ctx.db.begin("a wallet").await.expect("begins");
@@ -78,19 +78,19 @@ impl TestApp {
         format!("Bearer {}", sign_in(self, &wallet).await)
     }
 
-    /// Looks the link of a request up, as who signed in.
+    /// Looks up the link of a request with the session.
     pub async fn find_link(&self, owner: &str, request: &Value) -> Answer {
         let id = request.as_str().expect("an id");
         let call = self.get(&format!("/v2/secure-payments?requestId={id}"));
         call.header("authorization", owner).send().await
     }
 
-    /// Makes a link with the API key.
+    /// Creates a link with the API key.
     pub async fn link(&self, body: &Value) -> Answer {
         self.post("/v2/secure-payments").with_key().json(body).send().await
     }
 
-    /// Makes a payout link with the API key.
+    /// Creates a payout link with the API key.
     pub async fn payout_link(&self, body: &Value) -> Answer {
         self.post("/v2/secure-payments/payouts")
             .with_key()
@@ -104,13 +104,13 @@ impl TestApp {
         self.get(&format!("/v2/secure-payments/{token}{query}")).with_client()
     }
 
-    /// Asks for the calldata of a link.
+    /// Requests the calldata of a link.
     pub async fn calldata_of(&self, token: &str, wallet: Option<&str>) -> Answer {
         let query = wallet.map_or_else(String::new, |wallet| format!("?wallet={wallet}"));
         self.open_link(token, &format!("/pay{query}")).send().await
     }
 
-    /// Pays a link from an account of the local chain; the payment is mined, not yet seen.
+    /// Pays a link from an account of the local chain. The payment is mined but not yet detected.
     pub async fn pay_link(&self, token: &str) -> Value {
         let payer = self.account(PAYER);
         let calldata = self.calldata_of(token, Some(&payer)).await.expect(200);
@@ -118,16 +118,40 @@ impl TestApp {
         calldata
     }
 
-    /// Sends the transactions of an answer of `/pay`.
+    /// Sends the transactions of a `/pay` response.
     pub async fn send_calldata(&self, calldata: &Value) {
         let steps = link_transactions(calldata);
         let receipts = self.devnet().pay(PAYER, &steps).await.expect("mined");
         assert!(receipts.iter().all(|receipt| receipt.status), "a transaction failed");
     }
 
-    /// Pays a part of a request in the test token as somebody who writes his calldata himself: the service hands nothing
-    /// out for it. The payment is mined, not yet seen.
+    /// Pays part of a request in the test token with a call that the test encodes without the service. The payment is
+    /// mined, but the service has not detected it yet.
     pub async fn pay_past_link(&self, request: &Value, amount: &str) {
+        self.pay_past_link_in(request, amount, 18).await;
+    }
+
+    /// Like [`Self::pay_past_link`], but pays in a token with this number of decimals.
+    pub async fn pay_past_link_in(&self, request: &Value, amount: &str, decimals: u8) {
+        self.pay_past_link_from(PAYER, request, (amount, decimals), Charges::default())
+            .await;
+    }
+
+    /// Pays part of a link with one request from an account, and the fees that the calldata of the link contains. The
+    /// amount has this number of decimals. Returns the hashes of the transactions.
+    pub async fn pay_part_of_link(&self, account: usize, token: &str, amount: (&str, u8)) -> Vec<B256> {
+        let item = self.stored_link(token).await.items.remove(0);
+        let request = serde_json::json!(item.request_id.as_str());
+        self.pay_past_link_from(account, &request, amount, item.charges).await
+    }
+
+    async fn pay_past_link_from(
+        &self,
+        account: usize,
+        request: &Value,
+        (amount, decimals): (&str, u8),
+        charges: Charges,
+    ) -> Vec<B256> {
         let id = request.as_str().expect("an id");
         let owner = Scope {
             platform: self.platform.clone(),
@@ -135,11 +159,14 @@ impl TestApp {
         };
         let found = store::requests::find(self.ctx.db.reader(), &owner, id).await;
         let request = found.expect("readable").expect("a request");
-        let units = Amount::parse(amount).expect("an amount").to_units(18).expect("units");
-        let payer = Address::parse(&self.account(PAYER)).expect("an address");
+        let units = Amount::parse(amount)
+            .expect("an amount")
+            .to_units(decimals)
+            .expect("units");
+        let payer = Address::parse(&self.account(account)).expect("an address");
         let wallet = PayingWallet {
             address: Some(payer),
-            allowing: Allowing::WhatIsNeeded,
+            allowing: ApprovalAmount::WhatIsNeeded,
         };
         let holder = PermitHolder {
             platform: self.platform.clone(),
@@ -149,9 +176,9 @@ impl TestApp {
         let lookup = Lookup::of_holder(&self.ctx, holder, request.terms.network);
         let due = PaymentDue {
             units,
-            ..PaymentDue::all_of(request, Charges::default())
+            ..PaymentDue::all_of(request, charges)
         };
-        let handout = hand_out(&self.ctx, &lookup, vec![due], wallet, Packing::Alone).await;
+        let handout = hand_out(&self.ctx, &lookup, vec![due], wallet, PaymentPacking::Alone).await;
         let steps = handout.expect("calldata").steps;
         let steps = steps.iter().map(|step| {
             let to: EvmAddress = step.to.canonical().parse().expect("an address");
@@ -159,13 +186,14 @@ impl TestApp {
         });
         let receipts = self
             .devnet()
-            .pay(PAYER, &steps.collect::<Vec<_>>())
+            .pay(account, &steps.collect::<Vec<_>>())
             .await
             .expect("mined");
         assert!(receipts.iter().all(|receipt| receipt.status), "a transaction failed");
+        receipts.iter().map(|receipt| receipt.tx_hash).collect()
     }
 
-    /// State of a link as its row says it.
+    /// The stored row of a link.
     pub async fn stored_link(&self, token: &str) -> prs::domain::secure_payment::SecurePayment {
         let token = prs::domain::ids::SecurePaymentToken(token.to_owned());
         let found = store::secure_payments::by_token(self.ctx.db.reader(), &token).await;
@@ -173,7 +201,7 @@ impl TestApp {
     }
 }
 
-/// Transactions of an answer of `/pay`, of one request or several.
+/// The transactions in a `/pay` response, for one request or for several requests.
 pub fn link_transactions(calldata: &Value) -> Vec<(EvmAddress, Vec<u8>, U256)> {
     let step = |step: &Value| {
         let text = |value: &Value| value.as_str().expect("text").to_owned();

@@ -1,4 +1,4 @@
-//! What the tests share: the application under test, a receiver of webhooks, a clock that stands still.
+//! Shared test support: the application under test, a webhook receiver, a fixed clock.
 
 pub mod app;
 pub mod bent;
@@ -12,7 +12,7 @@ pub mod database;
 pub mod dev;
 #[allow(dead_code, reason = "not every binary that shares this draws numbers")]
 pub mod dice;
-#[allow(dead_code, reason = "not every binary that shares this tells events")]
+#[allow(dead_code, reason = "not every binary that shares this sends events")]
 pub mod events;
 #[allow(dead_code, reason = "not every binary that shares this sets prices on the chain")]
 pub mod feeds;
@@ -26,14 +26,11 @@ pub mod links;
 pub mod off_ramp;
 #[allow(dead_code, reason = "not every binary that shares this has payers")]
 pub mod payers;
-#[allow(
-    dead_code,
-    reason = "not every binary that shares this tells a program where to listen"
-)]
+#[allow(dead_code, reason = "not every binary that shares this passes a port to a program")]
 pub mod ports;
 #[allow(dead_code, reason = "not every binary that shares this runs it")]
 pub mod program;
-#[allow(dead_code, reason = "not every binary that shares this asks them")]
+#[allow(dead_code, reason = "not every binary that shares this runs them")]
 pub mod published;
 #[allow(dead_code, reason = "not every binary that shares this reads rates")]
 pub mod rates;
@@ -41,13 +38,13 @@ pub mod receiver;
 pub mod requests;
 #[allow(dead_code, reason = "not every binary that shares this repeats payments")]
 pub mod schedules;
-#[allow(dead_code, reason = "not every binary that shares this asks providers")]
+#[allow(dead_code, reason = "not every binary that shares this has screening providers")]
 pub mod screening;
 pub mod secrets;
 pub mod session;
 pub mod wallet;
-#[allow(dead_code, reason = "not every binary that shares this holds answers back")]
+#[allow(dead_code, reason = "not every binary that shares this holds responses back")]
 pub mod wire;
 
-#[allow(unused_imports, reason = "not every binary that shares this reads answers itself")]
+#[allow(unused_imports, reason = "not every binary that shares this reads responses itself")]
 pub use app::{Answer, TestApp};

@@ -1,5 +1,5 @@
-//! An off-ramp partner that answers as a test wants, over HTTP in the documented shapes: the partner of `prs dev`, which a
-//! test overrules call by call.
+//! An off-ramp partner over HTTP, in the documented formats. It is the partner of `prs dev`; a test can override its
+//! response to each call.
 
 use super::{Answer, TestApp};
 use chrono::{DateTime, Utc};
@@ -8,7 +8,7 @@ use prs::{
     domain::{
         off_ramp_sandbox::OffRampBehaviour,
         off_ramp_signature::header,
-        payer::{Beneficiary, Person},
+        payer::{Beneficiary, DescribedPayer},
     },
     ports::off_ramp::OffRampControls,
     settings::{OffRampSource, Settings},
@@ -22,33 +22,33 @@ use std::{
 };
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// With which calls are signed.
+/// Secret that signs calls.
 pub const KEY: &str = "the key with which calls are signed";
-/// With which callbacks are signed.
+/// Secret that signs callbacks.
 pub const CALLBACK_SECRET: &str = "the secret of callbacks, the present";
-/// With which they were signed before.
+/// Previous secret for callbacks.
 pub const FORMER_SECRET: &str = "the secret of callbacks, the former ";
 
-/// The key of news before it is told.
+/// Text that a callback contains in place of its record's key. It is replaced with the key when the callback is sent.
 const NO_KEY: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Longer than a call may take.
+/// How long a hanging partner waits before it responds: longer than the service waits for a call.
 pub const HANGS: Duration = Duration::from_secs(5);
 
-/// What the partner answers instead of what it would.
+/// A response of the partner that replaces its usual response.
 #[derive(Debug, Clone)]
 pub enum Scripted {
     /// This status and body.
     Says(u16, String),
-    /// What it would, with members changed: a null stays a null, and `Change::Absent` takes one away.
+    /// The usual response with changed members. A null value stays null, and `Change::Absent` removes the member.
     Changed(Vec<(&'static str, Change)>),
-    /// Nothing in time.
+    /// The partner does not respond before the service's timeout.
     Hangs,
-    /// Sends the usual answer after this pause. A pause longer than [`HANGS`] outlasts every caller.
+    /// The usual response, after this pause. After a pause longer than [`HANGS`], the service no longer waits for it.
     After(Duration),
 }
 
-/// What becomes of a member.
+/// Change to a member.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// It has this value.
@@ -64,16 +64,16 @@ pub struct PartnerCall {
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// Under which a record is made; empty where none is.
+    /// The idempotency key of a call that creates a record; empty for other calls.
     pub key: String,
-    /// Body; null where there is none.
+    /// Body of the call; null if it has none.
     pub body: Value,
 }
 
 /// The partner.
 pub struct Partner {
     server: MockServer,
-    /// What it does unless it is overruled.
+    /// Default behaviour.
     pub sandbox: Arc<OffRampSandbox>,
     script: Arc<Mutex<Script>>,
 }
@@ -81,7 +81,7 @@ pub struct Partner {
 #[derive(Default)]
 struct Script {
     overruled: Vec<(String, Scripted)>,
-    /// Keys of records that were made, by the ids that the partner gives them.
+    /// For each record at the partner, by id: the idempotency key of the call that created it.
     keys: HashMap<String, String>,
     told: u64,
 }
@@ -100,7 +100,7 @@ fn target(request: &Request) -> &str {
     &request.url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 
-/// Of which kind a call is: the name of the operation.
+/// The name of the partner's operation that a method and path call.
 fn operation(method: &str, target: &str) -> &'static str {
     let path = target.rsplit_once("/v1/").map_or("", |(_, path)| path);
     match (method, path.split('/').collect::<Vec<_>>().as_slice()) {
@@ -114,7 +114,7 @@ fn operation(method: &str, target: &str) -> &'static str {
         ("POST", ["quotes"]) => "quote",
         ("POST", ["orders"]) => "open_order",
         ("GET", ["orders", _]) => "order",
-        other => panic!("nobody calls {other:?}"),
+        other => panic!("unexpected call {other:?}"),
     }
 }
 
@@ -149,7 +149,7 @@ impl Respond for Answers {
             Some(Scripted::Hangs) => return ResponseTemplate::new(503).set_delay(HANGS),
             Some(Scripted::Changed(_) | Scripted::After(_)) | None => {}
         }
-        // The partner has the time of whoever calls it.
+        // The partner uses the time that the caller sent.
         let seconds = text.time.parse().expect("seconds");
         let now = DateTime::from_timestamp(seconds, 0).expect("a time");
         let reaction = self.sandbox.react(&received, now);
@@ -179,7 +179,7 @@ fn changed(body: &str, changes: &[(&'static str, Change)]) -> String {
 }
 
 impl Partner {
-    /// Starts one that behaves as its document says; nothing happens by itself unless [`Self::tell_due`] is called.
+    /// Starts a partner that behaves as documented. It sends callbacks only when [`Self::tell_due`] is called.
     pub async fn start() -> Self {
         let server = MockServer::start().await;
         let key = SandboxKey {
@@ -200,7 +200,7 @@ impl Partner {
         }
     }
 
-    /// Settings of a service that calls it.
+    /// Settings of a service that uses this partner.
     pub fn settings(&self, mut settings: Settings) -> Settings {
         settings.partners.offramp = OffRampSource::Http;
         settings.offramp.url = Some(format!("{}/bridge", self.server.uri()));
@@ -211,13 +211,13 @@ impl Partner {
         settings
     }
 
-    /// How it behaves from now on.
+    /// Sets how the partner behaves from now on.
     pub fn behave(&self, behaviour: OffRampBehaviour) {
         OffRampControls::behave(&*self.sandbox, behaviour);
     }
 
-    /// What it answers to calls of an operation from now on (`register`, `agree`, `payer`, `add_account`, `account`, `quote`,
-    /// `open_order`, `order`, `erase`, `erase_registered`); `None` ends that.
+    /// Overrides the partner's response to an operation from now on; `None` ends this. The operations are `register`,
+    /// `agree`, `payer`, `add_account`, `account`, `quote`, `open_order`, `order`, `erase` and `erase_registered`.
     pub fn answer(&self, operation: &str, scripted: Option<Scripted>) {
         let mut script = self.script.lock().expect("a lock");
         script.overruled.retain(|(known, _)| known != operation);
@@ -226,7 +226,7 @@ impl Partner {
 
     /// The calls that arrived, in order.
     pub async fn calls(&self) -> Vec<PartnerCall> {
-        let requests = self.server.received_requests().await.expect("requests are kept");
+        let requests = self.server.received_requests().await.expect("requests are recorded");
         let call = |request: &Request| PartnerCall {
             method: request.method.to_string(),
             target: target(request).to_owned(),
@@ -245,7 +245,8 @@ impl Partner {
             .count()
     }
 
-    /// Presses a button of a page: `submit`, `approve`, `reject`, `ask again` of the identity.
+    /// Presses a button on the partner's page for the identity of a payer: `submit`, `approve`, `reject` or `ask
+    /// again`.
     pub fn decide_kyc(&self, payer: &str, outcome: &str, now: DateTime<Utc>) {
         assert!(
             self.sandbox.press(PageKind::Kyc, payer, outcome, now),
@@ -253,7 +254,7 @@ impl Partner {
         );
     }
 
-    /// Presses a button of a page: `agree`, `decline`, `fail` of the terms.
+    /// Presses a button on the partner's page for the terms: `agree`, `decline` or `fail`.
     pub fn decide_agreement(&self, payer: &str, outcome: &str, now: DateTime<Utc>) {
         let is_there = self.sandbox.press(PageKind::Agreement, payer, outcome, now);
         assert!(is_there, "{payer} {outcome}");
@@ -270,7 +271,7 @@ impl Partner {
         ]
     }
 
-    /// News under the key of its record, unless it has another one already.
+    /// A callback body with the key of its record. A key that the body already has is kept.
     pub fn keyed(&self, news: &Value) -> Value {
         let mut news = news.clone();
         let script = self.script.lock().expect("a lock");
@@ -283,7 +284,7 @@ impl Partner {
         news
     }
 
-    /// Tells the service something, signed as it should be and under the key of its record, unless it has one.
+    /// Sends a callback with a correct signature and the key of its record; a key that the body already has is kept.
     pub async fn tell(&self, app: &TestApp, body: &Value) -> Answer {
         let body = self.keyed(body);
         let told = {
@@ -294,7 +295,7 @@ impl Partner {
         self.tell_as(app, &format!("cb_{told}"), &body.to_string()).await
     }
 
-    /// Tells the service everything that happened at the partner until now and was not told before; returns what it answered.
+    /// Sends the service every callback that the partner has not sent before; returns the status of each response.
     pub async fn tell_due(&self, app: &TestApp) -> Vec<u16> {
         let mut statuses = Vec::new();
         for telling in self.sandbox.tell(app.ctx.clock.now()) {
@@ -312,7 +313,7 @@ impl Partner {
     }
 }
 
-/// News of a payer, as a callback tells it.
+/// Callback body about a payer.
 pub fn payer_news(id: &str, version: u64, kyc: &str, agreement: &str) -> Value {
     let payer = json!({
         "id": id,
@@ -326,7 +327,7 @@ pub fn payer_news(id: &str, version: u64, kyc: &str, agreement: &str) -> Value {
     json!({ "type": "payer", "payer": payer })
 }
 
-/// News of a bank account, as a callback tells it.
+/// The body of a callback about a bank account.
 pub fn account_news(id: &str, payer: &str, version: u64, status: &str) -> Value {
     let rejection = (status == "failed").then_some("The bank does not know the account");
     let account = json!({
@@ -340,7 +341,7 @@ pub fn account_news(id: &str, payer: &str, version: u64, status: &str) -> Value 
     json!({ "type": "account", "account": account })
 }
 
-/// News of an order, as a callback tells it.
+/// Callback body about an order.
 pub fn order_news(id: &str, version: u64, status: &str) -> Value {
     let order = json!({
         "id": id,
@@ -353,10 +354,10 @@ pub fn order_news(id: &str, version: u64, status: &str) -> Value {
     json!({ "type": "order", "order": order })
 }
 
-/// A person of this family name.
-pub fn person(family_name: &str) -> Person {
+/// A person whose family name is this one; all other details are fixed.
+pub fn person(family_name: &str) -> DescribedPayer {
     let text = |text: &str| text.to_owned();
-    Person {
+    DescribedPayer {
         email: text("ada@example.com"),
         first_name: text("Ada"),
         last_name: text(family_name),

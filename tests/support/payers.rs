@@ -1,9 +1,9 @@
-//! Payers, their bank accounts, and a partner who proves both.
+//! Payers, their bank accounts, and a partner that verifies both.
 
 use super::{Answer, TestApp, app, off_ramp::Partner};
 use poem::http::Method;
 use prs::{
-    domain::payer::{Payer, RegisteredAccount},
+    domain::payer::{CompliancePayer, RegisteredAccount},
     flows::payers::follow,
     settings::{ChainSettings, Settings},
     store,
@@ -21,18 +21,19 @@ fn settings() -> Settings {
     settings
 }
 
-/// The service without a chain that answers, and its partner.
+/// The service without a reachable chain, and its partner.
 pub async fn with_partner() -> (TestApp, Partner) {
     with_partner_as(|_| {}).await
 }
 
-/// The same, where the partner is awaited a quarter as long: for tests in which it does not answer.
+/// Like [`with_partner`], but the service waits only a quarter of the usual time for the partner. For tests in which
+/// the partner does not respond.
 pub async fn hurried_with_partner() -> (TestApp, Partner) {
     let (app, partner) = with_partner().await;
     (app.hurried(|waits| waits.partner /= 4).await, partner)
 }
 
-/// The same with other settings.
+/// Like [`with_partner`], with other settings.
 pub async fn with_partner_as(change: impl FnOnce(&mut Settings)) -> (TestApp, Partner) {
     let partner = Partner::start().await;
     let mut settings = partner.settings(settings());
@@ -40,7 +41,7 @@ pub async fn with_partner_as(change: impl FnOnce(&mut Settings)) -> (TestApp, Pa
     (TestApp::with(settings, None).await, partner)
 }
 
-/// Somebody; all that is told of them is found nowhere else.
+/// The request body that registers a person. The person's details occur nowhere else, so that a leak can be found.
 pub fn person(id: &str) -> Value {
     json!({
         "clientUserId": id, "email": "canary.payer@example.com", "firstName": "Canaryfirst",
@@ -63,7 +64,7 @@ pub fn dollars(number: &str) -> Value {
     })
 }
 
-/// A text as a segment of a path.
+/// A text encoded as a path segment.
 pub fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
@@ -72,7 +73,7 @@ pub fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// Where a payer is.
+/// The path of a payer.
 pub fn path_of(id: &str) -> String {
     format!("/v2/payer/{}", encoded(id))
 }
@@ -83,12 +84,12 @@ impl TestApp {
         self.post("/v2/payer").with_key().json(body).send().await
     }
 
-    /// What is known of a payer.
+    /// Reads a payer.
     pub async fn payer(&self, id: &str) -> Answer {
         self.get(&path_of(id)).with_key().send().await
     }
 
-    /// Says whether a payer agreed.
+    /// Reports whether a payer agreed.
     pub async fn agree(&self, id: &str, body: &Value) -> Answer {
         let call = self.call(Method::PATCH, &path_of(id)).with_key();
         call.json(body).send().await
@@ -105,7 +106,7 @@ impl TestApp {
         self.post(&path).with_key().json(body).send().await
     }
 
-    /// Adds a bank account that fits; returns its id.
+    /// Adds a valid bank account; returns its id.
     pub async fn account_of(&self, id: &str, body: &Value) -> String {
         let added = self.add_account(id, body).await.expect(201);
         added["payment_detail"]["id"].as_str().expect("an id").to_owned()
@@ -118,30 +119,30 @@ impl TestApp {
         listed["paymentDetails"].as_array().expect("a list").clone()
     }
 
-    /// What is stored of a payer.
-    pub async fn stored_payer(&self, id: &str) -> Payer {
+    /// The stored row of a payer.
+    pub async fn stored_payer(&self, id: &str) -> CompliancePayer {
         let found = store::payers::find(self.ctx.db.writer(), &self.platform, id).await;
         found.expect("reads").expect("a payer")
     }
 
-    /// What is stored of the bank accounts of a payer.
+    /// The stored bank accounts of a payer.
     pub async fn stored_accounts(&self, id: &str) -> Vec<RegisteredAccount> {
         let payer = self.stored_payer(id).await;
         let found = store::bank_accounts::list(self.ctx.db.writer(), &self.platform, &payer.id).await;
         found.expect("reads")
     }
 
-    /// The partner's id of a payer.
+    /// The id that the partner has given to a payer.
     pub async fn partner_id(&self, id: &str) -> String {
         self.stored_payer(id).await.details.partner
     }
 
-    /// Asks the partner for all that is due.
+    /// Sends all due queries to the partner.
     pub async fn follow_payers(&self) {
         while follow::step(&self.ctx).await.expect("asks") {}
     }
 
-    /// The bodies of the events of a kind, the oldest first.
+    /// The event bodies of a kind, oldest first.
     pub async fn told(&self, kind: &str) -> Vec<Value> {
         let path = format!("/v2/events?limit=100&event={kind}");
         let listed = self.get(&path).with_key().send().await.expect(200);

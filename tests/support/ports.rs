@@ -1,21 +1,21 @@
-//! Ports for programs that are told where to listen.
+//! Free ports for programs that need to know their port before they start.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below those that a system gives to calls that go out: such a call, of any test, takes none of these between the look and
-/// the start of the program.
+/// All ports are below the system's ephemeral ports, so no outgoing connection can take a port between the check that
+/// it is free and the start of the program.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// How many ports a process looks at before those of the next one begin.
+/// Number of ports per process.
 const OF_A_PROCESS: u32 = 16;
 
 static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
 
-/// A port that nobody listens on.
+/// A free port.
 ///
 /// # Panics
-/// If all of them are taken.
+/// If all ports of [`PORTS`] are taken.
 pub fn free() -> u16 {
     let of_this_process = std::process::id().wrapping_mul(OF_A_PROCESS) % u32::from(PORTS.end - PORTS.start);
     let of_this_process = u16::try_from(of_this_process).expect("less than all ports");

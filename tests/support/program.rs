@@ -1,8 +1,9 @@
-//! The program as its operator runs it.
+//! The `prs` program.
 
 use std::{path::Path, process::Command};
 
-/// `prs` in a folder, where its database is unless the settings say otherwise; without the stack that cargo gives tests.
+/// A command that runs `prs` in this folder. The database is in the folder too, unless the settings say otherwise. The
+/// command runs without the stack size that cargo sets for tests.
 pub fn prs(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
     command.current_dir(folder).env_remove("RUST_MIN_STACK");

@@ -1,5 +1,5 @@
-//! Published libraries of other languages, which judge what the service sends. They are installed from pinned lists,
-//! once for each target folder.
+//! Published libraries of other languages that check what the service sends. They are installed from pinned lists, once
+//! per target folder.
 
 use serde_json::Value;
 use std::{
@@ -21,8 +21,8 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Copies the files of a folder of `tests` and installs its packages of npm, and what `more` adds, unless that was done
-/// with the same files before; returns where.
+/// Copies these files from a folder of `tests` to the target folder, installs the npm packages and runs `more`. Does
+/// nothing if an earlier call did this with the same files. Returns the target folder.
 pub fn installed(folder: &str, files: &[&str], more: impl FnOnce(&Path)) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
@@ -47,7 +47,7 @@ pub fn installed(folder: &str, files: &[&str], more: impl FnOnce(&Path)) -> Path
     target
 }
 
-/// What a program prints about a list that it reads from a file.
+/// Writes a list to a file, runs a program on the file, and returns the program's output as JSON.
 pub fn verdicts<T: serde::de::DeserializeOwned>(mut program: Command, asked: &[Value]) -> T {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), Value::from(asked).to_string()).expect("written");

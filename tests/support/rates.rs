@@ -1,4 +1,4 @@
-//! Feeds of rates that tell what a test wants, and the service that reads them.
+//! Rate feeds controlled by tests, and a service that reads them.
 
 use super::{TestApp, app::settings};
 use alloy::eips::BlockNumberOrTag;
@@ -13,7 +13,7 @@ use std::{
 };
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// A feed in the shape of simple prices.
+/// A feed in the simple-price format.
 pub struct Feed {
     server: MockServer,
     answer: Arc<Mutex<Told>>,
@@ -38,7 +38,7 @@ impl Respond for Answers {
 }
 
 impl Feed {
-    /// Starts one that knows nothing.
+    /// Starts a feed without prices.
     pub async fn start() -> Self {
         let answer = Arc::new(Mutex::new(Told {
             status: 200,
@@ -57,7 +57,7 @@ impl Feed {
         change(&mut self.answer.lock().expect("unpoisoned"));
     }
 
-    /// Answers with this text from now on, as it is.
+    /// Makes the feed return exactly this text from now on.
     pub fn tells_text(&self, body: impl Into<String>) {
         let body = body.into();
         self.change(|told| {
@@ -69,31 +69,32 @@ impl Feed {
         });
     }
 
-    /// Tells what one USDC costs in dollars, as of a time, and that one USDT costs the same, which confirms a first one;
-    /// the number is written as it is given.
+    /// Sets the price of one USDC in dollars, and the time of the price. Sets the same price for USDT, because the
+    /// service accepts the first price of a coin only if a second coin confirms it. The feed returns the number exactly
+    /// as given.
     pub fn tells(&self, price: &str, as_of: DateTime<Utc>) {
         let seconds = as_of.timestamp();
         let told = format!(r#"{{"usd":{price},"last_updated_at":{seconds}}}"#);
         self.tells_text(format!(r#"{{"usd-coin":{told},"tether":{told}}}"#));
     }
 
-    /// Answers with an error from now on.
+    /// Makes the feed return an error from now on.
     pub fn fails(&self, status: u16) {
         self.change(|told| told.status = status);
     }
 
-    /// Answers later from now on.
+    /// Delays responses from now on.
     pub fn dawdles(&self, after: Duration) {
         self.change(|told| told.after = after);
     }
 
-    /// Address of its simple prices.
+    /// URL of its simple prices.
     pub fn url(&self) -> String {
         format!("{}/simple/price", self.server.uri())
     }
 }
 
-/// Settings with rates of feeds.
+/// Settings with rate feeds.
 pub fn rated_by(feeds: &[&Feed]) -> Settings {
     let mut settings = settings();
     settings.partners.rates = RateSource::Http;
@@ -102,7 +103,8 @@ pub fn rated_by(feeds: &[&Feed]) -> Settings {
 }
 
 impl TestApp {
-    /// The service on a chain of its own whose time is that of the service, with a feed in which a USDC costs so much.
+    /// Starts the service on its own chain, with a feed that returns this USDC price. The clocks of service and chain
+    /// show the same time.
     pub async fn quoting(price: &str) -> (Self, Feed) {
         let feed = Feed::start().await;
         let app = Self::on_chain_as(rated_by(&[&feed]), 1).await;
@@ -120,23 +122,24 @@ impl TestApp {
         self.advance_ms(ahead.num_milliseconds().max(0));
     }
 
-    /// Lets time pass for the service and its chain together.
+    /// Advances the service and its chain together.
     pub async fn pass(&self, seconds: u64) {
         self.devnet().increase_time(seconds).await.expect("a node");
         self.advance_ms(i64::try_from(seconds).expect("a span") * 1_000);
         self.follow_chain_time().await;
     }
 
-    /// Has the feed tell a fresh price, and reads it. Blocks have whole seconds: the next one is of a later one.
+    /// Makes the feed report a current price, and lets the service read it. Block times are whole seconds, so the time
+    /// of the next block is later than that of the price.
     pub async fn tells(&self, feed: &Feed, price: &str) {
         feed.tells(price, self.ctx.clock.now() - TimeDelta::seconds(1));
         self.read_rates().await;
         self.devnet().increase_time(1).await.expect("a node");
     }
 
-    /// Reads the feeds; a feed that does not answer changes nothing.
+    /// Reads the feeds; an unresponsive feed changes nothing.
     pub async fn read_rates(&self) {
-        // Two readings of one moment are one.
+        // Advances the clock, because two reads at the same time count as one.
         self.advance_ms(1);
         let _ = refresh::now_once(&self.ctx).await;
     }

@@ -1,9 +1,9 @@
-//! A receiver of webhooks that records what it gets and answers what it is told.
+//! A webhook receiver that records deliveries and returns configured responses.
 
 use std::sync::{Arc, Mutex};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// One POST that arrived.
+/// A received POST.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// Headers in lower case.
@@ -41,7 +41,7 @@ struct Answers {
     refused: Arc<Mutex<Vec<String>>>,
 }
 
-/// Says what it was told.
+/// Returns the configured response.
 struct Echo;
 
 impl Respond for Echo {
@@ -53,9 +53,10 @@ impl Respond for Echo {
 impl Respond for Answers {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let refused = self.refused.lock().expect("unpoisoned");
-        let status = match refused.iter().any(|body| body.as_bytes() == request.body) {
-            true => 500,
-            false => *self.status.lock().expect("unpoisoned"),
+        let status = if refused.iter().any(|body| body.as_bytes() == request.body) {
+            500
+        } else {
+            *self.status.lock().expect("unpoisoned")
         };
         let said = self.said.lock().expect("unpoisoned").clone();
         ResponseTemplate::new(status).set_body_string(said)
@@ -63,7 +64,7 @@ impl Respond for Answers {
 }
 
 impl Receiver {
-    /// Starts one that answers 200.
+    /// Starts a receiver that returns 200.
     pub async fn start() -> Self {
         let status = Arc::new(Mutex::new(200));
         let said = Arc::new(Mutex::new("ok".to_owned()));
@@ -83,7 +84,7 @@ impl Receiver {
         }
     }
 
-    /// Starts one that answers 200 with the body that it got.
+    /// Starts a receiver that returns 200 and echoes the body.
     pub async fn echoing() -> Self {
         let server = MockServer::start().await;
         Mock::given(any()).respond_with(Echo).mount(&server).await;
@@ -95,29 +96,29 @@ impl Receiver {
         }
     }
 
-    /// Answers this status from now on.
+    /// Makes the receiver return this status from now on.
     pub fn answer(&self, status: u16) {
         *self.status.lock().expect("unpoisoned") = status;
     }
 
-    /// Answers with this text from now on.
+    /// Makes the receiver return this text from now on.
     #[allow(dead_code, reason = "not every binary that shares this listens to answers")]
     pub fn say(&self, text: &str) {
         text.clone_into(&mut self.said.lock().expect("unpoisoned"));
     }
 
-    /// Answers 500 to this body from now on.
+    /// Makes the receiver return 500 for this body from now on.
     #[allow(dead_code, reason = "not every binary that shares this refuses one")]
     pub fn refuse(&self, body: &str) {
         self.refused.lock().expect("unpoisoned").push(body.to_owned());
     }
 
-    /// Where to post.
+    /// URL to post to.
     pub fn url(&self) -> String {
         format!("{}/hook", self.server.uri())
     }
 
-    /// What arrived, in order.
+    /// Received deliveries, in order.
     pub async fn received(&self) -> Vec<Received> {
         let requests = self.server.received_requests().await.expect("recording is on");
         requests

@@ -1,9 +1,9 @@
-//! Setting up payment requests.
+//! Helpers to create payment requests.
 
 use super::TestApp;
 use serde_json::{Value, json};
 
-/// Who is paid.
+/// Payee of the tests.
 pub const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 /// The body of a request.
@@ -30,7 +30,8 @@ impl TestApp {
         created["requestId"].as_str().expect("an id").to_owned()
     }
 
-    /// Creates a request in the test token and pays it in full; returns its id. The payment is mined, not yet seen.
+    /// Creates a request in the test token and pays it in full; returns its id. The payment is mined, but the service
+    /// has not detected it yet.
     pub async fn paid_request(&self, amount: &str) -> String {
         let id = self.create_request(&fau(amount)).await;
         self.pay(&id, "").await;

@@ -1,4 +1,4 @@
-//! Setting up recurring payments, and executing them.
+//! Helpers to create and execute recurring payments.
 
 use super::{
     Answer, TestApp,
@@ -23,11 +23,11 @@ use prs::{
         permit::Permit,
         relay::RelayTransaction,
         request::Origin,
-        schedule::{AskedFor, Schedule},
+        schedule::{AskedAmount, Schedule},
     },
     flows::{
         FlowResult,
-        schedules::relay::{self, Look, Sendings},
+        schedules::relay::{self, RelayProgress, Sendings},
     },
     ports::relay::Relay,
     store,
@@ -45,10 +45,10 @@ sol! {
 /// First due time of [`recurring`]: long after the clock of any machine that runs the local chain.
 pub const FIRST_DAY: i64 = 2_211_667_200;
 
-/// Seconds of a month of the contract.
+/// Seconds per month in the contract.
 pub const MONTH_S: i64 = 2_592_000;
 
-/// Looks that any test needs at most.
+/// Maximum number of relayer passes for which a helper waits.
 const LOOKS_MAX: usize = 200;
 
 /// The body of a recurring payout of 1.5 FAU a month.
@@ -63,7 +63,7 @@ pub fn recurring(app: &TestApp, total_payments: u32) -> Value {
     body
 }
 
-/// Makes a schedule, allows what it needs and signs it; returns what was answered first.
+/// Creates a schedule, approves its allowance and submits the payer's signature; returns the response to the creation.
 pub async fn schedule(app: &TestApp, body: &Value) -> Value {
     let made = app.new_schedule(body).await.expect(201);
     let steps = transactions(&made);
@@ -75,17 +75,18 @@ pub async fn schedule(app: &TestApp, body: &Value) -> Value {
     made
 }
 
-/// Has the relayer look at a schedule from a second on.
+/// Sets the time, in Unix seconds, at which the relayer next checks a schedule.
 pub async fn wake_at(app: &TestApp, schedule: &Schedule, second: i64) {
     let woken = Schedule {
         wake_at: DateTime::from_timestamp(second, 0),
         ..schedule.clone()
     };
     let replaced = store::schedules::replace(app.ctx.db.writer(), schedule, &woken).await;
-    assert!(replaced.expect("a write"), "nobody else changed it");
+    assert!(replaced.expect("a write"), "no concurrent change");
 }
 
-/// Runs a future for so many of its steps at most, as a process that dies in the middle of it; `None` when it did not end.
+/// Polls a future at most this number of times and drops it, as if the process were killed; `None` if the future was
+/// not ready by then.
 pub async fn cut<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -99,24 +100,26 @@ pub async fn cut<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// A schedule that waits for the signature of a wallet, made beside the operations by a client ID, without a chain.
+/// Creates a schedule of a client ID that waits for the signature of this payer. Writes it directly to the store,
+/// without a chain.
 pub async fn waiting(app: &TestApp, client_id: &str, payer: Address) -> Schedule {
     let client = store::client_ids::find_by_client_id(app.ctx.db.reader(), client_id).await;
     let client = client.expect("a read").expect("a client ID");
-    let somebody = |last| Address::Evm(EvmAddress::with_last_byte(last));
+    let address = |last| Address::Evm(EvmAddress::with_last_byte(last));
     let token = Address::parse(&token(app, "FAU-sepolia")).expect("an address");
     let origin = Origin {
         platform: client.platform,
         client: Some(client.row),
         client_id: Some(client.client_id),
         page: None,
+        orchestrator: None,
     };
     let permit = Permit {
         chain_id: Network::Sepolia.chain_id(),
-        contract: somebody(1),
+        contract: address(1),
         subscriber: payer,
         token,
-        recipient: somebody(3),
+        recipient: address(3),
         fee_address: None,
         amount: 1,
         fee: 0,
@@ -127,24 +130,24 @@ pub async fn waiting(app: &TestApp, client_id: &str, payer: Address) -> Schedule
         nonce: U256::from(7),
         deadline_s: u64::try_from(FIRST_DAY + 2 * MONTH_S).expect("after 1970"),
     };
-    let asked = AskedFor {
+    let asked = AskedAmount {
         amount: Amount::parse("0.000000000000000001").expect("an amount"),
         currency: "FAU-sepolia".to_owned(),
     };
     let (id, now) = (ScheduleId(app.ctx.ids.ulid()), app.ctx.clock.now());
-    let schedule = Schedule::unsigned(id, origin, Network::Sepolia, (permit, asked), now);
+    let schedule = Schedule::unsigned(id, origin, Network::Sepolia, permit, asked, now);
     let written = store::schedules::insert(app.ctx.db.writer(), &schedule).await;
     written.expect("a write");
     schedule
 }
 
 impl TestApp {
-    /// Asks for a recurring payout with the backend client ID.
+    /// Creates a recurring payout with the backend client ID.
     pub async fn new_schedule(&self, body: &Value) -> Answer {
         self.post("/v2/payouts").with_client().json(body).send().await
     }
 
-    /// Has the wallet of an account sign a permit, as any wallet signs typed data.
+    /// Signs a permit with the wallet of an account, as typed data.
     pub async fn sign_permit(&self, account: usize, permit: &Value) -> String {
         let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
         let mut types = permit["types"].clone();
@@ -167,7 +170,7 @@ impl TestApp {
         signed.as_str().expect("text").to_owned()
     }
 
-    /// Hands in a signature.
+    /// Submits a signature.
     pub async fn activate_schedule(&self, id: &str, signature: &str) -> Answer {
         let body = json!({ "permitSignature": signature });
         let path = format!("/v2/payouts/recurring/{id}");
@@ -192,8 +195,8 @@ impl TestApp {
         self.ctx.partners.relays[&Network::Sepolia].clone()
     }
 
-    /// One look of a relayer without a memory, in a term of its own.
-    pub async fn relay_once(&self) -> FlowResult<Look> {
+    /// Makes one pass of the relayer, as the leader of a new term. The relayer remembers nothing from earlier passes.
+    pub async fn relay_once(&self) -> FlowResult<RelayProgress> {
         let chain = &self.ctx.partners.chains.followed[&Network::Sepolia];
         let leadership = lead(&self.ctx, Network::Sepolia).await;
         relay::run(
@@ -206,7 +209,7 @@ impl TestApp {
         .await
     }
 
-    /// Executes what is due, follows the chain, and goes on until nothing changes and nothing is on its way.
+    /// Executes due payments and follows the chain until nothing changes and nothing is pending.
     pub async fn execute(&self) {
         for _ in 0..LOOKS_MAX {
             self.follow().await;
@@ -217,13 +220,13 @@ impl TestApp {
             if look.pending == 0 {
                 return;
             }
-            // The node makes the block of a transaction a moment after it took it.
+            // The node mines a transaction shortly after accepting it.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("the relayer never comes to rest");
+        panic!("the relayer never becomes idle");
     }
 
-    /// Has the relayer send what is due and the node forget it; returns what was sent.
+    /// Lets the relayer send due payments and makes the node drop them; returns what was sent.
     pub async fn send_and_forget(&self) -> Vec<RelayTransaction> {
         self.devnet().set_automine(false).await.expect("set");
         self.relay_once().await.expect("a look");
@@ -234,7 +237,7 @@ impl TestApp {
         sent
     }
 
-    /// Transactions that are in no final block.
+    /// Transactions that are not in a final block.
     pub async fn pending_transactions(&self) -> Vec<RelayTransaction> {
         let relayer = self.relayer().address();
         let pending = store::relays::pending(self.ctx.db.reader(), Network::Sepolia, relayer, 100);
@@ -247,7 +250,7 @@ impl TestApp {
         self.clock.advance(time - self.ctx.clock.now());
     }
 
-    /// Moves the clock of the service to a second, and the chain at least as far.
+    /// Moves the clock of the service to a Unix second, and the time of the chain to at least the same second.
     pub async fn both_to(&self, second: i64) {
         self.clock_to(second).await;
         let newest = self.devnet().block(alloy::eips::BlockNumberOrTag::Latest).await;
@@ -260,7 +263,7 @@ impl TestApp {
         self.follow().await;
     }
 
-    /// Allows the contract of schedules to take so many FAU from the payer.
+    /// Sets how much of the payer's FAU the schedule contract may transfer.
     pub async fn approve_schedules(&self, amount: &str) {
         let spender = self.devnet().contracts().recurring_payment_proxy;
         let token = self.devnet().tokens().fau;
@@ -271,7 +274,7 @@ impl TestApp {
             .expect("mined");
     }
 
-    /// What the contract of schedules may take of the payer's FAU.
+    /// How much of the payer's FAU the schedule contract may still transfer.
     pub async fn schedule_allowance(&self) -> U256 {
         let call = allowanceCall {
             owner: self.devnet().accounts()[PAYER].address,
@@ -283,7 +286,7 @@ impl TestApp {
         U256::from_be_slice(&answer.await.expect("answers"))
     }
 
-    /// What the payee has of FAU.
+    /// FAU balance of the payee.
     pub async fn payee_balance(&self) -> U256 {
         let payee = PAYEE.parse().expect("an address");
         self.devnet()
@@ -292,7 +295,8 @@ impl TestApp {
             .expect("answers")
     }
 
-    /// Pays one unit with the reference of a payment of a schedule, as anybody can who saw it, and follows the chain.
+    /// Sends one unit with the payment reference of a scheduled payment, and follows the chain. Any observer of the
+    /// chain can send such a payment.
     pub async fn send_dust(&self, id: &str, payment: usize) {
         let read = self.read_schedule(id).await;
         let reference = read["requests"][payment]["paymentReference"].as_str().expect("text");
@@ -313,7 +317,7 @@ impl TestApp {
         self.follow().await;
     }
 
-    /// Gives an account the role of a relayer.
+    /// Grants an account the relayer role.
     pub async fn admit_relayer(&self, account: usize) {
         let call = grantRoleCall {
             role: alloy::primitives::keccak256("RELAYER_ROLE"),
@@ -324,7 +328,7 @@ impl TestApp {
         assert!(granted.expect("mined").status);
     }
 
-    /// Takes the role away from the relayer.
+    /// Revokes the role of the relayer.
     pub async fn revoke_relayer(&self) -> TxReceiptLite {
         let call = revokeRoleCall {
             role: alloy::primitives::keccak256("RELAYER_ROLE"),
@@ -338,7 +342,7 @@ impl TestApp {
     }
 }
 
-/// Units of FAU.
+/// FAU amount in its smallest unit.
 pub fn units(amount: &str) -> U256 {
     let amount = prs::domain::amount::Amount::parse(amount);
     amount.map_or(U256::ZERO, |amount| amount.to_units(18).expect("fits"))

@@ -1,8 +1,8 @@
-//! Providers of screening that answer as a test wants, in both published shapes.
+//! Two screening providers in their published formats. Tests set the responses of both.
 
 use super::{TestApp, app::settings};
 use prs::{
-    adapters::screening::sandbox::{Reaction, ScreeningSandbox},
+    adapters::screening::sandbox::{SandboxReaction, ScreeningSandbox},
     domain::{address::Address, destination::ScreeningProvider, screening::SandboxAnswer},
     ports::screening::ScreeningControls,
     settings::{ChainSettings, ScreeningSource, Settings},
@@ -16,7 +16,7 @@ use std::{
 };
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate, matchers::any};
 
-/// Longer than a question may take.
+/// How long a hanging provider waits before it responds: longer than the service waits for a query.
 const HANGS: Duration = Duration::from_secs(5);
 
 /// Both providers.
@@ -35,7 +35,7 @@ fn asked(request: &Request) -> ScreeningProvider {
     match request.url.path() {
         "/screener/reputation" => ScreeningProvider::Hypernative,
         "/api/v4.2/addresses/" => ScreeningProvider::Merklescience,
-        other => panic!("nobody asks {other}"),
+        other => panic!("unexpected path {other}"),
     }
 }
 
@@ -50,15 +50,15 @@ impl Respond for Answers {
             return ResponseTemplate::new(200).set_body_string(told);
         }
         match self.told.react(provider, question) {
-            Reaction::Answers(told) => ResponseTemplate::new(200).set_body_string(told),
-            Reaction::Fails => ResponseTemplate::new(503),
-            Reaction::Hangs => ResponseTemplate::new(503).set_delay(HANGS),
+            SandboxReaction::Answers(told) => ResponseTemplate::new(200).set_body_string(told),
+            SandboxReaction::Fails => ResponseTemplate::new(503),
+            SandboxReaction::Hangs => ResponseTemplate::new(503).set_delay(HANGS),
         }
     }
 }
 
 impl Providers {
-    /// Starts them; they approve every wallet.
+    /// Starts both providers; they approve every wallet.
     pub async fn start() -> Self {
         let (told, words) = (Arc::new(ScreeningSandbox::default()), Arc::default());
         let server = MockServer::start().await;
@@ -70,7 +70,8 @@ impl Providers {
         Self { server, told, words }
     }
 
-    /// What one of them answers about every wallet from now on, word for word but for `WALLET`; `None` ends that.
+    /// Makes a provider return this text for every wallet; `WALLET` in it is replaced with the wallet. `None` ends
+    /// this.
     pub fn say(&self, provider: ScreeningProvider, words: Option<&str>) {
         let mut known = self.words.lock().expect("a lock");
         match words {
@@ -79,19 +80,19 @@ impl Providers {
         };
     }
 
-    /// What they answer about a wallet from now on: one of them, or both.
+    /// Sets the screening result of a wallet from now on, at one provider or at both.
     pub fn answer(&self, wallet: &str, provider: Option<ScreeningProvider>, answer: SandboxAnswer) {
         let wallet = Address::parse(wallet).expect("a wallet");
         self.told.answer(&wallet, provider, answer);
     }
 
-    /// How often each of them was asked.
+    /// Number of queries to each provider.
     pub async fn questions(&self, provider: ScreeningProvider) -> usize {
-        let requests = self.server.received_requests().await.expect("requests are kept");
+        let requests = self.server.received_requests().await.expect("requests are recorded");
         requests.iter().filter(|request| asked(request) == provider).count()
     }
 
-    /// Settings of a service that asks them.
+    /// Settings of a service that uses both providers.
     pub fn settings(&self) -> Settings {
         let mut settings = settings();
         settings.partners.screening = ScreeningSource::Http;
@@ -108,7 +109,7 @@ impl Providers {
     }
 }
 
-/// The same where the node of the network is down.
+/// Settings of a service that uses both providers, with a network whose node is down.
 pub fn screened(providers: &Providers) -> Settings {
     let mut settings = providers.settings();
     let chain = ChainSettings {
@@ -119,7 +120,7 @@ pub fn screened(providers: &Providers) -> Settings {
     settings
 }
 
-/// Rows of a table.
+/// Number of rows in a table.
 pub async fn rows(app: &TestApp, table: &str) -> i64 {
     let reader = app.ctx.db.reader();
     let counting = Statement::from_string(

@@ -1,5 +1,5 @@
-//! No issued secret and no personal detail may be found in the database or in a log: whatever a test gave or was given is
-//! looked for when it ends.
+//! Leak check: the database and the log must contain no issued secret and no personal detail. When a test ends, both
+//! are searched for every secret and detail that the test sent or received.
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
@@ -11,13 +11,13 @@ use std::{
 };
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
-/// Everything that this process has logged.
+/// The whole log of this process.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Beginnings of texts that are secret wherever they stand.
+/// Prefixes of texts that are always secret.
 const SECRET_PREFIXES: [&str; 3] = ["sk_", "orc_", "whsec_"];
 
-/// Members of bodies that hold secrets or say who somebody is.
+/// Members of bodies whose values are secrets or identify a person.
 const SECRET_MEMBERS: [&str; 32] = [
     "clientUserId",
     "firstName",
@@ -53,13 +53,13 @@ const SECRET_MEMBERS: [&str; 32] = [
     "recipientIdentifier",
 ];
 
-/// Members all of whose texts are personal.
+/// Members of bodies in which every text identifies a person.
 const PERSONAL_MEMBERS: [&str; 1] = ["customerInfo"];
 
-/// Shorter texts could be part of anything.
+/// Minimum length of a searched text; a shorter text can occur by chance.
 const SECRET_LENGTH_MIN: usize = 8;
 
-/// The first characters of a key may be shown and kept, to tell keys apart.
+/// Length of the start of a key that may be shown and stored, so that its owner can distinguish keys.
 const HINT_LENGTH_MAX: usize = 8;
 
 struct Memory;
@@ -83,7 +83,7 @@ impl<'a> MakeWriter<'a> for Memory {
     }
 }
 
-/// Keeps what is logged from now on, in more detail than an operator would ever ask for.
+/// Records the log from now on, in more detail than any operator would configure.
 pub fn listen() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -93,19 +93,19 @@ pub fn listen() {
     });
 }
 
-/// How many lines with this text were logged so far.
+/// Number of log lines so far that contain this text.
 pub fn lines_logged_with(text: &str) -> usize {
     let log = lock(&LOG);
     let log = String::from_utf8_lossy(&log);
     log.lines().filter(|line| line.contains(text)).count()
 }
 
-/// Whether a text stands in what is stored.
+/// Whether stored bytes contain a text.
 pub fn holds(stored: &[u8], text: &str) -> bool {
     pattern(&regex::escape(text)).is_match(stored)
 }
 
-/// A pattern that finds bytes in megabytes quicker than a loop of an unoptimised build does.
+/// A byte pattern that searches megabytes faster than a loop in an unoptimised build.
 fn pattern(text: &str) -> Regex {
     let pattern = RegexBuilder::new(text).size_limit(1 << 28).build();
     pattern.expect("a pattern")
@@ -115,7 +115,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The secrets that one test was given.
+/// The secrets of one test.
 #[derive(Default)]
 pub struct Issued(Mutex<Vec<String>>);
 
@@ -128,7 +128,7 @@ impl Issued {
         }
     }
 
-    /// Remembers every secret of a body.
+    /// Records every secret and personal detail in a body, so that the leak check searches for it.
     pub fn add_from_body(&self, text: &str) {
         if let Ok(body) = serde_json::from_str::<Value>(text) {
             self.add_from(&body);
@@ -165,7 +165,7 @@ impl Issued {
         }
     }
 
-    /// Remembers the session of a cookie.
+    /// Records the session token in a cookie, so that the leak check searches for it.
     pub fn add_from_cookie(&self, cookie: &str) {
         let pair = cookie.split(';').next().unwrap_or_default();
         if let Some((_, token)) = pair.split_once('=') {
@@ -173,12 +173,12 @@ impl Issued {
         }
     }
 
-    /// How many there are.
+    /// Number of secrets.
     pub fn count(&self) -> usize {
         lock(&self.0).len()
     }
 
-    /// Where a secret is found in what was logged and stored.
+    /// Secrets found in the log and in stored data.
     pub fn leaks(&self, stored: &[u8]) -> Vec<String> {
         let log = lock(&LOG);
         let places = [("a log", log.as_slice()), ("the database", stored)];
@@ -186,11 +186,11 @@ impl Issued {
         if secrets.is_empty() {
             return Vec::new();
         }
-        // All at once: there are long logs, and many secrets.
+        // Searches for all secrets at once, because logs are long and there are many secrets.
         let any = secrets.iter().map(|secret| regex::escape(secret)).collect::<Vec<_>>();
         let any = pattern(&any.join("|"));
         let leaking = places.iter().filter(|(_, text)| any.is_match(text));
-        // One secret can be a part of another one, so each is looked for by itself where there is any.
+        // One secret can be part of another, so after a match each secret is searched for separately.
         let leaks = leaking.flat_map(|(place, text)| {
             let found = secrets.iter().filter(|secret| holds(text, secret));
             found.map(move |secret| format!("{place} holds the secret {secret}"))
@@ -205,7 +205,7 @@ pub fn dump_files(folder: &Path) -> Vec<u8> {
     let paths = files.map(|file| file.expect("a file").path());
     let texts: io::Result<Vec<Vec<u8>>> = paths.filter(|path| path.is_file()).map(std::fs::read).collect();
     match texts {
-        // A connection that closes takes the log of SQLite with it, and its rows are in the database only then.
+        // Closing a connection removes the SQLite log and moves its rows into the database.
         Err(error) if error.kind() == io::ErrorKind::NotFound => dump_files(folder),
         texts => texts.expect("readable files").concat(),
     }

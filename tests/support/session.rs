@@ -1,4 +1,4 @@
-//! Signing in over HTTP, as the owner of a wallet does.
+//! Wallet sign-in over HTTP.
 
 use super::{TestApp, wallet::TestWallet};
 use alloy::primitives::eip191_hash_message;

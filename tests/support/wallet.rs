@@ -1,11 +1,11 @@
-//! A wallet that signs, and the calls that its owner makes.
+//! A wallet that signs, and the API calls of its owner.
 
 use super::{TestApp, requests::PAYEE};
 use alloy::primitives::{Address as EvmAddress, B256, U256, keccak256};
 use k256::ecdsa::SigningKey;
 use prs::domain::{
     address::Address,
-    caller::{Credential, Person, PlatformCaller},
+    caller::{Credential, PlatformCaller, SignedInPerson},
     currency::ContractKind,
     ids::{PlatformId, SessionId},
     network::Network,
@@ -16,12 +16,12 @@ use serde_json::Value;
 pub struct TestWallet(SigningKey);
 
 impl TestWallet {
-    /// The wallet of a number.
+    /// A wallet whose key repeats this byte.
     pub fn new(number: u8) -> Self {
         Self(SigningKey::from_slice(&[number; 32]).expect("a key"))
     }
 
-    /// The wallet of [`PAYEE`], an account that every local chain has.
+    /// The wallet of [`PAYEE`], an account of every local chain.
     pub fn payee() -> Self {
         const KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
         let key = hex::decode(KEY).expect("hexadecimal");
@@ -45,14 +45,14 @@ impl TestWallet {
         hex::encode_prefixed(bytes)
     }
 
-    /// The owner of the wallet, signed in on a platform.
+    /// The caller as which the service sees the owner of the wallet after sign-in to a platform.
     pub fn session(&self, platform: &PlatformId) -> PlatformCaller {
-        session(platform, Person::Wallet(self.address()))
+        session(platform, SignedInPerson::Wallet(self.address()))
     }
 }
 
-/// A person who signed in on a platform.
-pub fn session(platform: &PlatformId, person: Person) -> PlatformCaller {
+/// The caller as which the service sees a person after sign-in to a platform.
+pub fn session(platform: &PlatformId, person: SignedInPerson) -> PlatformCaller {
     PlatformCaller {
         platform: platform.clone(),
         credential: Credential::Session {
@@ -62,7 +62,7 @@ pub fn session(platform: &PlatformId, person: Person) -> PlatformCaller {
     }
 }
 
-/// The hash of typed data as a wallet computes it from the JSON that it is shown. Source: EIP-712.
+/// The hash of typed data as a wallet computes it from its JSON. Source: EIP-712.
 pub fn typed_hash(data: &Value) -> B256 {
     let word = |number: &Value| B256::from(U256::from(number.as_u64().expect("a number")));
     let text = |text: &Value| keccak256(text.as_str().expect("text"));
@@ -101,12 +101,12 @@ pub fn typed_hash(data: &Value) -> B256 {
     keccak256([&[0x19, 0x01], hashed(&domain).as_slice(), hashed(&structure).as_slice()].concat())
 }
 
-/// The contract of a token of the catalogue.
+/// The contract address of a token in the catalogue.
 pub fn token(app: &TestApp, currency: &str) -> String {
     app.ctx.catalogue.find(currency).expect("known").address.clone()
 }
 
-/// The contract that tokens are paid through.
+/// The contract for token payments.
 pub fn fee_proxy(app: &TestApp) -> String {
     let proxy = app
         .ctx

@@ -1,4 +1,4 @@
-//! A wire to the PostgreSQL server of the tests that reads what passes: it holds single answers back, or all of them.
+//! A proxy to the PostgreSQL test server. It reads the traffic and can delay single responses or stop all traffic.
 
 use std::{collections::HashMap, net::Ipv4Addr, sync::Arc};
 use tokio::{
@@ -10,32 +10,33 @@ use tokio::{
     sync::watch,
 };
 
-/// Body of the message that asks for encryption.
+/// Body of the SSL request message.
 const ENCRYPTION: [u8; 4] = 80_877_103_u32.to_be_bytes();
 
-/// What the wire does, and what it saw.
+/// State of the proxy, and the traffic that it has seen.
 #[derive(Debug, Default)]
 struct State {
-    /// Answers to statements that begin with this text are held; an empty text stands for everything.
+    /// The proxy holds back the responses to statements that start with this text. An empty text means every statement.
     held: Option<String>,
-    /// Connections that wait for an answer that is held.
+    /// Connections on which the client waits for a held response.
     waiting: Vec<usize>,
-    /// Statements of each connection since an answer to it was held, the held one first.
+    /// For each connection with a held response: the statement to which the response belongs, followed by the later
+    /// statements on this connection.
     asked: HashMap<usize, Vec<String>>,
-    /// Connections that the client closed.
+    /// Connections closed by the client.
     closed: Vec<usize>,
 }
 
-/// A wire to a server.
+/// A proxy to a server.
 #[derive(Clone)]
 pub struct Wire {
-    /// Address of the database behind it.
+    /// URL of the database through the proxy.
     pub url: String,
     state: Arc<watch::Sender<State>>,
 }
 
 impl Wire {
-    /// A wire to the server of a database.
+    /// Starts a proxy to the server of a database.
     pub async fn to(address: &str) -> Self {
         let mut url = url::Url::parse(address).expect("a URL");
         let server = (url.host_str().expect("a host").to_owned(), url.port().expect("a port"));
@@ -62,7 +63,7 @@ impl Wire {
         }
     }
 
-    /// Holds the answers to statements that begin with a text, until [`Self::let_go`].
+    /// Holds back the responses to statements that start with this text until [`Self::let_go`] is called.
     pub fn hold(&self, text: &str) {
         self.state.send_modify(|state| {
             *state = State {
@@ -72,12 +73,12 @@ impl Wire {
         });
     }
 
-    /// Holds everything back, in both directions.
+    /// Holds back all traffic, in both directions.
     pub fn fall_silent(&self) {
         self.hold("");
     }
 
-    /// Passes on what was held, and everything from now on.
+    /// Forwards the held responses, and forwards all traffic from now on.
     pub fn let_go(&self) {
         self.state.send_modify(|state| {
             state.held = None;
@@ -85,8 +86,8 @@ impl Wire {
         });
     }
 
-    /// Waits until the client has closed every connection whose answer was held; returns what it asked there, from the
-    /// statement whose answer was held on.
+    /// Waits until the client has closed every connection with a held response. Returns the statements of each such
+    /// connection, starting with the statement whose response was held.
     pub async fn asked_until_closed(&self) -> Vec<Vec<String>> {
         let mut state = self.state.subscribe();
         let all_closed = |state: &State| state.asked.keys().all(|connection| state.closed.contains(connection));
@@ -95,7 +96,7 @@ impl Wire {
     }
 }
 
-/// Passes on what a client asks.
+/// Forwards messages of a client.
 async fn ask(connection: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: Arc<watch::Sender<State>>) {
     let mut bytes = [0; 8_192];
     let mut questions = Questions::default();
@@ -124,7 +125,7 @@ async fn ask(connection: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf,
     state.send_modify(|state| state.closed.push(connection));
 }
 
-/// Passes on what the server answers.
+/// Forwards responses of the server.
 async fn answer(connection: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: Arc<watch::Sender<State>>) {
     let mut bytes = [0; 8_192];
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
@@ -136,7 +137,7 @@ async fn answer(connection: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHa
     }
 }
 
-/// The statements in the messages of a client.
+/// Finds the statements in the messages that a client sends.
 #[derive(Default)]
 struct Questions {
     rest: Vec<u8>,
@@ -145,12 +146,12 @@ struct Questions {
 }
 
 impl Questions {
-    /// Statements that are run by further bytes, in their order.
+    /// Adds bytes from the client; returns the statements that these bytes execute, in order.
     fn read(&mut self, bytes: &[u8]) -> Vec<String> {
         self.rest.extend_from_slice(bytes);
         let mut statements = Vec::new();
         loop {
-            // The first messages have no kind: the question for encryption, which the test server denies, and the start.
+            // The first messages have no type: the SSL request, which the test server denies, and the startup message.
             let head = usize::from(self.has_begun);
             let Some(length) = self.rest.get(head..head + 4) else {
                 break;
@@ -169,7 +170,7 @@ impl Questions {
         statements
     }
 
-    /// The statement that a message runs.
+    /// The statement that a message executes, if any.
     fn statement(&mut self, kind: u8, body: &[u8]) -> Option<String> {
         let mut texts = body.split(|byte| *byte == 0);
         let mut text = || texts.next().unwrap_or_default();

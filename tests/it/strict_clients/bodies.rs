@@ -1,18 +1,20 @@
-//! The answers as the strict client in Rust knows them.
+//! Response bodies as the strict client in Rust models them.
 
 use serde::{Deserialize, Deserializer};
 
-/// A member that may be null and is always there: without a deserializer of its own, serde takes a missing one as null.
+/// Deserializes a member that must be present but may be null. Without this function, serde would accept a missing
+/// member as null.
 fn or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(from)
 }
 
-/// A member that may be missing and is never null.
+/// Deserializes a member that may be missing but is never null.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// Declares bodies without unknown members. `?` marks a member that may be null, `~` one that may be missing.
+/// Declares response bodies that reject unknown members. `?` marks a member that may be null, and `~` a member that may
+/// be missing.
 macro_rules! bodies {
     ($($(#[$attr:meta])* $name:ident { $($body:tt)* })+) => {
         $(bodies!(@one $(#[$attr])* $name [] $($body)*);)+
@@ -42,7 +44,7 @@ type Time = chrono::DateTime<chrono::Utc>;
 bodies! {
     /// 201 of a new request.
     Created { request_id: String, payment_reference: String, }
-    /// Where a page lies.
+    /// The position of a page.
     Page { total: u64, limit: u64, offset: u64, has_more: bool, }
     /// A page of requests.
     Requests { requests: Vec<RequestRow>, pagination: Page, }
@@ -64,15 +66,15 @@ bodies! {
         quarantined_payments_total: ~u64, payments_total: ~u32, payer_address: ?String, payer_eoa_address: ?String,
         created_at: Time,
     }
-    /// A payment that was set aside.
+    /// A quarantined payment.
     QuarantinedPayment { tx_hash: String, position: ?u32, reason: String, state: String, amount: ?String, first_seen_at: Time, }
     /// A schedule.
     Recurrence { start_date: String, frequency: String, }
     /// A customer.
     Customer { first_name: ~String, last_name: ~String, email: ~String, address: ~CustomerAddress, }
-    /// Where a customer lives.
+    /// The address of a customer.
     CustomerAddress { street: ~String, city: ~String, state: ~String, postal_code: ~String, country: ~String, }
-    /// What is left to pay where currencies differ.
+    /// The remaining amount of a request whose invoice and payment currencies differ.
     Breakdown {
         paid_amount: String, paid_amount_in_usd: ~String, remaining_amount: String, remaining_amount_in_usd: ~String,
         current_market_rate: ?String, current_market_rate_source: ?String, payments: Vec<Converted>,
@@ -93,20 +95,20 @@ bodies! {
         currency: String, payment_currency: String, fee_shortfall: ~String, fees: ?Vec<Fee>, recurring_payment_id: ?String,
         rate_provider: ?String, request: ~PaymentRequest, reversal: ~Reversal,
     }
-    /// That a payment was taken back.
+    /// The reversal of a payment.
     Reversal { reversed_at: Time, reason: String, }
     /// The request of a payment.
     PaymentRequest {
         request_id: String, payment_reference: String, has_been_paid: bool, customer_info: ?Customer,
         reference: ?String,
     }
-    /// What a payer signs.
+    /// The transactions that a payer signs.
     Payable { transactions: Vec<Step>, metadata: StepFacts, }
     /// A transaction.
     Step { data: String, to: String, value: BigNumber, chain_id: u64, }
-    /// An amount as a library for Ethereum writes it.
+    /// An amount in the form that JavaScript libraries for Ethereum serialize.
     BigNumber { r#type: String, hex: String, }
-    /// What is known about the transactions.
+    /// Metadata of the transactions.
     StepFacts {
         steps_required: usize, needs_approval: bool, approval_transaction_index: ?usize,
         payment_transaction_index: usize, has_enough_balance: bool, has_enough_gas: bool,
@@ -131,9 +133,9 @@ bodies! {
         retry_count: u32, is_test: bool, is_replay: bool, created_at: Time, next_attempt_at: ?Time, finished_at: ?Time,
         recovery_rounds: u32, next_round_at: ?Time,
     }
-    /// A delivery with its tries.
+    /// A delivery with its attempts.
     DeliveryDetail { delivery: Delivery, tries: Vec<Try>, }
-    /// A try.
+    /// An attempt.
     Try {
         round: u32, number: u32, started_at: Time, duration_ms: u64, status: ?u16, error: ?String, response: ?String,
     }
@@ -146,7 +148,7 @@ bodies! {
         id: String, url: String, is_active: bool, created_at: Time, client_id: ~String, is_approved: bool,
         header_prefix: ~String,
     }
-    /// What became of a sample.
+    /// The outcome of a sample.
     Tested { sent: u32, failed: u32, }
 }
 
@@ -169,7 +171,7 @@ pub struct Fee {
 }
 
 impl Page {
-    /// The first page of some matches.
+    /// The first page of a list that has this number of entries in total.
     pub fn of(total: u64) -> Self {
         Self {
             total,

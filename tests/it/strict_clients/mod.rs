@@ -1,5 +1,5 @@
-//! Strict clients, one in Rust and one in Python, read every answer of the way from a request to its deliveries: unknown
-//! members, missing members, members of another type and whole numbers with a fraction are errors to them.
+//! Strict clients, one in Rust and one in Python, read every response from the creation of a request to its deliveries.
+//! Unknown members, missing members, members of another type and whole numbers with a fraction are errors.
 //!
 //! Source: decisions D31.
 
@@ -21,7 +21,7 @@ use prs::{
     domain::{
         ids::QuarantineId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity},
+        oddity::{ConcernedRequest, OddReason, Oddity},
     },
     store::{self, Scope},
 };
@@ -33,7 +33,7 @@ use tokio::{
     process::Command,
 };
 
-/// Reads an answer as the strict client in Rust does.
+/// Reads a response as the strict client in Rust does.
 #[track_caller]
 fn read<T: DeserializeOwned>(answer: &Answer, status: u16) -> T {
     assert_eq!(answer.status, status, "{}", answer.text);
@@ -48,7 +48,7 @@ fn order() -> Value {
     order
 }
 
-/// Blocks after which a payment counts as final, few enough for the chain to take it back.
+/// Number of blocks after which a payment counts as final; few enough for a reorganisation to remove a payment.
 const CONFIRMATIONS: u64 = 3;
 
 async fn mine(app: &TestApp, blocks: u64) {
@@ -59,7 +59,7 @@ async fn mine(app: &TestApp, blocks: u64) {
     app.deliver().await;
 }
 
-/// A service that knows the blocks of its chain one by one.
+/// Starts a service and lets it read the blocks of its chain one by one.
 async fn start() -> TestApp {
     let app = TestApp::on_chain_with(CONFIRMATIONS).await;
     mine(&app, CONFIRMATIONS).await;
@@ -72,7 +72,7 @@ async fn pay(app: &TestApp, calldata: &Value) {
     mine(app, CONFIRMATIONS).await;
 }
 
-/// Takes the payment of a request back, and sets another one aside.
+/// Removes the payment of a request from the chain, and puts another payment into the quarantine.
 async fn undo(app: &TestApp, id: &str, tx_hash: B256) {
     app.devnet().reorg(CONFIRMATIONS + 1).await.expect("reorganised");
     let _ = app.devnet().drop_transaction(tx_hash).await;
@@ -89,7 +89,7 @@ async fn undo(app: &TestApp, id: &str, tx_hash: B256) {
         position: Some(2),
         reason: OddReason::NothingMoved,
         detail: "seen by node 1".to_owned(),
-        concerned: Some(Concerned::of(&found.expect("a store").expect("a request"))),
+        concerned: Some(ConcernedRequest::of(&found.expect("a store").expect("a request"))),
     };
     let row = QuarantineId(app.ctx.ids.ulid());
     let put = store::quarantine::put(app.ctx.db.writer(), &odd, row, app.ctx.clock.now()).await;
@@ -97,7 +97,7 @@ async fn undo(app: &TestApp, id: &str, tx_hash: B256) {
 }
 
 #[tokio::test]
-async fn a_strict_client_in_rust_reads_every_answer() {
+async fn a_strict_client_in_rust_reads_every_response() {
     let app = start().await;
     let receiver = Receiver::start().await;
     let get = async |path: &str| app.get(path).with_key().send().await;
@@ -138,7 +138,7 @@ async fn a_strict_client_in_rust_reads_every_answer() {
         .metadata
         .platform_fee
         .as_ref()
-        .expect("the fee that was asked for");
+        .expect("the fee that was requested");
     assert_eq!((fee.percentage.as_str(), &fee.address), ("2.5", &wallet));
     assert_eq!(payable.metadata.steps_required, payable.transactions.len());
     assert_eq!(payable.metadata.approval_transaction_index, Some(0));
@@ -201,15 +201,15 @@ async fn a_strict_client_in_rust_reads_every_answer() {
     assert_eq!(read::<Value>(&gone, 200), json!({ "success": true }));
 }
 
-/// A request that is not paid.
+/// Creates a second request, which stays unpaid.
 async fn second(app: &TestApp) -> String {
     app.create_request(&fau("2")).await
 }
 
-/// The client prints `pay` and the calldata that it was given once it wants to see a payment, and is told when there is
-/// one; then `undo` and the transaction, once it wants to see it gone.
+/// The Python client prints `pay` and its calldata when this test has to pay, and then reads `paid`. Later it prints
+/// `undo` and a transaction hash when this test has to remove the payment.
 #[tokio::test]
-async fn a_strict_client_in_python_reads_every_answer() {
+async fn a_strict_client_in_python_reads_every_response() {
     let app = start().await;
     let receiver = Receiver::start().await;
     let service = format!("http://{}", app.listen().await);

@@ -1,4 +1,4 @@
-//! Lies that once forged, lost or held up payments.
+//! Tests with false node data that in the past forged, lost or delayed payments.
 
 use crate::{
     bench::{Bench, Paid, chain},
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A lie that is a function of call and result.
+/// A kind of false data: a function that gets a call and its true result, and returns the false result.
 struct Lie<F>(F);
 
 impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
@@ -30,7 +30,7 @@ impl<F: Fn(&Value, Value) -> Told + Send + Sync + 'static> Tamper for Lie<F> {
     }
 }
 
-/// Changes results of one method.
+/// False data that changes only the results of one RPC method.
 fn in_method(method: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> impl Tamper {
     Lie(move |call: &Value, mut result: Value| {
         if call["method"] == method {
@@ -55,9 +55,10 @@ async fn pay(bench: &mut Bench) -> [Paid; 1] {
     [bench.pay(PAYER, requests).await]
 }
 
-/// Any number may stand where a conversion names the age of its rate.
+/// In a conversion, the payer sets the maximum age of the rate, and may set any number. A huge number must not delay
+/// other payments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_age_that_no_clock_counts_holds_up_no_other_payment() {
+async fn a_rate_age_beyond_any_clock_delays_no_other_payment() {
     const AGE: std::ops::Range<usize> = 4 + 7 * 32..4 + 8 * 32;
     let chain = chain().await;
     let mut bench = start(&chain, 1).await;
@@ -71,7 +72,7 @@ async fn a_rate_age_that_no_clock_counts_holds_up_no_other_payment() {
             receipts.iter().all(|receipt| receipt.status),
             "the conversion proxy takes any age"
         );
-        // Without a reference of ours, as anybody can send it.
+        // The call has a reference that no request has: any sender can send such a call.
         let reference = steps[last].1.len() - 32;
         steps[last].1[reference] ^= 0x55;
         chain.pay(PAYER, &steps).await.expect("mined");
@@ -83,7 +84,7 @@ async fn a_rate_age_that_no_clock_counts_holds_up_no_other_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_two_nodes_cannot_prove_its_own_lie() {
+async fn one_of_two_nodes_cannot_prove_its_own_false_data() {
     for liar in [0, 1] {
         let chain = chain().await;
         let mut bench = start(&chain, 2).await;
@@ -91,13 +92,13 @@ async fn one_of_two_nodes_cannot_prove_its_own_lie() {
         chain.mine(3).await.expect("mined");
         let (honest, forged) = (paid[0].requests[0].units, U256::from(77) << 64);
         let (honest, forged) = (word(honest), word(forged));
-        // Log, receipt and transaction alike.
+        // Log, receipt and transaction agree.
         bench.nodes[liar].tamper(Lie(move |_: &Value, result: Value| {
             let text = result.to_string().replace(&honest, &forged);
             Told::Result(serde_json::from_str(&text).expect("still JSON"))
         }));
         bench.follow(4, async || bench.has_credited(&paid).await).await;
-        assert!(bench.nodes[liar].changed() > 0, "node {liar} was not asked");
+        assert!(bench.nodes[liar].changed() > 0, "node {liar} was not called");
         let units: Vec<U256> = paid[0].requests.iter().map(|open| open.units).collect();
         for payment in bench.credited().await {
             assert!(units.contains(&payment.credited), "node {liar}: {payment:?}");
@@ -109,7 +110,8 @@ async fn one_of_two_nodes_cannot_prove_its_own_lie() {
     }
 }
 
-/// The lie is met while the service follows, and once more after a halt, if there was one; then the node is honest.
+/// The service follows the chain while its node returns false data, and must not halt the chain. Then the node becomes
+/// honest and the process is restarted, and every payment must be credited.
 async fn assert_nothing_is_lost(blocks: u64, lie: impl Fn() -> Box<dyn Tamper>) {
     let chain = chain().await;
     let mut bench = start(&chain, 1).await;
@@ -118,7 +120,7 @@ async fn assert_nothing_is_lost(blocks: u64, lie: impl Fn() -> Box<dyn Tamper>) 
     bench.nodes[0].tamper_with(lie().into());
     let halted = bench.follow(6, async || bench.has_credited(&paid).await).await;
     assert_eq!(halted, None);
-    assert!(bench.nodes[0].changed() > 0, "the lie was not met");
+    assert!(bench.nodes[0].changed() > 0, "the false data was not read");
     bench.nodes[0].end();
     let bench = bench.restarted().await;
     bench.settle().await;
@@ -138,9 +140,9 @@ async fn receipts_that_are_null_for_a_while_lose_nothing() {
         Told::Result(if is_null { Value::Null } else { result })
     }));
     assert!(bench.step().await.is_err() || !bench.has_credited(&paid).await);
-    assert!(bench.nodes[0].changed() > 0, "the lie was not met");
+    assert!(bench.nodes[0].changed() > 0, "the false data was not read");
     tokio::time::sleep_until(until.into()).await;
-    // Without a restart: whatever the process remembers of the null must not keep it.
+    // The process is not restarted. It remembers that the node returned null, and must still credit the payment.
     let halted = bench
         .follow_after_failures(async || bench.has_credited(&paid).await)
         .await;
@@ -155,7 +157,7 @@ async fn one_changed_amount_in_a_list_of_events_loses_nothing() {
         assert_nothing_is_lost(blocks, || {
             Box::new(in_method("eth_getLogs", |logs| {
                 let mut logs = logs.as_array_mut().into_iter().flatten();
-                // The movements of the token in the same list name their amount alone.
+                // Transfer events of the token in the same list are shorter: they contain only their amount.
                 let is_payment = |log: &&mut Value| log["data"].as_str().is_some_and(|data| data.len() > AMOUNT_END);
                 if let Some(log) = logs.find(is_payment) {
                     let data = log["data"].as_str().unwrap_or_default().to_owned();
@@ -184,9 +186,9 @@ async fn empty_lists_of_events_while_far_behind_lose_nothing() {
     assert_nothing_is_lost(90, || Box::new(in_method("eth_getLogs", |logs| *logs = json!([])))).await;
 }
 
-/// A block whose content no node delivers: the header is there, and its receipts are unknown, late or too many.
+/// No node returns the content of a block: its header exists, but its receipts are unknown, late or too large.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_block_that_no_node_delivers_holds_up_no_other_block() {
+async fn a_block_that_no_node_returns_delays_no_other_block() {
     let lies: [fn(Value) -> Told; 4] = [
         |_| Told::Result(Value::Null),
         |_| Told::Late,
@@ -230,7 +232,8 @@ async fn a_block_that_no_node_delivers_holds_up_no_other_block() {
     }
 }
 
-/// A single node that leaves everything out, while nobody waits and again while the operator looks for what was missed.
+/// A single node omits every event, first while no request awaits a payment, and then while the operator searches for
+/// missed payments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
     let chain = chain().await;
@@ -238,11 +241,11 @@ async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
     let begin = chain.block_number().await.expect("a height") - 2;
     let paid = pay(&mut bench).await;
     chain.mine(5).await.expect("mined");
-    // Longer than a request is awaited.
+    // Longer than a request stays watched.
     bench.app.clock.advance(TimeDelta::days(8));
     bench.nodes[0].tamper(in_method("eth_getLogs", |logs| *logs = json!([])));
     bench.settle().await;
-    assert!(bench.credited().await.is_empty(), "nobody looks closely at idle");
+    assert!(bench.credited().await.is_empty(), "an idle network is not read closely");
     let queued = rescan::run(&bench.app.ctx, Network::Sepolia, begin).await;
     queued.expect("queued");
     bench.follow(6, async || false).await;
@@ -253,9 +256,9 @@ async fn a_rescan_waits_until_the_only_node_accounts_for_every_block() {
     bench.assert_credited(&paid).await;
 }
 
-/// A block with more events than the nodes list at all, which anybody can make.
+/// A block has more events than the nodes return in one list. Any sender can produce such a block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_block_whose_events_no_node_lists_is_read_as_a_whole() {
+async fn a_block_whose_events_no_node_lists_is_read_completely() {
     let chain = chain().await;
     for nodes in [1, 2] {
         let mut bench = start(&chain, nodes).await;
@@ -277,9 +280,10 @@ async fn a_block_whose_events_no_node_lists_is_read_as_a_whole() {
                             })
                     }
                 };
-                match is_in_range {
-                    true => Told::Error(-32_602, "query returned more than 10000 results".to_owned()),
-                    false => Told::Result(result),
+                if is_in_range {
+                    Told::Error(-32_602, "query returned more than 10000 results".to_owned())
+                } else {
+                    Told::Result(result)
                 }
             }));
         }
@@ -295,7 +299,7 @@ async fn a_block_whose_events_no_node_lists_is_read_as_a_whole() {
     }
 }
 
-/// Events that never happened, of transactions that do not exist.
+/// A node reports events that never happened, in transactions that do not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_invents_events_fills_one_row_for_each_block() {
     const INVENTED: usize = 300;
@@ -317,15 +321,16 @@ async fn a_node_that_invents_events_fills_one_row_for_each_block() {
     bench.follow(6, async || bench.has_credited(&paid).await).await;
     assert!(bench.nodes[1].changed() > 0, "nothing was invented");
     bench.assert_credited(&paid).await;
-    let rows = quarantine::list(&bench.app.ctx, &quarantine::Wanted::default(), true, None)
+    let rows = quarantine::list(&bench.app.ctx, &quarantine::QuarantineQuery::default(), true, None)
         .await
         .expect("a list");
-    assert_eq!(rows.len(), 1, "one block was lied about");
+    assert_eq!(rows.len(), 1, "false data was returned for one block");
     let detail = &rows[0].oddity.detail;
     assert!(detail.contains("node 2") && detail.contains("300 events"), "{detail}");
 }
 
-/// The texts are those of providers; the rest of them is in the table of the adapter.
+/// Error messages with which providers refuse a range of blocks that is too large. The adapter has a table with further
+/// messages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_refusal_of_a_range_leaves_the_cursor_free_to_move() {
     let refusals = [
@@ -335,7 +340,7 @@ async fn any_refusal_of_a_range_leaves_the_cursor_free_to_move() {
             -32_600,
             "You can make eth_getLogs requests with up to a 10 block range.",
         ),
-        (-32_000, "an error that nobody has seen before"),
+        (-32_000, "an unknown error"),
     ];
     let chain = chain().await;
     for (code, message) in refusals {

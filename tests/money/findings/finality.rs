@@ -1,13 +1,13 @@
-//! What is final, where a first start begins, and nodes that fall behind.
+//! Finality, the block at which a network is first followed, and nodes that fall behind.
 
 use crate::{
     bench::{Bench, chain},
     proxy::{Tamper, Told, number},
 };
-use prs::{domain::network::Network, flows::payments::watch::Step, store};
+use prs::{domain::network::Network, flows::payments::watch::WatchResult, store};
 use serde_json::{Value, json};
 
-/// A node whose chain ends below the true head.
+/// A node that reports an older block as its head.
 struct Behind {
     head: u64,
 }
@@ -48,7 +48,7 @@ async fn a_restart_while_the_only_node_lags_waits_for_it() {
     let bench = bench.restarted().await;
     for _ in 0..6 {
         let step = bench.step().await;
-        assert!(!matches!(step, Ok(Step::Halted(_))), "{step:?}");
+        assert!(!matches!(step, Ok(WatchResult::Halted(_))), "{step:?}");
     }
     let mut bench = bench;
     let requests = bench.requests(1).await;
@@ -76,7 +76,7 @@ async fn a_reorganisation_at_one_confirmation_halts_nothing() {
     }
 }
 
-/// Finality of a network that served the tag once.
+/// A network returned a `finalized` block once, and then null for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_final_block_that_is_null_for_a_while_is_never_replaced_by_a_depth() {
     struct Untagged;
@@ -93,12 +93,12 @@ async fn a_final_block_that_is_null_for_a_while_is_never_replaced_by_a_depth() {
     let paid = [bench.pay(2, requests).await];
     chain.mine(Network::Sepolia.finality_depth() + 10).await.expect("mined");
     bench.nodes[0].tamper(Untagged);
-    // The memory of it is in the database, not in the process.
+    // The database stores that this network supports the `finalized` tag, so a restart must not change the result.
     let bench = bench.restarted().await;
     for _ in 0..4 {
         drop(bench.step().await);
     }
-    assert!(bench.nodes[0].changed() > 0, "the tag was not asked for");
+    assert!(bench.nodes[0].changed() > 0, "the tag was not queried");
     assert!(bench.credited().await.is_empty(), "confirmed by a depth");
     bench.nodes[0].end();
     bench.settle().await;
@@ -106,7 +106,7 @@ async fn a_final_block_that_is_null_for_a_while_is_never_replaced_by_a_depth() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_start_begins_at_the_final_block_and_fills_in_an_older_start_beside() {
+async fn a_first_start_begins_at_the_final_block_and_backfills_an_older_one() {
     let chain = chain().await;
     let reached = async |bench: &Bench| {
         let cursor = store::cursors::load(bench.app.ctx.db.reader(), Network::Sepolia).await;

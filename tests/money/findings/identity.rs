@@ -1,16 +1,16 @@
-//! A payment is the same payment whatever else is watched, and however often its block is read.
+//! A payment keeps its identity, whatever else the service watches and however often it reads the block.
 
 use crate::bench::{Bench, NATIVE, Paid, TOKENS, chain};
 use alloy::primitives::U256;
 use devnet::Devnet;
 use prs::{
-    domain::network::Network,
+    domain::{block_range::BlockRange, network::Network},
     store::{self, backlogs::BacklogReason},
 };
 use std::sync::Arc;
 
-/// One transaction with a native payment before two token payments, so that what is watched decides how many payments
-/// a count of watched events finds before them.
+/// Pays one transaction with a native payment before two token payments. If a payment were identified by its position
+/// among the watched events, that position would depend on whether the native contract is watched.
 async fn pay_mixed(bench: &mut Bench, chain: &Devnet) -> (Paid, usize) {
     let native = bench
         .request_in(
@@ -28,7 +28,10 @@ async fn pay_mixed(bench: &mut Bench, chain: &Devnet) -> (Paid, usize) {
 
 async fn read_again(bench: &Bench, paid: &Paid) {
     let ctx = &bench.app.ctx;
-    let range = (paid.block_number - 1, paid.block_number + 1);
+    let range = BlockRange {
+        from: paid.block_number - 1,
+        to: paid.block_number + 1,
+    };
     store::backlogs::push(
         ctx.db.writer(),
         Network::Sepolia,

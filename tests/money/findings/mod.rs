@@ -1,5 +1,5 @@
-//! What an attack on the way of the money once found, each as the test that failed then. `cargo xtask test money` lists
-//! them; what is tested elsewhere is in its list too.
+//! Findings of earlier attacks on the payment path. Each test reproduces one finding and failed before the fix. `cargo
+//! xtask test money` lists the findings, including those that are tested elsewhere.
 
 mod crowd;
 mod evidence;

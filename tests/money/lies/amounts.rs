@@ -1,8 +1,10 @@
-//! The matrix of lies about amounts: every answer of a node that becomes an amount of calldata or of a permit × what is
-//! wrong with it × which of two nodes lies × who asks.
+//! A matrix of tests with false amounts. Each cell of the matrix combines four choices: a node response that determines
+//! an amount in calldata or in a permit, what is wrong with this response, which of two nodes returns it, and which
+//! operation of the service reads it.
 //!
-//! No lie may have a payer asked for more than honest nodes have the payer asked for, or for less than covers what is due
-//! but for what nodes may be apart: else nothing is handed out and the answer is a 502. Source: ADR-0012.
+//! With honest nodes a payer pays the honest amount. False data must not make the payer pay more, or pay less by more
+//! than the allowed difference between nodes. If the service cannot ensure this, it returns no calldata and the
+//! response is a 502. Source: ADR-0012.
 
 use crate::{
     proxy::{Proxy, Tamper, Told},
@@ -47,37 +49,37 @@ alloy::sol! {
 
 const COIN: &str = "ETH-sepolia-sepolia";
 
-/// Who gets the fee of a call and who that of the service.
+/// Receivers of the fee of a call and of the service's fee.
 const RECEIVERS: [&str; 2] = [
     "0x976EA74026E726554dB657fA54763abd0C3a0aa9",
     "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955",
 ];
 
-/// In what the contracts write rates.
+/// Unit of rates in the contracts.
 const ONE: u64 = 1_000_000_000_000_000_000;
 
-/// Who asks for an amount.
+/// The operation that reads an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asking {
     /// `/pay` of 100 dollars in a token.
     Token,
-    /// The same in the native coin.
+    /// `/pay` of 100 dollars in the native coin.
     Coin,
-    /// The same with two receivers of fees, by the contract of batches.
+    /// `/pay` of 100 dollars with two fee receivers, through the batch contract.
     Fees,
     /// Two payouts of 100 dollars in the native coin.
     Batch,
-    /// `/pay` of a link with two items, which allows exactly what is needed.
+    /// `/pay` of a link with two items, which approves exactly the needed amount.
     Link,
     /// A recurring payout of 100 dollars in a token.
     Permit,
     /// `/pay` of 100 dollars for a bank account.
     Bank,
-    /// The end of a recurring payout, which takes back what it was allowed.
+    /// The cancellation of a recurring payout, which lowers its allowance.
     Cancel,
 }
 
-/// Which answer is changed.
+/// The response that is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     Rate,
@@ -85,11 +87,11 @@ enum Field {
     Allowance,
     /// The newest block.
     Head,
-    /// The block at which contracts are asked.
+    /// The block at which contracts are called.
     Block,
 }
 
-/// What is wrong with it.
+/// What is wrong with the amount in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Lie {
     Twice,
@@ -101,9 +103,10 @@ enum Lie {
     Empty,
     Short,
     Reverts,
-    /// What is asked for is worth nothing, and twice of it is the least that is worth something.
+    /// A price so low that the amount converts to zero units. The smallest amount that converts to one unit is twice as
+    /// large.
     Dust,
-    /// 0.9 % more, which is near enough to be confirmed.
+    /// 0.9 % more than the true value, which is within the allowed difference.
     LittleMore,
     /// 0.9 % less.
     LittleLess,
@@ -124,7 +127,7 @@ const LIES: [Lie; 12] = [
     Lie::LittleLess,
 ];
 
-/// Which of the nodes lies.
+/// Which node returns false data.
 const PLACES: [usize; 2] = [0, 1];
 
 #[derive(Debug, Clone, Copy)]
@@ -164,12 +167,12 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// What a payer is asked for.
+/// What a payer must pay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Asked {
-    /// The most that leaves the payer, in units of what is paid with.
+    /// The maximum that the calldata lets the payer pay, in units of the payment currency.
     spends: U256,
-    /// What a conversion counts towards the request, with fees, in units of the currency of the request.
+    /// The part of a conversion that is credited to the request, fees included, in units of the request's currency.
     counts: U256,
 }
 
@@ -198,7 +201,7 @@ impl Cell {
         }
     }
 
-    /// The answer of a contract, changed.
+    /// The response of a contract, changed.
     fn of_contract(&self, call: &Value, result: &Value) -> Value {
         let answer = hex::decode(result.as_str().expect("text")).expect("hexadecimal");
         let (honest, rest) = answer.split_at(32);
@@ -219,8 +222,8 @@ impl Cell {
         json!(hex::encode_prefixed([told.to_be_bytes_vec().as_slice(), rest].concat()))
     }
 
-    /// A block whose height or, where that has to be the one that was asked for, time is changed. It has the hash of what it
-    /// says.
+    /// A block with a false height. If a call asks for a certain height, the block has that height and a false time.
+    /// The hash matches the false content.
     fn of_block(&self, result: Value) -> Value {
         let mut block: Block = serde_json::from_value(result).expect("a block");
         let header = &mut block.header.inner;
@@ -235,7 +238,7 @@ impl Cell {
 }
 
 impl Tamper for Cell {
-    /// An old block that is true is the better lie about the head.
+    /// For some false heads, the node returns an old real block, because it is more convincing than a changed block.
     fn ask(&self, call: &mut Value) {
         if self.field != Field::Head || !self.concerns(call) {
             return;
@@ -265,7 +268,7 @@ impl Tamper for Cell {
     }
 }
 
-/// The service behind two nodes, and what it is asked about.
+/// The service behind two nodes, and the objects of the calls.
 struct Service {
     fiat: Fiat,
     nodes: Vec<Proxy>,
@@ -302,7 +305,7 @@ impl Service {
         }
     }
 
-    /// The same in a new process, which knows nothing of its nodes yet.
+    /// Starts the service again in a new process that knows nothing about its nodes.
     async fn restarted(self) -> Self {
         let app = self.fiat.app.restarted().await;
         let fiat = Fiat { app, ..self.fiat };
@@ -319,7 +322,7 @@ impl Service {
         self.app().get(&path).with_client().send().await
     }
 
-    /// What has to be there before nodes lie.
+    /// Objects that must exist before nodes return false data.
     async fn prepare(&self, asking: Asking) -> String {
         let app = self.app();
         match asking {
@@ -372,7 +375,8 @@ fn units(value: &Value) -> U256 {
     }
 }
 
-/// What an answer asks its payer for. An unlimited allowance is asked for whatever nodes say.
+/// The amounts that a response makes its payer pay. An unlimited allowance counts as 0, because false data cannot
+/// change it.
 fn asked(answer: &Value) -> Asked {
     let mut asked = Asked {
         spends: U256::ZERO,
@@ -419,22 +423,23 @@ fn asked(answer: &Value) -> Asked {
     asked
 }
 
-/// How a cell ended.
+/// Result of a cell.
 #[derive(Debug)]
 struct Outcome {
-    /// How many answers were changed.
+    /// Number of node responses that were changed.
     met: usize,
     status: u16,
-    /// What was handed out.
+    /// What was returned to the payer.
     asked: Option<Asked>,
-    /// What honest nodes have the payer asked for.
+    /// The amounts that the payer pays with honest nodes.
     honest: Asked,
-    /// The sentence of an answer that hands out nothing.
+    /// The message of a refusal.
     message: Value,
 }
 
 impl Outcome {
-    /// Whether what is handed out is what honest nodes have handed out, or less by the 1 % that nodes may be apart.
+    /// Whether the amounts equal those with honest nodes. A lower payment also counts, if it is lower by at most the 1
+    /// % by which nodes may differ.
     fn is_within(&self) -> bool {
         let (hundred, rest) = (U256::from(10_100), U256::from(10_000));
         self.asked.is_some_and(|asked| {
@@ -443,11 +448,14 @@ impl Outcome {
         })
     }
 
-    /// Whether nothing is handed out, and a sentence names the network and says what to do.
+    /// Whether the service refused: it returned no calldata, and its message names the network and says what to do.
     fn is_refused(&self) -> bool {
         let message = self.message.as_str().unwrap_or_default();
         let names_network = ["sepolia", "mainnet"].iter().any(|name| message.contains(name));
-        self.status == 502 && self.asked.is_none() && names_network && message.contains("try again")
+        self.status == 502
+            && self.asked.is_none()
+            && names_network
+            && ["retry", "try again"].iter().any(|words| message.contains(words))
     }
 
     fn is_more(&self) -> bool {
@@ -460,24 +468,25 @@ impl Outcome {
 async fn run(mut service: Service, cell: Cell, honest: Asked) -> (Service, Outcome) {
     let prepared = service.prepare(cell.asking).await;
     if cell.field == Field::Head {
-        // The head is remembered for a while.
+        // The head is cached for a while.
         service = service.restarted().await;
     }
     service.nodes[cell.place].tamper(cell);
     let answer = service.ask(cell.asking, &prepared).await;
     let is_old_block = cell.field == Field::Head && matches!(cell.lie, Lie::Half | Lie::Nothing | Lie::One);
     let node = &service.nodes[cell.place];
-    let met = match is_old_block {
-        true => node
-            .calls()
+    let met = if is_old_block {
+        node.calls()
             .iter()
             .filter(|method| *method == "eth_getBlockByNumber")
-            .count(),
-        false => node.changed(),
+            .count()
+    } else {
+        node.changed()
     };
     node.end();
     let (status, answer) = (answer.status, answer.json());
-    // A recurring payout ends whatever nodes say, and hands out nothing then.
+    // A recurring payout can be cancelled whatever nodes return; if they cannot be trusted, the response has no
+    // calldata.
     let is_ended_alone = cell.asking == Asking::Cancel && answer["transactions"] == json!([]);
     let asked = (matches!(status, 200 | 201) && !is_ended_alone).then(|| asked(&answer));
     let outcome = Outcome {
@@ -485,9 +494,10 @@ async fn run(mut service: Service, cell: Cell, honest: Asked) -> (Service, Outco
         status: if is_ended_alone { 502 } else { status },
         asked,
         honest,
-        message: match is_ended_alone {
-            true => json!("nothing to try again on sepolia"),
-            false => answer["message"].clone(),
+        message: if is_ended_alone {
+            json!("nothing to retry shortly on sepolia")
+        } else {
+            answer["message"].clone()
         },
     };
     (service, outcome)
@@ -512,8 +522,9 @@ fn parsed(amount: &str) -> U256 {
     parse_units(amount, 18).expect("an amount").get_absolute()
 }
 
-/// Has each of these asked for through nodes of which one lies, and compares with what honest nodes have the payer asked for:
-/// units of what is paid with, and of the currency of the request. Two nodes have to agree; a third one decides.
+/// Runs each operation while one of the nodes returns false data, and compares the amounts with those of honest nodes.
+/// Amounts are in units of the payment currency and of the request's currency. Two nodes must agree; if two differ and
+/// there is a third node, the third decides.
 async fn matrix(network: Network, nodes: usize, expected: &[(Asking, U256, u64)]) {
     let chain = chain(network).await;
     let mut service = Service::start(&chain, network, nodes).await;
@@ -549,9 +560,10 @@ async fn matrix(network: Network, nodes: usize, expected: &[(Asking, U256, u64)]
     assert!(bad.is_empty(), "{} of {} cells: {bad:#?}", bad.len(), cells.len());
 }
 
-/// 100 dollars, fees of 0.5 % and of 2.5 %, a margin of 1 %, and 1 % for the contract of batches.
+/// The expected amounts consist of 100 dollars, fees of 0.5 % and of 2.5 %, a margin of 1 % for price changes, and 1 %
+/// for the batch contract.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_one_of_two_nodes_ask_no_payer_for_more() {
+async fn one_false_node_of_two_never_raises_the_amount_of_a_payment() {
     let expected = [
         (Asking::Token, parsed("101.505"), 10_050_000_000),
         (Asking::Coin, parsed("0.040602"), 10_050_000_000),
@@ -565,12 +577,12 @@ async fn lies_of_one_of_two_nodes_ask_no_payer_for_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_one_of_two_nodes_ask_no_payer_of_a_bank_account_for_more() {
+async fn one_false_node_of_two_never_raises_the_amount_of_a_bank_payment() {
     matrix(Network::Mainnet, 2, &[(Asking::Bank, U256::from(100_500_000), 0)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_one_of_three_nodes_keep_no_payer_from_paying_what_is_due() {
+async fn one_false_node_of_three_neither_raises_nor_blocks_a_payment() {
     let expected = [
         (Asking::Coin, parsed("0.040602"), 10_050_000_000),
         (Asking::Permit, parsed("100"), 0),
@@ -581,7 +593,7 @@ async fn lies_of_one_of_three_nodes_keep_no_payer_from_paying_what_is_due() {
 }
 
 fn print_table(cells: &[Cell], outcomes: &[Outcome]) {
-    println!("  answer      asked by  liar    cells  met  as due  502  other  more than due");
+    println!("  response    by        false   cells  met  as due  502  other  more than due");
     let mut rows: BTreeMap<(Field, Asking, usize), Vec<&Outcome>> = BTreeMap::new();
     for (cell, outcome) in cells.iter().zip(outcomes) {
         let row = (cell.field, cell.asking, cell.place);
@@ -604,10 +616,10 @@ fn print_table(cells: &[Cell], outcomes: &[Outcome]) {
     }
 }
 
-/// How far the nodes are away in the measurement.
+/// Latency of the nodes in the measurement.
 const DISTANCE: Duration = Duration::from_millis(80);
 
-/// Payments of each kind that are measured.
+/// Number of payments of each kind that are measured.
 const MEASURED: usize = 10;
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -615,7 +627,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Times of `/pay` side by side, through one node and through two that have to agree.
+/// Measures how long `/pay` takes, alternately through one node and through two nodes that must agree.
 async fn measured(ones: &mut Service, twos: &mut Service, ids: &[String; 2]) -> [Duration; 2] {
     let mut times = [Duration::ZERO; 2];
     for ((service, id), time) in [ones, twos].into_iter().zip(ids).zip(&mut times) {
@@ -628,7 +640,7 @@ async fn measured(ones: &mut Service, twos: &mut Service, ids: &[String; 2]) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_that_have_to_agree_are_asked_side_by_side() {
+async fn two_nodes_that_must_agree_are_called_in_parallel() {
     let (chain, network) = (chain(Network::Sepolia).await, Network::Sepolia);
     let mut ones = Service::start(&chain, network, 1).await;
     let mut twos = Service::start(&chain, network, 2).await;
@@ -652,8 +664,9 @@ async fn two_nodes_that_have_to_agree_are_asked_side_by_side() {
     for (what, times, rounds) in [("the first", first, 2), ("the next within a second", further, 1)] {
         let [one, two] = times.map(median);
         let added = two.saturating_sub(one);
-        println!("/pay with a conversion, {what}: one node {one:?}, two that have to agree {two:?}, {added:?} more");
-        // One after the other, they would take twice as many rounds.
+        println!("/pay with a conversion, {what}: one node {one:?}, two that must agree {two:?}, {added:?} more");
+        // Two nodes must be called at the same time: one after the other, the calls would take twice as many round
+        // trips.
         assert!(added < DISTANCE * rounds, "{what}: {added:?} more");
     }
 }

@@ -1,10 +1,10 @@
-//! The fields of answers: found by walking honest ones, changed one at a time.
+//! The fields of node responses. A test finds them in honest responses, and changes one field at a time.
 
 use crate::{proxy::number, support::dice::Dice};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A step into an answer.
+/// A step of a path in a response.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Seg {
     /// Member of an object.
@@ -13,7 +13,7 @@ pub enum Seg {
     Each,
 }
 
-/// Where a field stands in an answer. The result itself is a field.
+/// Path of a field in a response, from the member `result`. The whole result counts as a field too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(Vec<Seg>);
 
@@ -23,12 +23,13 @@ impl Path {
         Self(vec![Seg::Key("result".to_owned())])
     }
 
-    /// Whether it is the result as a whole.
+    /// Whether the path means the result as a whole.
     pub fn is_whole(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// The same field of one element of a list that is the result.
+    /// The path without the list step, if the result is a list. It then leads to the field in one element that stands
+    /// as the result.
     pub fn of_element(&self) -> Option<Self> {
         let (Seg::Key(first), Seg::Each) = (self.0.first()?, self.0.get(1)?) else {
             return None;
@@ -51,15 +52,15 @@ impl std::fmt::Display for Path {
     }
 }
 
-/// What honest nodes answered: by method, whole results.
+/// Complete results of honest nodes, by method.
 #[derive(Debug, Default)]
 pub struct Samples(BTreeMap<String, Vec<Value>>);
 
-/// Results of a method that are kept.
+/// Number of results of a method that are stored.
 const SAMPLES_MAX: usize = 24;
 
 impl Samples {
-    /// Keeps a result.
+    /// Stores a result.
     pub fn add(&mut self, method: &str, result: &Value) {
         let results = self.0.entry(method.to_owned()).or_default();
         if results.len() < SAMPLES_MAX && !result.is_null() && !results.contains(result) {
@@ -67,7 +68,7 @@ impl Samples {
         }
     }
 
-    /// Every field of every method that was asked.
+    /// Every field of every called method.
     pub fn fields(&self) -> Vec<(String, Path)> {
         let mut fields = BTreeSet::new();
         for (method, results) in &self.0 {
@@ -80,7 +81,7 @@ impl Samples {
         fields.into_iter().collect()
     }
 
-    /// What the field holds in other answers.
+    /// The values that a field has in all stored results.
     pub fn elsewhere(&self, method: &str, path: &Path) -> Vec<Value> {
         let mut values = Vec::new();
         for result in self.0.get(method).into_iter().flatten() {
@@ -108,7 +109,7 @@ fn walk(value: &Value, path: Path, found: &mut impl FnMut(Path)) {
     }
 }
 
-/// Changes every value at a path; `None` takes it away.
+/// Replaces every value at a path with the result of `by`; `None` removes the value.
 pub fn change(value: &mut Value, path: &Path, by: &mut dyn FnMut(Value) -> Option<Value>) {
     change_at(value, &path.0, by);
 }
@@ -142,7 +143,7 @@ fn change_at(value: &mut Value, path: &[Seg], by: &mut dyn FnMut(Value) -> Optio
     }
 }
 
-/// Something that looks like the value and is not.
+/// A plausible value that differs from the original.
 pub fn wrong(value: &Value, dice: &mut Dice) -> Value {
     const QUANTITY_LENGTH_MAX: usize = 18;
     match value {
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_of_an_answer_is_walked_and_changed_alone() {
+    fn every_field_of_a_response_is_found_and_changed_separately() {
         let mut samples = Samples::default();
         samples.add("m", &json!([{ "a": "0x1", "b": ["0x2", "0x3"] }]));
         let fields: Vec<String> = samples.fields().iter().map(|(_, path)| path.to_string()).collect();

@@ -1,5 +1,5 @@
-//! Nodes that forge a header and everything that proves its block: what as many of them as have to agree could do, and
-//! what fewer cannot.
+//! Nodes that forge a block header and everything that proves the block. The forgery succeeds only if as many nodes
+//! forge as must agree.
 
 use crate::{
     bench::{Bench, Paid, chain},
@@ -14,11 +14,11 @@ use devnet::Devnet;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Tells of ten times the amount, in a chain of blocks that is consistent in itself.
+/// A node that reports ten times the amount of a payment, in a consistent chain of blocks.
 struct Forger {
-    /// Texts of the honest chain and what stands in their place: hashes of blocks, the receipts root.
+    /// Texts of the honest chain that the forger replaces: block hashes and a receipts root, each with its replacement.
     replaced: Vec<(String, String)>,
-    /// The word of the amount in events.
+    /// The true amount and the forged amount, as they are encoded in the data of events.
     amount: (String, String),
 }
 
@@ -48,7 +48,7 @@ fn word(units: U256) -> String {
     hex::encode(units.to_be_bytes::<32>())
 }
 
-/// Forges the block of a payment and everything above it.
+/// Makes a forger that changes the block of a payment and all blocks above it.
 async fn forge(chain: &Devnet, paid: &Paid) -> Forger {
     let units = paid.requests[0].units;
     let amount = (word(units), word(units * U256::from(10)));
@@ -74,7 +74,7 @@ async fn forge(chain: &Devnet, paid: &Paid) -> Forger {
             .await;
         let block: Block = serde_json::from_value(block.expect("a block")).expect("a block");
         let mut header = block.header.inner;
-        assert_eq!(header.hash_slow(), block.header.hash, "the header is understood");
+        assert_eq!(header.hash_slow(), block.header.hash, "the header is parsed completely");
         match parent {
             Some(parent) => header.parent_hash = parent,
             None => {
@@ -89,7 +89,8 @@ async fn forge(chain: &Devnet, paid: &Paid) -> Forger {
     Forger { replaced, amount }
 }
 
-/// Pays with so many of the nodes forging; returns the credited part of what was asked for, and the bench.
+/// Pays a request while the nodes with these indexes forge; returns the bench, the payment and the credited units, if
+/// any.
 async fn pay_past(nodes: usize, forgers: &[usize]) -> (Bench, Paid, Option<U256>) {
     let chain = chain().await;
     let mut bench = Bench::start(&chain, nodes, |_| {}).await;
@@ -113,9 +114,9 @@ async fn pay_past(nodes: usize, forgers: &[usize]) -> (Bench, Paid, Option<U256>
     (bench, paid, credited)
 }
 
-/// Listed apart: with as many forgers as have to agree, nothing is left that could deny them.
+/// If as many nodes forge as must agree, the service cannot detect it: the forged amount is credited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_forgers_as_have_to_agree_are_believed() {
+async fn forgers_are_accepted_if_as_many_agree_as_required() {
     for (nodes, forgers) in [(1, &[0][..]), (3, &[0, 1][..])] {
         let (_, paid, credited) = pay_past(nodes, forgers).await;
         let units = paid.requests[0].units;
@@ -123,16 +124,12 @@ async fn as_many_forgers_as_have_to_agree_are_believed() {
             "{} of {nodes} nodes forge header, receipts and events: {credited:?} credited of {units}",
             forgers.len()
         );
-        assert_eq!(
-            credited,
-            Some(units * U256::from(10)),
-            "the limit that ADR-0012 writes down"
-        );
+        assert_eq!(credited, Some(units * U256::from(10)), "the limit that ADR-0012 states");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fewer_forgers_than_have_to_agree_credit_nothing_and_lose_nothing() {
+async fn payments_are_credited_correctly_despite_too_few_forgers() {
     for (nodes, forger) in [(2, 0), (2, 1), (3, 0), (3, 2)] {
         let (bench, paid, credited) = pay_past(nodes, &[forger]).await;
         let units = paid.requests[0].units;

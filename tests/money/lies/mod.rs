@@ -1,8 +1,8 @@
-//! The matrix of lies: every field of every answer that the service reads × what is wrong with it × which node lies ×
-//! how the service comes upon it.
+//! A matrix of tests with false data. Each cell of the matrix combines four choices: a field of a node response that
+//! the service reads, what is wrong with the field, which node returns it, and when the service reads it.
 //!
-//! The fields are found by walking answers of honest nodes, so that a field that appears with a new call appears here.
-//! No lie may credit anything wrong, lose a payment for good, or stop the chain. Source: ADR-0012; rules B.2.
+//! The test finds the fields in responses of honest nodes, so a field of a new call is included automatically. False
+//! data must not credit anything wrong, lose a payment permanently, or stop the chain. Source: ADR-0012; rules B.2.
 
 mod amounts;
 mod fields;
@@ -25,7 +25,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Cells that the suite draws for each place: three for every way of lying and reading.
+/// Number of random cells that the suite runs for each position of the false node: three for every combination of a
+/// fault and a way of reading.
 const DRAWN: usize = 3 * KINDS.len() * READINGS.len();
 
 /// Seed of the suite.
@@ -52,13 +53,13 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    /// Lateness and refusals meet an answer as a whole.
+    /// Whether the fault applies to a response as a whole, as delays and refusals do.
     fn is_of_whole(self) -> bool {
         matches!(self, Self::Late | Self::Error)
     }
 }
 
-/// Who lies.
+/// Which nodes return false data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     OneNode,
@@ -85,29 +86,29 @@ impl Place {
     }
 }
 
-/// How the service comes upon the lie.
+/// When the service reads the false data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reading {
     /// While it follows the head.
     Head,
-    /// After an absence, by ranges.
+    /// After an outage, when the service reads ranges of blocks.
     CatchUp,
-    /// In a new process that finds notes of the one before.
+    /// After a restart, when a new process finds only what the previous process stored.
     AfterRestart,
 }
 
 const READINGS: [Reading; 3] = [Reading::Head, Reading::CatchUp, Reading::AfterRestart];
 
-/// How the nodes of a cell speak, besides the lie.
+/// How the nodes of a cell respond, apart from the false data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Dialect {
-    /// As the local node does.
+    /// The node supports the same calls as the local node.
     Full,
-    /// Without the receipts of a block in one call, so that each receipt is asked for.
+    /// The node lacks the call for all receipts of a block, so that the service fetches each receipt separately.
     NoBlockReceipts,
 }
 
-/// One lie.
+/// One fault.
 #[derive(Debug, Clone)]
 struct Cell {
     dialect: Dialect,
@@ -115,7 +116,7 @@ struct Cell {
     path: Path,
     kind: Kind,
     reading: Reading,
-    /// Whether only answers about the blocks of the payments are changed.
+    /// Whether only responses about the blocks that contain the payments are false.
     is_narrow: bool,
     seed: u64,
 }
@@ -135,17 +136,19 @@ impl Display for Cell {
     }
 }
 
-/// A method, told apart by what its answer holds.
+/// The method of a call. `(full)` marks a query of a block with complete transactions, whose response has other
+/// content.
 fn method_of(call: &Value) -> String {
     let method = call["method"].as_str().unwrap_or_default();
-    match call["params"][1] == json!(true) {
-        true => format!("{method}(full)"),
-        false => method.to_owned(),
+    if call["params"][1] == json!(true) {
+        format!("{method}(full)")
+    } else {
+        method.to_owned()
     }
 }
 
 impl Dialect {
-    /// Asks for a method that no node has in the place of the one that is missing here.
+    /// If the node of this dialect lacks the called method, replaces the method with one that no node has.
     fn speak(self, call: &mut Value) {
         if self == Self::NoBlockReceipts && call["method"] == "eth_getBlockReceipts" {
             call["method"] = json!("eth_getNothing");
@@ -153,7 +156,7 @@ impl Dialect {
     }
 }
 
-/// Speaks a dialect, and remembers what it told.
+/// A node that responds in a dialect, and whose responses are recorded.
 struct Listener {
     dialect: Dialect,
     samples: Arc<Mutex<Samples>>,
@@ -171,7 +174,7 @@ impl Tamper for Listener {
     }
 }
 
-/// Follows payments past honest nodes in every way, and keeps what they answered.
+/// Follows payments through honest nodes, once for every way of reading. Returns the recorded responses.
 async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
     let samples = Arc::new(Mutex::new(Samples::default()));
     let mut bench = Bench::start(chain, 1, |_| {}).await;
@@ -192,11 +195,11 @@ async fn listen(chain: &Arc<Devnet>, dialect: Dialect) -> Samples {
     std::mem::take(&mut *samples.lock().expect("unpoisoned"))
 }
 
-/// Every lie that one dialect knows, with the honest answers.
+/// All cells of one dialect: every fault in every field of the honest responses.
 fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (method, path) in samples.fields() {
-        // The second dialect is the first one but for a method.
+        // The second dialect differs from the first one in one method only.
         if dialect == Dialect::NoBlockReceipts && method != "eth_getTransactionReceipt" {
             continue;
         }
@@ -220,7 +223,7 @@ fn cells_of(dialect: Dialect, samples: &Samples, dice: &mut Dice) -> Vec<Cell> {
     cells
 }
 
-/// A span of the cells, from every way of lying and reading in turn.
+/// Orders the cells so that the combinations of fault and reading alternate, and then returns a range of them.
 fn in_turn(cells: Vec<Cell>, span: Range<usize>) -> Vec<Cell> {
     let mut taken: BTreeMap<(Reading, Kind), usize> = BTreeMap::new();
     let mut turns: Vec<(usize, Cell)> = Vec::new();
@@ -252,7 +255,7 @@ async fn matrix(place: Place) {
     ]);
     let mut bench = Bench::start(&chain, place.nodes(), |_| {}).await;
     let unpaid = bench.request().await;
-    // Payments of before the first look are not looked for.
+    // The service does not search for payments from before its first poll, so it polls once first.
     bench.settle().await;
     let mut outcomes = Vec::new();
     for cell in &cells {
@@ -274,17 +277,17 @@ async fn matrix(place: Place) {
     let credited = bench.credited().await;
     assert!(
         credited.iter().all(|payment| payment.request_id != unpaid.id),
-        "nobody paid it"
+        "an unpaid request was credited"
     );
     let met = outcomes.iter().filter(|outcome| outcome.changed > 0).count();
-    // A node behind an honest one is asked little.
-    assert!(met * 5 > outcomes.len(), "{met} of {} lies were met", outcomes.len());
+    // A node behind an honest one gets few calls.
+    assert!(met * 5 > outcomes.len(), "{met} of {} faults were read", outcomes.len());
 }
 
 fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize) {
     println!("{place:?}: {} of {known} cells", cells.len());
     println!(
-        "  reading       lie         cells  met  credited meanwhile  after the lie  by reconcile  wrong  lost  halts"
+        "  reading       fault       cells  met  credited meanwhile     afterwards  by reconcile  wrong  lost  halts"
     );
     for reading in READINGS {
         for kind in KINDS {
@@ -312,7 +315,7 @@ fn print_table(place: Place, cells: &[Cell], outcomes: &[Outcome], known: usize)
     }
 }
 
-/// Nodes that lie tell the truth again.
+/// All nodes return the truth again.
 fn end(nodes: &[Proxy], place: Place, dialect: Dialect) {
     for (index, node) in nodes.iter().enumerate() {
         if place.liars().contains(&index) || dialect != Dialect::Full {
@@ -321,8 +324,8 @@ fn end(nodes: &[Proxy], place: Place, dialect: Dialect) {
     }
 }
 
-/// The cells that `PRS_TEST_MONEY` asks for: `all`, which takes the better part of an hour for each place, or all from a
-/// number on, where a run was broken off.
+/// The range of cells that `PRS_TEST_MONEY` selects. `all` selects all cells, which take most of an hour for each node
+/// position. A number selects the cells from that number on, to continue an interrupted run.
 fn asked() -> Option<Range<usize>> {
     let text = std::env::var("PRS_TEST_MONEY").ok()?;
     let from = match text.as_str() {
@@ -333,21 +336,21 @@ fn asked() -> Option<Range<usize>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_the_only_node_credit_nothing_wrong_and_lose_nothing() {
+async fn payments_are_credited_correctly_if_the_only_node_is_false() {
     matrix(Place::OneNode).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_the_first_of_two_nodes_credit_nothing_wrong_and_lose_nothing() {
+async fn payments_are_credited_correctly_despite_a_false_first_node_of_two() {
     matrix(Place::FirstOfTwo).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_the_second_of_two_nodes_credit_nothing_wrong_and_lose_nothing() {
+async fn payments_are_credited_correctly_despite_a_false_second_node_of_two() {
     matrix(Place::SecondOfTwo).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lies_of_two_of_three_nodes_alike_credit_nothing_wrong_and_lose_nothing() {
+async fn payments_are_credited_correctly_despite_two_equal_false_nodes_of_three() {
     matrix(Place::TwoOfThree).await;
 }

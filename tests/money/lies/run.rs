@@ -1,4 +1,4 @@
-//! One cell of the matrix: payments are made, the lie is told, and then the truth again.
+//! Runs one cell of the matrix: payments are made, nodes return false data, and then the nodes return the truth again.
 
 use super::{
     Cell, Dialect, Kind, Place, Reading, end,
@@ -16,40 +16,42 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Steps that fail or change nothing for which a lie goes on.
+/// Number of steps without progress after which the nodes return the truth again.
 const PATIENCE_WITH_LIES: usize = 3;
 
-/// Nodes that have to agree by default.
+/// Number of nodes that must agree by default.
 const AGREEMENT: usize = 2;
 
-/// Cells out of a hundred whose process goes on after the lie; the others begin anew, with what is stored alone.
+/// Percentage of cells in which the process keeps running after the false data. In all other cells the process is
+/// restarted and has only the stored state.
 const GOES_ON_PERCENT: usize = 15;
 
-/// What became of the payments of a cell.
+/// What happened to the payments of a cell.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Answers that were changed.
+    /// Changed responses.
     pub changed: usize,
-    /// Whether all were credited while the lie went on.
+    /// Whether all payments were credited while nodes still returned false data.
     pub is_credited_meanwhile: bool,
-    /// Credits that are none: wrong amount, wrong transaction, twice, or of nobody.
+    /// Number of wrong credits. A credit is wrong if its amount or transaction is wrong, if the payment was already
+    /// credited, or if the payment is unknown.
     pub wrong: usize,
-    /// Payments that were not credited once the lie had ended, and that `prs reconcile --fix` then found: as many nodes as
-    /// have to agree left them out alike.
+    /// Number of payments that were still not credited after the false data ended, and that `prs reconcile --fix` then
+    /// found. All nodes that must agree had omitted the same payments.
     pub reconciled: usize,
-    /// Payments that were not credited at all.
+    /// Number of payments that were never credited.
     pub lost: usize,
     /// Why the chain stopped.
     pub halted: Option<String>,
 }
 
 impl Outcome {
-    /// Whether the lie did any lasting harm.
+    /// Whether the false data did lasting harm.
     pub fn is_bad(&self) -> bool {
         self.wrong > 0 || self.lost > 0 || self.halted.is_some()
     }
 
-    /// What became of them after everything was compared.
+    /// The outcome after `prs reconcile --fix`: `self` is the outcome before, and `compared` the counts afterwards.
     fn after(self, compared: Self) -> Self {
         Self {
             reconciled: self.lost - compared.lost,
@@ -59,7 +61,7 @@ impl Outcome {
     }
 }
 
-/// Tells the lie of a cell.
+/// Makes the nodes return the false data of a cell.
 struct Liar {
     cell: Cell,
     samples: Arc<Samples>,
@@ -88,7 +90,7 @@ impl Liar {
         wrapped
     }
 
-    /// Elements of a list that concern the paid blocks are changed, and the others left alone.
+    /// Changes only those elements of a list that belong to the blocks with the payments.
     fn lie_about_some(&self, elements: Vec<Value>, path: &Path) -> Value {
         let mut told = Vec::new();
         for element in elements {
@@ -142,7 +144,7 @@ impl Tamper for Liar {
     }
 }
 
-/// Speaks the dialect of a cell and lies about nothing.
+/// A node that responds in the dialect of a cell, without false data.
 struct Speaker(Dialect);
 
 impl Tamper for Speaker {
@@ -155,7 +157,7 @@ fn speak(bench: &Bench, place: Place, cell: &Cell, samples: &Arc<Samples>, paid:
     let paid_blocks: BTreeSet<u64> = paid.iter().map(|paid| paid.block_number).collect();
     for (index, node) in bench.nodes.iter().enumerate() {
         if place.liars().contains(&index) {
-            // Each liar rolls the same dice, so that all of them tell the same.
+            // All false nodes use the same seed, so that they return the same.
             node.tamper(Liar {
                 cell: cell.clone(),
                 samples: samples.clone(),
@@ -168,7 +170,7 @@ fn speak(bench: &Bench, place: Place, cell: &Cell, samples: &Arc<Samples>, paid:
     }
 }
 
-/// Runs a cell on the service as the one before left it.
+/// Runs a cell on the service in the state in which the previous cell left it.
 pub async fn run(mut bench: Bench, place: Place, cell: &Cell, samples: &Arc<Samples>) -> (Bench, Outcome) {
     let mut dice = Dice::new(cell.seed);
     let before = bench.credited().await.len();

@@ -1,4 +1,4 @@
-//! A node that lies: a proxy in front of an honest one that changes, withholds or breaks its answers.
+//! A node that returns false data: a proxy in front of an honest node that changes, withholds or breaks its responses.
 
 use serde_json::{Value, json};
 use std::{
@@ -19,47 +19,47 @@ use tokio::{
 pub enum Lie {
     /// Nothing.
     None,
-    /// Three of ten events are missing.
+    /// Lists of events lack three of ten events.
     DropLogs,
     /// Every list of events is empty.
     EmptyLogs,
     /// Every event is listed twice.
     DupLogs,
-    /// Events claim another block.
+    /// Events contain the hash of another block.
     WrongHash,
-    /// Events claim another amount.
+    /// Events contain another amount.
     SwapAmount,
-    /// Events and receipts claim another amount, so that the lie is consistent.
+    /// Events and receipts contain the same false amount, so that the false data is consistent.
     SwapAmountEverywhere,
-    /// A list of events holds one of a contract that nobody asked about.
+    /// A list of events contains an event of a contract that the call did not ask for.
     FakeLog,
-    /// A list of events holds a payment that never happened, in a transaction that does not exist.
+    /// A list of events contains a payment that never happened, in a transaction that does not exist.
     InventedPayment,
-    /// Blocks are not known.
+    /// Blocks are unknown.
     NullBlock,
-    /// Another chain is served.
+    /// The node serves another chain.
     WrongChain,
-    /// The head stands still.
+    /// The head does not advance.
     Stale,
-    /// The head is so many blocks behind.
+    /// The node reports a head that is this number of blocks behind.
     Lag(u64),
-    /// Errors come with status 200.
+    /// Errors of the node come with HTTP status 200.
     RefusedWith200,
-    /// Only this status.
+    /// Every response has this HTTP status.
     Status(u16),
-    /// No answer at all.
+    /// No response.
     Timeout,
-    /// Half of the answer, then the end of the connection.
+    /// The node sends half of the response and then closes the connection.
     Cut,
-    /// Every range of blocks is too wide.
+    /// The node refuses every range of blocks as too wide.
     RangeError,
-    /// The head is called final.
+    /// The node reports its head as final.
     FinalizedAhead,
 }
 
 /// The proxy.
 pub struct Liar {
-    /// Where it answers.
+    /// The address of the proxy.
     pub url: String,
     shared: Arc<Shared>,
 }
@@ -73,7 +73,7 @@ struct Shared {
 }
 
 impl Liar {
-    /// Starts an honest one in front of a node.
+    /// Starts the proxy in front of a node; it is honest until [`Self::tell`] is called.
     pub async fn start(upstream: &str) -> Self {
         prs::adapters::install_tls();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -94,14 +94,15 @@ impl Liar {
         Self { url, shared }
     }
 
-    /// Lies like this from now on; a head that stands still stands at this one.
+    /// Makes the node return this kind of false data from now on. [`Lie::Stale`] keeps the head at its height at the
+    /// time of this call.
     pub async fn tell(&self, lie: Lie) {
         let head = self.shared.height().await;
         *self.shared.lie.lock().expect("unpoisoned") = (lie, head);
         self.shared.told.store(0, Ordering::SeqCst);
     }
 
-    /// How many answers were no honest ones since the lie began.
+    /// Number of false responses since the kind of false data was last set.
     pub fn told(&self) -> u64 {
         self.shared.told.load(Ordering::SeqCst)
     }
@@ -118,7 +119,7 @@ impl Shared {
         number(&self.ask(&call).await?["result"])
     }
 
-    /// True three times out of ten, the same way in every run.
+    /// Whether an event is omitted. Three events in ten are omitted, and the same ones in every run.
     fn falls_out(&self) -> bool {
         let step = |state: u64| {
             state
@@ -248,7 +249,8 @@ fn number(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
-/// Adds to the amount of a payment event of the token proxy, which has five words; the third one is the amount.
+/// Increases the amount in an event of the token fee proxy. The event data has five words, and the third word is the
+/// amount.
 fn swap_amount(log: &mut Value) {
     const WORDS: usize = 5;
     const AMOUNT_END: usize = 2 + 3 * 64;

@@ -1,5 +1,5 @@
-//! Payments on a real node behind one that lies: each is credited once with its amount, or the chain stops and says
-//! why; nothing is ever credited that did not happen.
+//! Payments on a real node, behind a proxy that returns false data. Each payment is credited once with its amount, or
+//! the service halts the chain and reports why. A payment that did not happen is never credited.
 //!
 //! Source: rules B.2; rules D.12; rules D.13; rules D.14; rules D.18.
 
@@ -14,7 +14,7 @@ use chrono::TimeDelta;
 use devnet::Devnet;
 use liar::{Liar, Lie};
 use prs::{
-    adapters::clock::SystemClock, boot::dev, domain::network::Network, flows::payments::watch::Step,
+    adapters::clock::SystemClock, boot::dev, domain::network::Network, flows::payments::watch::WatchResult,
     ports::clock::Clock,
 };
 use sea_orm::ConnectionTrait;
@@ -27,35 +27,36 @@ use std::{
 /// Payments of each run.
 const PAYMENTS: usize = 20;
 
-/// Blocks after which a payment is final here.
+/// Number of blocks after which a payment is final in these tests.
 const CONFIRMATIONS: u64 = 3;
 
-/// Steps without progress after which there is nothing left to follow.
+/// Number of steps without progress after which a run stops following.
 const STILL_STEPS: usize = 20;
 
-/// How a run goes on after the payments are mined.
+/// How the service reads the payments, after they are mined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// Block by block, near the head.
     AtHead,
-    /// By ranges of final blocks, after an absence.
+    /// By ranges of final blocks, as a service does that catches up after an outage.
     CatchingUp,
 }
 
-/// What became of the payments of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 struct Outcome {
-    /// Credited with the right amount, once.
+    /// Number of payments credited once with the right amount.
     credited: usize,
-    /// Why the chain stopped.
+    /// The reason if the service halted the chain.
     halted: Option<String>,
-    /// How long it took until everything was credited while the lie went on.
+    /// The time until all payments were credited. `None` if they were not all credited while the node returned false
+    /// data.
     settled_ms: Option<u128>,
-    /// Answers that were changed.
+    /// Number of changed responses.
     lies: u64,
 }
 
-/// Where the liar stands among the nodes.
+/// Position of the false node in the list of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     First,
@@ -71,7 +72,7 @@ struct Run {
 
 async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) -> Run {
     let liar = Liar::start(chain.rpc_url()).await;
-    // Addresses have to be distinct; honest nodes are one and the same here.
+    // URLs of nodes have to be distinct. All honest nodes are the same process here.
     let honest = |name: &str| format!("{}/?{name}", chain.rpc_url().trim_end_matches('/'));
     let nodes = match place {
         Place::First => vec![liar.url.clone(), honest("a")],
@@ -85,10 +86,10 @@ async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) ->
     let mut settings = crate::support::app::settings();
     settings.chains.insert("sepolia".to_owned(), section);
     let app = TestApp::with(settings, Some(chain.clone())).await;
-    // The blocks of the chain bear the time of the machine.
+    // The blocks of the chain have the time of the machine.
     let now = app.ctx.clock.now();
     app.clock.advance(SystemClock.now() - now + TimeDelta::seconds(90));
-    // The first start is at the final block; what is paid from here on is new.
+    // The service first follows the chain at its final block, so all later payments are new to it.
     app.follow().await;
     Run {
         app,
@@ -98,7 +99,7 @@ async fn start(chain: &Arc<Devnet>, place: Place, confirmations: Option<u64>) ->
 }
 
 impl Run {
-    /// Creates the requests, and pays each of them in a block of its own once the liar lies.
+    /// Creates the requests, and pays each of them in a separate block once the node returns false data.
     async fn pay(&mut self, count: usize, lie: Lie) {
         let mut steps = Vec::new();
         for number in 1..=count {
@@ -115,7 +116,7 @@ impl Run {
         }
     }
 
-    /// Follows the chain for a while, whatever it answers; ends early once everything is credited or the chain halts.
+    /// Follows the chain for this long, through errors. Ends early once all payments are credited or the chain halts.
     async fn follow(&self, within: Duration) -> Option<String> {
         let chain = self
             .app
@@ -130,12 +131,12 @@ impl Run {
         let mut still_steps = 0;
         while Instant::now() < end && still_steps < STILL_STEPS {
             match step(&self.app.ctx, chain.as_ref()).await {
-                Ok(Step::Halted(reason)) => return Some(reason),
-                Ok(Step::At(position)) if position.moved => {
+                Ok(WatchResult::Halted(reason)) => return Some(reason),
+                Ok(WatchResult::At(position)) if position.moved => {
                     still_steps = 0;
                     continue;
                 }
-                Ok(Step::At(_)) => still_steps += 1,
+                Ok(WatchResult::At(_)) => still_steps += 1,
                 Err(_) => still_steps = 0,
             }
             if self.count("payments").await >= self.requests.len() {
@@ -157,7 +158,7 @@ impl Run {
         usize::try_from(row.try_get::<i64>("", "n").expect("a number")).expect("positive")
     }
 
-    /// Payments that are credited; panics at one that is credited twice or with another amount.
+    /// Number of payments that are credited. Panics if a payment is credited twice or with another amount.
     async fn credited(&self, lie: Lie) -> usize {
         let mut credited = 0;
         for (id, amount) in &self.requests {
@@ -180,7 +181,11 @@ impl Run {
                 );
             }
         }
-        assert_eq!(self.count("payments").await, credited, "{lie:?}: a payment of nobody");
+        assert_eq!(
+            self.count("payments").await,
+            credited,
+            "{lie:?}: a payment without a request"
+        );
         credited
     }
 
@@ -224,7 +229,7 @@ async fn run(chain: &Arc<Devnet>, lie: Lie, place: Place, reading: Reading) -> O
     run.finish(lie, Duration::from_secs(3)).await
 }
 
-/// Runs a lie wherever it can meet the service.
+/// Runs each kind of false data, with the false node at every position in the list and with every way of reading.
 async fn everywhere(lies: &[Lie]) -> Vec<(Lie, Place, Reading, Outcome)> {
     let chain = node().await;
     let mut outcomes = Vec::new();
@@ -242,9 +247,9 @@ async fn everywhere(lies: &[Lie]) -> Vec<(Lie, Place, Reading, Outcome)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_a_node_leaves_out_are_told_by_the_other() {
+async fn events_omitted_by_one_node_come_from_the_other() {
     for (lie, place, reading, outcome) in everywhere(&[Lie::DropLogs, Lie::EmptyLogs]).await {
-        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was left out");
+        assert!(outcome.lies > 0, "{lie:?} {place:?} {reading:?}: nothing was omitted");
         assert_eq!(
             (outcome.credited, &outcome.halted),
             (PAYMENTS, &None),
@@ -252,13 +257,13 @@ async fn events_that_a_node_leaves_out_are_told_by_the_other() {
         );
         assert!(
             outcome.settled_ms.is_some(),
-            "{lie:?} {place:?} {reading:?}: only after the lie ended"
+            "{lie:?} {place:?} {reading:?}: only after the false data ended"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_a_node_repeats_invents_or_forges_are_credited_right_and_stop_nothing() {
+async fn repeated_invented_and_forged_events_cause_no_wrong_credit_or_halt() {
     let lies = [
         Lie::DupLogs,
         Lie::SwapAmount,
@@ -278,7 +283,7 @@ async fn events_that_a_node_repeats_invents_or_forges_are_credited_right_and_sto
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_fails_is_replaced_by_another_within_two_seconds() {
+async fn a_failing_node_is_replaced_within_two_seconds() {
     let chain = node().await;
     for lie in [
         Lie::RefusedWith200,
@@ -300,17 +305,17 @@ async fn a_node_that_fails_is_replaced_by_another_within_two_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_node_of_two_that_fails_delays_and_loses_nothing() {
+async fn one_failing_node_of_two_delays_payments_but_loses_none() {
     let chain = node().await;
     for lie in [Lie::Status(500), Lie::NullBlock, Lie::Stale] {
         let outcome = run(&chain, lie, Place::First, Reading::AtHead).await;
-        assert_eq!(outcome.settled_ms, None, "{lie:?}: one node was believed alone");
+        assert_eq!(outcome.settled_ms, None, "{lie:?}: a single node was trusted");
         assert_eq!((outcome.credited, &outcome.halted), (PAYMENTS, &None), "{lie:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_node_that_lags_delays_nothing_for_good() {
+async fn a_lagging_second_node_delays_nothing_permanently() {
     let chain = node().await;
     for reading in [Reading::AtHead, Reading::CatchingUp] {
         let outcome = run(&chain, Lie::Lag(2), Place::Second, reading).await;
@@ -319,7 +324,7 @@ async fn a_second_node_that_lags_delays_nothing_for_good() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_that_one_node_calls_final_is_not_believed() {
+async fn a_head_that_only_one_node_calls_final_is_not_trusted() {
     let chain = node().await;
     for place in [Place::First, Place::Second] {
         let mut run = start(&chain, place, None).await;

@@ -1,4 +1,4 @@
-//! Which block is final.
+//! Determination of the final block.
 
 use super::{
     Bench, is_malformed, is_unavailable,
@@ -34,7 +34,7 @@ async fn a_final_block_at_or_above_the_head_is_refused() {
 }
 
 #[tokio::test]
-async fn the_lower_of_two_final_blocks_counts_and_it_never_falls() {
+async fn the_lower_of_two_final_blocks_counts_and_never_decreases() {
     let mut early = Served::honest(100);
     early.finalized = Some(98);
     let bench = Bench::new([early, Served::honest(100)]).await;
@@ -46,7 +46,7 @@ async fn the_lower_of_two_final_blocks_counts_and_it_never_falls() {
 }
 
 #[tokio::test]
-async fn a_final_block_that_nodes_take_back_is_forgotten_when_the_operator_says_so() {
+async fn the_operator_can_discard_a_final_block_that_nodes_withdrew() {
     let bench = Bench::new([Served::honest(100)]).await;
     assert_eq!(finalized(&bench, None).await.0, 80);
     bench.nodes[0].change(|served| served.finalized = Some(70));
@@ -64,11 +64,11 @@ async fn two_of_three_nodes_make_a_block_final() {
     let bench = Bench::new([at(98), at(60), at(85)]).await;
     assert_eq!(finalized(&bench, None).await.0, 85);
     bench.nodes[2].change(|served| served.lie = Lie::Status(500));
-    assert_eq!(finalized(&bench, None).await.0, 85, "what was final stays so");
+    assert_eq!(finalized(&bench, None).await.0, 85, "a final block stays final");
 }
 
 #[tokio::test]
-async fn a_node_that_is_missing_delays_what_is_final() {
+async fn a_missing_node_delays_finality() {
     let bench = Bench::new([Served::honest(100), Served::honest(100).lying(Lie::Status(500))]).await;
     assert!(is_unavailable(&bench.chain.tip(None).await));
     bench.nodes[1].change(|served| served.lie = Lie::Nothing);
@@ -76,7 +76,7 @@ async fn a_node_that_is_missing_delays_what_is_final() {
 }
 
 #[tokio::test]
-async fn nodes_that_show_different_blocks_make_none_final() {
+async fn nodes_that_disagree_make_no_block_final() {
     let forked = Served {
         fork_from: 50,
         ..Served::honest(100)
@@ -94,7 +94,7 @@ async fn nodes_that_show_different_blocks_make_none_final() {
 }
 
 #[tokio::test]
-async fn without_a_tag_the_depth_of_the_network_counts_until_the_tag_was_served() {
+async fn without_a_finalized_tag_the_network_depth_counts() {
     let depth = 100 - Network::Sepolia.finality_depth();
     let bench = Bench::new([without_tag(&Served::honest(100))]).await;
     for known in [None, Some(Finality::Depth)] {
@@ -106,7 +106,7 @@ async fn without_a_tag_the_depth_of_the_network_counts_until_the_tag_was_served(
 }
 
 #[tokio::test]
-async fn the_setting_beats_tag_and_depth() {
+async fn the_setting_overrides_tag_and_depth() {
     for (confirmations, expected) in [(0, 100), (1, 100), (2, 99), (12, 89), (1_000, 0)] {
         let bench = Bench::with([Served::honest(100)], |options| {
             options.confirmations = Some(confirmations)
@@ -121,7 +121,7 @@ async fn the_setting_beats_tag_and_depth() {
 }
 
 #[tokio::test]
-async fn the_other_nodes_are_asked_when_the_first_calls_a_newer_block_final_and_every_few_looks() {
+async fn other_nodes_are_queried_for_a_new_final_block_and_every_few_polls() {
     let bench = Bench::new([Served::honest(100), Served::honest(100)]).await;
     let mut known = None;
     let mut look = async || {
@@ -151,7 +151,7 @@ async fn the_other_nodes_are_asked_when_the_first_calls_a_newer_block_final_and_
 }
 
 #[tokio::test]
-async fn a_first_node_that_stands_still_delays_what_is_final_by_a_few_looks() {
+async fn a_stuck_first_node_delays_finality_by_a_few_polls() {
     let bench = Bench::new([Served::honest(100), Served::honest(100), Served::honest(100)]).await;
     finalized(&bench, None).await;
     for node in &bench.nodes[1..] {
@@ -165,7 +165,7 @@ async fn a_first_node_that_stands_still_delays_what_is_final_by_a_few_looks() {
 }
 
 #[tokio::test]
-async fn a_first_node_that_fails_delays_nothing_where_enough_others_answer() {
+async fn a_failing_first_node_delays_nothing_if_enough_others_respond() {
     let bench = Bench::new([Served::honest(100), Served::honest(100), Served::honest(100)]).await;
     finalized(&bench, None).await;
     bench.nodes[0].change(|served| served.lie = Lie::Status(500));

@@ -1,4 +1,5 @@
-//! The chain adapter against nodes that fail and lie: each fault has to end in the right answer or in none.
+//! The chain adapter against nodes that fail or return false data: each fault must lead to the right result or to an
+//! error.
 
 mod events;
 mod finality;
@@ -18,7 +19,7 @@ use prs::{
         payment::{BlockRef, SettledBlock},
         waits::Waits,
     },
-    ports::chain::{Chain, ChainError, Told},
+    ports::chain::{Chain, ChainError, ReportedEvents},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -26,7 +27,7 @@ use std::{
 };
 use wiremock::{Mock, MockServer, matchers::any};
 
-/// Nodes and the chain that reads them.
+/// The nodes of a test, and the chain adapter that reads them.
 struct Bench {
     nodes: Vec<FakeNode>,
     chain: EvmChain,
@@ -42,7 +43,7 @@ impl Bench {
     async fn with(served: impl IntoIterator<Item = Served>, adjust: impl FnOnce(&mut EvmChainOptions)) -> Self {
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for served in served {
-            // The chain is made before the first call, whose deadline is short.
+            // The chain is created before the first call, whose deadline is short.
             served.block(0, false);
             let node = FakeNode(Arc::new(Mutex::new(served)));
             let server = MockServer::start().await;
@@ -90,15 +91,15 @@ impl Bench {
     }
 }
 
-/// Heights and topics of the payments that the nodes tell of.
-fn told(told: &Told) -> Vec<(u64, Option<B256>)> {
+/// Of each payment that the nodes report: its block number and the topic of its payment reference.
+fn told(told: &ReportedEvents) -> Vec<(u64, Option<B256>)> {
     let hints = told.hints.iter();
     hints
         .map(|(hint, _)| (hint.block_number, hint.reference_topic))
         .collect()
 }
 
-/// What [`told`] shows of payments of these units.
+/// What [`told`] must return for these payments, each given as block number and units.
 fn payments(payments: &[(u64, u64)]) -> Vec<(u64, Option<B256>)> {
     let told = payments.iter();
     told.map(|(block, units)| (*block, Some(node::reference(*units))))

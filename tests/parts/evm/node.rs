@@ -1,4 +1,4 @@
-//! A node as a test wants it: honest, failing or lying.
+//! A node for a test: honest, failing or returning false data.
 
 use alloy::{
     consensus::{
@@ -35,10 +35,10 @@ pub const PAYER: EvmAddress = EvmAddress::repeat_byte(0x0a);
 
 pub const PAYEE: EvmAddress = EvmAddress::repeat_byte(0x0b);
 
-/// Time of block 0; blocks follow every twelve seconds.
+/// Time of block 0 in seconds since 1970; each further block is twelve seconds later.
 pub const GENESIS_S: u64 = 1_800_000_000;
 
-/// The events of a payment of `units`.
+/// The events that a payment of this number of units emits.
 pub fn payment(units: u64) -> Vec<Log> {
     let transfer = Transfer {
         from: PAYER,
@@ -56,7 +56,7 @@ pub fn payment(units: u64) -> Vec<Log> {
     vec![log(TOKEN, &transfer), log(FEE_PROXY, &paid)]
 }
 
-/// Topic of the payment of `units`.
+/// The reference topic of the payment of this number of units. The tests derive it from the units.
 pub fn reference(units: u64) -> B256 {
     keccak256(units.to_be_bytes())
 }
@@ -68,7 +68,8 @@ pub fn log(address: EvmAddress, event: &impl SolEvent) -> Log {
     }
 }
 
-/// A transaction to the proxy. Any numbers are the signature of somebody, and that somebody is the sender.
+/// A transaction to the proxy contract. Any two numbers are a valid signature of some account, and that account counts
+/// as the sender.
 fn transaction(block: u64, index: u64) -> TxEnvelope {
     // The first coordinate of the base point of the curve.
     let r = b256!("79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798");
@@ -98,7 +99,7 @@ pub fn number(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// A block as it is served.
+/// A block in the form in which the node serves it.
 pub struct Sealed {
     hash: B256,
     header: Value,
@@ -106,13 +107,13 @@ pub struct Sealed {
     receipts: Vec<Value>,
 }
 
-/// What a node serves, and how it lies.
+/// The data of a node, and how the node falsifies it.
 #[derive(Clone)]
 pub struct Served {
     pub chain_id: u64,
     pub blocks: u64,
     pub finalized: Option<u64>,
-    /// From this block on the hashes are others.
+    /// The first block whose hash differs from that of the honest chain.
     pub fork_from: u64,
     /// Transactions by block and index.
     pub transactions: BTreeMap<(u64, u64), Vec<Log>>,
@@ -433,9 +434,9 @@ pub enum Lie {
     RefusesWithStatus200,
     Garbage,
     Hangs,
-    /// Each answer takes so many milliseconds.
+    /// The node sends each response after this number of milliseconds.
     Late(u64),
-    /// Blocks and receipts are so many bytes of tiny objects.
+    /// The node fills blocks and receipts with tiny objects, up to this number of bytes.
     Structure(usize),
     EmptyLogs,
     DropsHalfOfTheLogs,

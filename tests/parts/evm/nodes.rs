@@ -1,4 +1,4 @@
-//! Which node is asked, and what happens when it does not answer.
+//! Which node the adapter queries, and what happens when a node does not respond.
 
 use super::{
     Bench, is_malformed,
@@ -22,7 +22,7 @@ use tokio::{
 };
 
 #[tokio::test]
-async fn a_node_that_fails_is_passed_over_for_every_question() {
+async fn a_failing_node_is_skipped_for_every_query() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
     let mut wrong_chain = honest.clone();
     wrong_chain.chain_id = CHAIN_ID + 1;
@@ -47,7 +47,7 @@ async fn a_node_that_fails_is_passed_over_for_every_question() {
             [1_000, 2_000],
             "{fault:?}"
         );
-        let found = bench.chain.told(0, 80, true).await.unwrap();
+        let found = bench.chain.list_events(0, 80, true).await.unwrap();
         assert_eq!(
             (told(&found), found.read_to),
             (payments(&[(50, 1_000), (50, 2_000)]), 80),
@@ -61,7 +61,7 @@ async fn a_node_that_fails_is_passed_over_for_every_question() {
     }
 }
 
-/// Most memory that this process has held so far. Where the system does not tell, 0.
+/// Peak memory of this process in MiB; 0 if the system does not report it.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -70,7 +70,7 @@ fn peak_mib() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_of_nothing_but_structure_takes_no_memory_beyond_its_size() {
+async fn a_response_of_pure_structure_uses_bounded_memory() {
     const BYTES: usize = 24 * 1_024 * 1_024;
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let bad = honest.lying(Lie::Structure(BYTES));
@@ -82,12 +82,12 @@ async fn an_answer_of_nothing_but_structure_takes_no_memory_beyond_its_size() {
     assert_eq!(units(&bench.chain.settled(50).await.unwrap()), [1_000]);
     assert!(!bench.nodes[0].calls("eth_getBlockByNumber").is_empty());
     let took = peak_mib() - before;
-    // The test's own node holds the answer a few times.
+    // The node of the test runs in this process and holds the response several times, so the limit is generous.
     assert!(took < 300, "{took} MiB");
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_a_failure_of_the_node() {
+async fn a_truncated_response_is_a_node_failure() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let cut = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -106,12 +106,15 @@ async fn an_answer_that_breaks_off_is_a_failure_of_the_node() {
 }
 
 #[tokio::test]
-async fn a_lookup_fails_in_time_when_every_node_hangs_and_names_no_url() {
+async fn a_lookup_with_hanging_nodes_fails_in_time_and_reveals_no_url() {
     let hanging = Served::honest(1).lying(Lie::Hangs);
     let bench = Bench::with([hanging.clone(), hanging.clone(), hanging], |options| {
         options.call_timeout = Duration::from_secs(2);
         let of_caller = Duration::from_secs(2);
-        assert!(options.lookup_timeout < of_caller, "the caller has its answer in time");
+        assert!(
+            options.lookup_timeout < of_caller,
+            "the caller gets its response in time"
+        );
         options.lookup_timeout /= 4;
     })
     .await;
@@ -129,7 +132,7 @@ async fn a_lookup_fails_in_time_when_every_node_hangs_and_names_no_url() {
         };
         assert!(!reason.contains("secret") && !reason.contains("127.0.0.1"), "{reason}");
     }
-    // By now every breaker is open, so that nobody waits for dead nodes.
+    // By now every circuit breaker is open, so that no caller waits for dead nodes.
     let started = Instant::now();
     assert!(bench.chain.tip(None).await.is_err());
     assert!(started.elapsed() < Duration::from_millis(100));
@@ -144,14 +147,14 @@ async fn a_node_that_recovers_is_used_again() {
     bench.nodes[0].change(|served| served.lie = Lie::Nothing);
     let begun = Instant::now();
     while bench.chain.tip(None).await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(5), "it is left alone");
+        assert!(begun.elapsed() < Duration::from_secs(5), "the node is paused");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(head(&bench).await, 100);
 }
 
 #[tokio::test]
-async fn what_payers_are_told_rests_no_node_that_credits_need() {
+async fn payer_lookups_never_pause_nodes_that_crediting_needs() {
     let bench = Bench::new([Served::honest(100).lying(Lie::Status(500))]).await;
     let parts = connect(bench.options.clone()).unwrap().parts;
     let payer = Address::Evm(PAYER);
@@ -161,11 +164,11 @@ async fn what_payers_are_told_rests_no_node_that_credits_need() {
     bench.nodes[0].change(|served| served.lie = Lie::Nothing);
     parts.followed.tip(None).await.unwrap();
     let resting = parts.standings.standing(payer, None, payer).await;
-    resting.expect_err("the lines of payers are left alone for a while");
+    resting.expect_err("connections for payers are paused for a while");
 }
 
 #[tokio::test]
-async fn the_chain_id_is_asked_again_after_a_broken_line() {
+async fn the_chain_id_is_queried_again_after_a_lost_connection() {
     let bench = Bench::new([Served::honest(100)]).await;
     bench.chain.tip(None).await.unwrap();
     bench.chain.tip(None).await.unwrap();
@@ -180,7 +183,7 @@ async fn the_chain_id_is_asked_again_after_a_broken_line() {
 }
 
 #[tokio::test]
-async fn a_node_that_hangs_leaves_time_to_ask_the_others_that_have_to_agree() {
+async fn a_hanging_node_leaves_time_to_query_the_others() {
     let hanging = Served::honest(100).lying(Lie::Hangs);
     let bench = Bench::with([hanging, Served::honest(100), Served::honest(100)], |options| {
         options.call_timeout = Duration::from_secs(2);
@@ -191,7 +194,7 @@ async fn a_node_that_hangs_leaves_time_to_ask_the_others_that_have_to_agree() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_left_behind_loses_its_place_and_gets_it_back() {
+async fn a_lagging_node_loses_its_position_and_regains_it() {
     let bench = Bench::with([Served::honest(60), Served::honest(300)], |options| {
         options.network = Network::ArbitrumOne;
         options.agreement = Some(1);
@@ -201,7 +204,7 @@ async fn a_node_that_is_left_behind_loses_its_place_and_gets_it_back() {
     let calls = |node: usize| bench.nodes[node].calls("eth_getBlockByNumber").len();
     let asked = calls(0);
     bench.block(50).await;
-    assert_eq!(calls(0), asked, "the node that is behind is asked last");
+    assert_eq!(calls(0), asked, "the lagging node is queried last");
     bench.nodes[0].change(|served| served.blocks = 300);
     bench.chain.tip(None).await.unwrap();
     let asked = calls(1);
@@ -209,7 +212,8 @@ async fn a_node_that_is_left_behind_loses_its_place_and_gets_it_back() {
     assert_eq!(calls(1), asked, "the node has caught up and is first again");
 }
 
-/// Looks until one says this of the nodes; the first one alone is asked for a few looks.
+/// Polls until the chain reports this state of its nodes. Several polls are needed, because a poll may query only the
+/// first node.
 async fn comes_to(bench: &Bench, is_current: bool) -> bool {
     for _ in 0..6 {
         let tip = bench.chain.tip(Some(Finality::Tag)).await.unwrap();
@@ -221,7 +225,7 @@ async fn comes_to(bench: &Bench, is_current: bool) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_whose_head_does_not_move_is_none_of_those_that_have_to_agree() {
+async fn a_node_with_a_stuck_head_is_not_among_those_that_must_agree() {
     for (others, is_enough) in [(1, false), (2, true)] {
         let bench = Bench::new(vec![Served::honest(100); 1 + others]).await;
         assert!(bench.chain.tip(None).await.unwrap().is_current);
@@ -231,16 +235,16 @@ async fn a_node_whose_head_does_not_move_is_none_of_those_that_have_to_agree() {
             }
         };
         go_on(102);
-        assert!(!comes_to(&bench, false).await, "it may be a little late");
+        assert!(!comes_to(&bench, false).await, "a small lag is allowed");
         go_on(110);
         assert_eq!(comes_to(&bench, false).await, !is_enough, "{others}");
         bench.nodes[0].change(|served| served.blocks = 101);
-        assert!(comes_to(&bench, true).await, "a slow node is no node that stands still");
+        assert!(comes_to(&bench, true).await, "a slow node is not a stuck node");
     }
 }
 
 #[tokio::test]
-async fn one_node_is_believed_alone_for_as_long_as_too_few_answer() {
+async fn a_single_node_is_trusted_while_too_few_respond() {
     const FALLBACK: Duration = Duration::from_millis(400);
     let down = Served::honest(100).lying(Lie::Status(500));
     let bench = Bench::with([Served::honest(100), down], |options| {
@@ -261,7 +265,7 @@ async fn one_node_is_believed_alone_for_as_long_as_too_few_answer() {
     let begun = Instant::now();
     let asked = bench.nodes[1].calls("eth_getBlockByNumber").len();
     while bench.nodes[1].calls("eth_getBlockByNumber").len() == asked {
-        assert!(begun.elapsed() < Duration::from_secs(5), "it is left alone");
+        assert!(begun.elapsed() < Duration::from_secs(5), "the node is paused");
         bench.chain.tip(Some(Finality::Tag)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -271,7 +275,7 @@ async fn one_node_is_believed_alone_for_as_long_as_too_few_answer() {
 }
 
 #[tokio::test]
-async fn one_node_is_believed_alone_only_where_the_settings_say_so() {
+async fn a_single_node_is_trusted_only_where_configured() {
     let down = Served::honest(100).lying(Lie::Status(500));
     for (agreement, fallback, is_enough) in [
         (None, None, false),
@@ -286,7 +290,7 @@ async fn one_node_is_believed_alone_only_where_the_settings_say_so() {
         .await;
         let answer = bench.chain.tip(None).await;
         assert_eq!(answer.is_ok(), is_enough, "{agreement:?} {fallback:?}: {answer:?}");
-        // A payer who waits is asked for money by no node alone.
+        // No single node decides the amount for a payer who is waiting for calldata.
         let rate = bench.chain.convert(&[PAYER, TOKEN], U256::from(5)).await;
         assert_eq!(
             rate.is_ok(),
@@ -297,7 +301,7 @@ async fn one_node_is_believed_alone_only_where_the_settings_say_so() {
 }
 
 #[tokio::test]
-async fn a_block_time_that_cannot_be_read_is_an_error_and_never_another_time() {
+async fn an_unreadable_block_time_is_an_error() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let first_of_year_10000 = 253_402_300_800;
     for time_s in [first_of_year_10000, i64::MAX as u64, u64::MAX] {
@@ -314,7 +318,7 @@ async fn a_block_time_that_cannot_be_read_is_an_error_and_never_another_time() {
 }
 
 #[tokio::test]
-async fn options_that_cannot_work_are_refused() {
+async fn options_that_cannot_work_are_rejected() {
     let options = |network, urls: &[&str], agreement| EvmChainOptions {
         network,
         chain_id: CHAIN_ID,

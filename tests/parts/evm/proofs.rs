@@ -13,7 +13,7 @@ use prs::{
 };
 
 #[tokio::test]
-async fn a_block_proves_its_payments_and_what_moved() {
+async fn a_block_proves_its_payments_and_transfers() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
     for lie in [Lie::Nothing, Lie::NoBlockReceipts, Lie::RefusesBatches] {
         let bench = Bench::new([honest.lying(lie)]).await;
@@ -45,7 +45,7 @@ async fn a_block_proves_its_payments_and_what_moved() {
 }
 
 #[tokio::test]
-async fn what_does_not_follow_from_the_header_comes_from_the_next_node_or_not_at_all() {
+async fn data_that_contradicts_the_header_comes_from_another_node_or_fails() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
     for lie in [
         Lie::NullReceipts,
@@ -73,9 +73,9 @@ async fn what_does_not_follow_from_the_header_comes_from_the_next_node_or_not_at
     }
 }
 
-/// Where roots cannot be recomputed, as many nodes as have to agree must say the same.
+/// If the roots of a block cannot be recomputed, the required number of nodes must return the same data.
 #[tokio::test]
-async fn a_liar_among_three_nodes_holds_up_no_block_that_needs_equal_answers() {
+async fn a_false_node_among_three_delays_no_block_that_needs_agreement() {
     let arbitrum = |options: &mut EvmChainOptions| options.network = Network::ArbitrumOne;
     let honest = Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000)]);
     let lies = [
@@ -96,17 +96,14 @@ async fn a_liar_among_three_nodes_holds_up_no_block_that_needs_equal_answers() {
         }
         let pair = Bench::with([honest.lying(lie), honest.clone()], arbitrum).await;
         for _ in 0..2 {
-            assert!(
-                pair.chain.settled(50).await.is_err(),
-                "{lie:?}: one of two was believed"
-            );
+            assert!(pair.chain.settled(50).await.is_err(), "{lie:?}: one of two was trusted");
         }
     }
 }
 
-/// A whole chain of its own, consistent down to every root.
+/// The false node serves a complete chain of its own, which is consistent down to every root.
 #[tokio::test]
-async fn a_node_that_calls_a_block_reverted_is_passed_over() {
+async fn a_node_that_calls_a_block_reverted_is_skipped() {
     let honest = Served::with_payments(100, &[(50, 0, 1_000)]);
     let bad = honest.lying(Lie::RevertsBlocks);
     for nodes in [vec![bad.clone(), honest.clone()], vec![bad, honest.clone(), honest]] {
@@ -167,16 +164,16 @@ async fn balances_and_rates_are_read_and_nodes_agree_on_a_refusal() {
     assert!(matches!(refused, Err(ChainError::Reverted(reason)) if reason.contains("No aggregator")));
 }
 
-/// Blocks 49 to 54, of which three hold payments.
+/// Blocks 49 to 54; three of these blocks contain payments.
 const SEVERAL: [u64; 6] = [49, 50, 51, 52, 53, 54];
 
 fn with_several() -> Served {
     Served::with_payments(100, &[(50, 0, 1_000), (50, 1, 2_000), (51, 0, 3_000), (54, 0, 4_000)])
 }
 
-/// Units of the payments of several blocks, settled together.
+/// Settles blocks 49 to 54 in one call; returns for each block the units of its payments, or the error.
 async fn together(bench: &Bench) -> Vec<(u64, Result<Vec<u64>, ChainError>)> {
-    // How much the blocks hold is learned from the first one.
+    // The adapter learns the size of blocks from the first block that it reads.
     let _ = bench.chain.settled(50).await;
     let answers = bench.chain.settled_all(&SEVERAL).await;
     let read = |(number, answer): (u64, Result<SettledBlock, ChainError>)| (number, answer.map(|block| units(&block)));
@@ -184,7 +181,7 @@ async fn together(bench: &Bench) -> Vec<(u64, Result<Vec<u64>, ChainError>)> {
 }
 
 #[tokio::test]
-async fn several_blocks_are_proven_as_each_of_them_is() {
+async fn several_blocks_are_proven_like_single_ones() {
     let expected: [&[u64]; 6] = [&[], &[1_000, 2_000], &[3_000], &[], &[], &[4_000]];
     for lie in [
         Lie::Nothing,
@@ -234,7 +231,7 @@ async fn one_node_of_two_cannot_forge_one_of_several_blocks() {
 }
 
 #[tokio::test]
-async fn each_of_several_blocks_is_asked_for_once() {
+async fn each_of_several_blocks_is_queried_once() {
     let bench = Bench::new([with_several(), with_several()]).await;
     bench.chain.settled(50).await.unwrap();
     let calls = |node: usize, method: &str| bench.nodes[node].calls(method).len();

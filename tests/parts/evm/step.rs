@@ -1,4 +1,4 @@
-//! Nodes that are out of step with the others: with their heads, or with what they call final.
+//! Nodes whose head or final block differs from that of the other nodes.
 
 use super::{
     Bench,
@@ -6,7 +6,7 @@ use super::{
 };
 use prs::{domain::payment::Finality, ports::chain::Chain};
 
-/// Looks that include at least one at all nodes.
+/// Number of polls after which all nodes have been queried at least once.
 const LOOKS: usize = 6;
 
 fn calls(bench: &Bench, node: usize) -> usize {
@@ -14,18 +14,18 @@ fn calls(bench: &Bench, node: usize) -> usize {
 }
 
 #[tokio::test]
-async fn a_node_that_names_a_far_head_alone_is_the_suspect() {
+async fn a_single_node_that_reports_a_far_head_is_suspected() {
     let bench = Bench::new(vec![Served::honest(100); 3]).await;
     bench.chain.tip(None).await.unwrap();
     bench.nodes[0].change(|served| served.blocks = 400);
     for _ in 0..LOOKS {
         let tip = bench.chain.tip(Some(Finality::Tag)).await.unwrap();
-        assert_eq!(tip.head.number, 100, "one node alone names no head");
+        assert_eq!(tip.head.number, 100, "a single node does not determine the head");
         assert!(tip.is_current);
     }
     let asked = calls(&bench, 0);
     bench.block(50).await;
-    assert_eq!(calls(&bench, 0), asked, "the others are asked before it");
+    assert_eq!(calls(&bench, 0), asked, "the others are queried before it");
     for node in &bench.nodes[1..] {
         node.change(|served| served.blocks = 400);
     }
@@ -37,12 +37,12 @@ async fn a_node_that_names_a_far_head_alone_is_the_suspect() {
     assert_eq!(
         calls(&bench, 1) + calls(&bench, 2),
         asked,
-        "what others confirm was true"
+        "a head that others confirm was true"
     );
 }
 
 #[tokio::test]
-async fn of_two_nodes_the_one_that_moves_is_asked_before_the_one_that_is_far_ahead() {
+async fn a_moving_node_is_queried_before_one_that_is_far_ahead() {
     let bench = Bench::new(vec![Served::honest(100); 2]).await;
     bench.chain.tip(None).await.unwrap();
     bench.nodes[0].change(|served| served.blocks = 400);
@@ -59,19 +59,19 @@ async fn of_two_nodes_the_one_that_moves_is_asked_before_the_one_that_is_far_ahe
 }
 
 #[tokio::test]
-async fn a_node_whose_final_block_stands_still_neither_stops_the_others_nor_stays_first() {
+async fn a_node_with_a_stuck_final_block_blocks_no_other_and_moves_last() {
     let bench = Bench::new(vec![Served::honest(100); 3]).await;
     assert_eq!(bench.chain.tip(None).await.unwrap().finalized.number, 80);
     for node in &bench.nodes[1..] {
         node.change(|served| served.finalized = Some(90));
     }
-    // Slower than the others are waited for when nothing is open.
+    // This node responds later than the adapter waits for other nodes when no payment is awaited.
     bench.nodes[2].change(|served| served.lie = Lie::Late(400));
     let mut finalized = 80;
     for _ in 0..LOOKS {
         finalized = finalized.max(bench.chain.tip(Some(Finality::Tag)).await.unwrap().finalized.number);
     }
-    assert_eq!(finalized, 90, "two of three call it final");
+    assert_eq!(finalized, 90, "two of three report it as final");
     for node in &bench.nodes {
         node.change(|served| {
             served.blocks = 104;
@@ -83,5 +83,5 @@ async fn a_node_whose_final_block_stands_still_neither_stops_the_others_nor_stay
     }
     let asked = calls(&bench, 0);
     bench.block(50).await;
-    assert_eq!(calls(&bench, 0), asked, "the node that stands still is asked last");
+    assert_eq!(calls(&bench, 0), asked, "the stuck node is queried last");
 }

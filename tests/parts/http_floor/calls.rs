@@ -1,10 +1,10 @@
-//! Good calls: their headers, their methods, how they are counted.
+//! Valid calls: their headers, their methods and their metrics.
 
 use super::{ID, KEY, app, error_of};
 use poem::http::StatusCode;
 
 #[tokio::test]
-async fn a_good_call_is_answered() {
+async fn a_valid_call_gets_the_standard_response_headers() {
     let response = app()
         .post("/v2/things")
         .header("x-api-key", KEY)
@@ -21,7 +21,7 @@ async fn a_good_call_is_answered() {
 }
 
 #[tokio::test]
-async fn a_sane_request_id_is_kept_and_a_strange_one_replaced() {
+async fn a_valid_request_id_is_kept_and_an_invalid_one_replaced() {
     let app = app();
     let kept = app.get("/health/live").header("x-request-id", "abc-123").send().await;
     kept.assert_header("x-request-id", "abc-123");
@@ -44,7 +44,7 @@ async fn unsupported_methods_are_405_with_allow() {
 }
 
 #[tokio::test]
-async fn head_answers_like_get_without_a_body() {
+async fn head_responds_like_get_without_a_body() {
     let response = app().head(format!("/v2/things/{ID}")).send().await;
     response.assert_status_is_ok();
     assert_eq!(response.0.into_body().into_string().await.unwrap(), "");

@@ -3,7 +3,7 @@
 use super::app;
 
 #[tokio::test]
-async fn the_documentation_shows_all_documents_and_calls_nobody_else() {
+async fn the_documentation_shows_all_documents_and_calls_no_other_host() {
     let app = app();
     app.get("/docs").send().await.assert_header("location", "/docs/");
     for path in ["/docs/", "/docs/swagger/v2", "/docs/scalar/webhooks"] {

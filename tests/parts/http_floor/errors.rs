@@ -1,11 +1,11 @@
-//! Failures: one body for all of them, with every wrong field named at once.
+//! Errors: all have the same body format, with every invalid field reported at once.
 
 use super::{ID, KEY, app, error_of};
 use prs::http::forms::wire::{TxHash, UlidText};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn every_failure_has_the_one_body() {
+async fn every_failure_has_the_same_body_format() {
     let app = app();
     let read = |outcome: &str| format!("/v2/things/{ID}?outcome={outcome}");
     let table = [
@@ -17,7 +17,7 @@ async fn every_failure_has_the_one_body() {
         (
             read("away"),
             503,
-            "The service cannot answer at the moment; try again",
+            "The service is temporarily unavailable; retry shortly",
             "Service Unavailable",
         ),
         (read("fault"), 500, "Internal server error", "Internal Server Error"),
@@ -49,13 +49,13 @@ async fn every_failure_has_the_one_body() {
 }
 
 #[tokio::test]
-async fn too_many_calls_say_when_to_try_again() {
+async fn too_many_calls_report_when_to_retry() {
     let response = app().get(format!("/v2/things/{ID}?outcome=many")).send().await;
     response.assert_header("retry-after", "1");
 }
 
 #[tokio::test]
-async fn a_wrong_path_parameter_is_named_as_documented() {
+async fn an_invalid_path_parameter_is_reported_as_documented() {
     let (_, body) = error_of(app().get("/v2/things/short").send().await).await;
     assert_eq!(
         body["errors"],
@@ -64,7 +64,7 @@ async fn a_wrong_path_parameter_is_named_as_documented() {
 }
 
 #[tokio::test]
-async fn every_wrong_query_parameter_is_named_at_once() {
+async fn every_invalid_query_parameter_is_reported_at_once() {
     let path = "/v2/things?txHash=0x1&pace=crawl&limit=1&limit=2";
     let (status, body) = error_of(app().get(path).header("x-api-key", KEY).send().await).await;
     assert_eq!(status, 400);
@@ -85,7 +85,7 @@ async fn posted(path: &str, body: impl Into<poem::Body>) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn every_wrong_field_of_a_body_is_named_at_once() {
+async fn every_invalid_body_field_is_reported_at_once() {
     let wrong_fields = async |prices: &str| {
         let body = format!(r#"{{"amount":7,"prices":{prices},"count":100,"wrapping":{{}},"unknown":"ignored"}}"#);
         let (status, body) = posted("/v2/things", body).await;
@@ -104,24 +104,24 @@ async fn every_wrong_field_of_a_body_is_named_at_once() {
     assert_eq!(
         of_too_many,
         ["amount", "count", "prices", "wrapping.label"],
-        "nobody looks into a list that is too long"
+        "the entries of a too long list are not checked"
     );
 }
 
 #[tokio::test]
-async fn hostile_bodies_are_refused_with_a_reason() {
+async fn malicious_bodies_are_refused_with_a_reason() {
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     let table = [
         (
             r#"{"amount":"1","prices":[],"amount":"2"}"#.to_owned(),
-            "The body contains the member amount twice",
+            "The body contains the member `amount` twice: send it once",
         ),
         (deep, "The body is nested more deeply than 64 levels"),
         ("{".to_owned(), "The body is not valid JSON (line 1, column 1)"),
         (String::new(), "The body is not valid JSON (line 1, column 0)"),
         (
             r#"{"amount":"1\u0000"}"#.to_owned(),
-            "The body contains the character U+0000 in amount",
+            "The body contains the character U+0000 in `amount`: remove that character",
         ),
     ];
     for (text, message) in table {
@@ -133,7 +133,7 @@ async fn hostile_bodies_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_body_of_another_kind_is_refused() {
+async fn a_body_of_another_content_type_is_refused() {
     let app = app();
     let posted = async |headers: &[(&str, &str)]| {
         let mut call = app.post("/v2/things").header("x-api-key", KEY).body("{}");
@@ -155,7 +155,7 @@ async fn a_body_of_another_kind_is_refused() {
     for headers in kinds.into_iter().chain([Vec::new()]) {
         let (status, body) = posted(&headers).await;
         assert_eq!((status, &body["error"]), (400, &json!("Bad Request")), "{headers:?}");
-        let message = "The content-type header must be application/json, with charset=utf-8 or without a charset";
+        let message = "The content-type header must be application/json, optionally with charset=utf-8";
         assert_eq!(body["message"], message);
     }
     for kind in [
@@ -184,14 +184,14 @@ async fn a_compressed_body_is_refused_and_not_read_as_json() {
     for encoding in ["gzip", "br", "identity, gzip"] {
         let (status, body) = posted(encoding).await;
         assert_eq!(status, 400, "{encoding}");
-        let message = "The content-encoding header must be absent: send the body as it is, not compressed";
+        let message = "The content-encoding header must be absent: send the body uncompressed";
         assert_eq!(body["message"], message);
     }
     assert_eq!(posted("identity").await.1["message"], "Validation failed");
 }
 
 #[tokio::test]
-async fn credentials_are_checked_before_the_body_is_looked_at() {
+async fn credentials_are_checked_before_the_body() {
     let response = app()
         .post("/v2/things")
         .content_type("application/json")
@@ -200,5 +200,5 @@ async fn credentials_are_checked_before_the_body_is_looked_at() {
         .await;
     let (status, body) = error_of(response).await;
     assert_eq!(status, 401);
-    assert_eq!(body["hint"], "This operation needs x-api-key");
+    assert_eq!(body["hint"], "This operation requires x-api-key");
 }

@@ -1,4 +1,4 @@
-//! What holds for every call of the service, proved on a small API of its own.
+//! Tests what is common to every call of the service, on a small separate API.
 
 mod calls;
 mod documents;
@@ -30,9 +30,9 @@ use prs::{
     http::{
         body::{Body, reply::Created},
         contract::{
-            about::About,
-            described::Described,
-            docs::{self, Liberties},
+            about::DocumentInfo,
+            described::DescribedDocument,
+            docs::{self, PagePermissions},
             document::{complete, pretty},
         },
         edge::{Edge, cors::AllowedOrigins, limits::Limits, wrap},
@@ -63,7 +63,7 @@ enum Tag_ {
     Things,
 }
 
-/// How urgent a thing is.
+/// The urgency of a thing, an object of this test API.
 #[derive(Debug, Clone, Copy, Enum)]
 #[oai(rename_all = "lowercase")]
 enum Pace {
@@ -151,7 +151,7 @@ impl Things {
 
     /// Read a thing
     ///
-    /// Returns one thing, or one of the failures by its id.
+    /// Returns a thing, or fails in the way that `outcome` names.
     #[oai(path = "/v2/things/:thingId", method = "get", operation_id = "getThing")]
     async fn read(
         &self,
@@ -186,7 +186,7 @@ struct Makers;
 impl Makers {
     /// Create a thing
     ///
-    /// Shares its path with the search.
+    /// Creates a thing; the operation has the same path as the search.
     #[oai(path = "/v2/things", method = "post", operation_id = "createThing")]
     async fn create(
         &self,
@@ -201,7 +201,7 @@ impl Makers {
     }
 }
 
-const ABOUT: About = About {
+const ABOUT: DocumentInfo = DocumentInfo {
     title: "Things",
     version: "1.0.0",
     description: "An API for tests.",
@@ -236,8 +236,14 @@ impl Identify for Directory {
                 client_id: id.to_owned(),
                 is_public: true,
                 origin: call.origin.map(str::to_owned),
+                linked: None,
+                is_paired: false,
             },
         })
+    }
+
+    async fn pair(&self, _key: &str, _id: &str, _call: CallOrigin<'_>) -> FlowResult<PlatformCaller> {
+        Err(unauthorized().into())
     }
 
     async fn require_client_id(&self, _id: &str) -> FlowResult<()> {
@@ -294,8 +300,8 @@ impl Ids for FixedIds {
     }
 }
 
-fn service() -> OpenApiService<Described<(Things, Makers)>, ()> {
-    OpenApiService::new(Described((Things, Makers)), "unused", "0")
+fn service() -> OpenApiService<DescribedDocument<(Things, Makers)>, ()> {
+    OpenApiService::new(DescribedDocument((Things, Makers)), "unused", "0")
 }
 
 fn document() -> Value {
@@ -316,7 +322,7 @@ fn app_with(limits: Limits) -> BoxEndpoint<'static, Response> {
     let routes = docs::routes(
         routes,
         documents,
-        Liberties {
+        PagePermissions {
             keeps_keys: true,
             has_room: false,
         },

@@ -4,7 +4,7 @@ use super::{app, error_of};
 use poem::http::StatusCode;
 
 #[tokio::test]
-async fn only_registered_pages_may_read_answers() {
+async fn only_registered_pages_may_read_responses() {
     let app = app();
     let header = |response: &poem::test::TestResponse, name: &str| response.0.header(name).map(str::to_owned);
     let allowed = app
@@ -40,7 +40,7 @@ async fn only_registered_pages_may_read_answers() {
 }
 
 #[tokio::test]
-async fn preflights_are_answered_without_credentials() {
+async fn preflights_need_no_credentials() {
     let app = app();
     let preflight = |origin: &str| {
         app.options("/v2/things")

@@ -52,7 +52,7 @@ fn post_head(framing: &str) -> String {
 }
 
 #[tokio::test]
-async fn large_bodies_are_413_however_they_are_framed() {
+async fn large_bodies_return_413_in_any_framing() {
     let server = run(Limits::default(), ServerOptions::default()).await;
     let body = vec![b' '; 2 * 1024 * 1024];
     let answer = send(
@@ -78,7 +78,7 @@ async fn large_bodies_are_413_however_they_are_framed() {
 }
 
 #[tokio::test]
-async fn small_chunked_bodies_and_reads_without_length_are_fine() {
+async fn small_chunked_bodies_and_reads_without_length_are_accepted() {
     let server = run(Limits::default(), ServerOptions::default()).await;
     let body = b"1c\r\n{\"amount\":\"1\",\"prices\":[]  }\r\n0\r\n\r\n";
     let answer = send(server.address, &post_head("transfer-encoding: chunked"), body).await;
@@ -122,7 +122,7 @@ async fn a_slow_head_is_cut_off_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_slow_body_is_408() {
+async fn a_slow_body_returns_408() {
     let limits = Limits {
         body_deadline_ms: 200,
         ..Limits::default()
@@ -137,7 +137,7 @@ async fn a_slow_body_is_408() {
 }
 
 #[tokio::test]
-async fn a_slow_handler_is_503() {
+async fn a_slow_handler_returns_503() {
     let limits = Limits {
         handler_deadline_ms: 50,
         ..Limits::default()
@@ -165,7 +165,7 @@ async fn connections_beyond_the_cap_wait() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_calls_in_flight_finish() {
+async fn a_shutdown_lets_calls_in_flight_finish() {
     let server = run(Limits::default(), ServerOptions::default()).await;
     let head = format!("GET /v2/things/{ID}?outcome=slow HTTP/1.1\r\nhost: a\r\n\r\n");
     let idle = TcpStream::connect(server.address).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_stop_lets_calls_in_flight_finish() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_ever() {
+async fn a_shutdown_does_not_wait_forever() {
     let options = ServerOptions {
         drain_deadline_ms: 100,
         ..ServerOptions::default()
@@ -222,7 +222,7 @@ async fn calls_without_a_path_do_not_reach_the_router() {
 }
 
 #[tokio::test]
-async fn one_address_takes_only_its_own_connections() {
+async fn one_address_uses_only_its_own_share_of_connections() {
     let options = ServerOptions {
         connections_per_address_max: 2,
         ..ServerOptions::default()
@@ -244,10 +244,7 @@ async fn one_address_takes_only_its_own_connections() {
     drop(greedy);
     sleep(Duration::from_millis(100)).await;
     let answer = send(server.address, head, b"").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200"),
-        "its places are free again: {answer}"
-    );
+    assert!(answer.starts_with("HTTP/1.1 200"), "its slots are free again: {answer}");
 }
 
 async fn from_address(address: &str, to: SocketAddr) -> TcpStream {
@@ -267,7 +264,7 @@ async fn a_client_that_never_reads_is_cut_off() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let mut deaf = socket.connect(server.address).await.unwrap();
-    // Calls in a row whose answers nobody reads fill every buffer on the way.
+    // Successive calls whose responses the client does not read fill every buffer on the way.
     let call = "GET /openapi/v2.json HTTP/1.1\r\nhost: a\r\n\r\n";
     let filling = async { while deaf.write_all(call.repeat(64).as_bytes()).await.is_ok() {} };
     let begun = Moment::now();
@@ -275,11 +272,11 @@ async fn a_client_that_never_reads_is_cut_off() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let head = "GET /health/live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let answer = timeout(Duration::from_secs(5), send(server.address, head, b"")).await;
-    assert!(answer.expect("its place is free").starts_with("HTTP/1.1 200"));
+    assert!(answer.expect("its slot is free").starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
-async fn who_leaves_answers_and_closes_and_a_stop_answers_what_was_sent() {
+async fn a_draining_server_closes_connections_and_answers_sent_calls() {
     let server = run(Limits::default(), ServerOptions::default()).await;
     server.shutdown.leaving.cancel();
     let head = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -302,7 +299,7 @@ async fn who_leaves_answers_and_closes_and_a_stop_answers_what_was_sent() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_idle_at_the_stop_has_its_next_call_answered() {
+async fn an_idle_connection_gets_its_next_call_answered_after_the_stop() {
     let server = run(Limits::default(), ServerOptions::default()).await;
     let head = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
     let mut kept = TcpStream::connect(server.address).await.unwrap();

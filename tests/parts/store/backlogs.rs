@@ -1,8 +1,8 @@
-//! Ranges that are filled in beside new blocks.
+//! Backlogs: ranges of older blocks that are read in parallel with new blocks.
 
 use super::{on_both, samples::at};
 use prs::{
-    domain::network::Network,
+    domain::{block_range::BlockRange, network::Network},
     store::{
         self, Db,
         backlogs::{Backlog, BacklogReason},
@@ -10,14 +10,15 @@ use prs::{
 };
 
 on_both! {
-    a_range_goes_on_where_it_was_and_is_gone_when_it_is_done
-    a_range_that_fails_waits_and_holds_up_no_other
-    a_range_that_was_begun_again_is_not_postponed_by_the_reading_before
-    ranges_take_turns_and_what_is_not_settled_takes_no_place
-    a_new_range_is_due_whatever_the_clock_of_who_queued_it_says
+    a_range_resumes_where_it_stopped_and_is_deleted_when_done
+    a_failing_range_waits_and_delays_no_other
+    a_restarted_range_is_not_postponed_by_an_earlier_read
+    ranges_take_turns_and_unsettled_ones_take_no_slot
+    a_new_range_is_due_whatever_clock_queued_it
 }
 
-async fn push(db: &Db, range: (u64, u64), reason: BacklogReason) {
+async fn push(db: &Db, (from, to): (u64, u64), reason: BacklogReason) {
+    let range = BlockRange { from, to };
     store::backlogs::push(db.writer(), Network::Base, range, reason, at(0))
         .await
         .unwrap();
@@ -29,7 +30,7 @@ async fn due(db: &Db, second: i64) -> Vec<Backlog> {
         .unwrap()
 }
 
-async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
+async fn a_range_resumes_where_it_stopped_and_is_deleted_when_done(db: &Db) {
     push(db, (100, 900), BacklogReason::Start).await;
     let [backlog] = &due(db, 0).await[..] else {
         panic!("one range")
@@ -41,7 +42,8 @@ async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
             .unwrap()
     );
     assert_eq!(due(db, 0).await[0].next, 500);
-    // Asked for again from further up, what is left is still done; from further down, all of it is done again.
+    // A range that is queued again from a later block changes nothing. A range that is queued again from an earlier
+    // block is read again as a whole.
     push(db, (700, 900), BacklogReason::Start).await;
     assert_eq!(due(db, 0).await[0].next, 500);
     push(db, (50, 900), BacklogReason::Start).await;
@@ -57,7 +59,7 @@ async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
         let is_moved = store::backlogs::advance(db.writer(), &moved_on, read_to, at(0))
             .await
             .unwrap();
-        assert!(!is_moved, "it was begun again since it was read");
+        assert!(!is_moved, "it was restarted after it was read");
     }
     assert_eq!(due(db, 0).await, std::slice::from_ref(backlog));
     assert!(
@@ -68,7 +70,7 @@ async fn a_range_goes_on_where_it_was_and_is_gone_when_it_is_done(db: &Db) {
     assert_eq!(due(db, 0).await, []);
 }
 
-async fn a_range_that_fails_waits_and_holds_up_no_other(db: &Db) {
+async fn a_failing_range_waits_and_delays_no_other(db: &Db) {
     push(db, (7, 7), BacklogReason::Unproven).await;
     push(db, (1, 9), BacklogReason::Rescan).await;
     let both = due(db, 0).await;
@@ -89,7 +91,7 @@ async fn a_range_that_fails_waits_and_holds_up_no_other(db: &Db) {
     assert_eq!(elsewhere.unwrap(), []);
 }
 
-async fn a_range_that_was_begun_again_is_not_postponed_by_the_reading_before(db: &Db) {
+async fn a_restarted_range_is_not_postponed_by_an_earlier_read(db: &Db) {
     push(db, (100, 900), BacklogReason::Rescan).await;
     let read = due(db, 0).await.remove(0);
     push(db, (50, 900), BacklogReason::Rescan).await;
@@ -100,7 +102,7 @@ async fn a_range_that_was_begun_again_is_not_postponed_by_the_reading_before(db:
     assert_eq!((again.next, again.failures), (50, 0));
 }
 
-async fn ranges_take_turns_and_what_is_not_settled_takes_no_place(db: &Db) {
+async fn ranges_take_turns_and_unsettled_ones_take_no_slot(db: &Db) {
     for end in [800, 900, 1_000] {
         push(db, (1, end), BacklogReason::Rescan).await;
     }
@@ -116,10 +118,16 @@ async fn ranges_take_turns_and_what_is_not_settled_takes_no_place(db: &Db) {
     assert_eq!(ends, [800, 900, 800, 900]);
 }
 
-async fn a_new_range_is_due_whatever_the_clock_of_who_queued_it_says(db: &Db) {
+async fn a_new_range_is_due_whatever_clock_queued_it(db: &Db) {
     let tomorrow = at(86_400);
-    store::backlogs::push(db.writer(), Network::Base, (1, 9), BacklogReason::Quarantine, tomorrow)
-        .await
-        .unwrap();
+    store::backlogs::push(
+        db.writer(),
+        Network::Base,
+        BlockRange { from: 1, to: 9 },
+        BacklogReason::Quarantine,
+        tomorrow,
+    )
+    .await
+    .unwrap();
     assert_eq!(due(db, 0).await.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Two instances whose machines show times an hour apart, on one database.
+//! Two instances on one database, whose machines show times that differ by an hour.
 
 use super::{
     samples::{endpoint, platform, wanted},
@@ -11,7 +11,7 @@ use prs::{
     boot::clock::DatabaseClock,
     domain::{
         ids::{DeliveryId, EventId},
-        webhook::{AfterTry, ClaimedDelivery, TryOutcome, Wanted},
+        webhook::{AfterTry, ClaimRequest, ClaimedDelivery, TryOutcome},
     },
     ports::clock::Clock,
     store::{
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The clock of a machine that is wrong.
+/// The clock of a machine with a wrong time.
 struct Wrong(TimeDelta);
 
 impl Clock for Wrong {
@@ -37,7 +37,7 @@ impl Clock for Wrong {
     }
 }
 
-/// An instance: its own connections, and the clock that its flows see.
+/// An instance of the service: its own database connections, and its own clock.
 struct Instance {
     db: Db,
     clock: DatabaseClock,
@@ -82,14 +82,14 @@ impl Instance {
     }
 
     async fn claim(&self, token: &str) -> Vec<ClaimedDelivery> {
-        let wanted = Wanted {
+        let wanted = ClaimRequest {
             now: self.clock.now(),
             ..wanted(0, token)
         };
         store::outbox::claim(self.db.writer(), &wanted).await.unwrap()
     }
 
-    /// Records a try that was refused; the next one is due a moment later.
+    /// Records that the receiver refused an attempt. The next attempt is due after the pause.
     async fn refused(&self, delivery: ClaimedDelivery, pause: TimeDelta) {
         let now = self.clock.now();
         let outcome = TryOutcome {
@@ -107,7 +107,7 @@ impl Instance {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_workers_with_clocks_an_hour_apart_neither_claim_twice_nor_wait() {
+async fn postgres_workers_an_hour_apart_neither_claim_twice_nor_wait() {
     let database = TestDatabase::postgres().await;
     let hour = TimeDelta::hours(1);
     for (first, second) in [(hour, -hour), (-hour, hour)] {
@@ -118,11 +118,15 @@ async fn postgres_workers_with_clocks_an_hour_apart_neither_claim_twice_nor_wait
         assert!(apart < TimeDelta::seconds(1), "{apart}");
         first.publish().await;
         let claimed = second.claim("second").await;
-        assert_eq!(claimed.len(), 1, "what one queued is due for the other at once");
+        assert_eq!(
+            claimed.len(),
+            1,
+            "a delivery that one instance queued is due for the other at once"
+        );
         assert!(first.claim("first").await.is_empty(), "a lease keeps the other out");
         let pause = TimeDelta::milliseconds(1_500);
         second.refused(claimed[0].clone(), pause).await;
-        assert!(first.claim("first").await.is_empty(), "no try comes early");
+        assert!(first.claim("first").await.is_empty(), "no attempt comes early");
         let begun = Instant::now();
         let claimed = loop {
             let claimed = first.claim("first").await;
@@ -138,7 +142,7 @@ async fn postgres_workers_with_clocks_an_hour_apart_neither_claim_twice_nor_wait
 }
 
 #[tokio::test]
-async fn instances_of_one_file_show_the_time_of_their_machine() {
+async fn instances_on_one_sqlite_file_use_their_machines_time() {
     let database = TestDatabase::sqlite();
     let instance = Instance::start(&database, TimeDelta::zero()).await;
     let before = SystemClock.now();

@@ -1,4 +1,4 @@
-//! How far a chain was read, and its last blocks.
+//! The position up to which a chain was read, and its last blocks.
 
 use super::{
     on_both,
@@ -12,17 +12,17 @@ use prs::{
     },
     store::{
         self, Db,
-        cursors::{Cursor, Mark},
+        cursors::{Cursor, ReachedBlock},
     },
 };
 
 on_both! {
-    cursors_and_blocks_survive
-    a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is
+    cursors_and_blocks_are_stored_and_loaded
+    a_cursor_moved_or_halted_meanwhile_is_not_overwritten
 }
 
-async fn a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is(db: &Db) {
-    let mark = |number| Mark {
+async fn a_cursor_moved_or_halted_meanwhile_is_not_overwritten(db: &Db) {
+    let mark = |number| ReachedBlock {
         number,
         hash: hash(number),
     };
@@ -44,7 +44,7 @@ async fn a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is(db: &Db) {
         finalized: mark(6),
         ..stored.clone()
     };
-    // Whatever differs from what is stored, the step that took it for the stored one changes nothing.
+    // A step that expects another cursor than the stored one changes nothing, whichever field differs.
     for stale in [
         Cursor {
             seen: mark(9),
@@ -65,20 +65,20 @@ async fn a_cursor_that_was_moved_or_halted_meanwhile_stays_as_it_is(db: &Db) {
     assert!(store::cursors::replace(db.writer(), &stored, &halted).await.unwrap());
     assert!(!store::cursors::replace(db.writer(), &stored, &moved).await.unwrap());
     let load = store::cursors::load(db.reader(), Network::Base).await.unwrap();
-    assert_eq!(load, Some(halted.clone()), "the halt stays");
+    assert_eq!(load, Some(halted.clone()), "the halt persists");
     assert!(store::cursors::replace(db.writer(), &halted, &stored).await.unwrap());
 }
 
-async fn cursors_and_blocks_survive(db: &Db) {
+async fn cursors_and_blocks_are_stored_and_loaded(db: &Db) {
     let load = async || store::cursors::load(db.reader(), Network::Base).await.unwrap();
     assert_eq!(load().await, None);
     let mut cursor = Cursor {
         network: Network::Base,
-        seen: Mark {
+        seen: ReachedBlock {
             number: 10,
             hash: hash(10),
         },
-        finalized: Mark {
+        finalized: ReachedBlock {
             number: 5,
             hash: hash(5),
         },
@@ -95,7 +95,7 @@ async fn cursors_and_blocks_survive(db: &Db) {
     cursor.may_rewind = true;
     cursor.seen.number = 11;
     assert!(!store::cursors::begin(db.writer(), &cursor).await.unwrap());
-    assert_eq!(load().await, Some(begun.clone()), "it was begun by somebody else");
+    assert_eq!(load().await, Some(begun.clone()), "another instance began it");
     assert!(store::cursors::replace(db.writer(), &begun, &cursor).await.unwrap());
     assert_eq!(load().await, Some(cursor));
     let block = |number: u64, fork: u64| BlockRef {
@@ -122,7 +122,7 @@ async fn cursors_and_blocks_survive(db: &Db) {
             .unwrap(),
         2
     );
-    // Of what is settled two are kept, however far apart they are; what is not settled yet is left alone.
+    // Two settled blocks are kept, however far apart they are; unsettled blocks are unchanged.
     store::cursors::prune_blocks(db.writer(), Network::Base, 3, 2)
         .await
         .unwrap();
@@ -132,7 +132,7 @@ async fn cursors_and_blocks_survive(db: &Db) {
         .unwrap();
     assert_eq!(window().await, [block(4, 0), block(3, 0)]);
     store::cursors::forget(db.writer(), Network::Sepolia).await.unwrap();
-    assert!(load().await.is_some(), "another network is left alone");
+    assert!(load().await.is_some(), "another network is unchanged");
     store::cursors::forget(db.writer(), Network::Base).await.unwrap();
     assert_eq!((load().await, window().await), (None, Vec::new()));
 }

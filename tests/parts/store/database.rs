@@ -1,4 +1,4 @@
-//! The database itself: migrations, writers at the same time, failures to connect.
+//! The database itself: migrations, concurrent writers, connection failures.
 
 use super::{
     on_both, run,
@@ -7,7 +7,7 @@ use super::{
 use crate::support::database::TestDatabase;
 use prs::store::{
     self, Db, StoreError,
-    presence::{ANNOUNCED_EVERY, Intent, Presence},
+    presence::{ANNOUNCED_EVERY, InstancePresence, PresencePurpose},
 };
 use sea_orm::{ConnectionTrait, Statement};
 
@@ -15,10 +15,10 @@ on_both! {
     migrations_can_be_undone_and_applied_again
     two_processes_can_migrate_at_once
     concurrent_writers_do_not_fail_as_busy
-    a_database_of_another_version_is_named_in_one_sentence
+    a_database_of_another_version_is_reported_in_one_sentence
 }
 
-async fn a_database_of_another_version_is_named_in_one_sentence(db: &Db) {
+async fn a_database_of_another_version_is_reported_in_one_sentence(db: &Db) {
     // The first migrations had the same tables under other keys, and a day less in their names.
     let former = "UPDATE seaql_migrations SET version = 'm20261201' || substr(version, 10)";
     let present = "UPDATE seaql_migrations SET version = 'm20261202' || substr(version, 10)";
@@ -31,7 +31,7 @@ async fn a_database_of_another_version_is_named_in_one_sentence(db: &Db) {
         ];
         for sentence in said {
             assert!(
-                sentence.contains("another version of this program made the database")
+                sentence.contains("another version of this program created the database")
                     && !sentence.contains("m20200101")
                     && !sentence.contains("m20261201"),
                 "{sentence}"
@@ -78,7 +78,7 @@ async fn concurrent_writers_do_not_fail_as_busy(db: &Db) {
         tokio::spawn(async move {
             for round in 0..10 {
                 let tx = db.begin("read then write").await.unwrap();
-                store::requests::list(&tx, &scope("a"), (store::requests::Listed::All, None), 1, 0)
+                store::requests::list(&tx, &scope("a"), store::requests::RequestFilter::All, None, 1, 0)
                     .await
                     .unwrap();
                 store::requests::insert(&tx, &request("a", writer * 100 + round))
@@ -97,7 +97,7 @@ async fn concurrent_writers_do_not_fail_as_busy(db: &Db) {
 }
 
 #[tokio::test]
-async fn a_database_that_is_not_there_is_unavailable() {
+async fn a_missing_database_is_unavailable() {
     let refused = Db::connect("postgres://nobody@127.0.0.1:1/nothing").await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     let refused = Db::connect("mysql://localhost/prs").await;
@@ -107,9 +107,9 @@ async fn a_database_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_from_a_database_that_does_not_answer() {
+async fn a_full_disk_is_distinguished_from_an_unresponsive_database() {
     run(TestDatabase::sqlite(), async |db| {
-        // SQLite takes a file that has its largest size for a full disk; the smallest limit is the size that it has.
+        // SQLite treats a file of the maximum size as a full disk; the smallest limit is its current size.
         db.writer()
             .execute_unprepared("PRAGMA max_page_count = 1")
             .await
@@ -122,47 +122,68 @@ async fn a_full_disk_is_told_from_a_database_that_does_not_answer() {
             }
         }
         assert!(matches!(outcome, Err(StoreError::Full(_))), "{outcome:?}");
-        store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 1, 0)
-            .await
-            .unwrap();
+        store::requests::list(
+            db.reader(),
+            &scope("a"),
+            store::requests::RequestFilter::All,
+            None,
+            1,
+            0,
+        )
+        .await
+        .unwrap();
     })
     .await;
 }
 
 #[tokio::test]
-async fn readers_of_sqlite_cannot_write() {
+async fn sqlite_readers_cannot_write() {
     run(TestDatabase::sqlite(), async |db| {
         let refused = store::requests::insert(db.reader(), &request("a", 1)).await;
         assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-        store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 1, 0)
-            .await
-            .unwrap();
+        store::requests::list(
+            db.reader(),
+            &scope("a"),
+            store::requests::RequestFilter::All,
+            None,
+            1,
+            0,
+        )
+        .await
+        .unwrap();
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_statement_that_reads_sqlite_without_end_is_interrupted() {
+async fn an_endless_sqlite_read_is_interrupted() {
     run(TestDatabase::sqlite(), async |db| {
         let sql = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n";
         let endless = Statement::from_string(db.reader().get_database_backend(), sql);
         let outcome = db.reader().query_one_raw(endless).await;
         let outcome = StoreError::from(outcome.unwrap_err());
         assert!(matches!(outcome, StoreError::Unavailable(_)), "{outcome:?}");
-        // The connection is as good as before.
-        store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 1, 0)
-            .await
-            .unwrap();
+        // The connection still works.
+        store::requests::list(
+            db.reader(),
+            &scope("a"),
+            store::requests::RequestFilter::All,
+            None,
+            1,
+            0,
+        )
+        .await
+        .unwrap();
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_keeps_nothing_from_being_committed_afterwards() {
+async fn a_full_disk_blocks_no_later_commit() {
     run(TestDatabase::sqlite(), async |db| {
         let write = async |sql: &str| db.writer().execute_unprepared(sql).await;
         write("CREATE TABLE notes (text TEXT)").await.unwrap();
-        // The file may not grow any more.
+        // The file may not grow.
         write("PRAGMA max_page_count = 1").await.unwrap();
         let tx = db.begin("fill the disk").await.unwrap();
         let large = "INSERT INTO notes SELECT hex(zeroblob(1000000))";
@@ -188,9 +209,12 @@ async fn a_full_disk_keeps_nothing_from_being_committed_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_on_postgres_whose_session_was_lost_still_keeps_the_schema() {
+async fn a_postgres_instance_keeps_the_schema_lock_after_a_lost_session() {
     run(TestDatabase::postgres().await, async |db| {
-        let serving = Presence::announce(db, Intent::Serve).await.unwrap().unwrap();
+        let serving = InstancePresence::announce(db, PresencePurpose::Serve)
+            .await
+            .unwrap()
+            .unwrap();
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                    WHERE application_name = 'prs presence' AND datname = current_database()";
         db.writer().execute_unprepared(cut).await.unwrap();
@@ -200,12 +224,12 @@ async fn an_instance_on_postgres_whose_session_was_lost_still_keeps_the_schema()
                 let _ = serving.renew().await;
             }
         });
-        let taken = Presence::announce(db, Intent::TakeBack).await.unwrap();
+        let taken = InstancePresence::announce(db, PresencePurpose::TakeBack).await.unwrap();
         assert!(taken.is_none(), "an instance serves");
         again.abort();
         let _ = again.await;
-        let taken = Presence::announce(db, Intent::TakeBack).await.unwrap();
-        assert!(taken.is_some(), "nobody serves any more");
+        let taken = InstancePresence::announce(db, PresencePurpose::TakeBack).await.unwrap();
+        assert!(taken.is_some(), "no instance serves any longer");
     })
     .await;
 }

@@ -13,13 +13,13 @@ use prs::{
 };
 
 on_both! {
-    a_switched_off_endpoint_receives_nothing_more
+    a_disabled_endpoint_receives_no_further_deliveries
     a_deleted_endpoint_keeps_its_log
     endpoint_urls_are_unique_for_each_owner
     events_reach_the_endpoints_of_their_audience
 }
 
-async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
+async fn a_disabled_endpoint_receives_no_further_deliveries(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let event = publish(db, 1, &[&endpoint]).await;
     let switch = async |owner: &str, is_active: bool| {
@@ -32,7 +32,7 @@ async fn a_switched_off_endpoint_receives_nothing_more(db: &Db) {
     assert_eq!(cancel(db, "b", &endpoint.id, 1).await, 0);
     assert_eq!(cancel(db, "a", &endpoint.id, 1).await, 1);
     assert!(claim(db, 2, "one").await.is_empty());
-    // A delivery that was fanned out while the endpoint was being switched off is found by the claim.
+    // A delivery that was fanned out while the endpoint was being disabled is found by the claim.
     let late = publish(db, 2, &[&endpoint]).await;
     assert!(claim(db, 2, "two").await.is_empty());
     for event in [event, late] {

@@ -1,4 +1,4 @@
-//! Callers that stop waiting, however that comes: by a deadline, at the end of a task, when the process stops.
+//! Callers that stop waiting, for any reason: a deadline, the end of a task, or a shutdown.
 
 use super::{
     run,
@@ -8,7 +8,7 @@ use crate::support::database::TestDatabase;
 use futures_util::poll;
 use prs::store::{
     Db, StoreError,
-    requests::{Listed, insert, list},
+    requests::{RequestFilter, insert, list},
 };
 use sea_orm::{ConnectionTrait, Statement};
 use std::{
@@ -16,7 +16,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Looks at an answer a number of times, and gives it up; tells whether it was there by then.
+/// Polls a future at most this number of times and then drops it; returns whether the future was ready.
 async fn look<T>(looks: usize, answer: impl Future<Output = Result<T, StoreError>>) -> bool {
     let mut answer = pin!(answer);
     for _ in 0..looks {
@@ -39,7 +39,7 @@ async fn gives_up_at_any_moment(database: TestDatabase) {
             insert(&tx, &next()).await?;
             tx.commit().await
         };
-        let read = async || list(db.reader(), &scope("a"), (Listed::All, None), 1, 0).await;
+        let read = async || list(db.reader(), &scope("a"), RequestFilter::All, None, 1, 0).await;
         for what in ["transaction", "write", "read"] {
             for looks in (0..).map(|step: usize| step * step) {
                 let was_answered = match what {
@@ -47,14 +47,14 @@ async fn gives_up_at_any_moment(database: TestDatabase) {
                     "write" => look(looks, insert(db.writer(), &next())).await,
                     _ => look(looks, read()).await,
                 };
-                // One for each connection that the pool of PostgreSQL keeps, and one more.
+                // One write for each connection that the pool of PostgreSQL keeps, and one more.
                 for _ in 0..3 {
                     let kept = next();
                     insert(db.writer(), &kept).await.unwrap();
                     let sql = format!("SELECT 1 AS found FROM requests WHERE request_id = '{}'", kept.id.0);
                     let wanted = Statement::from_string(other.reader().get_database_backend(), sql);
                     let found = other.reader().query_one_raw(wanted).await.unwrap();
-                    assert!(found.is_some(), "after a {what} that was given up after {looks} looks");
+                    assert!(found.is_some(), "after a {what} that was dropped after {looks} polls");
                 }
                 if was_answered {
                     break;
@@ -67,11 +67,11 @@ async fn gives_up_at_any_moment(database: TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_given_up_at_any_moment_costs_no_later_write_on_sqlite() {
+async fn abandoned_calls_never_block_later_writes_on_sqlite() {
     gives_up_at_any_moment(TestDatabase::sqlite()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_given_up_at_any_moment_costs_no_later_write_on_postgres() {
+async fn abandoned_calls_never_block_later_writes_on_postgres() {
     gives_up_at_any_moment(TestDatabase::postgres().await).await;
 }

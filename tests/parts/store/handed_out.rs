@@ -1,4 +1,4 @@
-//! What was handed out for requests.
+//! Calldata that was issued for requests.
 
 use super::{
     on_both,
@@ -16,9 +16,9 @@ use prs::{
 use std::collections::HashMap;
 
 on_both! {
-    equal_answers_are_one_row_and_different_ones_are_kept_in_their_order
-    a_request_finds_what_was_handed_out_for_it_alone
-    fees_are_counted_for_each_asker
+    equal_responses_share_a_row_and_different_ones_keep_their_order
+    a_request_finds_only_calldata_issued_for_it
+    fees_are_counted_per_caller
 }
 
 fn answers() -> Vec<HandedOut> {
@@ -29,7 +29,7 @@ fn answers() -> Vec<HandedOut> {
     [None].into_iter().chain(named).map(|fee| HandedOut { fee }).collect()
 }
 
-async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db: &Db) {
+async fn equal_responses_share_a_row_and_different_ones_keep_their_order(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
     for round in 0..2 {
@@ -44,7 +44,7 @@ async fn equal_answers_are_one_row_and_different_ones_are_kept_in_their_order(db
     assert_eq!(kept[&request.row], answers());
 }
 
-async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
+async fn a_request_finds_only_calldata_issued_for_it(db: &Db) {
     let requests = [request("a", 1), request("a", 2), request("b", 3)];
     for request in &requests {
         store::requests::insert(db.writer(), request).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_request_finds_what_was_handed_out_for_it_alone(db: &Db) {
     );
 }
 
-async fn fees_are_counted_for_each_asker(db: &Db) {
+async fn fees_are_counted_per_caller(db: &Db) {
     let (request, other) = (request("a", 1), request("a", 2));
     for request in [&request, &other] {
         store::requests::insert(db.writer(), request).await.unwrap();

@@ -1,4 +1,4 @@
-//! Answers that are kept for a repeated call.
+//! Responses that are stored for repeated calls.
 
 use super::{
     on_both,
@@ -8,7 +8,7 @@ use prs::store::{self, Db, StoreError, idempotency::IdempotencyKey};
 
 on_both! {
     idempotency_keys_are_taken_once
-    old_keys_are_forgotten_in_batches
+    old_keys_are_deleted_in_batches
 }
 
 async fn idempotency_keys_are_taken_once(db: &Db) {
@@ -41,7 +41,7 @@ async fn idempotency_keys_are_taken_once(db: &Db) {
     assert!(store::idempotency::find(conn, &key("b")).await.unwrap().is_some());
 }
 
-async fn old_keys_are_forgotten_in_batches(db: &Db) {
+async fn old_keys_are_deleted_in_batches(db: &Db) {
     let key = |number: i64| IdempotencyKey {
         owner: (&platform("a")).into(),
         scope: "key-1 createRequest".into(),

@@ -1,4 +1,4 @@
-//! The store on both databases, table by table.
+//! Tests the store on both databases, table by table.
 
 mod backlogs;
 mod clocks;
@@ -33,14 +33,14 @@ use prs::{
 };
 use std::sync::Arc;
 
-/// The keys of every database of these tests.
+/// The encryption keys of every database in these tests.
 pub fn sealer() -> Arc<dyn Sealer> {
     let ids = Arc::new(SystemIds::new(Arc::new(SystemClock)));
     let keys = MasterKeys::new(&Secret::new("master"), &[], ids);
     Arc::new(EnvelopeSealer::new(keys, Secret::new("look-ups")))
 }
 
-/// Runs a test on a database, whose schema is made where it has none.
+/// Runs a test on a database and creates its schema if it has none.
 pub async fn run(database: TestDatabase, test: impl AsyncFnOnce(&Db)) {
     let db = Db::connect(&database.url).await.unwrap().sealed_with(&sealer());
     if !db.is_schema_complete().await.unwrap_or(false) {

@@ -1,4 +1,4 @@
-//! Payments that were seen near the head.
+//! Payments that were detected near the head.
 
 use super::{
     on_both,
@@ -15,10 +15,10 @@ use prs::{
 };
 
 on_both! {
-    notes_follow_their_transaction
+    observations_follow_their_transaction
     a_batch_may_name_an_event_twice
-    notes_go_with_their_blocks
-    every_number_that_an_event_can_hold_is_kept
+    observations_are_deleted_with_their_blocks
+    every_number_that_an_event_can_contain_is_stored
 }
 
 async fn noted(db: &Db, observed: &Observation) -> Vec<Observation> {
@@ -33,13 +33,13 @@ async fn note(db: &Db, observations: &[Observation]) {
         .unwrap();
 }
 
-async fn notes_follow_their_transaction(db: &Db) {
-    // Anybody can emit an event that names the zero address.
+async fn observations_follow_their_transaction(db: &Db) {
+    // Any account can emit an event that names the zero address.
     let mut first = observation(10);
     first.payee = Address::Evm(EvmAddress::ZERO);
     note(db, &[first.clone(), observation(11)]).await;
     assert_eq!(noted(db, &first).await, [first.clone()]);
-    // The transaction is included again, in another block, at another place, with another amount.
+    // The transaction is included again in another block, at another position and with another amount.
     let moved = Observation {
         block_number: 12,
         block_hash: hash(77),
@@ -62,7 +62,7 @@ async fn a_batch_may_name_an_event_twice(db: &Db) {
     }
 }
 
-async fn notes_go_with_their_blocks(db: &Db) {
+async fn observations_are_deleted_with_their_blocks(db: &Db) {
     let seen: Vec<_> = (1..=5).map(observation).collect();
     note(db, &seen).await;
     let above = store::observations::delete_above(db.writer(), Network::Sepolia, 3).await;
@@ -75,8 +75,9 @@ async fn notes_go_with_their_blocks(db: &Db) {
     assert_eq!(elsewhere.unwrap(), 0);
 }
 
-/// The payer chooses most of them, and one that cannot be stored would hold up its whole block.
-async fn every_number_that_an_event_can_hold_is_kept(db: &Db) {
+/// The payer chooses most of the numbers in an event. If one of them could not be stored, its whole block would be
+/// blocked.
+async fn every_number_that_an_event_can_contain_is_stored(db: &Db) {
     let numbers = [
         U256::ZERO,
         U256::from(i64::MAX),

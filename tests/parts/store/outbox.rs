@@ -1,4 +1,4 @@
-//! Events, and the claims and tries of their deliveries.
+//! Events, and the claims and attempts of their deliveries.
 
 use super::{
     on_both,
@@ -7,31 +7,31 @@ use super::{
 use prs::{
     domain::{
         ids::{ClientRowId, EventId},
-        webhook::{AfterTry, DeliveryState, Wanted},
+        webhook::{AfterTry, ClaimRequest, DeliveryState},
     },
     store::{self, Db, endpoints::Endpoint, event_log::EventFilter, outbox::NewEvent},
 };
 use std::collections::HashSet;
 
 on_both! {
-    an_event_is_told_once
-    of_a_batch_only_new_facts_are_told
+    an_event_is_recorded_once
+    only_new_facts_of_a_batch_are_recorded
     four_workers_claim_each_delivery_once
     a_stale_holder_records_nothing
     retries_wait_and_end
     a_released_delivery_is_due_at_once
-    busy_endpoints_are_left_out
-    a_claim_takes_a_share_of_each_endpoint_in_turns
+    busy_endpoints_are_skipped
+    a_claim_takes_a_share_of_each_endpoint_in_turn
     owners_take_turns_in_a_claim
-    a_claim_sees_an_owner_behind_the_backlog_of_another
-    an_owner_that_is_served_is_left_out
-    an_owner_with_more_endpoints_than_are_listed_holds_up_nobody
+    a_claim_finds_an_owner_behind_the_backlog_of_another
+    an_owner_that_is_already_served_is_skipped
+    an_owner_with_too_many_endpoints_delays_no_other_owner
     the_next_due_time_is_known
-    a_claim_passes_a_backlog_that_nobody_can_send
-    the_log_shows_every_try_over_replays
+    a_claim_skips_a_backlog_that_cannot_be_sent
+    the_log_shows_every_attempt_across_replays
 }
 
-async fn an_event_is_told_once(db: &Db) {
+async fn an_event_is_recorded_once(db: &Db) {
     let event = NewEvent {
         id: EventId("event-1".into()),
         owner: (&platform("a")).into(),
@@ -51,7 +51,7 @@ async fn an_event_is_told_once(db: &Db) {
     assert!(!store::outbox::insert_event(db.writer(), &again).await.unwrap());
 }
 
-async fn of_a_batch_only_new_facts_are_told(db: &Db) {
+async fn only_new_facts_of_a_batch_are_recorded(db: &Db) {
     let event = |id: &str, fact: &str| NewEvent {
         id: EventId(id.into()),
         owner: (&platform("a")).into(),
@@ -103,7 +103,7 @@ async fn four_workers_claim_each_delivery_once(db: &Db) {
             let mut claimed = Vec::new();
             for round in 0.. {
                 let token = format!("worker {worker} round {round}");
-                let wanted = Wanted {
+                let wanted = ClaimRequest {
                     limit: 7,
                     ..wanted(1, &token)
                 };
@@ -152,7 +152,7 @@ async fn a_stale_holder_records_nothing(db: &Db) {
         finish(db, std::slice::from_ref(&good)).await,
         HashSet::from([second.id])
     );
-    // Recording the same try again changes nothing either.
+    // Recording the same attempt again also changes nothing.
     assert!(finish(db, &[good]).await.is_empty());
     let record = records().await.remove(0);
     assert_eq!(
@@ -222,11 +222,11 @@ async fn a_released_delivery_is_due_at_once(db: &Db) {
     assert_eq!(claim(db, 1, "two").await.len(), 1);
 }
 
-async fn busy_endpoints_are_left_out(db: &Db) {
+async fn busy_endpoints_are_skipped(db: &Db) {
     let slow = with_endpoint(db, 1).await;
     let quick = with_endpoint(db, 2).await;
     publish(db, 1, &[&slow, &quick]).await;
-    let wanted = Wanted {
+    let wanted = ClaimRequest {
         busy: vec![slow.id],
         ..wanted(0, "one")
     };
@@ -239,18 +239,18 @@ async fn busy_endpoints_are_left_out(db: &Db) {
     assert_eq!(next, Some(at(15)), "only the quick one's lease counts");
 }
 
-async fn a_claim_takes_a_share_of_each_endpoint_in_turns(db: &Db) {
+async fn a_claim_takes_a_share_of_each_endpoint_in_turn(db: &Db) {
     let endpoints = [with_endpoint(db, 1).await, with_endpoint(db, 2).await];
     for event in 0..6 {
         publish(db, event, &[&endpoints[0]]).await;
     }
     publish(db, 6, &[&endpoints[1]]).await;
-    let wanted = |limit, share, token| Wanted {
+    let wanted = |limit, share, token| ClaimRequest {
         limit,
         share,
         ..wanted(0, token)
     };
-    let claim = async |wanted: Wanted| {
+    let claim = async |wanted: ClaimRequest| {
         let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
         let of = |endpoint: &Endpoint| claimed.iter().filter(|one| one.endpoint == endpoint.id).count();
         (of(&endpoints[0]), of(&endpoints[1]), wanted.may_be_more(&claimed))
@@ -270,7 +270,7 @@ async fn owners_take_turns_in_a_claim(db: &Db) {
     publish(db, 1, &crowd.iter().collect::<Vec<_>>()).await;
     publish(db, 2, &[&lonely]).await;
     publish(db, 3, &[&lonely]).await;
-    let wanted = Wanted {
+    let wanted = ClaimRequest {
         limit: 5,
         ..wanted(0, "one")
     };
@@ -283,7 +283,7 @@ async fn owners_take_turns_in_a_claim(db: &Db) {
     );
 }
 
-async fn a_claim_sees_an_owner_behind_the_backlog_of_another(db: &Db) {
+async fn a_claim_finds_an_owner_behind_the_backlog_of_another(db: &Db) {
     let greedy = with_endpoint(db, 1).await;
     for event in 0..60 {
         publish(db, event, &[&greedy]).await;
@@ -297,7 +297,7 @@ async fn a_claim_sees_an_owner_behind_the_backlog_of_another(db: &Db) {
         }
         publish(db, number, &[endpoint]).await;
     }
-    let wanted = Wanted {
+    let wanted = ClaimRequest {
         limit: 6,
         ..wanted(0, "one")
     };
@@ -308,13 +308,13 @@ async fn a_claim_sees_an_owner_behind_the_backlog_of_another(db: &Db) {
     assert_eq!(owners, a_part_each.concat());
 }
 
-async fn an_owner_that_is_served_is_left_out(db: &Db) {
+async fn an_owner_that_is_already_served_is_skipped(db: &Db) {
     let greedy = with_endpoint(db, 1).await;
     let late = endpoint("b", None, 2);
     store::endpoints::insert(db.writer(), &late).await.unwrap();
     publish(db, 1, &[&greedy]).await;
     publish(db, 2, &[&late]).await;
-    let wanted = Wanted {
+    let wanted = ClaimRequest {
         served: vec![greedy.owner.clone()],
         ..wanted(0, "one")
     };
@@ -323,7 +323,7 @@ async fn an_owner_that_is_served_is_left_out(db: &Db) {
     assert_eq!(owners, [&late.owner]);
 }
 
-async fn an_owner_with_more_endpoints_than_are_listed_holds_up_nobody(db: &Db) {
+async fn an_owner_with_too_many_endpoints_delays_no_other_owner(db: &Db) {
     let mut crowd = Vec::new();
     let tx = db.begin("crowd").await.unwrap();
     for number in 0..1_050 {
@@ -336,27 +336,27 @@ async fn an_owner_with_more_endpoints_than_are_listed_holds_up_nobody(db: &Db) {
     tx.commit().await.unwrap();
     publish(db, 1, &crowd.iter().collect::<Vec<_>>()).await;
     publish(db, 2, &[&late]).await;
-    let owners = async |wanted: Wanted| {
+    let owners = async |wanted: ClaimRequest| {
         let claimed = store::outbox::claim(db.writer(), &wanted).await.unwrap();
         let mut owners: Vec<_> = claimed.into_iter().map(|one| one.owner).collect();
         owners.sort();
         owners.dedup();
         owners
     };
-    let served = Wanted {
+    let served = ClaimRequest {
         served: vec![crowd[0].owner.clone()],
         limit: 0,
         ..wanted(0, "none")
     };
     assert!(owners(served.clone()).await.is_empty());
-    let busy = Wanted {
+    let busy = ClaimRequest {
         limit: 2,
         busy: crowd[..224].iter().map(|endpoint| endpoint.id.clone()).collect(),
         ..wanted(0, "one")
     };
     assert_eq!(owners(busy).await, [crowd[0].owner.clone(), late.owner.clone()]);
     publish(db, 3, &[&late]).await;
-    let served = Wanted {
+    let served = ClaimRequest {
         limit: 5,
         lease_token: "two".to_owned(),
         ..served
@@ -377,13 +377,13 @@ async fn the_next_due_time_is_known(db: &Db) {
     assert_eq!(next(3).await, Some(at(5)));
 }
 
-async fn a_claim_passes_a_backlog_that_nobody_can_send(db: &Db) {
+async fn a_claim_skips_a_backlog_that_cannot_be_sent(db: &Db) {
     let (hanging, other) = (with_endpoint(db, 1).await, with_endpoint(db, 2).await);
     for event in 0..40 {
         publish(db, event, &[&hanging]).await;
     }
     publish(db, 40, &[&other]).await;
-    let busy = Wanted {
+    let busy = ClaimRequest {
         limit: 4,
         busy: vec![hanging.id.clone()],
         ..wanted(0, "one")
@@ -392,10 +392,10 @@ async fn a_claim_passes_a_backlog_that_nobody_can_send(db: &Db) {
     let endpoints: Vec<_> = claimed.iter().map(|one| &one.endpoint).collect();
     assert_eq!(endpoints, [&other.id]);
     let many = claim(db, 0, "two").await;
-    assert_eq!(many.len(), 40, "all of one endpoint, when nobody else waits");
+    assert_eq!(many.len(), 40, "all of one endpoint, when no other endpoint waits");
 }
 
-async fn the_log_shows_every_try_over_replays(db: &Db) {
+async fn the_log_shows_every_attempt_across_replays(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let event = publish(db, 1, &[&endpoint]).await;
     let mut second = 0;

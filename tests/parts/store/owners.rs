@@ -11,16 +11,16 @@ use prs::{
         client_limits::ClientLimits,
         ids::{ClientRowId, KeyId, Owner},
     },
-    store::{self, Db, keys::Key},
+    store::{self, Db, keys::StoredApiKey},
 };
 
 on_both! {
     keys_and_client_ids_are_found_by_their_credentials
-    lists_hold_everything_good_and_the_last_revoked_ones
+    lists_contain_all_active_entries_and_the_last_revoked_ones
 }
 
-fn key(number: i64) -> Key {
-    Key {
+fn key(number: i64) -> StoredApiKey {
+    StoredApiKey {
         id: KeyId(format!("key-{number:04}")),
         owner: Owner::from(&platform("a")),
         hash: format!("{number:064}"),
@@ -50,6 +50,8 @@ fn client(number: i64, status: ClientStatus, domains: &[&str]) -> ClientId {
         created_at: at(number),
         updated_at: at(number),
         last_used_at: None,
+        orchestrator: None,
+        link: None,
     }
 }
 
@@ -71,7 +73,7 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
             .await
             .unwrap()
     };
-    let used = Key {
+    let used = StoredApiKey {
         last_used_at: Some(at(5)),
         ..key.clone()
     };
@@ -116,8 +118,9 @@ async fn keys_and_client_ids_are_found_by_their_credentials(db: &Db) {
     );
 }
 
-/// Whoever makes and revokes keys all the time reads no longer lists, and misses nothing that is good.
-async fn lists_hold_everything_good_and_the_last_revoked_ones(db: &Db) {
+/// An owner may create and revoke many keys. Its lists contain every active key and only the last revoked ones, so they
+/// do not grow.
+async fn lists_contain_all_active_entries_and_the_last_revoked_ones(db: &Db) {
     let shown = i64::try_from(store::REVOKED_LISTED_MAX).unwrap();
     let (oldest_good, revoked) = (1, 2..shown + 12);
     let tx = db.begin("many_revoked").await.unwrap();
@@ -126,7 +129,7 @@ async fn lists_hold_everything_good_and_the_last_revoked_ones(db: &Db) {
         .await
         .unwrap();
     for number in revoked.clone() {
-        let ended = Key {
+        let ended = StoredApiKey {
             revoked_at: Some(at(number)),
             ..key(number)
         };

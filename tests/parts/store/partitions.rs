@@ -1,4 +1,4 @@
-//! Tables that grow, by month on PostgreSQL and in one piece on SQLite.
+//! Tables that grow: partitioned by month on PostgreSQL and unpartitioned on SQLite.
 
 use super::{
     on_both, run,
@@ -15,16 +15,16 @@ use prs::{
         Db, StoreError,
         event_log::{self, EventFilter},
         outbox::{self, NewEvent},
-        partitions::{self, Divided},
+        partitions::{self, MonthlyTable},
     },
 };
 use sea_orm::{ConnectionTrait, Statement};
 
 on_both! {
     the_first_partition_reaches_beyond_a_week
-    a_fact_is_told_once_however_many_months_lie_between
-    a_month_takes_what_was_written_before_it_was_made
-    a_change_of_partitions_waits_for_nobody_for_long
+    a_fact_is_recorded_once_across_any_number_of_months
+    a_new_month_takes_over_rows_written_before_it
+    a_change_of_partitions_never_waits_long_for_a_lock
 }
 
 fn event(id: String, fact: &str) -> NewEvent {
@@ -56,9 +56,9 @@ async fn told(db: &Db) -> Vec<event_log::EventRecord> {
     event_log::events(db.reader(), &scope("a"), &filter).await.unwrap()
 }
 
-/// The months of events; none where the table is in one piece.
+/// The monthly partitions of the table of events; empty if the table is not partitioned.
 async fn months(db: &Db) -> Vec<Partition> {
-    let months = partitions::list(db.reader(), Divided::Events).await.unwrap();
+    let months = partitions::list(db.reader(), MonthlyTable::Events).await.unwrap();
     assert_eq!(months.is_some(), db.is_postgres());
     months.unwrap_or_default()
 }
@@ -69,7 +69,7 @@ async fn now(db: &Db) -> DateTime<Utc> {
     db.time().unwrap_or_else(Utc::now)
 }
 
-/// A month that has no partition.
+/// A month in the future for which there is no partition yet.
 async fn month_ahead(db: &Db) -> Month {
     Month::of(now(db).await + TimeDelta::days(400))
 }
@@ -77,7 +77,7 @@ async fn month_ahead(db: &Db) -> Month {
 async fn add(db: &Db, month: Month) -> Result<(), StoreError> {
     let tx = db.begin("add").await.unwrap();
     assert!(partitions::begin_change(&tx).await.unwrap());
-    partitions::add(&tx, Divided::Events, month).await?;
+    partitions::add(&tx, MonthlyTable::Events, month).await?;
     tx.commit().await
 }
 
@@ -89,7 +89,7 @@ async fn the_first_partition_reaches_beyond_a_week(db: &Db) {
     }
 }
 
-async fn a_fact_is_told_once_however_many_months_lie_between(db: &Db) {
+async fn a_fact_is_recorded_once_across_any_number_of_months(db: &Db) {
     let later = first_at(month_ahead(db).await.begin());
     assert!(tell(db, &event(first_at(at(0)), "fact")).await);
     assert!(!tell(db, &event(later.clone(), "fact")).await);
@@ -97,7 +97,7 @@ async fn a_fact_is_told_once_however_many_months_lie_between(db: &Db) {
     assert_eq!(told(db).await.len(), 2);
 }
 
-async fn a_month_takes_what_was_written_before_it_was_made(db: &Db) {
+async fn a_new_month_takes_over_rows_written_before_it(db: &Db) {
     let month = month_ahead(db).await;
     let (first, last) = (
         first_at(month.begin()),
@@ -112,7 +112,7 @@ async fn a_month_takes_what_was_written_before_it_was_made(db: &Db) {
     }
     let written = told(db).await;
     if db.is_postgres() {
-        let strays = async || partitions::strays(db.reader(), Divided::Events).await.unwrap();
+        let strays = async || partitions::strays(db.reader(), MonthlyTable::Events).await.unwrap();
         assert_eq!(strays().await, 3);
         add(db, month).await.unwrap();
         assert_eq!(strays().await, 1);
@@ -133,7 +133,7 @@ async fn a_month_takes_what_was_written_before_it_was_made(db: &Db) {
     assert_eq!(told(db).await, written);
 }
 
-async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
+async fn a_change_of_partitions_never_waits_long_for_a_lock(db: &Db) {
     assert!(tell(db, &event(first_at(at(0)), "fact")).await);
     let month = month_ahead(db).await;
     let reading = db.begin("read").await.unwrap();
@@ -154,7 +154,8 @@ async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
             !partitions::begin_change(&other).await.unwrap(),
             "one changes at a time"
         );
-        // Dropped, they would be taken back a moment later, and hold the lock until then.
+        // Commits both. A dropped transaction would be rolled back only a moment later, and would hold the lock until
+        // then.
         for tx in [one, other] {
             tx.commit().await.unwrap();
         }
@@ -167,14 +168,15 @@ async fn a_change_of_partitions_waits_for_nobody_for_long(db: &Db) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_looks_for_rows_where_they_were_while_they_are_moved_into_their_month() {
+async fn no_query_reads_a_partition_while_its_rows_are_being_moved() {
     run(TestDatabase::postgres().await, async |db| {
         let month = month_ahead(db).await;
         assert!(tell(db, &event(first_at(month.begin()), "fact")).await);
         let adding = db.begin("add").await.unwrap();
         assert!(partitions::begin_change(&adding).await.unwrap());
-        partitions::add(&adding, Divided::Events, month).await.unwrap();
-        // What is planned by the partitions of before holds this lock.
+        partitions::add(&adding, MonthlyTable::Events, month).await.unwrap();
+        // A query that is planned with the previous partitions takes this lock, which is refused while a partition is
+        // added.
         let planned = db.begin("plan").await.unwrap();
         let lock = "LOCK TABLE ONLY events IN ACCESS SHARE MODE NOWAIT";
         let refused = planned.execute_unprepared(lock).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Searches against a plain filter in memory.
+//! Compares searches in the database with a filter over all payments in memory.
 
 use super::{
     on_both,
@@ -9,6 +9,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select, strategy::Va
 use prs::{
     domain::{
         address::Address,
+        block_range::BlockRange,
         ids::{ClientRowId, PaymentId, SecurePaymentId, SecurePaymentToken},
         network::Network,
         paying::charge::Charges,
@@ -18,29 +19,29 @@ use prs::{
         request::Request,
         search::PaymentPosition,
         secure_payment::{
-            About, Item, Names, PaymentFlow, SecurePayment, SecurePaymentStatus, access::AccessPolicy,
-            attempt::Attempts,
+            LinkDetails, MerchantNames, PaymentFlow, PaymentItem, SecurePayment, SecurePaymentStatus,
+            access::AccessPolicy, attempt::WalletAttempts,
         },
     },
     store::{
         self, Db, Scope,
-        payments::{Begin, PaymentFilter, SettledPayment, Window},
+        payments::{PageStart, PageWindow, PaymentFilter, SettledPayment},
     },
 };
 use std::collections::HashSet;
 
 on_both! {
-    a_thousand_random_searches_find_what_a_plain_filter_finds
-    every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds
-    a_walk_finds_once_what_was_there_while_others_arrive
+    a_thousand_random_searches_match_a_plain_filter
+    every_filter_and_pair_of_filters_matches_a_plain_filter
+    a_walk_finds_existing_payments_once_while_others_arrive
     counts_follow_a_payment_to_other_wallets
-    what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown
+    hidden_payments_are_excluded_from_public_searches
 }
 
 const CURRENCIES: [&str; 4] = ["FAU-sepolia", "USD", "EUR", "USDC-sepolia"];
 const KINDS: [PaymentKind; 3] = [PaymentKind::Direct, PaymentKind::Conversion, PaymentKind::Recurring];
 
-/// The number of the transaction in which a payment is; several share one.
+/// The number of the transaction that contains a payment. Three payments share a transaction.
 fn transaction(number: u64) -> u64 {
     number / 3
 }
@@ -79,9 +80,10 @@ fn settled(number: u64) -> Settled {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        orchestrator_fees: Default::default(),
         payer_access: None,
         is_execution: false,
-        // Not in the order of the ids, and several at one time.
+        // The times do not follow the order of the ids, and several payments have the same time.
         at: at(i64::try_from((number * 7) % 40).unwrap()),
     }
 }
@@ -99,7 +101,7 @@ async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
     !written.is_empty()
 }
 
-/// Records as many payments, those of two platforms.
+/// Records payments with these numbers, which belong to two platforms.
 async fn fill(db: &Db, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let request = kept_request(number);
@@ -108,18 +110,21 @@ async fn fill(db: &Db, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Every payment, newest first, read without a search.
+/// Every payment, newest first, read from the table without the search under test.
 async fn everything(db: &Db) -> Vec<PaymentRecord> {
-    let all = store::payments::in_blocks(db.reader(), Network::Sepolia, 0, u64::MAX).await;
+    let all = store::payments::in_blocks(db.reader(), Network::Sepolia, BlockRange { from: 0, to: u64::MAX }).await;
     let (mut all, _) = all.unwrap();
     all.sort_by(|one, other| (other.paid_at, &other.id.0).cmp(&(one.paid_at, &one.id.0)));
     all
 }
 
 fn is_found(payment: &PaymentRecord, scope: &Scope, filter: &PaymentFilter) -> bool {
-    let holds = |wallet: &Address| match filter.is_wallet_payee {
-        true => payment.payee == *wallet,
-        false => [Some(payment.payee), payment.payer, payment.payer_eoa].contains(&Some(*wallet)),
+    let holds = |wallet: &Address| {
+        if filter.is_wallet_payee {
+            payment.payee == *wallet
+        } else {
+            [Some(payment.payee), payment.payer, payment.payer_eoa].contains(&Some(*wallet))
+        }
     };
     payment.platform == scope.platform
         && scope
@@ -144,7 +149,7 @@ fn is_found(payment: &PaymentRecord, scope: &Scope, filter: &PaymentFilter) -> b
         && filter.to.is_none_or(|to| payment.paid_at <= to)
 }
 
-/// Holds a page of a search against what a plain filter finds.
+/// Compares one page of a search with the same search by a filter in memory.
 async fn compare(
     db: &Db,
     all: &[PaymentRecord],
@@ -152,8 +157,8 @@ async fn compare(
     (offset, limit): (u64, u64),
 ) {
     let matches: Vec<&PaymentRecord> = all.iter().filter(|payment| is_found(payment, scope, filter)).collect();
-    let begin = Begin::Row(offset);
-    let found = store::payments::search(db.reader(), scope, filter, &Window { begin, limit })
+    let begin = PageStart::Row(offset);
+    let found = store::payments::search(db.reader(), scope, filter, &PageWindow { begin, limit })
         .await
         .unwrap();
     let text = format!("{scope:?} {filter:?} from {offset}, {limit} rows");
@@ -223,7 +228,7 @@ fn filters(payments: u64) -> impl Strategy<Value = PaymentFilter> {
     )
 }
 
-/// Holds so many random searches against a plain filter. Both databases are asked the same ones.
+/// Compares this number of random searches with a filter in memory. Both databases run the same searches.
 async fn compare_random(db: &Db, searches: u32, payments: u64) {
     let all = everything(db).await;
     assert_eq!(all.len(), usize::try_from(payments).unwrap());
@@ -235,12 +240,12 @@ async fn compare_random(db: &Db, searches: u32, payments: u64) {
     }
 }
 
-async fn a_thousand_random_searches_find_what_a_plain_filter_finds(db: &Db) {
+async fn a_thousand_random_searches_match_a_plain_filter(db: &Db) {
     fill(db, 0..120).await;
     compare_random(db, 1_000, 120).await;
 }
 
-async fn every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds(db: &Db) {
+async fn every_filter_and_pair_of_filters_matches_a_plain_filter(db: &Db) {
     fill(db, 0..90).await;
     let all = everything(db).await;
     let payment = all
@@ -353,7 +358,7 @@ async fn every_filter_alone_and_with_each_other_finds_what_a_plain_filter_finds(
     }
 }
 
-async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
+async fn a_walk_finds_existing_payments_once_while_others_arrive(db: &Db) {
     let mut runner = TestRunner::deterministic();
     let arrivals = vec(0..4_u64, 40);
     let mut next = 60;
@@ -367,16 +372,16 @@ async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
             .into_iter()
             .filter(|one| is_found(one, &scope("a"), &filter))
             .collect();
-        let (mut walked, mut begin, mut arrivals) = (Vec::new(), Begin::Row(0), arrivals.into_iter());
+        let (mut walked, mut begin, mut arrivals) = (Vec::new(), PageStart::Row(0), arrivals.into_iter());
         loop {
-            let found = store::payments::search(db.reader(), &scope("a"), &filter, &Window { begin, limit }).await;
+            let found = store::payments::search(db.reader(), &scope("a"), &filter, &PageWindow { begin, limit }).await;
             let found = found.unwrap();
             walked.extend(found.rows.into_iter().map(|(payment, _)| payment));
             if !found.has_more {
                 break;
             }
             let last: &PaymentRecord = walked.last().unwrap();
-            begin = Begin::After(PaymentPosition {
+            begin = PageStart::After(PaymentPosition {
                 paid_at: last.paid_at,
                 id: last.id.clone(),
             });
@@ -393,11 +398,12 @@ async fn a_walk_finds_once_what_was_there_while_others_arrive(db: &Db) {
             .filter(|payment| known.contains(&payment.id.0))
             .cloned()
             .collect();
-        assert_eq!(walked_before, there, "all that was there: {filter:?}");
+        assert_eq!(walked_before, there, "all payments that existed before: {filter:?}");
     }
 }
 
-/// Has wallet 50 have paid the first payment instead of who did.
+/// Changes the payer of the first payment to wallet 50. Such a change happens if the payment is included again with
+/// another payer.
 async fn move_to_another_payer(db: &Db) {
     let request = kept_request(1);
     let mut moved = settled(1);
@@ -422,17 +428,17 @@ async fn counts_follow_a_payment_to_other_wallets(db: &Db) {
             wallet: Some(wallet(number)),
             ..PaymentFilter::default()
         };
-        // Behind the last row no page gives the total away, so that it is the kept one.
+        // A page after the last row does not show the total, so the stored count is used.
         for offset in [0, 100] {
             compare(db, &all, (&scope("a"), &filter), (offset, 5)).await;
         }
     }
 }
 
-/// A link that hides something, over some of the requests that [`fill`] makes.
+/// A link whose policy hides data, for some of the requests that [`fill`] creates.
 fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
     let requests: Vec<Request> = numbers.iter().map(|number| kept_request(*number)).collect();
-    let item = |request: &Request| Item {
+    let item = |request: &Request| PaymentItem {
         request: request.row.clone(),
         request_id: request.id.clone(),
         charges: Charges::default(),
@@ -447,9 +453,9 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         destination: None,
         creator: None,
         policy,
-        about: About::default(),
+        about: LinkDetails::default(),
         hinted_at: None,
-        attempts: Attempts::default(),
+        attempts: WalletAttempts::default(),
         created_at: at(0),
         expires_at: at(1_000),
         completed_at: None,
@@ -459,13 +465,14 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
 
 async fn insert(db: &Db, link: &SecurePayment) {
     let tx = db.begin("a link").await.unwrap();
-    store::secure_payments::insert(&tx, link, &Names::default())
+    store::secure_payments::insert(&tx, link, &MerchantNames::default())
         .await
         .unwrap();
     tx.commit().await.unwrap();
 }
 
-/// Hides every fourth of the first eighty requests of platform `a`, half of them by links that show the payee.
+/// Hides every fourth of the first eighty requests of platform `a`. Half of them are hidden by links that show the
+/// payee.
 async fn hide_some(db: &Db) {
     let numbers: Vec<u64> = (0..80).filter(|number| number % 5 != 0 && number % 4 == 1).collect();
     for (index, numbers) in numbers.chunks(4).enumerate() {
@@ -482,7 +489,7 @@ fn is_hidden(payment: &PaymentRecord) -> bool {
     payment.platform == scope("a").platform && payment.position % 4 == 1
 }
 
-async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_whom_nothing_hidden_is_shown(db: &Db) {
+async fn hidden_payments_are_excluded_from_public_searches(db: &Db) {
     fill(db, 0..60).await;
     for number in 60..80 {
         store::requests::insert(db.writer(), &kept_request(number))
@@ -495,7 +502,7 @@ async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_
         .await
         .unwrap();
     for number in 60..80 {
-        // Read before it was hidden, a request is not credited.
+        // If a request was hidden after it was read, a payment must not be credited to the copy that was read.
         let stale = kept_request(number);
         let owner = Scope {
             platform: stale.origin.platform.clone(),
@@ -524,7 +531,7 @@ async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_
         };
         compare(db, &shown, (&scope, &filter), (offset, limit)).await;
     }
-    // Known by another payer, a hidden payment stays hidden, also to whoever read its request before it was.
+    // A hidden payment stays hidden when its payer changes, even if its request was read before the request was hidden.
     move_to_another_payer(db).await;
     for (leaves_out_hidden, total) in [(false, 1), (true, 0)] {
         let filter = PaymentFilter {
@@ -532,8 +539,8 @@ async fn what_links_hide_before_and_after_it_was_recorded_is_found_by_nobody_to_
             leaves_out_hidden,
             ..PaymentFilter::default()
         };
-        let begin = Begin::Row(0);
-        let found = store::payments::search(db.reader(), &scope("a"), &filter, &Window { begin, limit: 5 }).await;
+        let begin = PageStart::Row(0);
+        let found = store::payments::search(db.reader(), &scope("a"), &filter, &PageWindow { begin, limit: 5 }).await;
         assert_eq!(found.unwrap().total, total);
     }
 }

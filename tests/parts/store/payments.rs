@@ -17,7 +17,7 @@ use prs::{
     },
     store::{
         self, Db, Scope,
-        payments::{Begin, PaymentFilter, SettledPayment, Window},
+        payments::{PageStart, PageWindow, PaymentFilter, SettledPayment},
     },
 };
 use sea_orm::ConnectionTrait;
@@ -25,17 +25,17 @@ use std::collections::HashSet;
 
 on_both! {
     a_payment_is_recorded_once
-    the_largest_amounts_survive
+    the_largest_amounts_are_stored_exactly
     a_rolled_back_payment_leaves_nothing
-    a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again
+    a_reversed_payment_does_not_count_until_it_is_proven_again
     payments_are_found_by_every_key
     a_wallet_finds_what_it_paid_and_received
     pages_of_a_search_are_stable_and_complete
     payments_of_another_tenant_are_not_found
-    totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere
-    of_a_schedule_the_largest_payments_are_read
+    totals_are_exact_where_counts_are_stored_and_capped_elsewhere
+    the_largest_payments_of_a_schedule_are_read
     a_payment_is_found_by_the_transactions_of_its_own_request
-    payments_of_unknown_access_are_listed_in_turns
+    payments_with_unknown_access_are_listed_in_turns
 }
 
 fn settled(number: u64, payer: u8) -> Settled {
@@ -51,6 +51,7 @@ fn settled(number: u64, payer: u8) -> Settled {
         is_quoted: false,
         fee_shortfall: None,
         further_fees: Vec::new(),
+        orchestrator_fees: Default::default(),
         payer_access: None,
         is_execution: true,
         at: at(i64::try_from(number).unwrap()),
@@ -73,13 +74,13 @@ async fn record(db: &Db, request: &Request, settled: &Settled) -> bool {
     !written.is_empty()
 }
 
-/// A page that begins behind so many matches.
-fn page(offset: u64, limit: u64) -> Window {
-    let begin = Begin::Row(offset);
-    Window { begin, limit }
+/// The page of a list that begins after this number of entries.
+fn page(offset: u64, limit: u64) -> PageWindow {
+    let begin = PageStart::Row(offset);
+    PageWindow { begin, limit }
 }
 
-/// Numbers of the payments that a search finds, in its order.
+/// Numbers of the payments that a search finds, in the order in which it returns them.
 async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
     let found = store::payments::search(db.reader(), scope, &filter, &page(0, 20))
         .await
@@ -87,13 +88,13 @@ async fn numbers(db: &Db, scope: &Scope, filter: PaymentFilter) -> Vec<u64> {
     found.rows.iter().map(|(payment, _)| payment.block_number).collect()
 }
 
-async fn payments_of_unknown_access_are_listed_in_turns(db: &Db) {
+async fn payments_with_unknown_access_are_listed_in_turns(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
     for number in 1..=6 {
         let mut unknown = settled(number, 2);
         unknown.payer_access = Some(PayerAccess::Unknown);
-        // Several are paid in one block.
+        // Two payments each have the same time, as if they were in one block.
         unknown.at = at(i64::try_from(number / 2).unwrap());
         assert!(record(db, &request, &unknown).await);
     }
@@ -123,7 +124,7 @@ async fn a_payment_is_recorded_once(db: &Db) {
     store::requests::insert(db.writer(), &request).await.unwrap();
     let first = settled(1, 2);
     assert!(record(db, &request, &first).await);
-    // Included again elsewhere, it is still the same payment.
+    // A payment that is included in another block is still the same payment.
     let mut again = first.clone();
     again.observed.log_index = 99;
     again.observed.block_number = 55;
@@ -164,7 +165,7 @@ async fn a_payment_is_recorded_once(db: &Db) {
     assert_eq!(numbers(db, &scope("a"), filter).await, [1, 1, 1]);
 }
 
-async fn the_largest_amounts_survive(db: &Db) {
+async fn the_largest_amounts_are_stored_exactly(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
     let mut largest = settled(1, 2);
@@ -214,7 +215,7 @@ async fn a_rolled_back_payment_leaves_nothing(db: &Db) {
     assert!(record(db, &request, &settled(1, 2)).await);
 }
 
-async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db: &Db) {
+async fn a_reversed_payment_does_not_count_until_it_is_proven_again(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
     let (first, second) = (settled(1, 2), settled(2, 2));
@@ -260,7 +261,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     assert_eq!(reinstate().await, None, "it counts");
     let reversed = reverse(30).await.unwrap();
     assert_eq!((&reversed.id, reversed.is_told), (&id, false));
-    assert_eq!(reverse(31).await, None, "it is marked already");
+    assert_eq!(reverse(31).await, None, "it is already reversed");
     assert_eq!(counted().await.len(), 1);
     let of_wallet = |number| PaymentFilter {
         wallet: Some(wallet(number)),
@@ -274,7 +275,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
         at: at(30),
         reason: ReversalReason::Reorganised,
     };
-    assert_eq!(marks, [None, Some(mark)], "newest first, and the mark is shown");
+    assert_eq!(marks, [None, Some(mark)], "newest first, and the reversal is shown");
     let repeated = store::payments::insert_new(db.writer(), std::slice::from_ref(&again)).await;
     assert!(repeated.unwrap().is_empty());
     store::payments::set_told(db.writer(), &[(request.origin.platform.clone(), id.clone())], true)
@@ -284,7 +285,7 @@ async fn a_reversed_payment_stays_and_does_not_count_until_it_is_proven_again(db
     assert_eq!(
         (&reinstated.id, reinstated.is_told),
         (&id, true),
-        "it keeps what was told"
+        "it keeps the reported data"
     );
     assert_eq!(reinstate().await, None, "it counts again");
     let counted = counted().await;
@@ -417,7 +418,7 @@ async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
     store::requests::insert(db.writer(), &request).await.unwrap();
     for number in 0..25 {
         let mut settled = settled(number, 2);
-        // All in one block, so that only the id tells them apart.
+        // All are in one block, so that only the id distinguishes them.
         settled.at = at(0);
         assert!(record(db, &request, &settled).await);
     }
@@ -426,7 +427,7 @@ async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
             wallet,
             ..Default::default()
         };
-        let search = async |window: Window| {
+        let search = async |window: PageWindow| {
             let found = store::payments::search(db.reader(), &scope("a"), &filter, &window).await;
             found.unwrap()
         };
@@ -440,16 +441,19 @@ async fn pages_of_a_search_are_stable_and_complete(db: &Db) {
         let beyond = search(page(30, 10)).await;
         assert_eq!((beyond.rows.len(), beyond.total, beyond.has_more), (0, 25, false));
 
-        let (mut walked, mut begin, mut has_more) = (Vec::new(), Begin::Row(0), true);
+        let (mut walked, mut begin, mut has_more) = (Vec::new(), PageStart::Row(0), true);
         while has_more {
-            let found = search(Window { begin, limit: 10 }).await;
-            assert_eq!(found.total, 25, "the total is that of the search, not of what is left");
+            let found = search(PageWindow { begin, limit: 10 }).await;
+            assert_eq!(
+                found.total, 25,
+                "the total counts the whole search, not the remaining rows"
+            );
             walked.extend(found.rows.into_iter().map(|(payment, _)| payment.id));
             let id = walked.last().unwrap().clone();
-            begin = Begin::After(PaymentPosition { paid_at: at(0), id });
+            begin = PageStart::After(PaymentPosition { paid_at: at(0), id });
             has_more = found.has_more;
         }
-        assert_eq!(walked, seen, "page after page by position is the same as by offset");
+        assert_eq!(walked, seen, "paging by cursor is the same as by offset");
     }
 }
 
@@ -483,7 +487,7 @@ async fn payments_of_another_tenant_are_not_found(db: &Db) {
     }
 }
 
-async fn totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere(db: &Db) {
+async fn totals_are_exact_where_counts_are_stored_and_capped_elsewhere(db: &Db) {
     let request = request("a", 1);
     store::requests::insert(db.writer(), &request).await.unwrap();
     for number in 1..=2 {
@@ -534,7 +538,7 @@ async fn totals_are_exact_where_counts_are_kept_and_stop_at_the_cap_elsewhere(db
     }
 }
 
-async fn of_a_schedule_the_largest_payments_are_read(db: &Db) {
+async fn the_largest_payments_of_a_schedule_are_read(db: &Db) {
     let id = ScheduleId("schedule-1".into());
     let mut request = request("a", 1);
     request.terms.schedule = Some(id.clone());

@@ -1,4 +1,4 @@
-//! What is odd is set aside, counted, decided and settled.
+//! Unexpected payments are quarantined, counted, decided and settled.
 
 use super::{
     on_both,
@@ -8,27 +8,28 @@ use alloy::primitives::U256;
 use prs::{
     domain::{
         amount::Percent,
+        block_range::BlockRange,
         ids::QuarantineId,
         network::Network,
-        oddity::{Concerned, OddReason, Oddity, QuarantineState, Stake},
+        oddity::{AmountAtStake, ConcernedRequest, OddReason, Oddity, QuarantineState},
         request::Request,
     },
     store::{
         self, Db,
-        quarantine::{QuarantineFilter, Quarantined},
+        quarantine::{QuarantineEntry, QuarantineFilter},
     },
 };
 use std::collections::BTreeMap;
 
 on_both! {
-    the_same_thing_has_one_row_that_counts
-    a_block_that_was_read_again_settles_what_nobody_decided
-    what_was_decided_stays_decided
+    a_repeated_finding_has_one_row_with_a_counter
+    rereading_a_block_settles_undecided_rows
+    decided_rows_stay_decided
     a_verdict_on_an_old_state_changes_nothing
-    only_the_owner_of_a_request_sees_what_concerns_it
-    settled_rows_are_forgotten_and_decisions_are_not
-    dust_neither_hides_a_payment_nor_waits_for_anybody
-    what_is_looked_for_is_found_and_rejected_at_once
+    only_the_owner_of_a_request_sees_its_quarantined_payments
+    settled_rows_are_deleted_and_decisions_are_not
+    dust_neither_hides_a_payment_nor_awaits_a_decision
+    matching_rows_are_found_and_rejected_at_once
 }
 
 fn odd(block_number: u64, position: Option<u32>, reason: OddReason) -> Oddity {
@@ -44,7 +45,7 @@ fn odd(block_number: u64, position: Option<u32>, reason: OddReason) -> Oddity {
 }
 
 fn of(request: &Request, odd: Oddity) -> Oddity {
-    let concerned = Concerned {
+    let concerned = ConcernedRequest {
         platform: request.origin.platform.clone(),
         request: request.row.clone(),
         stake: None,
@@ -61,13 +62,13 @@ async fn put(db: &Db, odd: &Oddity, id: &str, now: i64) {
         .unwrap();
 }
 
-async fn all(db: &Db) -> Vec<Quarantined> {
+async fn all(db: &Db) -> Vec<QuarantineEntry> {
     store::quarantine::list(db.reader(), &QuarantineFilter::default(), None, 100)
         .await
         .unwrap()
 }
 
-async fn get(db: &Db, id: &str) -> Quarantined {
+async fn get(db: &Db, id: &str) -> QuarantineEntry {
     let id = QuarantineId(id.into());
     store::quarantine::get(db.reader(), &id).await.unwrap().unwrap()
 }
@@ -78,7 +79,7 @@ async fn decide(db: &Db, id: &str, state: QuarantineState, now: i64) {
     assert!(changed.unwrap());
 }
 
-async fn the_same_thing_has_one_row_that_counts(db: &Db) {
+async fn a_repeated_finding_has_one_row_with_a_counter(db: &Db) {
     let event = odd(7, Some(3), OddReason::Unreadable);
     let block = odd(7, None, OddReason::Unprovable);
     put(db, &event, "a", 1).await;
@@ -104,25 +105,32 @@ async fn the_same_thing_has_one_row_that_counts(db: &Db) {
     assert!(elsewhere.unwrap().is_empty());
 }
 
-async fn a_block_that_was_read_again_settles_what_nobody_decided(db: &Db) {
+async fn rereading_a_block_settles_undecided_rows(db: &Db) {
     for (number, id) in [(6, "a"), (7, "b"), (8, "c"), (9, "d")] {
         put(db, &odd(number, None, OddReason::Unprovable), id, 1).await;
     }
-    let settle = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (7, 9), &[8], at(2));
+    let settle = store::quarantine::settle_blocks(
+        db.writer(),
+        Network::Sepolia,
+        BlockRange { from: 7, to: 9 },
+        &[8],
+        at(2),
+    );
     assert_eq!(settle.await.unwrap(), 2);
-    let elsewhere = store::quarantine::settle_blocks(db.writer(), Network::Base, (0, 100), &[], at(2));
+    let elsewhere =
+        store::quarantine::settle_blocks(db.writer(), Network::Base, BlockRange { from: 0, to: 100 }, &[], at(2));
     assert_eq!(elsewhere.await.unwrap(), 0);
     let states: Vec<QuarantineState> = all(db).await.iter().map(|row| row.state).collect();
     use QuarantineState::{Open, Settled};
     assert_eq!(states, [Settled, Open, Settled, Open]);
     assert_eq!(get(db, "b").await.settled_at, Some(at(2)));
-    // Odd again, it waits again.
+    // A block with a new finding waits again.
     put(db, &odd(7, None, OddReason::Unprovable), "e", 3).await;
     let again = get(db, "b").await;
     assert_eq!((again.state, again.settled_at, again.attempts), (Open, None, 2));
 }
 
-async fn what_was_decided_stays_decided(db: &Db) {
+async fn decided_rows_stay_decided(db: &Db) {
     let event = |number| odd(number, Some(2), OddReason::PathNotHandedOut);
     for (number, id) in [(1, "a"), (2, "b"), (3, "c")] {
         put(db, &event(number), id, 1).await;
@@ -143,7 +151,8 @@ async fn what_was_decided_stays_decided(db: &Db) {
         ]
     );
     assert_eq!(get(db, "a").await.note.as_deref(), Some("looked at"));
-    let settled = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (1, 3), &[], at(4));
+    let settled =
+        store::quarantine::settle_blocks(db.writer(), Network::Sepolia, BlockRange { from: 1, to: 3 }, &[], at(4));
     assert_eq!(settled.await.unwrap(), 1);
     let places = store::quarantine::accepted(db.reader(), Network::Sepolia, &[hash(1), hash(2), hash(3)]).await;
     assert_eq!(places.unwrap().into_iter().collect::<Vec<_>>(), [(hash(1), 2)]);
@@ -161,7 +170,7 @@ async fn a_verdict_on_an_old_state_changes_nothing(db: &Db) {
     assert_eq!(get(db, "a").await.state, QuarantineState::Accepted);
 }
 
-async fn only_the_owner_of_a_request_sees_what_concerns_it(db: &Db) {
+async fn only_the_owner_of_a_request_sees_its_quarantined_payments(db: &Db) {
     let (mine, theirs) = (request("a", 1), request("b", 1));
     put(db, &of(&mine, odd(1, Some(0), OddReason::NothingMoved)), "a", 1).await;
     put(db, &of(&mine, odd(2, Some(0), OddReason::RateAgeNotHandedOut)), "b", 1).await;
@@ -185,7 +194,7 @@ async fn only_the_owner_of_a_request_sees_what_concerns_it(db: &Db) {
     assert!(shown(&foreign).await.is_empty(), "the row alone is not enough");
 }
 
-async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
+async fn settled_rows_are_deleted_and_decisions_are_not(db: &Db) {
     let event = |number| odd(number, Some(2), OddReason::PathNotHandedOut);
     for (number, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")] {
         put(db, &event(number), id, 1).await;
@@ -193,7 +202,8 @@ async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
     decide(db, "a", QuarantineState::Accepted, 2).await;
     decide(db, "b", QuarantineState::Rejected, 2).await;
     let settle = async |number, now| {
-        let settled = store::quarantine::settle_blocks(db.writer(), Network::Sepolia, (number, number), &[], at(now));
+        let settled =
+            store::quarantine::settle_blocks(db.writer(), Network::Sepolia, BlockRange::single(number), &[], at(now));
         assert_eq!(settled.await.unwrap(), 1);
     };
     settle(3, 10).await;
@@ -204,18 +214,18 @@ async fn settled_rows_are_forgotten_and_decisions_are_not(db: &Db) {
     assert_eq!(left, [5, 4, 2, 1]);
 }
 
-/// A payment on other terms that brings so many units of the 1000 that a request costs. The less it brings, the more it
-/// says that it settles: whoever pays dust chooses the rates.
+/// A quarantined payment with other terms than the service issued. It transfers this number of units; the request costs
+/// 1000. The less it transfers, the more it claims to settle, because a payer who sends dust may claim any rate.
 fn paying(request: &Request, number: u64, units: u64) -> Oddity {
     let minor = Percent::from_basis_points(100);
     let settlement = U256::from(1_000_000 - units);
-    let stake = Stake::of(U256::from(units), settlement, Some(U256::from(1_000)), minor);
+    let stake = AmountAtStake::of(U256::from(units), settlement, Some(U256::from(1_000)), minor);
     let mut odd = of(request, odd(number, Some(0), OddReason::PathNotHandedOut));
     odd.concerned.as_mut().unwrap().stake = Some(stake);
     odd
 }
 
-async fn dust_neither_hides_a_payment_nor_waits_for_anybody(db: &Db) {
+async fn dust_neither_hides_a_payment_nor_awaits_a_decision(db: &Db) {
     let request = request("a", 1);
     for number in 0..20 {
         put(db, &paying(&request, number, 9), &format!("dust-{number:02}"), 1).await;
@@ -241,11 +251,7 @@ async fn dust_neither_hides_a_payment_nor_waits_for_anybody(db: &Db) {
         .await
         .unwrap();
     assert_eq!((all.len(), total), (24, 24));
-    assert_eq!(
-        all.last().unwrap().id.as_str(),
-        "z-rejected",
-        "what was decided comes last"
-    );
+    assert_eq!(all.last().unwrap().id.as_str(), "z-rejected", "decided rows come last");
     let waiting = store::quarantine::count_open(db.reader()).await.unwrap();
     assert_eq!(waiting, BTreeMap::from([(Network::Sepolia, 3)]));
     let again = get(db, "dust-00").await;
@@ -254,7 +260,7 @@ async fn dust_neither_hides_a_payment_nor_waits_for_anybody(db: &Db) {
     assert_eq!(store::quarantine::forget(db.writer(), at(2), 100).await.unwrap(), 19);
 }
 
-async fn what_is_looked_for_is_found_and_rejected_at_once(db: &Db) {
+async fn matching_rows_are_found_and_rejected_at_once(db: &Db) {
     let (mine, other) = (request("a", 1), request("a", 2));
     for (number, settlement) in [(1, 9), (2, 95), (3, 100), (4, 1_000)] {
         put(db, &paying(&mine, number, settlement), &format!("{number}"), 1).await;

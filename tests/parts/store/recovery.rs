@@ -1,4 +1,4 @@
-//! Rounds of failed deliveries, and endpoints that answer again.
+//! Recovery rounds of failed deliveries, and endpoints that respond again.
 
 use super::{
     on_both,
@@ -10,19 +10,19 @@ use prs::{
         Db, endpoints,
         endpoints::Endpoint,
         outbox,
-        recovery::{self, Owned},
+        recovery::{self, OwnedDelivery},
     },
 };
 
 on_both! {
     a_round_is_planned_and_begins_at_its_time
-    an_endpoint_that_answers_again_gets_what_waits
-    what_an_endpoint_waits_for_ends_with_it
-    a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts
+    an_endpoint_that_responds_again_gets_its_waiting_deliveries
+    waiting_deliveries_end_with_their_endpoint
+    a_long_backlog_of_a_disabled_endpoint_ends_in_batches
 }
 
-/// A delivery whose fourth try failed at second 4.
-async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> Owned {
+/// A delivery whose fourth attempt failed at second 4.
+async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> OwnedDelivery {
     publish(db, number, &[endpoint]).await;
     let held = claim(db, 0, &format!("claim-{number}")).await.remove(0);
     let id = (held.owner.clone(), held.id.clone());
@@ -34,7 +34,7 @@ async fn failed(db: &Db, number: u32, endpoint: &Endpoint) -> Owned {
     id
 }
 
-async fn plan(db: &Db, id: &Owned, from: i64, until: i64) {
+async fn plan(db: &Db, id: &OwnedDelivery, from: i64, until: i64) {
     let next = Recovery {
         from: at(from),
         at: at(until),
@@ -65,7 +65,7 @@ async fn a_round_is_planned_and_begins_at_its_time(db: &Db) {
     assert!(due(1_000_000).await.is_empty(), "there are no more");
 }
 
-async fn an_endpoint_that_answers_again_gets_what_waits(db: &Db) {
+async fn an_endpoint_that_responds_again_gets_its_waiting_deliveries(db: &Db) {
     let endpoints = [with_endpoint(db, 1).await, with_endpoint(db, 2).await];
     let first = failed(db, 1, &endpoints[0]).await;
     let second = failed(db, 2, &endpoints[0]).await;
@@ -76,7 +76,7 @@ async fn an_endpoint_that_answers_again_gets_what_waits(db: &Db) {
     let ids = endpoints.each_ref().map(|endpoint| endpoint.id.clone());
     recovery::failing(db.writer(), &ids, None, at(4)).await.unwrap();
     let ready = async |second| recovery::ready(db.reader(), at(second), 10).await.unwrap();
-    assert!(ready(10).await.is_empty(), "nothing answers");
+    assert!(ready(10).await.is_empty(), "no endpoint responds");
     recovery::answered(db.writer(), &ids[..1]).await.unwrap();
     assert_eq!(ready(10).await, ids[..1]);
     let due = async |second| {
@@ -94,7 +94,7 @@ async fn an_endpoint_that_answers_again_gets_what_waits(db: &Db) {
     assert!(recovery::settled(db.reader(), 10).await.unwrap().is_empty());
 }
 
-async fn what_an_endpoint_waits_for_ends_with_it(db: &Db) {
+async fn waiting_deliveries_end_with_their_endpoint(db: &Db) {
     let endpoint = with_endpoint(db, 1).await;
     let id = failed(db, 1, &endpoint).await;
     plan(db, &id, 4, 64).await;
@@ -103,7 +103,7 @@ async fn what_an_endpoint_waits_for_ends_with_it(db: &Db) {
     assert_eq!(recovery::failed(db.reader()).await.unwrap(), (1, 0));
 }
 
-async fn a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts(db: &Db) {
+async fn a_long_backlog_of_a_disabled_endpoint_ends_in_batches(db: &Db) {
     let (off, on) = (with_endpoint(db, 1).await, with_endpoint(db, 2).await);
     let gone = with_endpoint(db, 3).await;
     let id = failed(db, 1, &off).await;
@@ -116,7 +116,7 @@ async fn a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts(db: &Db) {
         let found = outbox::abandoned(db.reader(), 10).await.unwrap();
         found.into_iter().map(|(_, endpoint)| endpoint).collect::<Vec<_>>()
     };
-    assert!(abandoned().await.is_empty(), "all of them are on");
+    assert!(abandoned().await.is_empty(), "all endpoints are enabled");
     assert_eq!(recovery::due(db.reader(), at(64), 10).await.unwrap(), [id]);
     assert!(
         endpoints::set_active(db.writer(), &holder("a"), &off.id, false)
@@ -132,10 +132,10 @@ async fn a_long_backlog_of_an_endpoint_that_is_off_ends_in_parts(db: &Db) {
             assert_eq!(cancel(db, "a", &endpoint.id, 5).await, *part);
         }
     }
-    assert!(abandoned().await.is_empty(), "nothing waits for them any more");
+    assert!(abandoned().await.is_empty(), "no delivery waits for them");
     assert_eq!(
         claim(db, 6, "rest").await.len(),
         5,
-        "the other endpoint keeps what waits for it"
+        "the other endpoint keeps its waiting deliveries"
     );
 }

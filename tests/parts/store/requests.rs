@@ -12,7 +12,7 @@ use prs::{
         amount::Percent,
         conversion::RateBounds,
         ids::ScheduleId,
-        ledger::{Credit, Ending, Ledger, RequestStatus},
+        ledger::{Credit, Ledger, PaymentEnding, RequestStatus},
         network::Network,
         paying::charge::{Charge, FeeOrigin},
         reference::PaymentReference,
@@ -28,14 +28,14 @@ use sea_orm::ConnectionTrait;
 use std::collections::HashSet;
 
 on_both! {
-    a_request_survives_with_every_field
-    a_request_without_optional_fields_survives
+    a_request_is_stored_with_every_field
+    a_request_without_optional_fields_is_stored
     a_taken_reference_is_a_named_conflict
     another_tenant_and_another_client_see_nothing
     requests_are_listed_newest_first_with_a_total
     a_request_advances_only_from_the_expected_state
     requests_advance_together_or_not_at_all
-    listening_is_kept_by_partial_payments_and_ends_when_paid
+    listening_survives_partial_payments_and_ends_when_paid
     a_row_that_does_not_parse_is_an_error
     times_are_compared_by_value
 }
@@ -48,7 +48,7 @@ fn charges() -> [Charge; 2] {
     ]
 }
 
-async fn a_request_survives_with_every_field(db: &Db) {
+async fn a_request_is_stored_with_every_field(db: &Db) {
     let full = Request {
         terms: Terms {
             customer: Some(CustomerInfo {
@@ -83,6 +83,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
         ledger: Ledger {
             expected: U256::MAX,
             tolerated: U256::from(9),
+            orchestrator_fees: Default::default(),
             credited: U256::MAX - U256::from(1),
             payment_count: 3,
             status: RequestStatus::PartiallyPaid,
@@ -90,7 +91,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
             is_listening: true,
             is_told_paid: true,
             reversals: 7,
-            ending: Ending::BankOrdered,
+            ending: PaymentEnding::BankOrdered,
         },
         created_at: at(1) + TimeDelta::microseconds(123_456),
         ..request("a", 1)
@@ -100,7 +101,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
         .await
         .unwrap();
     assert_eq!(found.as_ref(), Some(&full));
-    // More than any limit of parameters.
+    // More values than the number of parameters that a statement may have.
     let mut topics: HashSet<B256> = (0..70_000_u64).map(|number| B256::from(U256::from(number))).collect();
     let network = full.terms.network;
     let by_topics = async |network: Network, topics: &HashSet<B256>| {
@@ -119,7 +120,7 @@ async fn a_request_survives_with_every_field(db: &Db) {
     assert_eq!(by_topics(Network::Base, &topics).await, []);
 }
 
-async fn a_request_without_optional_fields_survives(db: &Db) {
+async fn a_request_without_optional_fields_is_stored(db: &Db) {
     let tron = Address::parse("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").unwrap();
     let bare = Request {
         origin: Origin {
@@ -127,6 +128,7 @@ async fn a_request_without_optional_fields_survives(db: &Db) {
             client: None,
             client_id: None,
             page: None,
+            orchestrator: None,
         },
         terms: Terms {
             network: Network::Tron,
@@ -177,7 +179,7 @@ async fn another_tenant_and_another_client_see_nothing(db: &Db) {
     for stranger in [scope("b"), client_scope("a", "client-2"), client_scope("b", "client-1")] {
         assert_eq!(store::requests::find(db.reader(), &stranger, id).await.unwrap(), None);
         let (listed, total) =
-            store::requests::list(db.reader(), &stranger, (store::requests::Listed::All, None), 20, 0)
+            store::requests::list(db.reader(), &stranger, store::requests::RequestFilter::All, None, 20, 0)
                 .await
                 .unwrap();
         assert_eq!((listed.len(), total), (0, 0));
@@ -216,7 +218,8 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
         let (rows, total) = store::requests::list(
             db.reader(),
             &scope("a"),
-            (store::requests::Listed::All, payee.as_deref()),
+            store::requests::RequestFilter::All,
+            payee.as_deref(),
             limit,
             offset,
         )
@@ -237,13 +240,14 @@ async fn requests_are_listed_newest_first_with_a_total(db: &Db) {
     );
 }
 
-/// A payment of so many units that was not told yet.
+/// A payment of this number of units that no event has reported yet.
 fn credit(units: u64, number: u8) -> Credit {
     Credit {
         units: U256::from(units),
         tx_hash: B256::repeat_byte(number),
         is_told: false,
         is_quoted: false,
+        orchestrator_fees: Default::default(),
     }
 }
 
@@ -278,7 +282,7 @@ async fn a_request_advances_only_from_the_expected_state(db: &Db) {
     assert_eq!(stored.map(|stored| stored.ledger), Some(paid));
 }
 
-async fn listening_is_kept_by_partial_payments_and_ends_when_paid(db: &Db) {
+async fn listening_survives_partial_payments_and_ends_when_paid(db: &Db) {
     let before = request("a", 1);
     store::requests::insert(db.writer(), &before).await.unwrap();
     store::requests::set_listening(db.writer(), &[&before]).await.unwrap();
@@ -344,7 +348,7 @@ async fn requests_advance_together_or_not_at_all(db: &Db) {
         }
     );
     assert_eq!(stored(1).await, after[1]);
-    assert!(!advance(&[2, 1]).await, "the second one has moved on");
+    assert!(!advance(&[2, 1]).await, "the second one has changed");
     assert_eq!(stored(2).await, requests[2].ledger);
     assert!(advance(&[2]).await);
     assert_eq!(stored(2).await, after[2]);
@@ -372,7 +376,7 @@ async fn a_row_that_does_not_parse_is_an_error(db: &Db) {
 }
 
 async fn times_are_compared_by_value(db: &Db) {
-    // As text, whole seconds and fractions of different lengths are easily put into the wrong order.
+    // Compared as text, whole seconds and fractions of different lengths sort in the wrong order.
     let fractions_us = [0, 1, 100_000, 120_000, 123_456, 999_999, 1_000_000];
     for (number, fraction) in fractions_us.iter().enumerate().rev() {
         let request = Request {
@@ -381,9 +385,16 @@ async fn times_are_compared_by_value(db: &Db) {
         };
         store::requests::insert(db.writer(), &request).await.unwrap();
     }
-    let (rows, _) = store::requests::list(db.reader(), &scope("a"), (store::requests::Listed::All, None), 20, 0)
-        .await
-        .unwrap();
+    let (rows, _) = store::requests::list(
+        db.reader(),
+        &scope("a"),
+        store::requests::RequestFilter::All,
+        None,
+        20,
+        0,
+    )
+    .await
+    .unwrap();
     let stored: Vec<_> = rows
         .iter()
         .rev()

@@ -1,4 +1,4 @@
-//! Rows that the tests write, and what several of them do with deliveries.
+//! Rows that the tests write, and shared helpers for deliveries.
 
 use alloy::primitives::{Address as EvmAddress, B256, U256};
 use chrono::{DateTime, Utc};
@@ -12,7 +12,7 @@ use prs::{
         payment::{Observation, PaymentKind},
         reference::PaymentReference,
         request::{Origin, Request, price::PriceTerms, terms::Terms},
-        webhook::{ClaimedDelivery, TryOutcome, Wanted},
+        webhook::{ClaimRequest, ClaimedDelivery, TryOutcome},
     },
     store::{
         self, Db, Holder, Scope,
@@ -72,6 +72,7 @@ pub fn request(owner: &str, number: u64) -> Request {
             client: Some(ClientRowId("client-1".into())),
             client_id: Some("cli_one".into()),
             page: Some("https://shop.example.com".into()),
+            orchestrator: None,
         },
         terms: terms(number),
         ledger: Ledger::new(U256::from(1_000)),
@@ -205,8 +206,8 @@ pub async fn finish(db: &Db, tries: &[FinishedTry]) -> HashSet<DeliveryId> {
     recorded
 }
 
-pub fn wanted(now: i64, token: &str) -> Wanted {
-    Wanted {
+pub fn wanted(now: i64, token: &str) -> ClaimRequest {
+    ClaimRequest {
         now: at(now),
         lease_token: token.to_owned(),
         limit: 50,
@@ -220,7 +221,7 @@ pub async fn claim(db: &Db, now: i64, token: &str) -> Vec<ClaimedDelivery> {
     store::outbox::claim(db.writer(), &wanted(now, token)).await.unwrap()
 }
 
-/// The deliveries of an event of platform a with their tries, in the order of their ids.
+/// The deliveries of an event of platform a with their attempts, in the order of their ids.
 pub async fn deliveries(db: &Db, event: &EventId) -> Vec<DeliveryRecord> {
     let all = store::delivery_log::deliveries_of(db.reader(), &platform("a"), std::slice::from_ref(event)).await;
     let mut records = Vec::new();
