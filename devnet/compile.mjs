@@ -22,7 +22,7 @@ const output = JSON.parse(
       settings: {
         optimizer: { enabled: true, runs: 200 },
         evmVersion: 'paris',
-        // Without the metadata trailer the bytecode depends on nothing but the code.
+        // Without the metadata trailer the bytecode depends only on the code.
         metadata: { appendCBOR: false, bytecodeHash: 'none' },
         outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'], '': ['ast'] } },
       },
@@ -34,7 +34,7 @@ if (output.errors?.some(({ severity }) => severity === 'error')) process.exit(1)
 
 const sha256 = (text) => createHash('sha256').update(text).digest('hex');
 
-/** The file and every file that it imports, directly or not: all that its bytecode depends on. */
+/** The file and every file that it imports, directly or indirectly: its bytecode depends on all of them. */
 function closure(file, seen = new Set()) {
   if (seen.has(file)) return seen;
   seen.add(file);

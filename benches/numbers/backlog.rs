@@ -1,4 +1,4 @@
-//! Memory of the service while it fills in a long backlog of payment events that concern nobody here.
+//! Memory of the service while it processes a long backlog of payment events that belong to no request.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use tokio::net::TcpListener;
 use crate::report::{Goal, REPEATS, Row, scaled};
 use crate::service::{self, Running};
 
-/// Blocks that are filled in.
+/// Number of blocks in the backlog.
 const BLOCKS: usize = 200_000;
 
-/// Payment events of each block.
+/// Number of payment events of each block.
 const EVENTS_PER_BLOCK: u64 = 10;
 
-/// Memory that we allow beside that of an idle service.
+/// Maximum growth of the memory beyond that of an idle service, in MB.
 const GOAL_GROWTH_MB: f64 = 200.0;
 
-/// Pause between two looks at the memory.
+/// Pause between two readings of the memory.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A backlog that is not filled in by then never will be.
+/// Time limit for processing the backlog.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Second of the first block; the others follow by the second.
+/// Timestamp of the first block in seconds; each block is one second later than the previous one.
 const GENESIS_S: u64 = 1_700_000_000;
 
 const PROXY: Address = Address::repeat_byte(0xfe);
@@ -57,7 +57,8 @@ sol! {
     );
 }
 
-/// Measures the growth of the worker over a whole backlog, on SQLite, with two nodes that agree.
+/// Measures how much the memory of the worker grows while it processes the whole backlog, on SQLite, with two nodes
+/// that agree.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let blocks = u64::try_from(scaled(BLOCKS, scale))?;
@@ -66,7 +67,7 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
         for _ in 0..REPEATS {
             let (grown_mb, time) = fill_in(blocks).await?;
             growth.push(grown_mb);
-            // Both are far below 2^52.
+            // Both numbers are far below 2^52, so their conversion to floats is exact.
             rates.push(blocks as f64 / time.as_secs_f64());
         }
         let row = |name, unit, ours, goal| Row {
@@ -115,18 +116,18 @@ async fn fill_in(blocks: u64) -> anyhow::Result<(f64, Duration)> {
     let time = started.elapsed();
     drop(running);
     db.close().await?;
-    // Far below 2^52 bytes.
+    // The number of bytes is far below 2^52, so its conversion to a float is exact.
     Ok(((peak - idle) as f64 / 1e6, time))
 }
 
-/// Memory of the worker without a chain.
+/// Memory of an idle worker that follows no chain.
 async fn idle_bytes(settings: &Settings, folder: &std::path::Path) -> anyhow::Result<u64> {
     let running = Running::serve(settings, "worker", folder)?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     running.resident_bytes()
 }
 
-/// A chain that is made up as it is asked for.
+/// A node that generates the blocks of its chain when they are requested.
 struct Chain {
     head: u64,
 }

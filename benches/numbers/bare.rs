@@ -1,5 +1,5 @@
-//! The bare counterpart of the service: axum and sqlx, one prepared statement, no checks. Nobody could take payments with
-//! it; it shows what the HTTP stack and the database cost at least.
+//! The bare counterpart of the service: axum and sqlx, one prepared statement and no checks. It cannot take payments;
+//! it shows the minimum cost of the HTTP stack and the database.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use sqlx::{
 };
 use tokio::net::TcpListener;
 
-/// Connections of the pool, as many as the service has.
+/// Number of connections of the pool, the same number as in the service.
 const CONNECTIONS_MAX: u32 = 16;
 
-/// Every column that a plain request fills; the others are null on both sides.
+/// Inserts every column that a plain request fills. All other columns are null, as in the service.
 const INSERT: &str = "INSERT INTO requests (id, platform_id, request_id, salt, reference, reference_topic, kind, status, \
      network, payee, amount, invoice_currency, payment_currency, token, expected, credited, payment_count, \
      is_recurrence_stopped, is_crypto_to_fiat, is_listening, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, \
      'direct', 'pending', 'sepolia', $7, $8, $9, $10, $11, '1500000000000000000', '0', 0, false, false, false, $12, $12)";
 
-/// What a payer reads of a link, without the requests that it pays.
+/// Reads what a payer sees of a link, except its requests.
 const READ: &str = "SELECT token, status, flow, network, reference, redirect_url, expires_at FROM secure_payments \
      WHERE token = $1";
 
-/// The token of the requests that are created; its text is as long as the service's.
+/// The token of every created request; it is as long as a token of the service.
 const TOKEN: &str = "0x370de27fdb7d1ff1e1baa7d11c5820a324cf623c";
 
 #[derive(Deserialize)]

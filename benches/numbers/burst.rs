@@ -1,4 +1,4 @@
-//! A thousand payments that became final together, confirmed through nodes that are far away.
+//! A thousand payments become final together, and the service confirms them through distant nodes.
 
 use std::time::{Duration, Instant};
 
@@ -16,19 +16,19 @@ use crate::ingest::{catch_up, fill, request};
 use crate::report::{Goal, REPEATS, Row, scaled};
 use crate::service;
 
-/// Payments, each in a block of its own.
+/// Number of payments, each in its own block.
 const PAYMENTS: usize = 1_000;
 
-/// Time from a call to a node to its answer.
+/// Latency of a node call.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-/// Nodes, which have to agree.
+/// Number of nodes; all of them must agree on a block.
 const NODES: usize = 2;
 
-/// Most time until all of them are confirmed.
+/// Maximum time until all payments are confirmed, in seconds.
 const GOAL_S: f64 = 20.0;
 
-/// Measures from the first look at the chain to the commit of the last payment, on SQLite.
+/// Measures the time from the first poll of the chain to the commit of the last payment, on SQLite.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -76,7 +76,7 @@ async fn confirm(chain: &Devnet, nodes: &[String], payments: usize) -> anyhow::R
     Ok(time)
 }
 
-/// A node of the chain, far away.
+/// Starts a proxy that delays each call to the chain by [`ROUND_TRIP`]; returns the URL of the proxy.
 async fn far_node(chain: &Devnet) -> anyhow::Result<String> {
     let near = (
         chain.rpc_url().to_owned(),

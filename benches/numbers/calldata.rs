@@ -1,4 +1,5 @@
-//! Payments encoded in process: reference and calldata of one token payment with a fee, and of a whole batch.
+//! Measures how fast payments are encoded in this process: reference and calldata of one token payment with a fee, and
+//! of a full batch.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -11,9 +12,9 @@ use prs::domain::{
     amount::Percent,
     ids::RequestId,
     paying::{
-        Allowing, Conversion, Executor, Leg, Standings,
+        ApprovalAmount, Conversion, Executor, Leg, PayerBalances,
         batch_contract::{BatchContract, BatchTerms},
-        charge::{ChargedUnits, FeeKind},
+        charge::{ChargedUnits, FeeBearer, FeeKind},
         fee_proxy::payment_step,
     },
     reference::PaymentReference,
@@ -21,28 +22,28 @@ use prs::domain::{
 
 use crate::report::{Goal, REPEATS, Row, in_ms, rate_per_s};
 
-/// What the JavaScript reference encodes in one second. Source: rules E.4 (rounded).
+/// Number of encodings per second of the reference implementation in JavaScript. Source: rules E.4 (rounded).
 const REFERENCE_PER_S: f64 = 5_800.0;
 
-/// How many times as fast as the reference we want to be. Source: rules F.17.
+/// Goal for our rate, as a multiple of the reference rate. Source: rules F.17.
 const GOAL_RATIO: f64 = 50.0;
 
-/// Different requests, so that no result can be reused.
+/// Number of different requests, so that no encoding can reuse an earlier result.
 const REQUESTS: u64 = 64;
 
-/// Payments of the batch, the most that one may have.
+/// Number of payments in a full batch, which is the maximum.
 const BATCH: u8 = 200;
 
-/// Longest time for the calldata of that batch, in milliseconds.
+/// Maximum time to encode the calldata of a full batch, in milliseconds.
 const GOAL_BATCH_MS: f64 = 5.0;
 
-/// How long one run takes.
+/// Duration of one run.
 const RUN: Duration = Duration::from_secs(1);
 
-/// Requests encoded between two looks at the clock.
+/// Number of requests that are encoded between two readings of the clock.
 const ROUNDS_PER_LOOK: usize = 16;
 
-/// Measures encodings on one thread; the first run only warms up.
+/// Measures how many payments one thread encodes per second. The first run is a warm-up.
 pub(crate) fn measure() -> anyhow::Result<Row> {
     let payee = Address::Evm(EvmAddress::repeat_byte(0x5a));
     let requests: Vec<(RequestId, String)> = (0..REQUESTS)
@@ -58,6 +59,7 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
     let percent = Percent::parse("2.5").map_err(|error| anyhow!("{error}"))?;
     let charged = ChargedUnits {
         kind: FeeKind::Platform,
+        bearer: FeeBearer::Payer,
         receiver: Address::Evm(EvmAddress::repeat_byte(0xfe)),
         units: percent.of(units),
     };
@@ -101,8 +103,8 @@ pub(crate) fn measure() -> anyhow::Result<Row> {
     })
 }
 
-/// Measures the calldata of a full batch on one thread: references, fees to two receivers, approvals and the call, for
-/// payments of all kinds. The first run only warms up.
+/// Measures how long one thread takes for the calldata of a full batch: references, fees to two receivers, approvals
+/// and the call, for payments of all kinds. The first run is a warm-up.
 pub(crate) fn measure_batch() -> anyhow::Result<Row> {
     let address = |last: u8| Address::Evm(EvmAddress::with_last_byte(last));
     let terms = BatchTerms {
@@ -113,6 +115,7 @@ pub(crate) fn measure_batch() -> anyhow::Result<Row> {
     let units = U256::from(1_500_000_u64);
     let charged = |kind: FeeKind, receiver: u8| ChargedUnits {
         kind,
+        bearer: FeeBearer::Payer,
         receiver: address(receiver),
         units: units / U256::from(40),
     };
@@ -144,7 +147,10 @@ pub(crate) fn measure_batch() -> anyhow::Result<Row> {
             .map(|(seed, salt)| leg(seed, salt))
             .collect();
         let batch = BatchContract::admit(&terms, &legs, None)?;
-        black_box((batch.gas(), batch.steps(Allowing::Everything, &Standings::new())));
+        black_box((
+            batch.gas(),
+            batch.steps(ApprovalAmount::Everything, &PayerBalances::new()),
+        ));
         Ok(started.elapsed())
     };
     run()?;

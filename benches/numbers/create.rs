@@ -1,4 +1,5 @@
-//! Requests created over HTTP on PostgreSQL, against a bare handler that inserts the same rows.
+//! Measures how many requests are created per second over HTTP on PostgreSQL, compared with a bare handler that inserts
+//! the same rows.
 
 use prs::settings::ChainSettings;
 
@@ -10,22 +11,22 @@ use crate::service::{self, Running};
 /// Requests of one run.
 const REQUESTS: usize = 20_000;
 
-/// Requests before the first run, so that connections, statements and caches are warm on both sides.
+/// Number of requests before the first run, so that connections, statements and caches are warm on both sides.
 const WARM_UP_REQUESTS: usize = 1_000;
 
-/// Share of the bare handler's rate that we want to reach.
+/// Goal for the service's rate, as a fraction of the bare handler's rate.
 const GOAL_RATIO: f64 = 0.7;
 
 pub(crate) const BODY: &str = r#"{"payee":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"1.5","invoiceCurrency":"FAU-sepolia","paymentCurrency":"FAU-sepolia"}"#;
 
-/// Measures both sides in turn, each as a process of its own on a database of its own.
+/// Measures the service and its bare counterpart alternately, each as a separate process with its own database.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
     let (database, bare_database) =
         runtime.block_on(async { anyhow::Ok((BenchDatabase::create().await?, BenchDatabase::create().await?)) })?;
     let mut settings = service::settings(database.url.clone())?;
-    // The network has to be enabled, and creating a request asks no node.
+    // The network must be enabled; creating a request calls no node.
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
         ..ChainSettings::default()

@@ -5,30 +5,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, ensure};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-/// Names the server that does not wait for the disk, and its maintenance database.
+/// Environment variable with the URL of the maintenance database on the server that does not wait for the disk.
 const SERVER: &str = "PRS_BENCH_POSTGRES_URL";
 
-/// Names the server that does.
+/// Environment variable with the URL of the maintenance database on the durable server.
 const DURABLE_SERVER: &str = "PRS_BENCH_DURABLE_POSTGRES_URL";
 
 static CREATED: AtomicUsize = AtomicUsize::new(0);
 
-/// A database of our own.
+/// A separate database.
 #[derive(Debug)]
 pub(crate) struct BenchDatabase {
     server: String,
     name: String,
-    /// Its address.
+    /// Its URL.
     pub(crate) url: String,
 }
 
 impl BenchDatabase {
-    /// Creates one; it is empty, without a schema.
+    /// Creates an empty database without a schema.
     pub(crate) async fn create() -> anyhow::Result<Self> {
         Self::create_on(SERVER).await
     }
 
-    /// Creates one that keeps what it confirmed when the machine fails: with `fsync`, `synchronous_commit` and
+    /// Creates a database that keeps confirmed commits when the machine fails: with `fsync`, `synchronous_commit` and
     /// `full_page_writes`.
     pub(crate) async fn create_durable() -> anyhow::Result<Self> {
         let database = Self::create_on(DURABLE_SERVER).await?;
@@ -62,7 +62,7 @@ impl BenchDatabase {
         Ok(database)
     }
 
-    /// Removes it, together with connections that are still open.
+    /// Removes the database, and closes its open connections.
     pub(crate) async fn remove(self) -> anyhow::Result<()> {
         self.order(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await
     }
@@ -70,7 +70,7 @@ impl BenchDatabase {
     async fn order(&self, statement: String) -> anyhow::Result<()> {
         let mut connection = PgConnection::connect(&self.server)
             .await
-            .context("the PostgreSQL server does not answer")?;
+            .context("the PostgreSQL server does not respond")?;
         connection.execute(AssertSqlSafe(statement)).await?;
         connection.close().await?;
         Ok(())

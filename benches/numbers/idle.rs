@@ -1,4 +1,5 @@
-//! Start, memory and processor time of the service on SQLite with nothing to do, and of `prs dev` with its chain.
+//! Measures the start, the memory and the processor time of the idle service on SQLite, and of `prs dev` with its
+//! chain.
 
 use std::process::Command;
 use std::thread;
@@ -7,26 +8,26 @@ use std::time::Duration;
 use crate::report::{Goal, REPEATS, Row, in_ms, scaled};
 use crate::service::{self, Running};
 
-/// Starts whose median counts, each with an empty folder, migrations included.
+/// Number of starts, of which the median counts. Each starts with an empty folder and includes the migrations.
 const STARTS: usize = 10;
 
-/// Longest start that we want, in milliseconds.
+/// Goal for the start, in milliseconds.
 const GOAL_START_MS: f64 = 120.0;
 
-/// Most memory that we want, in megabytes.
+/// Goal for the memory, in megabytes.
 const GOAL_MEMORY_MB: f64 = 45.0;
 
-/// Largest program that we want, in megabytes.
+/// Goal for the size of the program, in megabytes.
 const GOAL_PROGRAM_MB: f64 = 40.0;
 
-/// Most of one core that we want, in percent: of the service, and of `prs dev` with its chain.
+/// Goals for the processor time, in percent of one core: of the service, and of `prs dev` together with its chain.
 const GOAL_PROCESSOR: f64 = 0.5;
 const GOAL_DEV_PROCESSOR: f64 = 1.0;
 
-/// Time without any work before memory is read.
+/// Idle time before memory is read.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Time after that over which processor time is counted, whose unit is a hundredth of a second.
+/// Time over which processor time is counted, after the memory was read. The kernel counts in hundredths of a second.
 const COUNTED: Duration = Duration::from_secs(30);
 
 const BYTES_PER_KB: u64 = 1_000;
@@ -84,7 +85,7 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Share of one core, in percent, that a process and what it started take without work.
+/// Processor time of an idle process and its children, in percent of one core.
 fn counted(running: &Running) -> anyhow::Result<f64> {
     let before = running.processor_time()?;
     thread::sleep(COUNTED);

@@ -1,5 +1,6 @@
-//! Payment events from a chain into credited payments on a durable PostgreSQL, one event in ten that of a known request, against a
-//! bare loop that only reads the events and a bare loop that only writes the rows of those payments.
+//! Measures how fast payment events of a chain become credited payments on a durable PostgreSQL. One event in ten pays
+//! a known request. The baselines are a bare loop that only reads the events and a bare loop that only writes the rows
+//! of the credited payments.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ use prs::{
     flows::payments::{
         backlog,
         lead::{self, Leadership},
-        watch::{self, Step},
+        watch::{self, WatchResult},
     },
     ports::clock::Clock,
     store::{self, Db, leaders::LEASE_MAX},
@@ -42,28 +43,28 @@ use crate::database::BenchDatabase;
 use crate::report::{Goal, REPEATS, Row, median, rate_per_s, scaled};
 use crate::service;
 
-/// Blocks of the chain, with one transaction each.
+/// Number of blocks of the chain, each with one transaction.
 const BLOCKS: usize = 10_000;
 
 /// Payments of each transaction.
 const PAYMENTS_PER_BLOCK: usize = 10;
 
-/// One event in so many pays a known request.
+/// One event out of this number of events pays a known request.
 const EVENTS_PER_MATCH: usize = 10;
 
 /// Units of each payment.
 const UNITS: u64 = 1_000;
 
-/// Blocks that are asked for with one call, and blocks that are committed together.
+/// Number of blocks in one `eth_getLogs` call, and in one commit.
 const BLOCKS_PER_READ: u64 = 2_000;
 
 /// Rows of one statement.
 const ROWS_PER_INSERT: usize = 500;
 
-/// Share of the slower bare loop's rate that we want to reach. Source: rules F.18.
+/// Goal for the service's rate, as a fraction of the rate of the slower bare loop. Source: rules F.18.
 const GOAL_RATIO: f64 = 0.7;
 
-/// Number by which the batch contract knows payments in the native coin.
+/// Index of the native coin in the batch contract.
 const NATIVE_PAYMENTS: u64 = 3;
 
 /// Account that pays.
@@ -75,10 +76,10 @@ const COIN: &str = "ETH-sepolia-sepolia";
 const PAYEE: Address = Address::repeat_byte(0xaa);
 const FEE_ADDRESS: Address = Address::repeat_byte(0xbb);
 
-/// What the bare rows carry as the key of their group: they are all alike.
+/// The group key of every row that the bare loop writes: all rows have the same kind and currencies.
 const ONLY_GROUP: i64 = 1;
 
-/// Fills a chain, then measures all three in turn.
+/// Fills a chain, then measures the service and both bare loops alternately.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -116,7 +117,7 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     })
 }
 
-/// Mines one batch of payments for each block, every payment with a reference of its own: its number, from 1 on.
+/// Mines one batch of payments in each block. The reference of a payment is its number, counted from 1.
 pub(crate) async fn fill(chain: &Devnet, blocks: usize, payments_per_block: usize) -> anyhow::Result<()> {
     let batch = chain.contracts().batch_conversion_payments;
     chain.set_automine(false).await?;
@@ -156,7 +157,7 @@ pub(crate) async fn fill(chain: &Devnet, blocks: usize, payments_per_block: usiz
     Ok(())
 }
 
-/// Follows the chain from its start to its head with the flow of the service, on a database that holds the requests.
+/// Follows the chain from start to head with the service's flow, on a database that has the requests.
 async fn follow(chain: &Devnet, events: usize) -> anyhow::Result<Duration> {
     let database = BenchDatabase::create_durable().await?;
     let mut settings = service::settings(database.url.clone())?;
@@ -187,7 +188,7 @@ async fn insert_requests(db: &Db, events: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The request that the payment of this number pays in full.
+/// Builds a request that is paid in full by the payment with this number.
 pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
     Ok(Request {
         row: RequestRowId(format!("request-{number:08}")),
@@ -199,6 +200,7 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
             client: None,
             client_id: None,
             page: None,
+            orchestrator: None,
         },
         terms: Terms {
             is_quoted: false,
@@ -227,13 +229,13 @@ pub(crate) fn request(number: u64) -> anyhow::Result<Request> {
     })
 }
 
-/// Begins a term of the network.
+/// Begins a leader term of the network.
 pub(crate) async fn lead(ctx: &Ctx) -> anyhow::Result<Leadership> {
     let begun = lead::begin(ctx, Network::Sepolia, "bench", LEASE_MAX, &CancellationToken::new()).await?;
-    begun.context("somebody else leads")
+    begun.context("another instance leads")
 }
 
-/// Follows the chain until nothing is left to do.
+/// Follows the chain until no work is left.
 pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
     let chain = ctx
         .partners
@@ -241,21 +243,21 @@ pub(crate) async fn catch_up(ctx: &Ctx) -> anyhow::Result<()> {
         .followed
         .get(&Network::Sepolia)
         .context("the chain is not enabled")?;
-    let (leadership, rates) = (lead(ctx).await?, backlog::Rates::default());
+    let (leadership, rates) = (lead(ctx).await?, backlog::BacklogSpeeds::default());
     loop {
         let position = match watch::run(ctx, chain.as_ref(), &leadership).await? {
-            Step::At(position) => position,
-            Step::Halted(reason) => bail!("the chain is halted: {reason}"),
+            WatchResult::At(position) => position,
+            WatchResult::Halted(reason) => bail!("the chain is halted: {reason}"),
         };
         let is_at_head = !position.moved && position.confirmed == position.head.number;
-        // Older blocks than the newest final one are filled in beside it.
+        // The service reads blocks older than the newest final block in a separate flow, `backlog`.
         if !backlog::run(ctx, chain.as_ref(), &leadership, &rates).await? && is_at_head {
             return Ok(());
         }
     }
 }
 
-/// Asks for all events of the payment contracts, range by range, and looks at nothing.
+/// Fetches all events of the payment contracts, range by range, without decoding them.
 async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Result<Duration> {
     let head = chain.block_number().await?;
     let client = reqwest::Client::builder().no_proxy().build()?;
@@ -285,13 +287,13 @@ async fn read_bare(chain: &Devnet, mut from: u64, events: usize) -> anyhow::Resu
     let mut found = 0;
     for body in bodies {
         let answer: Value = serde_json::from_slice(&body)?;
-        found += answer["result"].as_array().context("an answer without logs")?.len();
+        found += answer["result"].as_array().context("a response without logs")?.len();
     }
     ensure!(found == events, "the node shows {found} of {events} payment events");
     Ok(time)
 }
 
-/// One row, written out before the clock runs.
+/// One row whose values are prepared before the clock starts.
 struct ReadyRow {
     id: String,
     request_row: String,
@@ -302,7 +304,7 @@ struct ReadyRow {
     reference: Vec<u8>,
 }
 
-/// Writes the rows of as many payments as the chain has for known requests into the same table.
+/// The bare loop that only writes: inserts the same number of payments as the service credits, into the same table.
 async fn write_bare(chain: &Devnet, blocks: usize) -> anyhow::Result<Duration> {
     let database = BenchDatabase::create_durable().await?;
     let settings = service::settings(database.url.clone())?;

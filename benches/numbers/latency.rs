@@ -1,4 +1,5 @@
-//! From the mined receipt to the arrival of the webhook, against a bare loop that posts every payment event it sees.
+//! Measures the time from the mined receipt of a payment to the arrival of its webhook, compared with a bare loop that
+//! posts every payment event at once.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,13 +26,13 @@ const PAYMENTS: usize = 20;
 /// Time between blocks.
 const BLOCK_MS: u64 = 1_000;
 
-/// Pause between two looks at the chain, for the service and for the bare loop.
+/// Pause between two polls of the chain, for the service and for the bare loop.
 const POLL_MS: u64 = 50;
 
-/// What we allow beside the time of a block.
+/// Maximum time beyond the block time, in milliseconds.
 const GOAL_BESIDE_BLOCK_MS: f64 = 150.0;
 
-/// A webhook that has not arrived by then never will.
+/// Time limit for the arrival of a webhook.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Account that pays.
@@ -39,14 +40,14 @@ const PAYER_INDEX: usize = 3;
 
 const PAYEE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-/// Who told us of a payment.
+/// The program that reported a payment to the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Teller {
     Service,
     Bare,
 }
 
-/// A payment that somebody told us of.
+/// A reported payment.
 struct Arrival {
     teller: Teller,
     tx_hash: String,
@@ -90,7 +91,8 @@ async fn measure_in(folder: &std::path::Path, payments: usize) -> anyhow::Result
             let (receipt, mined) = merchant.pay(&chain).await?;
             let told = wait_for_both(&mut arrivals, &receipt).await?;
             ensure!(!bare.is_finished(), "the bare loop ended early");
-            // Somebody may see the block before we see the receipt; then nothing was late.
+            // A sender may report a block before this program sees the receipt of the payment; the delay then counts as
+            // zero.
             let after = |teller| {
                 told.get(&teller)
                     .map(|at: &Instant| at.saturating_duration_since(mined))
@@ -125,7 +127,7 @@ async fn measure_in(folder: &std::path::Path, payments: usize) -> anyhow::Result
     ])
 }
 
-/// Somebody who asks for payments and, to keep this short, makes them too.
+/// A client that creates requests. For simplicity it also pays them.
 pub(crate) struct Merchant {
     client: reqwest::Client,
     base: String,
@@ -144,7 +146,7 @@ impl Merchant {
     async fn call(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
         let answer = request.header("x-client-id", &self.client_id).send().await?;
         let (status, text) = (answer.status(), answer.text().await?);
-        ensure!(status.is_success(), "the service answered {status}: {text}");
+        ensure!(status.is_success(), "the service returned {status}: {text}");
         Ok(serde_json::from_str(&text)?)
     }
 
@@ -192,7 +194,7 @@ fn transaction(value: &Value) -> anyhow::Result<(Address, Vec<u8>, U256)> {
     ))
 }
 
-/// Listens for both tellers and notes when each of them told of a payment.
+/// Receives from both senders and records when each of them reported a payment.
 async fn receive() -> anyhow::Result<(SocketAddr, UnboundedReceiver<Arrival>)> {
     let (sender, arrivals) = unbounded_channel();
     let note = |teller: Teller, member: &'static str| {
@@ -200,7 +202,7 @@ async fn receive() -> anyhow::Result<(SocketAddr, UnboundedReceiver<Arrival>)> {
             move |State(sender): State<UnboundedSender<Arrival>>, Json(body): Json<Value>| async move {
                 let at = Instant::now();
                 let tx_hash = body[member].as_str().unwrap_or_default().to_lowercase();
-                // The end of the measurement drops the receiver, and then nobody wants to know.
+                // The receiver of the channel is dropped at the end of the benchmark; later reports are not needed.
                 let _ = sender.send(Arrival { teller, tx_hash, at });
                 StatusCode::OK
             },
@@ -227,7 +229,7 @@ async fn wait_for_both(
             .await
             .map_err(|_| {
                 anyhow!(
-                    "a payment was not told within {} s, only {told:?}",
+                    "a payment was not reported within {} s, only {told:?}",
                     ARRIVAL_TIMEOUT.as_secs()
                 )
             })?
@@ -239,7 +241,8 @@ async fn wait_for_both(
     Ok(told)
 }
 
-/// Looks at the chain as often as the service does and posts each payment event at once: no database, no proof.
+/// The bare loop: polls the chain as often as the service does and posts each payment event at once. It stores nothing
+/// and verifies nothing.
 async fn tell_bare(rpc_url: String, proxy: Address, hook: String, mut seen: u64) -> anyhow::Result<()> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let ask = async |method: &str, params: Value| -> anyhow::Result<Value> {

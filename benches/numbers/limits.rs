@@ -1,4 +1,4 @@
-//! What the rate limits cost: the same calls with limits that nobody reaches and without limits.
+//! Measures the cost of rate limits: the same calls once with limits that are never reached, and once without limits.
 
 use std::time::Instant;
 
@@ -9,19 +9,19 @@ use crate::service::{self, Running};
 /// Calls of one run.
 const CALLS: usize = 20_000;
 
-/// Calls before the first run.
+/// Number of calls before the first run.
 const WARM_UP_CALLS: usize = 2_000;
 
-/// Pairs of runs; many short ones in turn even out what else the machine does.
+/// Number of pairs of runs. Many short alternating runs average out other load on the machine.
 const PAIRS: usize = 9;
 
-/// A limit may cost three calls of a hundred at most.
+/// Goal for the rate with limits, as a fraction of the rate without limits: limits may cost at most three percent.
 const GOAL_RATIO: f64 = 0.97;
 
-/// More than any run needs.
+/// Rate limit in calls per minute that no run reaches.
 const UNREACHED_PER_MINUTE: u32 = 100_000_000;
 
-/// Measures both in turn, each as a process of its own on a database of its own.
+/// Measures both services alternately, each as a separate process with its own database.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folders = [tempfile::tempdir()?, tempfile::tempdir()?];

@@ -1,6 +1,8 @@
-//! The load generator: keep-alive connections, each of which sends the next request when it has its answer.
+//! The load generator. It holds keep-alive connections, each of which sends the next request after the response to the
+//! previous one.
 //!
-//! It writes prepared bytes and reads as little as framing needs, because it shares the machine with what it measures.
+//! It writes prepared bytes and parses only what it needs to find the end of a response, because it shares the machine
+//! with the measured service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,22 +14,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Connections that send at the same time.
+/// Number of connections that send at the same time.
 pub(crate) const CONNECTIONS: usize = 16;
 
-/// Answers are small; a longer one is a mistake.
+/// Maximum length of a response; a longer one is an error.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Load {
-    /// Time from the first request to the last answer.
+    /// Time from the first request to the last response.
     pub(crate) time: Duration,
     /// Time of each request.
     pub(crate) latencies: Vec<Duration>,
 }
 
-/// A POST of JSON as it goes over the wire.
+/// A POST of JSON as raw bytes.
 pub(crate) fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
     for (name, value) in headers {
@@ -37,7 +39,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], bo
     text.into_bytes()
 }
 
-/// A GET as it goes over the wire.
+/// A GET as raw bytes.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let mut text = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n");
     for (name, value) in headers {
@@ -47,17 +49,18 @@ pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> 
     text.into_bytes()
 }
 
-/// Sends the request `count` times over all connections, on one thread. Every answer has to be a 201.
+/// Sends the request `count` times over all connections, on one thread. Every response must be a 201.
 pub(crate) fn run(address: SocketAddr, request: Vec<u8>, count: usize) -> anyhow::Result<Load> {
     run_expecting(address, request, count, 201)
 }
 
-/// [`run`] where every answer has to have this status.
+/// Like [`run`], but every response must have this status.
 pub(crate) fn run_expecting(address: SocketAddr, request: Vec<u8>, count: usize, status: u16) -> anyhow::Result<Load> {
     run_each(address, vec![request], (CONNECTIONS, count), status)
 }
 
-/// [`run_expecting`] where the requests take turns, over so many connections and so many times in all.
+/// Like [`run_expecting`], with several requests in rotation, with this number of connections and this total number of
+/// calls.
 pub(crate) fn run_each(
     address: SocketAddr,
     requests: Vec<Vec<u8>>,
@@ -68,8 +71,8 @@ pub(crate) fn run_each(
     runtime.block_on(run_connections(address, requests.into(), (connections, count), status))
 }
 
-/// Sends the requests in turn, so many a second over [`CONNECTIONS`], whatever became of those before. A time counts from
-/// the moment at which its request was due.
+/// Sends the requests in rotation at this rate per second over [`CONNECTIONS`], without waiting for earlier responses.
+/// Each response time is measured from the moment at which the request was due.
 pub(crate) fn run_at(
     address: SocketAddr,
     requests: Vec<Vec<u8>>,
@@ -142,7 +145,7 @@ async fn run_connections(
     let time = started.elapsed();
     ensure!(
         latencies.len() == count,
-        "{} answers to {count} requests",
+        "{} responses to {count} requests",
         latencies.len()
     );
     Ok(Load { time, latencies })
@@ -170,21 +173,21 @@ async fn keep_sending(
     Ok(latencies)
 }
 
-/// Sends a request and reads its answer. Errors: it has another status.
+/// Sends a request and reads its response. Errors: it has another status.
 async fn exchange(stream: &mut TcpStream, request: &[u8], answer: &mut Vec<u8>, status: u16) -> anyhow::Result<()> {
     stream.write_all(request).await?;
     answer.clear();
     while !is_complete(answer)? {
-        ensure!(answer.len() <= ANSWER_BYTES_MAX, "an answer of {} bytes", answer.len());
+        ensure!(answer.len() <= ANSWER_BYTES_MAX, "a response of {} bytes", answer.len());
         ensure!(stream.read_buf(answer).await? > 0, "the connection was closed");
     }
     if !answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes()) {
-        bail!("an answer other than {status}: {}", String::from_utf8_lossy(answer));
+        bail!("a response other than {status}: {}", String::from_utf8_lossy(answer));
     }
     Ok(())
 }
 
-/// Whether head and declared body have arrived.
+/// Whether a response is complete: its head, and the body of the declared length.
 fn is_complete(answer: &[u8]) -> anyhow::Result<bool> {
     let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(false);
@@ -194,7 +197,7 @@ fn is_complete(answer: &[u8]) -> anyhow::Result<bool> {
         .lines()
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-        .with_context(|| format!("an answer without content-length: {head}"))?;
+        .with_context(|| format!("a response without content-length: {head}"))?;
     let length: usize = length.1.trim().parse()?;
     Ok(answer.len() >= end + 4 + length)
 }

@@ -1,7 +1,8 @@
-//! The numbers of the service, each beside a baseline that is measured in the same run.
+//! The benchmarks of the service, each with a baseline that is measured in the same run.
 //!
-//! `cargo xtask bench` starts what they need and runs them; docs/performance.md says what each one means. Nothing here
-//! is a test: a missed goal is printed and the run still succeeds. [`abuse`] is the exception, `cargo xtask test abuse`.
+//! `cargo xtask bench` starts what the benchmarks need and runs them; docs/performance.md describes each benchmark. A
+//! missed goal is printed and does not fail the run. Only in [`abuse`], which `cargo xtask test abuse` runs, a missed
+//! goal fails the run.
 
 mod abuse;
 mod backlog;
@@ -33,18 +34,18 @@ use clap::{Parser, ValueEnum};
 use crate::payments::Filled;
 use crate::report::{Machine, Row, scaled};
 
-/// Payments that are searched and exported, and links that are read, unless another number is asked for.
+/// Default number of payments that are searched and exported, and of links that are read.
 const ROWS: usize = 1_000_000;
 
 #[derive(Debug, Parser)]
 #[command(name = "numbers")]
 struct Arguments {
-    /// Numbers to measure; all of them when none is named
+    /// Benchmarks to run; all of them if none is named
     names: Vec<Number>,
     /// Share of the full amount of work, for a quick trial
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Payments to search and to export, and links to read; a million when absent
+    /// Number of payments to search and export, and of links to read; default one million
     #[arg(long)]
     rows: Option<usize>,
     /// Set by `cargo bench`
@@ -56,16 +57,16 @@ struct Arguments {
     /// The database of the bare counterpart
     #[arg(long, hide = true, requires = "bare_port")]
     bare_database: Option<String>,
-    /// Send as the bare counterpart of delivery to this address
+    /// Send webhooks to this URL without a queue and without records, as the baseline of the delivery benchmarks
     #[arg(long, hide = true, requires = "bare_count")]
     bare_send: Option<String>,
-    /// How many the bare counterpart of delivery sends
+    /// Number of webhooks to send with `--bare-send`
     #[arg(long, hide = true)]
     bare_count: Option<usize>,
-    /// Measure what a greedy tenant does to a modest one; a missed goal fails
+    /// Measure how a greedy tenant affects a modest one; a missed goal fails the run
     #[arg(long, hide = true)]
     abuse: bool,
-    /// Work as one of the two, as this plan says
+    /// Run as one of the two clients of the abuse test, with this plan
     #[arg(long, hide = true)]
     abuse_client: Option<String>,
 }
@@ -74,7 +75,7 @@ struct Arguments {
 enum Number {
     /// Requests created over HTTP
     Create,
-    /// Payouts and calldata over HTTP with the node asked each time
+    /// Payouts and calldata over HTTP, with a node lookup for each
     Payout,
     /// Payments encoded in process
     Calldata,
@@ -82,15 +83,15 @@ enum Number {
     Ingest,
     /// From the mined receipt to the arrival of the webhook
     Latency,
-    /// A thousand payments confirmed through nodes that are far away
+    /// A thousand payments confirmed through distant nodes
     Burst,
     /// Memory while a long backlog is filled in
     Backlog,
-    /// Start and memory of the service with nothing to do
+    /// Start and memory of the idle service
     Idle,
     /// Delivery of events
     Events,
-    /// Calls to nodes in a day
+    /// Node calls per day
     Rpc,
     /// Calls with and without rate limits
     Limits,
@@ -102,7 +103,7 @@ enum Number {
     Page,
     /// Links read by their token
     Links,
-    /// Payers, news of them, and their partner
+    /// Payers, updates from the partner, and a partner that hangs
     Payer,
 }
 
@@ -120,7 +121,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what was asked for; tells whether everything that has to hold does.
+/// Runs the selected benchmarks; returns false if a goal that must be met was missed.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(port) = arguments.bare_port {
         return bare::serve(port, arguments.bare_database.as_deref()).map(|()| true);
@@ -131,9 +132,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(plan) = &arguments.abuse_client {
         return abuse::run_client(plan).map(|()| true);
     }
-    // `cargo test --all-targets` starts this program too; measuring is not testing.
+    // `cargo test --all-targets` also starts this program; a test run must not measure.
     if !arguments.bench {
-        println!("nothing is measured outside of `cargo xtask bench`");
+        println!("benchmarks run only in `cargo xtask bench`");
         return Ok(true);
     }
     anyhow::ensure!(
@@ -154,7 +155,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let (mut rows, mut failed): (Vec<Row>, Vec<anyhow::Error>) = (Vec::new(), Vec::new());
     for name in names {
         eprintln!("measuring {name:?} …");
-        // What could be measured is worth showing.
+        // An error of one benchmark does not stop the others, so that their results are still printed.
         match measure(*name, arguments, &mut filled) {
             Ok(measured) => rows.extend(measured),
             Err(error) => failed.push(error.context(format!("{name:?}"))),
@@ -164,7 +165,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(filled) = filled {
         filled.remove()?;
     }
-    // A missed goal is part of the result.
+    // Only errors fail the run: a missed goal is printed as a result.
     failed.into_iter().next().map_or(Ok(true), Err)
 }
 

@@ -1,5 +1,5 @@
-//! Payouts and calldata over HTTP on PostgreSQL and a local chain that is asked about the payer each time, against
-//! requests of the same service.
+//! Measures payouts and calldata over HTTP, on PostgreSQL and a local chain. For each call the service looks up the
+//! payer at a node. The baseline is the creation of requests on the same service.
 
 use devnet::{Devnet, Options};
 use prs::boot::dev;
@@ -14,16 +14,16 @@ use crate::service::{self, Running};
 /// Calls of one run.
 const CALLS: usize = 5_000;
 
-/// Calls before the first run, so that connections, statements and caches are warm.
+/// Number of calls before the first run, so that connections, statements and caches are warm.
 const WARM_UP_CALLS: usize = 300;
 
-/// Share of the rate of `POST /v2/request` that we want to reach.
+/// Goal for the rate of payouts, as a fraction of the rate of `POST /v2/request`.
 const GOAL_RATIO: f64 = 0.5;
 
-/// An account of the local chain, which holds what it is asked for.
+/// An account of the local chain with enough funds.
 const PAYER: usize = 3;
 
-/// Measures the three operations in turn.
+/// Measures the three operations alternately.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;

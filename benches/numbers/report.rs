@@ -1,49 +1,49 @@
-//! What is printed: one line for each number, the single runs behind it, and the machine it was measured on.
+//! The output: one line for each benchmark, its single runs, and the machine.
 
 use std::time::Duration;
 
-/// How often each number is measured; the median counts.
+/// Number of runs of each benchmark; the median counts.
 pub(crate) const REPEATS: usize = 3;
 
-/// A part of the full amount of work, and at least one unit of it.
+/// A fraction of the full amount of work, and at least one unit of it.
 pub(crate) fn scaled(full: usize, scale: f64) -> usize {
-    // Amounts of work are far below 2^52, so nothing is lost on the way.
+    // Amounts of work are far below 2^52, so the conversion is exact.
     let part = (full as f64 * scale).round() as usize;
     part.max(1)
 }
 
-/// How a number is compared with its goal.
+/// How a result is compared with its goal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
-    /// The ratio of ours to the baseline reaches this.
+    /// The ratio of our result to the baseline must be at least this.
     Ratio(f64),
-    /// The ratio of ours to the baseline is at most this.
+    /// The ratio of our result to the baseline must be at most this.
     RatioAtMost(f64),
-    /// Ours reaches at most this, in the unit it is shown in.
+    /// Our result must be at most this, in the unit that is shown.
     AtMost(f64),
-    /// Shown for the whole picture only.
+    /// Shown without a goal.
     None,
 }
 
 /// One line of the table.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What was measured.
+    /// Name of the benchmark.
     pub(crate) name: &'static str,
-    /// Unit of both sides, such as `requests/s`.
+    /// Unit of the results of both sides, such as `requests/s`.
     pub(crate) unit: &'static str,
     /// Our single runs.
     pub(crate) ours: Vec<f64>,
-    /// What the baseline is.
+    /// Name of the baseline.
     pub(crate) baseline_name: &'static str,
     /// The single runs of the baseline.
     pub(crate) baseline: Vec<f64>,
-    /// What is wanted.
+    /// The goal.
     pub(crate) goal: Goal,
 }
 
 impl Row {
-    /// A number without a baseline that must not exceed `most`.
+    /// A result without a baseline; the goal is reached if the result does not exceed `most`.
     pub(crate) fn at_most(name: &'static str, unit: &'static str, ours: Vec<f64>, most: f64) -> Self {
         Self {
             name,
@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// The machine and how busy it is.
+/// The machine and its load.
 #[derive(Debug)]
 pub(crate) struct Machine {
     cores: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine now.
+    /// Reads the current load of the machine.
     pub(crate) fn look() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// The middle of the runs.
+/// The median of the runs.
 pub(crate) fn median(runs: &[f64]) -> f64 {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -87,7 +87,7 @@ pub(crate) fn median(runs: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that this share of the runs does not exceed.
+/// The percentile of the durations: the smallest one that this percentage of them does not exceed.
 pub(crate) fn percentile(runs: &[Duration], percent: usize) -> Duration {
     let mut sorted = runs.to_vec();
     sorted.sort();
@@ -95,7 +95,7 @@ pub(crate) fn percentile(runs: &[Duration], percent: usize) -> Duration {
     sorted.get(position).copied().unwrap_or_default()
 }
 
-/// How many in one second.
+/// The rate per second.
 pub(crate) fn rate_per_s(count: usize, time: Duration) -> f64 {
     let count = u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
     count / time.as_secs_f64()
@@ -169,7 +169,7 @@ fn listed(runs: &[f64]) -> String {
     runs.join(", ")
 }
 
-/// Three digits at least, thousands apart.
+/// Formats a number with at least three digits, and with thousands separators.
 fn shown(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");

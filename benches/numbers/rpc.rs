@@ -1,8 +1,8 @@
-//! Calls to nodes in a day, for each network that is on by default with two nodes, while no request is open and with a
-//! payment a minute.
+//! Counts node calls per day, for each network that is enabled by default with two nodes: while no request is open, and
+//! with one payment per minute.
 //!
-//! A local chain stands behind two nodes that count. Time does not pass: blocks are mined and final by the rhythm of the
-//! network, and each pause that the worker would make is skipped.
+//! Two counting nodes serve a local chain. Time is simulated: blocks are mined and final at the rate of the network,
+//! and each pause of the worker is skipped.
 
 use std::path::Path;
 use std::sync::{
@@ -21,7 +21,7 @@ use prs::{
     domain::network::Network,
     flows::payments::{
         lead::Leadership,
-        watch::{self, Step},
+        watch::{self, WatchResult},
     },
     worker::{chain_pace::ChainPace, lead_chains::POLL_DEFAULT},
 };
@@ -33,34 +33,35 @@ use crate::latency::Merchant;
 use crate::report::{Goal, Row, scaled};
 use crate::service::{self, Running};
 
-/// Minutes of a chain's time that are counted; a day is that many times more.
+/// Number of minutes of simulated time over which calls are counted. The count is then extrapolated to a day.
 const MINUTES: usize = 30;
 
 const MINUTES_A_DAY: f64 = 1_440.0;
 
-/// Calls of one network in a day before, at two nodes: a sixth of the 3.2 million that were estimated for six networks
-/// from 3 to 5 calls to each node at each look, and a look every two seconds. It is the one baseline that does not run here.
+/// Number of calls per day of an earlier version, for one network with two nodes. They are a sixth of the 3.2 million
+/// calls that were estimated for six networks: 3 to 5 calls to each node at each poll, and a poll every two seconds.
+/// This baseline is not measured here.
 const CALLS_BEFORE: f64 = 3_200_000.0 / 6.0;
 
-/// Share of the calls of before that is allowed while no request is open.
+/// Maximum number of calls while no request is open, as a fraction of the calls of the earlier version.
 const GOAL_RATIO: f64 = 0.2;
 
-/// Time of the first block of a count.
+/// Timestamp of the first block of a count.
 const EPOCH_S: i64 = 1_800_000_000;
 
-/// How a network goes.
+/// The block rate and finality of a network.
 struct Rhythm {
-    /// Names of the two numbers.
+    /// Names of the two results.
     idle: &'static str,
     traffic: &'static str,
     block_ms: u64,
-    /// Blocks from the head to the newest final one, at least.
+    /// Minimum number of blocks from the head to the newest final one.
     final_lag: u64,
-    /// Blocks that become final together.
+    /// Number of blocks that become final together.
     final_step: u64,
 }
 
-/// The networks that are on by default. Where blocks are final with those of Ethereum, they are so by epochs of 384 s.
+/// The networks that are enabled by default. Where finality follows Ethereum, blocks become final by epochs of 384 s.
 const RHYTHMS: [Rhythm; 6] = [
     rhythm("mainnet, idle", "mainnet, traffic", 12_000, 64, 32),
     rhythm("arbitrum-one, idle", "arbitrum-one, traffic", 250, 4_320, 1_536),
@@ -80,7 +81,7 @@ const fn rhythm(idle: &'static str, traffic: &'static str, block_ms: u64, final_
     }
 }
 
-/// Counts on every network, idle and then with traffic.
+/// Counts the calls on every network: first idle, and then with a payment per minute.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -105,7 +106,7 @@ fn row(name: &'static str, calls_a_day: f64, goal: Goal) -> Row {
         name,
         unit: "calls/day",
         ours: vec![calls_a_day],
-        baseline_name: "estimate of before",
+        baseline_name: "earlier estimate",
         baseline: vec![CALLS_BEFORE],
         goal,
     }
@@ -141,7 +142,7 @@ async fn count(rhythm: &Rhythm, folder: &Path, minutes: usize) -> anyhow::Result
     Ok([idle, traffic])
 }
 
-/// A chain that is followed in its own time.
+/// A chain that is followed in simulated time.
 struct Followed<'a> {
     rhythm: &'a Rhythm,
     chain: &'a Devnet,
@@ -154,11 +155,11 @@ struct Followed<'a> {
 }
 
 impl Followed<'_> {
-    /// Follows the chain for some minutes, a payment in each of them; returns how many calls that makes in a day.
+    /// Follows the chain for some minutes, optionally with a payment in each minute; returns the calls per day.
     async fn run(&mut self, ctx: &Ctx, merchant: Option<&Merchant>, minutes: usize) -> anyhow::Result<f64> {
         let chain = ctx.partners.chains.followed.get(&Network::Sepolia);
         let chain = chain.context("the chain is not enabled")?;
-        // What is asked once at the beginning does not belong to a day.
+        // The calls of the first steps, which only happen at the start of a service, are not counted.
         self.come_to_now().await?;
         while self.look(ctx, chain.as_ref()).await?.is_zero() {}
         self.nodes
@@ -183,7 +184,7 @@ impl Followed<'_> {
     async fn come_to_now(&self) -> anyhow::Result<()> {
         let blocks = u64::try_from(self.now.as_millis())? / self.rhythm.block_ms;
         let height = self.chain.block_number().await?;
-        // A payment brings a block of its own, which is one of those that are due.
+        // Each payment has mined a block, so only the rest of the blocks that are due has to be mined.
         let missing = (self.begin + blocks).saturating_sub(height);
         if missing > 0 {
             self.chain.mine(missing).await?;
@@ -197,11 +198,11 @@ impl Followed<'_> {
         Ok(())
     }
 
-    /// One step of the worker and the pause after it.
+    /// Makes one step of the worker; returns the pause after it.
     async fn look(&mut self, ctx: &Ctx, chain: &dyn prs::ports::chain::Chain) -> anyhow::Result<Duration> {
         let mut position = match watch::run(ctx, chain, &self.leadership).await? {
-            Step::At(position) => position,
-            Step::Halted(reason) => bail!("the chain is halted: {reason}"),
+            WatchResult::At(position) => position,
+            WatchResult::Halted(reason) => bail!("the chain is halted: {reason}"),
         };
         let age_ms = position.head.number.saturating_sub(self.begin) * self.rhythm.block_ms;
         position.head.time = moment(Duration::from_millis(age_ms))?;
@@ -214,7 +215,7 @@ fn moment(after: Duration) -> anyhow::Result<DateTime<Utc>> {
     Ok(epoch + TimeDelta::from_std(after)?)
 }
 
-/// A node that counts its calls and says which block is final.
+/// A node that counts its calls and reports which block is final.
 struct Counting {
     upstream: String,
     client: reqwest::Client,
@@ -253,7 +254,7 @@ impl Counting {
         let answer = self.client.post(&self.upstream).json(&asked).send().await?;
         ensure!(
             answer.status().is_success(),
-            "the local node answered {}",
+            "the local node returned {}",
             answer.status()
         );
         Ok(answer.json().await?)

@@ -1,4 +1,4 @@
-//! The release `prs` and its bare counterpart as processes of their own.
+//! The release `prs` and its bare counterpart as separate processes.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use prs::{
     boot,
     domain::{
         address::Address,
-        caller::{Credential, Person, PlatformCaller},
+        caller::{Credential, PlatformCaller, SignedInPerson},
         ids::{PlatformId, SessionId},
         network::Network,
     },
@@ -20,34 +20,34 @@ use prs::{
         self,
         client_ids::create::NewClientId,
         destinations::NewDestination,
-        idempotency::{Answer, Repeatable},
+        idempotency::{KeyedResult, RepeatableCall},
     },
     settings::Settings,
 };
 
-/// How often a starting process is asked whether it is ready.
+/// Poll interval of the readiness of a starting process.
 const POLL: Duration = Duration::from_millis(2);
 
-/// A process that is not ready by then never will be.
+/// Time limit for readiness.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// More requests than are ever left open.
+/// A cap on open requests that no benchmark reaches.
 const UNREACHED_OPEN: u64 = 10_000_000;
 
-/// Part of the log that is shown when the service does not start.
+/// Number of log lines that are shown if the service does not start.
 const LOG_LINES_SHOWN: usize = 10;
 
-/// A running process, ended with this value.
+/// A running process; stopped on drop.
 pub(crate) struct Running {
     child: Child,
-    /// Where it listens.
+    /// The address on which the process listens.
     pub(crate) address: SocketAddr,
-    /// Time from its start to the first 200 of its health page.
+    /// Time from the start of the process to the first 200 of its health page.
     pub(crate) ready_after: Duration,
 }
 
 impl Running {
-    /// Starts `prs serve` with these settings; the settings file and the log go into `folder`.
+    /// Starts `prs serve` with these settings. The settings file and the log are written to `folder`.
     pub(crate) fn serve(settings: &Settings, role: &str, folder: &Path) -> anyhow::Result<Self> {
         let file = folder.join("prs.toml");
         std::fs::write(&file, toml::to_string(settings)?)?;
@@ -57,7 +57,7 @@ impl Running {
             .args(["serve", "--role", role, "--config"])
             .arg(&file)
             .current_dir(folder);
-        // The environment could change what is measured.
+        // Environment variables could change the measured service.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PRS_")) {
             command.env_remove(name);
         }
@@ -72,7 +72,7 @@ impl Running {
         })
     }
 
-    /// Starts the bare counterpart, which is this program; without a database it only tells that it lives.
+    /// Starts the bare counterpart, which is this program. Without a database it serves only its health page.
     pub(crate) fn bare(database_url: Option<&str>) -> anyhow::Result<Self> {
         let address = free_address()?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -83,7 +83,7 @@ impl Running {
         Self::start(command, address, "/health").context("the bare counterpart")
     }
 
-    /// Starts a command that listens there, and waits for its health page.
+    /// Starts a command that listens on the address, and waits for its health page.
     pub(crate) fn start(mut command: Command, address: SocketAddr, health: &str) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let started = Instant::now();
@@ -98,7 +98,7 @@ impl Running {
                 bail!("it ended with {status}");
             }
             if started.elapsed() > READY_TIMEOUT {
-                bail!("it is not ready after {} s", READY_TIMEOUT.as_secs());
+                bail!("it was not ready within {} s", READY_TIMEOUT.as_secs());
             }
             std::thread::sleep(POLL);
         }
@@ -118,21 +118,22 @@ impl Running {
         Ok(kib * 1024)
     }
 
-    /// Processor time that the process and those that it started have taken so far.
+    /// Processor time that the process and its children have used so far.
     pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
         processor_time(&self.child.id().to_string())
     }
 }
 
-/// Hundredths of a second, in which the kernel counts processor time.
+/// Hundredths of a second, the unit in which the kernel counts processor time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time of a process and of those that it started.
+/// Processor time of a process and its children.
 fn processor_time(process: &str) -> anyhow::Result<Duration> {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let (_, fields) = stat.rsplit_once(')').with_context(|| path.clone())?;
-    // Time in the program and in the kernel are the 14th and 15th field, the second one ends with the bracket.
+    // The 14th and 15th fields are the processor time in user and in kernel mode. Fields are counted after the second
+    // one, which ends with the last parenthesis.
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
     let mut sum = TICK * ticks.sum::<Result<u32, _>>()?;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
@@ -146,13 +147,13 @@ fn processor_time(process: &str) -> anyhow::Result<Duration> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what is wanted.
+        // `kill` and `wait` fail only if the process has already ended, which is the intended result.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that nobody listens on at the moment.
+/// A port that is currently free.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
@@ -172,7 +173,7 @@ fn is_ready(address: SocketAddr, path: &str) -> bool {
     ask().unwrap_or(false)
 }
 
-/// Settings of a service on a free port, with a database and a key of its own.
+/// Settings of a service on a free port, with its own database and key.
 pub(crate) fn settings(database_url: String) -> anyhow::Result<Settings> {
     let mut settings = Settings::development(free_address()?);
     settings.database.url = database_url;
@@ -192,7 +193,7 @@ pub(crate) struct Tenant {
     platform: PlatformId,
 }
 
-/// Brings the schema up to date and makes a tenant.
+/// Migrates the schema and creates a tenant.
 pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     let db = boot::open_database(settings).await?;
     let ctx = boot::context(settings, db.clone())?;
@@ -207,9 +208,10 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
         is_backend: true,
         ..NewClientId::default()
     };
-    let Answer::Fresh(client) = flows::client_ids::create::run(&ctx, &caller, &input, Repeatable::unkeyed()).await?
+    let KeyedResult::Fresh(client) =
+        flows::client_ids::create::run(&ctx, &caller, &input, RepeatableCall::unkeyed()).await?
     else {
-        return Err(anyhow!("a client ID that was just asked for existed before"));
+        return Err(anyhow!("a new client ID must not exist yet"));
     };
     db.close().await?;
     Ok(Tenant {
@@ -219,7 +221,7 @@ pub(crate) async fn seed(settings: &Settings) -> anyhow::Result<Tenant> {
     })
 }
 
-/// Gives a tenant a wallet that is paid in the test token of Sepolia, and a client ID for pages of an origin.
+/// Gives a tenant a wallet that receives the test token of Sepolia, and a client ID for pages of an origin.
 pub(crate) async fn seed_page(
     settings: &Settings,
     tenant: &Tenant,
@@ -236,7 +238,7 @@ pub(crate) async fn seed_page(
         platform: tenant.platform.clone(),
         credential: Credential::Session {
             id: SessionId("bench".to_owned()),
-            person: Person::Wallet(wallet),
+            person: SignedInPerson::Wallet(wallet),
         },
     };
     let token = ctx.catalogue.find("FAU-sepolia").context("the test token")?;
@@ -245,15 +247,15 @@ pub(crate) async fn seed_page(
         chain_id: Network::Sepolia.chain_id(),
         policy: None,
     };
-    flows::destinations::create::run(&ctx, &owner, &input, Repeatable::unkeyed()).await?;
+    flows::destinations::create::run(&ctx, &owner, &input, RepeatableCall::unkeyed()).await?;
     let input = NewClientId {
         label: "Page".to_owned(),
         allowed_domains: vec![origin.to_owned()],
         ..NewClientId::default()
     };
-    let made = flows::client_ids::create::run(&ctx, &owner, &input, Repeatable::unkeyed()).await?;
-    let Answer::Fresh(client) = made else {
-        return Err(anyhow!("a client ID that was just asked for existed before"));
+    let made = flows::client_ids::create::run(&ctx, &owner, &input, RepeatableCall::unkeyed()).await?;
+    let KeyedResult::Fresh(client) = made else {
+        return Err(anyhow!("a new client ID must not exist yet"));
     };
     db.close().await?;
     Ok(client.client_id)

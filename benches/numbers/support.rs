@@ -1,4 +1,4 @@
-//! What the tests start browsers and the program with.
+//! Test support for starting browsers and the program.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -12,9 +12,9 @@ interface IERC20FeeProxy {
     ) external;
 }
 
-/// @title Stands in for the deployed ERC20RecurringPaymentProxy, with the same interface.
+/// @title Replaces the deployed ERC20RecurringPaymentProxy on the local chain, with the same interface.
 /// @notice A subscriber signs a schedule once and approves this contract; a relayer triggers each payment when it is
-/// due. The payment goes through the ERC20FeeProxy, so that its event is the one that readers already look for.
+/// due. The payment goes through the ERC20FeeProxy, so that it emits the event that readers already watch.
 contract RecurringPaymentProxy {
     struct SchedulePermit {
         address subscriber;
@@ -207,7 +207,7 @@ contract RecurringPaymentProxy {
                 "transferFrom(address,address,uint256)", p.subscriber, address(this), payment + p.relayerFee
             )
         );
-        // Tokens that refuse to change a non-zero allowance need the reset; the others do not mind it.
+        // Tokens that refuse to change a non-zero allowance need the reset; other tokens are unaffected.
         _callToken(p.token, abi.encodeWithSignature("approve(address,uint256)", address(erc20FeeProxy), 0));
         _callToken(p.token, abi.encodeWithSignature("approve(address,uint256)", address(erc20FeeProxy), payment));
         erc20FeeProxy.transferFromWithReferenceAndFee(
@@ -218,7 +218,7 @@ contract RecurringPaymentProxy {
         }
     }
 
-    /// @dev Accepts tokens that answer nothing, as the oldest dollar token does.
+    /// @dev Accepts tokens that return nothing, as the oldest dollar token does.
     function _callToken(address token, bytes memory callData) private {
         (bool success, bytes memory result) = token.call(callData);
         if (!success) {

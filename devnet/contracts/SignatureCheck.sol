@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.28;
 
-/// @title Asks a contract wallet whether a signature is its own. It is never deployed: the constructor answers, and a
-/// call without a recipient runs it and takes everything that it did back.
+/// @title Asks a contract wallet whether a signature is its own. It is never deployed: the constructor returns the
+/// result, and a call without a recipient runs it and reverts all its effects.
 contract SignatureCheck {
-    // Marks the end of a signature of a wallet that may not be deployed yet (ERC-6492).
+    // Suffix of a signature of a wallet that may not be deployed yet (ERC-6492).
     bytes32 private constant WRAPPED = 0x6492649264926492649264926492649264926492649264926492649264926492;
-    // What a wallet answers to a signature that it accepts (ERC-1271), as a word.
+    // The return value of a wallet that accepts a signature (ERC-1271), as a word.
     bytes32 private constant ACCEPTED = bytes32(bytes4(0x1626ba7e));
 
-    // The answers of this contract.
+    // The results of this contract.
     uint256 private constant NO_CODE = 0;
     uint256 private constant VALID = 1;
     uint256 private constant INVALID = 2;
@@ -29,7 +29,7 @@ contract SignatureCheck {
         }
         (address factory, bytes memory creation, bytes memory inner) =
             abi.decode(signature, (address, bytes, bytes));
-        // A wallet that stands answers as it stands: whoever signs in does not get to change it first.
+        // A deployed wallet is checked unchanged: a caller who signs in must not be able to change it first.
         if (wallet.code.length == 0) {
             (bool success,) = factory.call(creation);
             if (!success) return NO_CODE;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.28;
 
-/// @title An account contract of one owner: payments leave from it, although the transaction is the owner's.
+/// @title An account contract with one owner: it sends the payments, although the owner sends the transaction.
 contract SmartWallet {
-    // The two answers that ERC-1271 knows.
+    // The two return values of ERC-1271.
     bytes4 private constant VALID_SIGNATURE = 0x1626ba7e;
     bytes4 private constant INVALID_SIGNATURE = 0xffffffff;
     // Half the order of secp256k1: a signature above it is the malleable twin of another one.

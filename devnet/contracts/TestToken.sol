@@ -2,7 +2,7 @@
 pragma solidity 0.8.28;
 
 /// @title A well-behaved ERC-20 whose name, symbol and decimals are chosen at deployment.
-/// @notice Anybody may mint, because it only ever lives on a local chain.
+/// @notice Any caller may mint, because the token exists only on a local chain.
 contract TestToken {
     string public name;
     string public symbol;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.28;
 
-/// @title A forgery: it looks like a dollar token, agrees to everything and moves nothing.
-/// @notice Paying with it through a fee proxy yields a faultless payment event, which a careful reader must refuse.
+/// @title A forgery: it looks like a dollar token, accepts every call and moves nothing.
+/// @notice Paying with it through a fee proxy emits a valid-looking payment event, which a careful reader must reject.
 contract WorthlessToken {
     string public constant name = "USD Coin";
     string public constant symbol = "USDC";

@@ -1,4 +1,4 @@
-//! How the batch contract is called: several payments of several kinds in one transaction.
+//! Calls of the batch contract: several payments of several kinds in one transaction.
 
 use alloy::sol;
 
@@ -8,28 +8,29 @@ sol! {
     struct RequestDetail {
         /// Receiver.
         address recipient;
-        /// Units, or 8-decimal fiat units when converted.
+        /// Amount in units of the currency; for a conversion, in fiat units with 8 decimals.
         uint256 requestAmount;
-        /// Token alone, or hashes from invoice to payment currency; empty for the native coin.
+        /// For a token, its address. For a conversion, the currency hashes from the invoice currency to the payment
+        /// currency. For the native coin, empty.
         address[] path;
         /// Reference, eight bytes.
         bytes paymentReference;
         /// Units of the fee.
         uint256 feeAmount;
-        /// Most units that a conversion may spend.
+        /// Maximum number of units that the payer spends in a conversion.
         uint256 maxToSpend;
-        /// Oldest accepted rate in seconds; 0 accepts any.
+        /// Maximum age of the rate in seconds; 0 accepts any age.
         uint256 maxRateTimespan;
     }
     /// Payments of one kind.
     #[derive(Debug)]
     struct MetaDetail {
-        /// Number by which the contract knows the kind.
+        /// Index of the kind of payment in the contract.
         uint256 paymentNetworkId;
         /// The payments.
         RequestDetail[] requestDetails;
     }
-    /// Pays them all, or none.
+    /// Pays all payments in one transaction, or none.
     #[derive(Debug)]
     function batchPayments(MetaDetail[] metaDetails, address[][] pathsToUSD, address feeAddress) external payable;
 }

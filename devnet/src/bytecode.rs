@@ -1,5 +1,5 @@
-//! Where the contracts' creation code comes from: the published package for what is published, our artefacts for the
-//! rest. Published code is read when it is needed and never kept in the repository.
+//! Sources of the contracts' creation code: the published package for published contracts, our artifacts for the rest.
+//! Published code is read when it is needed and never stored in the repository.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::node::{dir, repair_command};
 
 const PUBLISHED: &str = "node_modules/@requestnetwork/smart-contracts/dist/src/types/factories/src/contracts";
 
-/// The creation code of a published contract; `path` is its place below the package's factories, without the ending.
+/// The creation code of a published contract; `path` is its path below the package's factories, without the extension.
 pub(crate) fn published(path: &str) -> anyhow::Result<Vec<u8>> {
     let file = dir().join(PUBLISHED).join(format!("{path}__factory.js"));
     let text = fs::read_to_string(&file)

@@ -1,4 +1,4 @@
-//! What a test or a demonstration does to the chain: pay, read, mine, and rewrite history.
+//! Controls the chain for tests and demonstrations: pays, reads, mines, and rewrites history.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::Devnet;
 
-/// Enough for a call of a single payment, and far below what a transaction may ask for. A stated limit lets a failing
-/// transaction be mined as failed, where an estimate would refuse to send it.
+/// Gas limit of a call with a single payment, far below the limit of a transaction. Because the limit is explicit, a
+/// failing transaction is mined as failed; an estimate would refuse to send it.
 const GAS_LIMIT: u64 = 5_000_000;
-/// Enough for each byte of a call that holds many payments.
+/// Gas for each byte of a call with several payments, which is more than enough.
 const GAS_FOR_EACH_BYTE: u64 = 300;
-/// What a transaction may ask for.
+/// Gas limit of a transaction.
 const GAS_LIMIT_MAX: u64 = 16_777_216;
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIPT_POLL_INTERVAL: Duration = Duration::from_millis(3);
@@ -35,20 +35,20 @@ sol! {
     }
 }
 
-/// What became of a transaction.
+/// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxReceiptLite {
     /// The transaction's hash.
     pub tx_hash: B256,
-    /// The number of the block that holds it.
+    /// The number of its block.
     pub block_number: u64,
-    /// The hash of the block that holds it.
+    /// The hash of its block.
     pub block_hash: B256,
-    /// Whether it took effect; a reverted transaction did not.
+    /// Whether the transaction succeeded; false if it was reverted.
     pub status: bool,
 }
 
-/// A block without its transactions' contents.
+/// A block without the contents of its transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Block {
@@ -57,29 +57,29 @@ pub struct Block {
     pub number: u64,
     /// The hash.
     pub hash: B256,
-    /// The hash of the block below.
+    /// The hash of the parent block.
     pub parent_hash: B256,
-    /// Seconds since the epoch, as the chain counts them.
+    /// Timestamp in seconds since the epoch, by the chain's clock.
     #[serde(with = "alloy::serde::quantity")]
     pub timestamp: u64,
     /// The hashes of the transactions, in order.
     pub transactions: Vec<B256>,
 }
 
-/// A transaction that the rewritten history holds.
+/// A transaction for one of the new blocks of a reorganisation.
 #[derive(Clone, Debug)]
 pub enum ReorgTransaction {
-    /// A signed transaction, such as one that the old history held too; see [`Devnet::raw_transaction`].
+    /// A signed transaction, such as one of a replaced block; see [`Devnet::raw_transaction`].
     Raw(Vec<u8>),
-    /// A transaction that one of the accounts has not sent before.
+    /// A new transaction of one of the accounts.
     Request {
         /// The sender's index among the accounts.
         from_index: usize,
-        /// Whom it calls.
+        /// The recipient.
         to: Address,
-        /// With what.
+        /// The calldata.
         call: Vec<u8>,
-        /// The native amount that goes along.
+        /// The native amount.
         value: U256,
     },
 }
@@ -102,7 +102,7 @@ impl Devnet {
         self.wait_for_receipt(hash).await
     }
 
-    /// Sends a transaction into the pool and gives its hash.
+    /// Sends a transaction to the pool and returns its hash.
     pub async fn send_without_waiting(
         &self,
         from_index: usize,
@@ -114,8 +114,8 @@ impl Devnet {
         parsed(self.rpc("eth_sendTransaction", json!([transaction])).await?)
     }
 
-    /// Sends transactions one after the other, each when the one before is mined. This is what a payer does with the
-    /// calls that the service hands out: approvals first, then the payment.
+    /// Sends transactions one after another, each once the previous one is mined. A payer does this with the calls that
+    /// the service returns: approvals first, then the payment.
     pub async fn pay(
         &self,
         from_index: usize,
@@ -135,8 +135,8 @@ impl Devnet {
             if let Some(receipt) = self.receipt(tx_hash).await? {
                 return Ok(TxReceiptLite {
                     tx_hash,
-                    block_number: receipt.block_number.context("a receipt without block number")?,
-                    block_hash: receipt.block_hash.context("a receipt without block hash")?,
+                    block_number: receipt.block_number.context("the receipt has no block number")?,
+                    block_hash: receipt.block_hash.context("the receipt has no block hash")?,
                     status: receipt.status(),
                 });
             }
@@ -150,18 +150,18 @@ impl Devnet {
         }
     }
 
-    /// The full receipt, with logs; `None` while the transaction is not part of the chain.
+    /// The full receipt, with logs; `None` while the transaction is not in a block.
     pub async fn receipt(&self, tx_hash: B256) -> anyhow::Result<Option<TransactionReceipt>> {
         parsed(self.rpc("eth_getTransactionReceipt", json!([tx_hash])).await?)
     }
 
-    /// The signed bytes of a transaction, for instance to send them again after a reorganization.
+    /// The signed bytes of a transaction, for example to send them again after a reorganization.
     pub async fn raw_transaction(&self, tx_hash: B256) -> anyhow::Result<Vec<u8>> {
         let raw: String = parsed(self.rpc("eth_getRawTransactionByHash", json!([tx_hash])).await?)?;
         Ok(hex::decode(raw)?)
     }
 
-    /// Runs a call without a transaction. A revert is an [`RpcError`](crate::RpcError) with the revert bytes.
+    /// Executes a call without a transaction. A revert is an [`RpcError`](crate::RpcError) with the revert bytes.
     pub async fn call(&self, from_index: usize, to: Address, call: Vec<u8>, value: U256) -> anyhow::Result<Vec<u8>> {
         let transaction = self.transaction(from_index, to, &call, value)?;
         let result: String = parsed(self.rpc("eth_call", json!([transaction, "latest"])).await?)?;
@@ -173,7 +173,7 @@ impl Devnet {
         parsed(self.rpc("eth_getLogs", json!([filter])).await?)
     }
 
-    /// A block by number or tag; `None` if there is none yet.
+    /// A block by number or tag; `None` if it does not exist yet.
     pub async fn block(&self, which: impl Into<BlockNumberOrTag>) -> anyhow::Result<Option<Block>> {
         parsed(self.rpc("eth_getBlockByNumber", json!([which.into(), false])).await?)
     }
@@ -184,12 +184,12 @@ impl Devnet {
         Ok(number.try_into()?)
     }
 
-    /// Produces blocks now.
+    /// Mines blocks now.
     pub async fn mine(&self, count: u64) -> anyhow::Result<()> {
         self.rpc("anvil_mine", json!([format!("{count:#x}")])).await.map(drop)
     }
 
-    /// Whether every transaction gets a block at once. Switched off, transactions wait for [`mine`](Self::mine).
+    /// Whether every transaction gets a block at once. If not, transactions wait for [`mine`](Self::mine).
     pub async fn set_automine(&self, on: bool) -> anyhow::Result<()> {
         self.rpc("evm_setAutomine", json!([on])).await.map(drop)
     }
@@ -200,13 +200,13 @@ impl Devnet {
         self.mine(1).await
     }
 
-    /// Replaces the newest `depth` blocks by empty ones; their transactions are gone.
+    /// Replaces the newest `depth` blocks with empty ones, so that their transactions leave the chain.
     pub async fn reorg(&self, depth: u64) -> anyhow::Result<()> {
         self.reorg_with(depth, Vec::new()).await
     }
 
-    /// Replaces the newest `depth` blocks by others that hold the given transactions, each in the block at its offset
-    /// from the first replaced one.
+    /// Replaces the newest `depth` blocks. Each given transaction has an offset: offset 0 puts it into the first new
+    /// block.
     pub async fn reorg_with(&self, depth: u64, transactions: Vec<(ReorgTransaction, u64)>) -> anyhow::Result<()> {
         let mut pairs = Vec::with_capacity(transactions.len());
         for (transaction, offset) in transactions {
@@ -224,20 +224,20 @@ impl Devnet {
         self.rpc("anvil_reorg", json!([depth, pairs])).await.map(drop)
     }
 
-    /// Takes the newest `depth` blocks away, so that the chain is shorter afterwards.
+    /// Removes the newest `depth` blocks, so that the chain is shorter afterwards.
     pub async fn rollback(&self, depth: u64) -> anyhow::Result<()> {
         self.rpc("anvil_rollback", json!([depth])).await.map(drop)
     }
 
-    /// Remembers the chain as it is.
+    /// Takes a snapshot of the chain.
     pub async fn snapshot(&self) -> anyhow::Result<U256> {
         parsed(self.rpc("evm_snapshot", json!([])).await?)
     }
 
-    /// Goes back to a snapshot, which is used up by that.
+    /// Returns the chain to a snapshot, which can be used only once.
     pub async fn revert(&self, snapshot: U256) -> anyhow::Result<()> {
         if self.rpc("evm_revert", json!([snapshot])).await? != true {
-            bail!("there is no snapshot {snapshot}");
+            bail!("snapshot {snapshot} does not exist");
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// How much of a token somebody holds.
+    /// The token balance of an address.
     pub async fn balance_of(&self, token: Address, holder: Address) -> anyhow::Result<U256> {
         let result = self
             .call(0, token, Token::balanceOfCall { holder }.abi_encode(), U256::ZERO)
@@ -258,12 +258,12 @@ impl Devnet {
         Ok(Token::balanceOfCall::abi_decode_returns(&result)?)
     }
 
-    /// How much of the native coin somebody holds.
+    /// The native balance of an address.
     pub async fn native_balance_of(&self, holder: Address) -> anyhow::Result<U256> {
         parsed(self.rpc("eth_getBalance", json!([holder, "latest"])).await?)
     }
 
-    /// Gives somebody a token. USDT cannot be created, so it comes from the first account.
+    /// Gives an address tokens. USDT cannot be minted, so the first account sends some of its own.
     pub async fn mint(&self, token: Address, to: Address, amount: U256) -> anyhow::Result<TxReceiptLite> {
         if token == self.tokens().usdt {
             return self.transfer(0, token, to, amount).await;
@@ -272,7 +272,7 @@ impl Devnet {
             .await
     }
 
-    /// Sends a token without any proxy, as a payer does who ignores the instructions.
+    /// Sends a token directly, without a payment contract, as a payer does who ignores the instructions.
     pub async fn transfer(
         &self,
         from_index: usize,
@@ -289,7 +289,7 @@ impl Devnet {
         .await
     }
 
-    /// Lets a contract spend a token.
+    /// Approves a contract to spend a token.
     pub async fn approve(
         &self,
         from_index: usize,
@@ -310,7 +310,7 @@ impl Devnet {
         let from = self
             .accounts()
             .get(from_index)
-            .with_context(|| format!("there is no account {from_index}"))?;
+            .with_context(|| format!("account {from_index} does not exist"))?;
         let gas = GAS_FOR_EACH_BYTE * u64::try_from(call.len())?;
         let gas = gas.clamp(GAS_LIMIT, GAS_LIMIT_MAX);
         Ok(json!({
@@ -325,5 +325,5 @@ impl Devnet {
 
 fn parsed<T: for<'de> Deserialize<'de>>(answer: Value) -> anyhow::Result<T> {
     let text = answer.to_string();
-    serde_json::from_value(answer).with_context(|| format!("the node answered {text:.200}"))
+    serde_json::from_value(answer).with_context(|| format!("the node returned {text:.200}"))
 }

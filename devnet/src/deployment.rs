@@ -1,4 +1,4 @@
-//! What is on the chain when it starts: the payment contracts wired to one another, prices, and funded tokens.
+//! The contents of a started chain: the connected payment contracts, prices, and funded tokens.
 //!
 //! The first account deploys in a fixed order, so the addresses are the same on every start.
 
@@ -32,12 +32,13 @@ pub const EUR_PRICE_E8_USD: u64 = 110_000_000;
 /// Price of one pound sterling, in USD with 8 decimals.
 pub const GBP_PRICE_E8_USD: u64 = 130_000_000;
 
-/// Where FAU is on Sepolia. It is there on this chain too: what is written with its address holds on both.
+/// Address of the token FAU on Sepolia. FAU has the same address on this chain, so that an example with the address
+/// works on both.
 const FAU: Address = address!("370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C");
 const FAU_NAMES: [&str; 2] = ["FaucetToken", "FAU"];
 const FAU_DECIMALS: u8 = 18;
 
-/// The aggregators claim that their price is this old, so that the limit on a price's age can be tested.
+/// Age in seconds that the price feeds report for their price, so that a limit on the age can be tested.
 const PRICE_AGE_SECONDS: u8 = 60;
 const PRICE_DECIMALS: u8 = 8;
 
@@ -45,7 +46,7 @@ const FEE_ON_TRANSFER_BPS: u64 = 10;
 const HOLDING_IN_WHOLE_TOKENS: u64 = 1_000_000_000;
 const USDT_SUPPLY_IN_WHOLE_TOKENS: u64 = 1_000 * HOLDING_IN_WHOLE_TOKENS;
 
-/// Where the contracts are.
+/// Addresses of the contracts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contracts {
@@ -57,21 +58,21 @@ pub struct Contracts {
     pub erc20_proxy: Address,
     /// Pays the native coin with reference, without fee.
     pub ethereum_proxy: Address,
-    /// Knows the prices for the conversion proxies.
+    /// Stores the prices for the conversion proxies.
     pub chainlink_conversion_path: Address,
     /// Pays a token for an amount in another currency.
     pub erc20_conversion_proxy: Address,
     /// Pays the native coin for an amount in another currency.
     pub eth_conversion_proxy: Address,
-    /// Pays many requests at once, with or without conversion.
+    /// Pays several requests at once, with or without conversion.
     pub batch_conversion_payments: Address,
-    /// The older batch, which knows no conversion.
+    /// The older batch contract, without conversion.
     pub batch_payments: Address,
-    /// A router that gives one base unit of any token for two of any other.
+    /// A swap router that takes two base units of a token for one base unit of any other token.
     pub swap_router: Address,
     /// Swaps a token and pays with the proceeds.
     pub erc20_swap_to_pay: Address,
-    /// Creates one paying address per request.
+    /// Creates a payment address for each request.
     pub single_request_proxy_factory: Address,
     /// Pays a signed schedule; the account at [`RELAYER_INDEX`] may trigger it.
     pub recurring_payment_proxy: Address,
@@ -101,7 +102,7 @@ impl Contracts {
     }
 }
 
-/// Where the tokens are. Every account, the smart wallet and the swap router hold plenty of each.
+/// Addresses of the tokens. Every account, the smart wallet and the swap router own plenty of each token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
@@ -111,7 +112,7 @@ pub struct Tokens {
     /// A plain token with 6 decimals.
     #[serde(rename = "USDC")]
     pub usdc: Address,
-    /// A token with 6 decimals that answers nothing and refuses to change a non-zero allowance.
+    /// A token with 6 decimals that returns nothing and refuses to change a non-zero allowance.
     #[serde(rename = "USDT")]
     pub usdt: Address,
     /// A token with 6 decimals that keeps 10 basis points of every transfer.
@@ -133,13 +134,13 @@ impl Tokens {
     }
 }
 
-/// The name under which the conversion contracts know a currency that is not a token; `kind` is `ISO4217` or `ETH`.
+/// The hash of a non-token currency in the conversion contracts; `kind` is `ISO4217` or `ETH`.
 pub fn currency_hash(kind: &str, symbol: &str) -> Address {
     let preimage = format!(r#"{{"type":"{kind}","value":"{symbol}"}}"#).to_lowercase();
     Address::from_word(keccak256(preimage))
 }
 
-/// The name under which the conversion contracts of a chain know its native coin.
+/// The hash of a chain's native coin in the conversion contracts.
 pub fn native_currency_hash(chain_id: u64) -> Address {
     let symbol = match chain_id {
         10 => "ETH-optimism",
@@ -180,7 +181,7 @@ struct Step {
     code_or_call: Vec<u8>,
 }
 
-/// The transactions of the first account, in order.
+/// The deployment as transactions of the first account, in order.
 struct Plan {
     deployer: Address,
     steps: Vec<Step>,
@@ -214,13 +215,13 @@ impl Plan {
     }
 
     async fn run(&self, rpc: &Rpc) -> anyhow::Result<()> {
-        // Every nonce is given, so all transactions can travel at once and still take effect in order.
+        // Every nonce is explicit, so all transactions can be sent at once and still execute in order.
         let calls: Vec<_> = self
             .steps
             .iter()
             .enumerate()
             .map(|(nonce, step)| {
-                // Stated rather than estimated: an estimate would need the contracts of the steps before.
+                // The gas limit is explicit: an estimate would need the contracts of the previous steps.
                 let gas = 1_000_000 + 300 * step.code_or_call.len();
                 let mut transaction = json!({
                     "from": self.deployer,
@@ -242,7 +243,7 @@ impl Plan {
             .collect();
         for (step, receipt) in self.steps.iter().zip(rpc.call_all(&calls).await?) {
             if receipt["status"] != "0x1" {
-                bail!("the step `{}` failed: {receipt}", step.label);
+                bail!("the step `{}` of the deployment failed: {receipt}", step.label);
             }
         }
         Ok(())
@@ -384,18 +385,19 @@ pub(crate) async fn deploy(rpc: &Rpc, accounts: &[Account], chain_id: u64) -> an
     Ok((contracts, tokens))
 }
 
-/// Puts FAU where it is on Sepolia, without holders: the code that its constructor returns, and the names that it writes.
+/// Places FAU at its Sepolia address: the code that its constructor returns, and the names that the constructor stores.
+/// No address owns any FAU yet.
 async fn place_fau(rpc: &Rpc) -> anyhow::Result<()> {
     let [name, symbol] = FAU_NAMES;
-    let nobody: Vec<Address> = Vec::new();
-    let arguments = (name, symbol, U256::from(FAU_DECIMALS), nobody, U256::ZERO).abi_encode_params();
+    let holders: Vec<Address> = Vec::new();
+    let arguments = (name, symbol, U256::from(FAU_DECIMALS), holders, U256::ZERO).abi_encode_params();
     let creation = hex::encode_prefixed([own("TestToken")?, arguments].concat());
     let code = rpc.call("eth_call", json!([{ "input": creation }, "latest"])).await?;
     rpc.call("anvil_setCode", json!([FAU, code])).await?;
     for (slot, text) in FAU_NAMES.iter().enumerate() {
-        // A short text is in its slot, with twice its length in the last byte.
+        // A short text is stored in its slot, with twice its length in the last byte.
         let mut word = B256::right_padding_from(text.as_bytes());
-        word[31] = u8::try_from(2 * text.len()).context("a name of FAU is too long for one slot")?;
+        word[31] = u8::try_from(2 * text.len()).context("the name or symbol of FAU is too long for a storage slot")?;
         let slot = B256::from(U256::from(slot));
         rpc.call("anvil_setStorageAt", json!([FAU, slot, word])).await?;
     }
@@ -448,7 +450,7 @@ fn create_tokens(plan: &mut Plan, holders: &[Address]) -> anyhow::Result<Tokens>
     })
 }
 
-/// An aggregator whose price never changes.
+/// Deploys a price feed whose price never changes; returns its address.
 fn create_price(plan: &mut Plan, price_e8_usd: u64) -> anyhow::Result<Address> {
     let arguments = (
         I256::from_raw(U256::from(price_e8_usd)),

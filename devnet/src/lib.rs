@@ -1,7 +1,7 @@
 //! The local chain and the local off-ramp partner.
 //!
-//! The chain is the one that `prs dev` and the tests share: the real `anvil` node with the published payment contracts,
-//! test tokens and a few contracts of our own, all at the same addresses every time.
+//! `prs dev` and the tests share this chain: the real `anvil` node with the published payment contracts, test tokens
+//! and a few contracts of our own. All contracts have the same addresses on every start.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ pub use deployment::{
 pub use node::{Account, BlockTime, Options, anvil_path, dir};
 pub use rpc::RpcError;
 
-/// A running chain with everything deployed. Dropping it ends the node.
+/// A running chain with all contracts deployed. Dropping it stops the node.
 pub struct Devnet {
     node: node::Node,
     rpc: rpc::Rpc,
@@ -49,7 +49,7 @@ impl Devnet {
         let node = node::Node::start(&options).await?;
         let rpc = rpc::Rpc::new(node.url())?;
         rpc.wait_for_chain(options.chain_id, Duration::from_secs(10)).await?;
-        // The node prints every call otherwise.
+        // Otherwise the node prints every call.
         rpc.call("anvil_setLoggingEnabled", json!([false])).await?;
         let (contracts, tokens) = deployment::deploy(&rpc, node.accounts(), options.chain_id)
             .await
@@ -66,12 +66,13 @@ impl Devnet {
         })
     }
 
-    /// Where the node answers JSON-RPC.
+    /// The URL of the node's JSON-RPC.
     pub fn rpc_url(&self) -> &str {
         self.node.url()
     }
 
-    /// Has the node tell of its blocks, and counts them from here on: who waits for the next one need not ask for it.
+    /// Makes the node report its blocks, and counts them from now on. A caller can then wait for the next block without
+    /// polling.
     pub async fn tell_blocks(&self) -> anyhow::Result<watch::Receiver<u64>> {
         self.rpc.call("anvil_setLoggingEnabled", json!([true])).await?;
         Ok(self.node.blocks())
@@ -87,17 +88,18 @@ impl Devnet {
         self.node.accounts()
     }
 
-    /// Where the contracts are.
+    /// Addresses of the contracts.
     pub fn contracts(&self) -> &Contracts {
         &self.contracts
     }
 
-    /// Where the tokens are.
+    /// Addresses of the tokens.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// What `prs dev --json` prints about the chain; `network` is the name under which it serves the chain.
+    /// The facts about the chain that `prs dev --json` prints; `network` is the name that the service has for the
+    /// chain.
     pub fn summary(&self, network: &str) -> Value {
         json!({
             "rpcUrl": self.rpc_url(),

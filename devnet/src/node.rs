@@ -1,4 +1,4 @@
-//! The node's process: where the binary is, how it starts, and that it never outlives us.
+//! The process of the node: finds its binary, starts it, and ensures that it ends.
 
 use std::{
     env, fs,
@@ -21,25 +21,25 @@ use tokio::{
 const ACCOUNT_COUNT: usize = 10;
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// When the chain produces blocks.
+/// When the chain mines blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockTime {
-    /// A block for every transaction, at once.
+    /// The node mines a block for every transaction, at once.
     Instant,
-    /// A block every so many milliseconds, empty or not.
+    /// The node mines a block at this interval in milliseconds, with or without transactions.
     EveryMs(u64),
 }
 
-/// How a chain is started.
+/// Options of a chain.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The chain's id. It also decides which native currency the conversion contracts know.
+    /// The chain's id. It also selects the native currency in the conversion contracts.
     pub chain_id: u64,
-    /// The port on 127.0.0.1; a free one if `None`.
+    /// The port on 127.0.0.1; `None` takes a free port.
     pub port: Option<u16>,
-    /// When blocks are produced.
+    /// When blocks are mined.
     pub block_time: BlockTime,
-    /// `safe` lags the head by this many blocks and `finalized` by twice as many.
+    /// The `safe` block lags the head by this many blocks, and the `finalized` block by twice as many.
     pub slots_in_an_epoch: u64,
 }
 
@@ -54,17 +54,17 @@ impl Default for Options {
     }
 }
 
-/// An account that the node holds unlocked and funded.
+/// An account that the node has unlocked and funded.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
     /// The account's address.
     pub address: Address,
-    /// Its private key, which is public knowledge and worth nothing on any other chain.
+    /// The account's private key, which is public and worthless on any other chain.
     pub private_key: B256,
 }
 
-/// States of how many of the last blocks the node can go back to.
+/// Number of recent blocks whose state the node keeps, so that it can return to them.
 const STATES_KEPT: &str = "500";
 
 /// The command that fetches the node and the published contracts.
@@ -72,8 +72,8 @@ pub(crate) fn repair_command() -> String {
     format!("run `npm ci --ignore-scripts` in {}", dir().display())
 }
 
-/// The folder with the pinned node, the published bytecode and our artefacts: `PRS_DEVNET`, else the folder of this
-/// crate, else `./devnet`.
+/// The folder with the pinned node, the published bytecode and our artifacts. It is `PRS_DEVNET` if that is set, else
+/// the folder of this crate if it exists, else `./devnet`.
 pub fn dir() -> PathBuf {
     if let Some(path) = env::var_os("PRS_DEVNET") {
         return path.into();
@@ -86,32 +86,40 @@ pub fn dir() -> PathBuf {
     }
 }
 
-/// The node's binary: `PRS_ANVIL`, else an `anvil` on the PATH, else the one that npm fetched into [`dir`].
+/// The node's binary. It is `PRS_ANVIL` if that is set, else an `anvil` on the PATH, else the one that npm fetched into
+/// [`dir`].
 pub fn anvil_path() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os("PRS_ANVIL").map(PathBuf::from) {
         if is_executable(&path) {
             return Ok(path);
         }
-        bail!("PRS_ANVIL is {}, which is not an executable file", path.display());
+        bail!(
+            "PRS_ANVIL is set to {}, which is not an executable file",
+            path.display()
+        );
     }
     if let Some(path) = on_path("anvil") {
         return Ok(path);
     }
     let Some(package) = package(env::consts::OS, env::consts::ARCH) else {
-        bail!("no package has the local chain node for this machine: put `anvil` on the PATH, or name it in PRS_ANVIL");
+        bail!(
+            "no npm package contains the local chain node for this machine: put `anvil` on the PATH, or set PRS_ANVIL \
+             to its path"
+        );
     };
-    // The package's binary itself, because its wrapper script leaves the node running when the script is killed.
+    // The binary of the package is called directly: its wrapper script leaves the node running when the script is
+    // killed.
     let fetched = dir().join("node_modules").join(package).join("bin/anvil");
     if is_executable(&fetched) {
         return Ok(fetched);
     }
     bail!(
-        "the local chain node `anvil` is not installed: {}, or name a binary in PRS_ANVIL",
+        "the local chain node `anvil` is not installed: {}, or set PRS_ANVIL to the path of a binary",
         repair_command()
     )
 }
 
-/// The npm package with the node for an operating system and a processor, as Rust names them.
+/// The npm package of the node for an operating system and a processor, by their Rust names.
 fn package(system: &str, processor: &str) -> Option<&'static str> {
     match (system, processor) {
         ("linux", "x86_64") => Some("@foundry-rs/anvil-linux-amd64"),
@@ -132,16 +140,16 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// What the node prints once it listens.
+/// The line that the node prints once it listens.
 struct Announcement {
     url: String,
     accounts: Vec<Account>,
 }
 
-/// How a line begins that tells of a new block.
+/// Prefix of a line that reports a new block.
 const BLOCK: &str = "    Block Number:";
 
-/// A running node. Dropping it kills the process.
+/// A running node. Dropping this value kills the process.
 pub(crate) struct Node {
     child: Child,
     reader: Option<JoinHandle<()>>,
@@ -156,14 +164,14 @@ impl Node {
         let (spawned_sender, spawned) = oneshot::channel();
         let (announcement_sender, announcement) = oneshot::channel();
         let (block_sender, blocks) = watch::channel(0);
-        // The kernel ends the node when the *thread* that started it ends, so a thread of its own starts it and stays
-        // for as long as the node runs, whatever becomes of the async runtime.
+        // The kernel ends the node when the *thread* that started it ends. A separate thread therefore starts the node
+        // and stays as long as the node runs, whatever happens to the async runtime.
         let reader = thread::Builder::new()
             .name("anvil".to_owned())
             .spawn(move || follow(command, spawned_sender, announcement_sender, &block_sender))?;
         let child = spawned
             .await
-            .context("the thread of the local chain node ended early")??;
+            .context("the thread that starts the local chain node ended before the node was ready")??;
         let mut node = Self {
             child,
             reader: Some(reader),
@@ -176,21 +184,21 @@ impl Node {
         node.announcement = timeout(START_TIMEOUT, announcement)
             .await
             .context("the local chain node did not start in time")?
-            .context("the thread of the local chain node ended early")??;
+            .context("the thread that starts the local chain node ended before the node was ready")??;
         Ok(node)
     }
 
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC.
     pub(crate) fn url(&self) -> &str {
         &self.announcement.url
     }
 
-    /// Counts the blocks that the node tells of.
+    /// A channel with the number of blocks that the node has reported.
     pub(crate) fn blocks(&self) -> watch::Receiver<u64> {
         self.blocks.clone()
     }
 
-    /// The accounts that it holds unlocked.
+    /// The accounts that the node has unlocked.
     pub(crate) fn accounts(&self) -> &[Account] {
         &self.announcement.accounts
     }
@@ -198,7 +206,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what is wanted.
+        // Both fail only if the process is already gone, which is the intended result.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(reader) = self.reader.take() {
@@ -208,8 +216,8 @@ impl Drop for Node {
 }
 
 fn command(anvil: &Path, options: &Options) -> Command {
-    // A killed parent runs no `Drop`; `setpriv` asks the kernel to end the node in that case too. It belongs to
-    // util-linux, so it is missing on exotic systems only, where `Drop` has to suffice.
+    // A killed parent process runs no `Drop`; `setpriv` makes the kernel end the node in that case too. It belongs to
+    // util-linux, so it is missing only on unusual systems, where `Drop` has to suffice.
     let mut command = match on_path("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
@@ -223,12 +231,12 @@ fn command(anvil: &Path, options: &Options) -> Command {
         .args(["--chain-id", &options.chain_id.to_string()])
         .args(["--accounts", &ACCOUNT_COUNT.to_string()])
         .args(["--slots-in-an-epoch", &options.slots_in_an_epoch.to_string()])
-        // Transactions of one block stay in the order in which they were sent.
+        // Transactions of one block keep the order in which they were sent.
         .args(["--order", "fifo"])
-        // The gas limit of each transaction counts against the block, and ours are generous.
+        // The gas limit of each transaction counts against the block, and our limits are generous.
         .args(["--gas-limit", "1000000000"])
-        // Older states would go to files in the home directory, gigabytes in an hour of tests, and a node that is
-        // killed leaves them there.
+        // Older states would be written to files in the home directory: gigabytes in an hour of tests. A killed node
+        // leaves the files there.
         .args(["--prune-history", STATES_KEPT]);
     match options.block_time {
         BlockTime::Instant => command.arg("--no-mining"),
@@ -236,7 +244,8 @@ fn command(anvil: &Path, options: &Options) -> Command {
     };
     command
         .env_remove("RUST_LOG")
-        // Away from the terminal's group, so that an interrupt reaches us first and we can end in order.
+        // The node has a process group of its own, so that an interrupt from the terminal reaches this process first,
+        // which can then stop in order.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -244,7 +253,7 @@ fn command(anvil: &Path, options: &Options) -> Command {
     command
 }
 
-/// Starts the node, reports what it announces, and then reads on so that it never blocks on a full pipe.
+/// Starts the node, reports its accounts, and then reads its output, so that a full pipe never blocks the node.
 fn follow(
     mut command: Command,
     spawned: oneshot::Sender<anyhow::Result<Child>>,
@@ -254,7 +263,7 @@ fn follow(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            // The receiver is gone if the start was given up, and then nobody wants to know.
+            // If the caller abandoned the start, the receiver is gone, and the error is not needed.
             let _ = spawned.send(Err(anyhow!(error).context("the local chain node cannot be started")));
             return;
         }
@@ -284,17 +293,17 @@ fn follow(
             }
             let text = complaints.join().unwrap_or_default();
             if !text.is_empty() {
-                tracing::warn!(text, "the local chain node complained");
+                tracing::warn!(text, "the local chain node printed an error");
             }
         }
         None => {
             let text = complaints.join().unwrap_or_default();
-            let _ = announcement.send(Err(anyhow!("the local chain node ended at its start: {text}")));
+            let _ = announcement.send(Err(anyhow!("the local chain node ended during its start: {text}")));
         }
     }
 }
 
-/// Reads up to the line that says where the node listens; `None` if it ended before.
+/// Reads the output of the node up to the line with its address; `None` if the output ends before that line.
 fn announced(lines: &mut impl Iterator<Item = String>) -> Option<anyhow::Result<Announcement>> {
     let (mut addresses, mut keys) = (Vec::new(), Vec::new());
     for line in lines {
@@ -305,7 +314,7 @@ fn announced(lines: &mut impl Iterator<Item = String>) -> Option<anyhow::Result<
                 accounts,
             }));
         }
-        // Both lists have lines such as `(3) 0x…`; only their lengths tell an address from a key.
+        // Both lists have lines such as `(3) 0x…`; only the length distinguishes an address from a key.
         let Some(word) = line.strip_prefix('(').and_then(|line| line.split_whitespace().nth(1)) else {
             continue;
         };
@@ -321,7 +330,8 @@ fn announced(lines: &mut impl Iterator<Item = String>) -> Option<anyhow::Result<
 fn accounts(addresses: &[String], keys: &[String]) -> anyhow::Result<Vec<Account>> {
     if addresses.len() != ACCOUNT_COUNT || keys.len() != ACCOUNT_COUNT {
         bail!(
-            "the local chain node announced {} addresses and {} keys",
+            "the local chain node must announce {ACCOUNT_COUNT} addresses and keys, but announced {} addresses and {} \
+             keys",
             addresses.len(),
             keys.len()
         );

@@ -1,4 +1,4 @@
-//! A small JSON-RPC client. It keeps the node's own error codes and revert bytes, which tests look at.
+//! A small JSON-RPC client. It keeps the node's error codes and revert bytes, which tests check.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 const POLL_INTERVAL: Duration = Duration::from_millis(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The node refused a call.
+/// The node rejected a call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "{method} failed with code {code}: {message}{}",
@@ -21,16 +21,16 @@ pub struct RpcError {
     pub method: String,
     /// The JSON-RPC error code.
     pub code: i64,
-    /// The node's own text.
+    /// The node's message.
     pub message: String,
-    /// What came with it; the revert bytes in hex for a reverted call.
+    /// Additional data of the error; for a reverted call, the revert bytes in hexadecimal.
     pub attachment: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Answer {
     id: usize,
-    // An absent result and a result of `null` are both `null`: some methods answer nothing else.
+    // A missing result counts as `null`, because some methods return nothing.
     #[serde(default)]
     result: Value,
     error: Option<Refusal>,
@@ -44,9 +44,9 @@ struct Refusal {
     attachment: Option<Value>,
 }
 
-/// A client of what listens on this machine, whose calls end after `timeout`.
+/// A client for servers on this machine, whose calls end after `timeout`.
 pub(crate) fn client(timeout: Duration) -> anyhow::Result<reqwest::Client> {
-    // The client insists on a provider even for plain HTTP. Somebody else may have installed one already.
+    // The client requires a crypto provider even for plain HTTP. It may already be installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .no_proxy()
@@ -78,21 +78,21 @@ impl Rpc {
         let answer: Answer = self
             .post(&request)
             .await
-            .with_context(|| format!("{method} got no answer"))?;
+            .with_context(|| format!("{method} got no response"))?;
         result(method, answer)
     }
 
-    /// Calls many methods in one round trip; the node runs them in no particular order.
+    /// Calls several methods in one round trip; the node executes them in any order.
     pub(crate) async fn call_all(&self, calls: &[(&str, Value)]) -> anyhow::Result<Vec<Value>> {
         let requests: Vec<Value> = calls
             .iter()
             .enumerate()
             .map(|(id, (method, params))| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .collect();
-        let mut answers: Vec<Answer> = self.post(&requests).await.context("a batch of calls got no answer")?;
+        let mut answers: Vec<Answer> = self.post(&requests).await.context("a batch of calls got no response")?;
         answers.sort_by_key(|answer| answer.id);
         if answers.len() != calls.len() {
-            bail!("{} calls got {} answers", calls.len(), answers.len());
+            bail!("a batch of {} calls got {} responses", calls.len(), answers.len());
         }
         calls
             .iter()
@@ -101,14 +101,14 @@ impl Rpc {
             .collect()
     }
 
-    /// Waits until the node answers, and makes sure that it is the right one.
+    /// Waits until the node responds, and checks that it serves the right chain.
     pub(crate) async fn wait_for_chain(&self, chain_id: u64, patience: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + patience;
         loop {
             match self.call("eth_chainId", json!([])).await {
                 Ok(answer) if answer == format!("{chain_id:#x}") => return Ok(()),
                 Ok(answer) => bail!("the node at {} serves chain {answer}, not {chain_id}", self.url),
-                Err(error) if Instant::now() >= deadline => return Err(error.context("the node does not answer")),
+                Err(error) if Instant::now() >= deadline => return Err(error.context("the node does not respond")),
                 Err(_) => sleep(POLL_INTERVAL).await,
             }
         }
@@ -116,7 +116,7 @@ impl Rpc {
 
     async fn post<T: for<'de> Deserialize<'de>>(&self, body: &impl serde::Serialize) -> anyhow::Result<T> {
         let text = self.client.post(&self.url).json(body).send().await?.text().await?;
-        serde_json::from_str(&text).with_context(|| format!("the node answered {text:.200}"))
+        serde_json::from_str(&text).with_context(|| format!("the node returned {text:.200}"))
     }
 }
 

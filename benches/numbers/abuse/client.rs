@@ -1,4 +1,4 @@
-//! A client at work: one process, one thread, a fixed rate.
+//! A client of the abuse test: one process, one thread, a fixed rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::things::{Manners, Plan};
 
-/// Works as the plan says, and prints how long each act took, in microseconds.
+/// Makes the calls of the plan, and prints how long each call took, in microseconds.
 pub(crate) fn run(plan: &str) -> anyhow::Result<()> {
     let plan: Plan = serde_json::from_str(plan)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -30,7 +30,7 @@ async fn work(plan: Arc<Plan>) -> anyhow::Result<Vec<u64>> {
         let plan = plan.clone();
         acts.spawn(async move {
             let held = plan.thing.act(&plan, number).await?;
-            // An act that began late took that much longer.
+            // If a call starts late, the delay counts as part of its duration.
             anyhow::Ok((due.elapsed(), held))
         });
         due += gap;
@@ -44,7 +44,8 @@ async fn work(plan: Arc<Plan>) -> anyhow::Result<Vec<u64>> {
                 open.extend(held);
             }
             Err(error) if is_measured => return Err(error),
-            // Whoever asks for too much is refused, one way or another.
+            // The service may refuse a call of the greedy client or close its connection; this is not an error of the
+            // test.
             Err(_) => {}
         }
     }

@@ -1,8 +1,9 @@
-//! Whether a greedy tenant takes what a modest one shares with it: `cargo xtask test abuse`.
+//! Measures whether a greedy tenant slows down a modest tenant: `cargo xtask test abuse`.
 //!
-//! For each shared thing a service of its own runs on PostgreSQL, and two clients as processes of their own, pinned to
-//! different cores. The modest one works alone, then beside the greedy one, three times in turn; both work at a fixed
-//! rate. Quotas of credentials are out of reach, so that what holds is how things are shared.
+//! Each shared resource is measured on a separate service on PostgreSQL. The two clients are separate processes, pinned
+//! to different cores, and work at a fixed rate. The modest client works alone and then in parallel with the greedy
+//! client, three times alternately. The quotas of credentials are so high that the service refuses no call for them:
+//! the test measures only how the shared resources are divided.
 
 mod client;
 mod stage;
@@ -19,16 +20,17 @@ pub(crate) use client::run as run_client;
 use stage::Stage;
 use things::{Manners, Plan, Thing};
 
-/// How much slower the slowest hundredth of the modest tenant may become.
+/// Maximum slowdown of the modest client: the 99th percentile of its calls in parallel with the greedy client, divided
+/// by the 99th percentile of its calls alone.
 const GOAL_RATIO: f64 = 1.5;
 
-/// Time that a modest client works alone, and beside the greedy one, in seconds.
+/// Duration of each measurement, alone or in parallel with the greedy client, in seconds.
 const PHASE_S: f64 = 10.0;
 
-/// How long the greedy client is at work before the modest one begins.
+/// How long the greedy client works before the modest client starts.
 const HEAD_START: Duration = Duration::from_secs(2);
 
-/// Measures every thing, prints the table, and tells whether the goal was met everywhere.
+/// Measures every resource, prints the table, and returns whether every goal was met.
 pub(crate) fn run(scale: f64) -> anyhow::Result<bool> {
     let before = Machine::look();
     let mut rows = Vec::new();
@@ -70,7 +72,7 @@ fn measure(thing: Thing, seconds: f64) -> anyhow::Result<Row> {
     })
 }
 
-/// Has the modest client work; returns its 99th percentile in milliseconds.
+/// Runs the modest client; returns the 99th percentile of its calls in milliseconds.
 fn work(plan: &Plan) -> anyhow::Result<f64> {
     let output = spawn(plan)?.wait_with_output()?;
     ensure!(output.status.success(), "the modest client failed: {}", output.status);
@@ -79,7 +81,7 @@ fn work(plan: &Plan) -> anyhow::Result<f64> {
     Ok(in_ms(percentile(&times, 99)))
 }
 
-/// Starts a client on the core of its manners.
+/// Starts a client on the core of its role.
 fn spawn(plan: &Plan) -> anyhow::Result<Child> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let core = match plan.manners {
@@ -93,12 +95,12 @@ fn spawn(plan: &Plan) -> anyhow::Result<Child> {
     command.spawn().context("`taskset` of util-linux pins the clients")
 }
 
-/// The greedy client; it ends with this value.
+/// The process of the greedy client, which is stopped on drop.
 struct Busy(Child);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what is wanted.
+        // `kill` and `wait` fail only if the process has already ended, which is the intended result.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

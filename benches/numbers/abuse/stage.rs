@@ -1,4 +1,5 @@
-//! What an abuse is tried on: a service with two tenants, a chain, a receiver that answers and one that never does.
+//! The stage of the abuse test: a service with two tenants, a chain, a receiver that responds and a receiver that never
+//! responds.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -15,23 +16,23 @@ use super::things::{Caller, Manners, PAGE, Plan, Thing, order};
 use crate::database::BenchDatabase;
 use crate::service::{self, Running};
 
-/// As many endpoints as one tenant may have.
+/// Maximum number of endpoints of one tenant.
 const SILENT_ENDPOINTS: usize = 100;
 
-/// More than any client reaches.
+/// Rate limit in calls per minute that no client reaches.
 const UNREACHED_PER_MINUTE: u32 = 100_000_000;
 
-/// The factory that the local node brings along: salt and creation code in, contract out.
+/// The factory contract of the local node. Its input is a salt and creation code; it deploys the contract.
 const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
-/// Creates a contract whose code is `JUMPDEST PUSH1 0 JUMP`.
+/// Creation code of a contract that loops without end: its code is `JUMPDEST PUSH1 0 JUMP`.
 const ENDLESS: [u8; 13] = [
     0x63, 0x5b, 0x60, 0x00, 0x56, 0x60, 0x00, 0x52, 0x60, 0x04, 0x60, 0x1c, 0xf3,
 ];
 
 const PASSWORD: &str = "correct horse battery";
 
-/// A service with everything around it.
+/// A service with its dependencies.
 pub(super) struct Stage {
     runtime: Runtime,
     database: BenchDatabase,
@@ -43,7 +44,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts everything, and seeds what the clients need for this thing.
+    /// Starts the service, the chain and the receivers, and inserts the data that the clients need for this resource.
     pub(super) fn set(thing: Thing) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let folder = tempfile::tempdir()?;
@@ -91,7 +92,7 @@ impl Stage {
         })
     }
 
-    /// What a client does for so long.
+    /// The plan of a client that works for this number of seconds.
     pub(super) fn plan(&self, manners: Manners, seconds: f64) -> Plan {
         let plan = match manners {
             Manners::Modest => self.modest.clone(),
@@ -100,7 +101,7 @@ impl Stage {
         Plan { seconds, ..plan }
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub(super) fn strike(self) -> anyhow::Result<()> {
         drop(self.service);
         self.runtime.block_on(self.database.remove())
@@ -151,7 +152,7 @@ async fn register(plan: &Plan, url: &str) -> anyhow::Result<()> {
     caller.expect(&call, 201).await.map(drop)
 }
 
-/// A receiver that takes everything.
+/// A receiver that accepts everything.
 async fn answering() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -160,7 +161,7 @@ async fn answering() -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// A receiver that accepts connections and says nothing.
+/// A receiver that accepts connections and never responds.
 async fn silent() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;

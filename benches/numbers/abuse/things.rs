@@ -1,4 +1,4 @@
-//! What tenants share, whose client does what to it, and with what.
+//! The resources that all tenants share, and the calls of each client for them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,28 +12,28 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::load;
 
-/// Where the modest client calls from.
+/// Source IP address of the modest client.
 pub(super) const MODEST_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Addresses that the greedy client calls from, where one address alone is bound anyway.
+/// Number of source IP addresses of the greedy client. A single address would be stopped by its rate limit.
 const GREEDY_ADDRESSES: u8 = 40;
 
 /// The page whose client ID the greedy tenant uses.
 pub(super) const PAGE: &str = "https://shop.example.com";
 
-/// As many items as one link may have.
+/// Maximum number of items of one link.
 const ITEMS: usize = 200;
 
-/// Whose client it is.
+/// Role of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Manners {
-    /// Asks for little, and is measured.
+    /// The client makes few calls, and their duration is measured.
     Modest,
-    /// Asks for much, and gets what it gets.
+    /// The client makes many calls, whatever the responses.
     Greedy,
 }
 
-/// What a client does, for how long, and with what.
+/// What a client does, for how long, and with which credentials.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) thing: Thing,
@@ -44,17 +44,17 @@ pub(super) struct Plan {
     pub(super) client_id: String,
     /// A client ID for pages of [`PAGE`].
     pub(super) page_client_id: String,
-    /// A request of the client ID.
+    /// A request that the client ID created.
     pub(super) request: String,
-    /// A wallet that could pay it.
+    /// A wallet that could pay the request.
     pub(super) payer: String,
-    /// A contract that takes all gas that it can get.
+    /// Address of a contract that uses all the gas that it can get.
     pub(super) gas_burner: String,
     pub(super) email: String,
     pub(super) password: String,
 }
 
-/// Something that all tenants share.
+/// A resource that all tenants share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Thing {
     Connections,
@@ -73,15 +73,15 @@ impl Thing {
             Self::Connections => "connections",
             Self::Streams => "event streams",
             Self::LogWriter => "log writer",
-            Self::DeliveryPlaces => "delivery places",
+            Self::DeliveryPlaces => "delivery slots",
             Self::NodeCalls => "node calls",
-            Self::PasswordTries => "password tries",
+            Self::PasswordTries => "password attempts",
             Self::DatabaseWriter => "database writer",
             Self::Items => "links of 200 items",
         }
     }
 
-    /// What a client begins in a second.
+    /// Calls per second of a client.
     pub(super) fn rate_per_s(self, manners: Manners) -> f64 {
         let (modest, greedy) = match self {
             Self::Connections => (20.0, 60.0),
@@ -99,7 +99,8 @@ impl Thing {
         }
     }
 
-    /// Time within which what the greedy client leaves behind ends: tries and tests, sockets, questions to nodes.
+    /// How long to wait until the effects of the greedy client have ended: delivery attempts, test deliveries, sockets
+    /// and node calls.
     pub(super) fn settle(self) -> Duration {
         match self {
             Self::DeliveryPlaces => Duration::from_secs(22),
@@ -107,7 +108,7 @@ impl Thing {
         }
     }
 
-    /// Does one thing; what stays open is returned, to be held.
+    /// Makes one call. Returns the connection if it has to be held open.
     pub(super) async fn act(self, plan: &Plan, number: usize) -> anyhow::Result<Option<TcpStream>> {
         let caller = Caller { plan, number };
         match (self, plan.manners) {
@@ -115,7 +116,7 @@ impl Thing {
                 let call = caller.get("/v2/currencies", &[("x-api-key", &plan.api_key)]);
                 caller.expect(&call, 200).await?;
             }
-            // Half of them ask for more than they ever read, half ask nothing.
+            // Half of the connections request more than they ever read; the other half send nothing.
             (Self::Connections, Manners::Greedy) => {
                 let mut stream = caller.connect().await?;
                 if number.is_multiple_of(2) {
@@ -196,7 +197,7 @@ impl Thing {
     }
 }
 
-/// What a merchant asks to be paid.
+/// The request of a merchant.
 pub(super) fn order() -> Value {
     json!({
         "payee": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
@@ -206,7 +207,7 @@ pub(super) fn order() -> Value {
     })
 }
 
-/// One call over a connection of its own, from the address of its client.
+/// Makes one call over a new connection, from the address of its client.
 pub(super) struct Caller<'a> {
     pub(super) plan: &'a Plan,
     pub(super) number: usize,
@@ -228,7 +229,7 @@ impl Caller<'_> {
         let address = match self.plan.manners {
             Manners::Modest => MODEST_ADDRESS,
             Manners::Greedy if is_bound => Ipv4Addr::new(127, 0, 0, 3),
-            // What is bound for one address is asked for from many.
+            // Calls that are limited for each IP address come from many addresses.
             Manners::Greedy => {
                 let last = self.number % usize::from(GREEDY_ADDRESSES);
                 Ipv4Addr::new(127, 0, 1, u8::try_from(last)?)
@@ -241,7 +242,7 @@ impl Caller<'_> {
         Ok(stream)
     }
 
-    /// Sends a call and reads the whole answer.
+    /// Sends a call and reads the whole response.
     async fn send(&self, call: &[u8]) -> anyhow::Result<String> {
         let mut stream = self.connect().await?;
         stream.write_all(call).await?;
@@ -251,11 +252,11 @@ impl Caller<'_> {
         Ok(String::from_utf8(answer)?)
     }
 
-    /// Sends a call that has to have this status; returns the body.
+    /// Sends a call that must return this status; returns the body.
     pub(super) async fn expect(&self, call: &[u8], status: u16) -> anyhow::Result<Value> {
         let answer = self.send(call).await?;
         ensure!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("a response without a body")?;
         Ok(serde_json::from_str(body)?)
     }
 }

@@ -1,4 +1,5 @@
-//! How long an event of one tenant waits while another tenant has a long backlog, whose receiver takes it or does not.
+//! Measures how long an event of one tenant waits while another tenant has a long backlog. The receiver of the backlog
+//! responds in one case, and hangs in the other.
 
 use prs::{domain::ids::PlatformId, flows};
 
@@ -7,23 +8,24 @@ use super::queue::Queue;
 use super::receiver::Receiver;
 use crate::report::{REPEATS, Row, in_ms, percentile, scaled};
 
-/// Deliveries of the other tenant that wait.
+/// Number of waiting deliveries of the other tenant.
 const BACKLOG: usize = 100_000;
 
-/// Measures both.
+/// Measures both cases.
 pub(super) async fn measure(events: usize, scale: f64) -> anyhow::Result<Vec<Row>> {
     let backlog = scaled(BACKLOG, scale);
     let (taken50, taken99) = beside("/ok", events, backlog).await?;
     let (hanging50, hanging99) = beside("/hang", events, backlog).await?;
     Ok(vec![
-        Row::at_most("beside a backlog, p50", "ms", taken50, 4.0),
-        Row::at_most("beside a backlog, p99", "ms", taken99, 20.0),
-        Row::at_most("beside a stuck backlog, p50", "ms", hanging50, 4.0),
-        Row::at_most("beside a stuck backlog, p99", "ms", hanging99, 20.0),
+        Row::at_most("with a backlog, p50", "ms", taken50, 4.0),
+        Row::at_most("with a backlog, p99", "ms", taken99, 20.0),
+        Row::at_most("with a stuck backlog, p50", "ms", hanging50, 4.0),
+        Row::at_most("with a stuck backlog, p99", "ms", hanging99, 20.0),
     ])
 }
 
-/// Percentiles 50 and 99 of each run, in milliseconds.
+/// Returns the 50th and the 99th percentile of the waiting times in each run, in milliseconds. The receiver of the
+/// backlog behaves as `path` says.
 async fn beside(path: &str, events: usize, backlog: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
     let mut bench = Bench::start_durable().await?;
     let other: PlatformId = flows::platforms::create::run(&bench.ctx, "Other").await?;
@@ -32,7 +34,7 @@ async fn beside(path: &str, events: usize, backlog: usize) -> anyhow::Result<(Ve
     let endpoint = bench.queue.endpoint(&bench.receiver.url("/ok")).await?;
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
-        // A platform registers no URL twice.
+        // A platform cannot register a URL twice.
         let other_path = format!("{path}/{}", bench.ctx.ids.ulid());
         let waiting = queue.endpoint(&receiver.url(&other_path)).await?;
         queue.add(&vec![waiting; backlog]).await?;
@@ -41,10 +43,10 @@ async fn beside(path: &str, events: usize, backlog: usize) -> anyhow::Result<(Ve
         let times = one_by_one(&mut bench, &endpoint, events).await?;
         let left = bench.queue.waiting().await?;
         worker.end().await?;
-        eprintln!("  beside a backlog ({path}): {left} of {backlog} still wait at the end");
+        eprintln!("  with a backlog ({path}): {left} of {backlog} still wait at the end");
         p50.push(in_ms(percentile(&times, 50)));
         p99.push(in_ms(percentile(&times, 99)));
-        // What is left of one run does not wait in the next one.
+        // The remaining deliveries of a run are deleted, so that they do not wait in the next run.
         bench.queue.clear().await?;
         bench.queue.switch_on(&endpoint).await?;
     }

@@ -1,4 +1,4 @@
-//! The bare counterpart of delivery: a loop that signs and posts, without a queue, a record or a second try.
+//! The bare counterpart of delivery: a loop that signs and posts webhooks, without a queue, a record or a retry.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tokio::task::JoinSet;
 
 use super::queue;
 
-/// Posts in flight, as many as the service has for one endpoint.
+/// Number of posts in flight, the same as the service has for one endpoint.
 const IN_FLIGHT: usize = 16;
 
-/// A running sender, this program as a process of its own, like the service.
+/// A running bare sender: this program as a separate process, like the service.
 pub(crate) struct Sender(Child);
 
 impl Sender {
-    /// Starts one.
+    /// Starts a sender.
     pub(crate) fn start(url: &str, count: usize) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--bare-send", url, "--bare-count", &count.to_string()]);
         Ok(Self(command.stdin(Stdio::null()).spawn()?))
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub(crate) fn end(mut self) -> anyhow::Result<()> {
         let status = self.0.wait()?;
         ensure!(status.success(), "the bare sender ended with {status}");
@@ -32,7 +32,7 @@ impl Sender {
     }
 }
 
-/// Sends so many webhooks and ends.
+/// Sends this number of webhooks and returns.
 pub(crate) fn send(url: &str, count: usize) -> anyhow::Result<()> {
     prs::adapters::install_tls();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

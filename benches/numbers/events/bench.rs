@@ -1,4 +1,4 @@
-//! What numbers about delivery are measured on: a service with one tenant, and somebody who receives.
+//! The stage of the delivery benchmarks: a service with one tenant, and a receiver.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use prs::{
     domain::ids::PlatformId,
     flows,
     settings::Settings,
-    worker::deliver_webhooks::{self, Options},
+    worker::deliver_webhooks::{self, DeliveryOptions},
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,13 @@ use super::receiver::{Arrival, Receiver};
 use crate::database::BenchDatabase;
 use crate::service::{self, Running};
 
-/// What has not arrived by then never will.
+/// Time limit for an arrival.
 pub(super) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Pause between two events of a latency, so that the worker is idle when the next one comes.
+/// Pause between two events of a latency run, so that the worker is idle when the next one arrives.
 const LATENCY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A service of our own: a tenant in a database that is empty otherwise, and somebody who receives.
+/// A separate service with one tenant in an otherwise empty database, and a receiver.
 pub(super) struct Bench {
     pub(super) database: BenchDatabase,
     pub(super) settings: Settings,
@@ -39,7 +39,7 @@ impl Bench {
         Self::start_on(BenchDatabase::create().await?).await
     }
 
-    /// The same on a database that waits for the disk.
+    /// Like [`Self::start`], on a durable database.
     pub(super) async fn start_durable() -> anyhow::Result<Self> {
         Self::start_on(BenchDatabase::create_durable().await?).await
     }
@@ -59,24 +59,24 @@ impl Bench {
         })
     }
 
-    /// Queues events for one endpoint; answers when all are committed.
+    /// Queues events for one endpoint; returns when all events are committed.
     pub(super) async fn backlog(&mut self, path: &str, count: usize) -> anyhow::Result<()> {
-        // A platform registers no URL twice.
+        // A platform cannot register a URL twice.
         let path = format!("{path}/{}", self.ctx.ids.ulid());
         let endpoint = self.queue.endpoint(&self.receiver.url(&path)).await?;
         self.queue.add(&vec![endpoint; count]).await?;
         self.queue.analyze().await
     }
 
-    /// The release service as a process of its own.
+    /// The release service as a separate process.
     pub(super) fn serve(&self) -> anyhow::Result<Running> {
         Running::serve(&self.settings, "worker", self.folder.path())
     }
 
-    /// A worker within this process, which can be told of a commit at once, as it is within the service.
+    /// Starts a worker within this process. Like a worker of the service, it can be notified of a commit at once.
     pub(super) fn work(&self) -> Working {
         let stop = CancellationToken::new();
-        let sizes = Options {
+        let sizes = DeliveryOptions {
             concurrency: self.settings.webhooks.concurrency,
             concurrency_per_endpoint: self.settings.webhooks.concurrency_per_endpoint,
         };
@@ -84,7 +84,7 @@ impl Bench {
         Working { stop, task }
     }
 
-    /// Waits on a thread that may block.
+    /// Waits for this number of webhooks, on a thread that may block.
     pub(super) fn wait(&self, count: usize) -> anyhow::Result<Vec<Arrival>> {
         tokio::task::block_in_place(|| self.receiver.wait(count, ARRIVAL_TIMEOUT))
     }
@@ -113,7 +113,7 @@ impl Working {
     }
 }
 
-/// The times from commit to arrival of events that are told one after the other.
+/// The times from commit to arrival of events that are published one after another.
 pub(super) async fn one_by_one(bench: &mut Bench, endpoint: &String, events: usize) -> anyhow::Result<Vec<Duration>> {
     bench.receiver.clear();
     let mut times = Vec::with_capacity(events);

@@ -1,4 +1,5 @@
-//! Delivery of events on PostgreSQL: rate, latency, punctuality, fairness, recovery, and what bad receivers cost.
+//! Measures the delivery of events on PostgreSQL: rate, latency, punctuality, fairness, recovery, and the cost of bad
+//! receivers.
 
 mod backlogs;
 mod bare;
@@ -18,40 +19,40 @@ pub(crate) use bare::send as send_bare;
 use bench::{ARRIVAL_TIMEOUT, Bench, one_by_one};
 use receiver::Arrival;
 
-/// Events of one run of the fan-out.
+/// Number of events in one run of the throughput benchmark.
 const FAN_OUT_EVENTS: usize = 20_000;
 
-/// Share of the bare sender's rate that we want to reach.
+/// Goal for the service's rate, as a fraction of the bare sender's rate.
 const FAN_OUT_RATIO: f64 = 0.7;
 
-/// Events of one run of the latency, one after the other.
+/// Number of events in one latency run, which are published one after another.
 const LATENCY_EVENTS: usize = 300;
 
-/// Deliveries whose receiver refuses every try.
+/// Number of deliveries whose receiver refuses every attempt.
 const REFUSED_DELIVERIES: usize = 100;
 
-/// Pauses between the tries of a delivery.
+/// Pauses between the attempts of a delivery.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(15)];
 
-/// Endpoints of which one may hang.
+/// Number of endpoints; one of them may hang.
 const ENDPOINTS: usize = 100;
 
-/// Batches of the run with a hanging endpoint, one event for each of a tenth of the endpoints.
+/// Number of batches in the run with a hanging endpoint. Each batch has one event for a tenth of the endpoints.
 const BATCHES: usize = 1_000;
 
 /// Pause between two batches.
 const BATCH_PAUSE: Duration = Duration::from_millis(10);
 
-/// Deliveries that wait for the restart.
+/// Number of deliveries that are already pending when the service starts.
 const BACKLOG_DELIVERIES: usize = 10_000;
 
-/// Deliveries for each receiver that never ends its answer.
+/// Number of deliveries to each receiver with an endless response.
 const ENDLESS_DELIVERIES: usize = 32;
 
-/// How long the memory of the service is watched, with endless answers.
+/// How long the memory of the service is watched during endless responses.
 const WATCHED: Duration = Duration::from_secs(12);
 
-/// Measures everything about delivery.
+/// Runs all delivery benchmarks.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -67,7 +68,8 @@ pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     })
 }
 
-/// Queued events to one receiver that keeps its connections, against a sender that has nothing but the bytes.
+/// Measures how fast queued events are sent to one receiver with keep-alive, compared with a sender that only sends the
+/// bytes.
 async fn fan_out(events: usize) -> anyhow::Result<Row> {
     let mut bench = Bench::start().await?;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
@@ -107,7 +109,7 @@ fn rate(arrivals: &[Arrival]) -> f64 {
     rate_per_s(arrivals.len(), time)
 }
 
-/// From the commit to the arrival, with nothing else to do.
+/// Measures the time from the commit of an event to its arrival, with an otherwise idle worker.
 async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
     let mut bench = Bench::start().await?;
     let endpoint = bench.queue.endpoint(&bench.receiver.url("/ok")).await?;
@@ -126,7 +128,8 @@ async fn latency(events: usize) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// How late the tries after the first one are; none may be early.
+/// Measures how much later than planned each retry arrives, and counts the retries that arrive too early; this count
+/// must be zero.
 async fn lateness(deliveries: usize) -> anyhow::Result<Vec<Row>> {
     let mut bench = Bench::start().await?;
     let endpoint = bench.queue.endpoint(&bench.receiver.url("/fail")).await?;
@@ -151,11 +154,11 @@ async fn lateness(deliveries: usize) -> anyhow::Result<Vec<Row>> {
     }
     Ok(vec![
         Row::at_most("retry late p99", "ms", vec![in_ms(percentile(&late, 99))], 250.0),
-        Row::at_most("retries early", "tries", vec![f64::from(early)], 0.0),
+        Row::at_most("retries early", "attempts", vec![f64::from(early)], 0.0),
     ])
 }
 
-/// A steady stream to many endpoints, with and without one of them hanging: how long the others wait.
+/// Measures how long the deliveries to many endpoints wait, with and without one endpoint that hangs.
 async fn hanging(batches: usize) -> anyhow::Result<Row> {
     let mut bench = Bench::start().await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -174,7 +177,8 @@ async fn hanging(batches: usize) -> anyhow::Result<Row> {
     })
 }
 
-/// The 99th percentile of the wait of all endpoints but the first, in milliseconds.
+/// The 99th percentile of the time that deliveries wait, in milliseconds. Deliveries to the first endpoint, whose
+/// receiver behaves as `first` says, are not counted.
 async fn stream_p99(bench: &mut Bench, batches: usize, first: &str) -> anyhow::Result<f64> {
     bench.clear().await?;
     let mut endpoints = Vec::with_capacity(ENDPOINTS);
@@ -229,7 +233,7 @@ async fn stream_p99(bench: &mut Bench, batches: usize, first: &str) -> anyhow::R
     Ok(in_ms(percentile(&times, 99)))
 }
 
-/// From the start of the process to the arrival of the last waiting delivery.
+/// Measures the time from the start of the process to the arrival of the last waiting delivery.
 async fn backlog(deliveries: usize) -> anyhow::Result<Row> {
     let mut bench = Bench::start().await?;
     let mut ours = Vec::new();
@@ -247,7 +251,7 @@ async fn backlog(deliveries: usize) -> anyhow::Result<Row> {
     Ok(Row::at_most("backlog drained", "s", ours, 5.0))
 }
 
-/// Receivers that answer without end: what they cost in memory, and how long a try lasts.
+/// Measures what receivers with an endless response cost: memory of the service, and the duration of an attempt.
 async fn endless(deliveries: usize) -> anyhow::Result<Vec<Row>> {
     let mut bench = Bench::start().await?;
     let running = bench.serve()?;
@@ -267,12 +271,12 @@ async fn endless(deliveries: usize) -> anyhow::Result<Vec<Row>> {
     bench.end().await?;
     ensure!(
         longest_s > 1.0,
-        "no try met an endless answer; {waiting} deliveries wait"
+        "no attempt got an endless response; {waiting} deliveries wait"
     );
-    // Far below 2^52 bytes.
+    // The number of bytes is far below 2^52, so its conversion to a float is exact.
     let grown_mb = (peak - before) as f64 / 1e6;
     Ok(vec![
-        Row::at_most("endless answers, memory", "MB", vec![grown_mb], 20.0),
-        Row::at_most("endless answers, try", "s", vec![longest_s], 5.2),
+        Row::at_most("endless responses, memory", "MB", vec![grown_mb], 20.0),
+        Row::at_most("endless responses, attempt", "s", vec![longest_s], 5.2),
     ])
 }

@@ -1,5 +1,5 @@
-//! Job queues of others, as one would use them for the same work: each posts as many signed bodies to the same receiver and
-//! records that they arrived. They are npm packages, pinned in `benches/peers/events`.
+//! Third-party job queues with the same task as the service: each posts the same number of signed bodies to the same
+//! receiver, and records that each one arrived. The queues are npm packages, pinned in `benches/peers/events`.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -13,23 +13,23 @@ use serde_json::{Value, json};
 use super::queue;
 use crate::service::free_address;
 
-/// A server that does not answer by then never will.
+/// Time limit for the server to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/peers/events")
 }
 
-/// Whether the queues were fetched; says so when they were not.
+/// Whether the packages of the queues are installed; prints a message if they are not.
 pub(super) fn are_there() -> bool {
     let are_there = folder().join("node_modules/.package-lock.json").exists();
     if !are_there {
-        eprintln!("  fan-out: without BullMQ and graphile-worker: `npm ci` in benches/peers/events fetches them");
+        eprintln!("  fan-out: BullMQ and graphile-worker are skipped; `npm ci` in benches/peers/events fetches them");
     }
     are_there
 }
 
-/// A Redis of its own, which waits for the disk with each command.
+/// A separate Redis server that waits for the disk on each command.
 pub(super) struct Redis {
     child: Child,
     address: SocketAddr,
@@ -37,7 +37,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts one; `None` when there is none on this machine.
+    /// Starts a Redis server; `None` if this machine has no Redis.
     pub(super) fn start() -> anyhow::Result<Option<Self>> {
         let (address, folder) = (free_address()?, tempfile::tempdir()?);
         let mut command = Command::new("redis-server");
@@ -56,7 +56,7 @@ impl Redis {
             .stdout(Stdio::null());
         let child = match command.spawn() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("  fan-out: without BullMQ: there is no redis-server");
+                eprintln!("  fan-out: BullMQ is skipped: redis-server is missing");
                 return Ok(None);
             }
             spawned => spawned?,
@@ -68,7 +68,7 @@ impl Redis {
         };
         let begun = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).is_err() {
-            ensure!(begun.elapsed() < READY_TIMEOUT, "redis-server does not answer");
+            ensure!(begun.elapsed() < READY_TIMEOUT, "redis-server does not respond");
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(Some(redis))
@@ -77,18 +77,18 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what is wanted.
+        // `kill` and `wait` fail only if the process has already ended, which is the intended result.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Deliveries a second of BullMQ.
+/// Deliveries per second of BullMQ.
 pub(super) fn bullmq(redis: &Redis, url: &str, count: usize) -> anyhow::Result<f64> {
     run("bullmq.mjs", url, count, ("redisPort", json!(redis.address.port())))
 }
 
-/// Deliveries a second of graphile-worker in an empty database.
+/// Deliveries per second of graphile-worker in an empty database.
 pub(super) fn graphile(database_url: &str, url: &str, count: usize) -> anyhow::Result<f64> {
     run("graphile.mjs", url, count, ("postgresUrl", json!(database_url)))
 }

@@ -1,4 +1,4 @@
-//! Endpoints, and events that wait for delivery, put straight into the database: what is measured is their delivery.
+//! Inserts endpoints and waiting events directly into the database, because only their delivery is measured.
 
 use std::time::Instant;
 
@@ -7,8 +7,8 @@ use prs::{
     adapters::clock::SystemClock,
     ctx::Ctx,
     domain::ids::{PlatformId, Secret},
-    payloads::{self, Names},
-    ports::{clock::Clock, sealer::Place},
+    payloads::{self, ProcessorNames},
+    ports::{clock::Clock, sealer::EncryptionContext},
     store::event_log::body_place,
 };
 use sqlx::{Connection, PgConnection, Postgres, QueryBuilder};
@@ -18,15 +18,15 @@ use anyhow::Context;
 /// Rows of one statement.
 const ROWS_PER_INSERT: usize = 1_000;
 
-/// Key of every endpoint.
+/// Secret of every endpoint.
 pub(crate) const SECRET: &str = "f3c189a4b5e6d7f8a9b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0e1f2";
 
-/// What every event says: a real sample, about as long as the usual ones.
+/// The body of every event: a real sample of typical length.
 pub(crate) fn body() -> anyhow::Result<String> {
-    payloads::sample("payment.confirmed", &Names::default()).context("no sample of payment.confirmed")
+    payloads::sample("payment.confirmed", &ProcessorNames::default()).context("no sample of payment.confirmed")
 }
 
-/// The writer of a measurement.
+/// A database connection that inserts the rows of a benchmark.
 pub(crate) struct Queue {
     connection: PgConnection,
     ctx: Ctx,
@@ -48,7 +48,7 @@ impl Queue {
     /// Registers an endpoint; returns its id.
     pub(crate) async fn endpoint(&mut self, url: &str) -> anyhow::Result<String> {
         let id = self.ctx.ids.ulid();
-        let place = Place {
+        let place = EncryptionContext {
             column: "webhook_endpoints.secret",
             owner: self.platform.as_str(),
             row: &id,
@@ -68,7 +68,8 @@ impl Queue {
         Ok(id)
     }
 
-    /// Commits an event and its delivery for each of these endpoints; returns them and the time of the commit.
+    /// Commits an event for each of these endpoints, with its delivery; returns the ids of the deliveries and the time
+    /// of the commit.
     pub(crate) async fn add(&mut self, endpoints: &[String]) -> anyhow::Result<(Vec<String>, Instant)> {
         let mut deliveries = Vec::with_capacity(endpoints.len());
         let now = SystemClock.now();
@@ -87,19 +88,19 @@ impl Queue {
         Ok((deliveries, Instant::now()))
     }
 
-    /// Deliveries that are not finished.
+    /// Unfinished deliveries.
     pub(crate) async fn waiting(&mut self) -> anyhow::Result<i64> {
         let count = sqlx::query_scalar("SELECT count(*) FROM delivery_queue");
         Ok(count.fetch_one(&mut self.connection).await?)
     }
 
-    /// Bytes that the server has written to its log so far, whoever caused them.
+    /// Bytes of WAL that the server has written so far, by all connections.
     pub(crate) async fn logged_bytes(&mut self) -> anyhow::Result<i64> {
         let bytes = sqlx::query_scalar("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
         Ok(bytes.fetch_one(&mut self.connection).await?)
     }
 
-    /// The longest of all tries, in seconds.
+    /// The duration of the longest attempt, in seconds.
     pub(crate) async fn longest_try_s(&mut self) -> anyhow::Result<f64> {
         let longest = sqlx::query_scalar(
             "SELECT coalesce(max(extract(epoch FROM ended_at - started_at)), 0)::float8 FROM (\
@@ -109,7 +110,7 @@ impl Queue {
         Ok(longest.fetch_one(&mut self.connection).await?)
     }
 
-    /// Removes every event; endpoints stay.
+    /// Deletes all events and deliveries, and disables every endpoint.
     pub(crate) async fn clear(&mut self) -> anyhow::Result<()> {
         for statement in [
             "TRUNCATE delivery_queue, delivery_attempts, deliveries, events CASCADE",
@@ -120,21 +121,21 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets an endpoint receive again.
+    /// Re-enables an endpoint.
     pub(crate) async fn switch_on(&mut self, endpoint: &str) -> anyhow::Result<()> {
         let switch = sqlx::query("UPDATE webhook_endpoints SET is_active = true WHERE id = $1").bind(endpoint);
         switch.execute(&mut self.connection).await?;
         Ok(())
     }
 
-    /// Brings statistics up to date, as the server would do by itself a little later.
+    /// Updates the planner statistics of PostgreSQL, which autovacuum would update only later.
     pub(crate) async fn analyze(&mut self) -> anyhow::Result<()> {
         sqlx::query("ANALYZE").execute(&mut self.connection).await?;
         Ok(())
     }
 }
 
-/// The body of each event, as its column holds it.
+/// Encrypts the body for each event, as the column of the body requires.
 fn seal_bodies(
     ctx: &Ctx,
     platform: &PlatformId,

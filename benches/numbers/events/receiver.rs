@@ -1,6 +1,8 @@
-//! A receiver of webhooks that behaves well or badly, as the path says, and notes when each one arrived.
+//! A webhook receiver that records when each webhook arrived. The path of the URL selects whether the receiver behaves
+//! well or badly.
 //!
-//! It parses as little as framing needs, because it shares the machine with what it measures.
+//! The receiver parses only what it needs to find the end of a request, because it shares the machine with the measured
+//! service.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,10 +12,10 @@ use anyhow::{Context, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Webhooks are small; a longer head or body is a mistake.
+/// Maximum length of a webhook. Webhooks are small; a longer head or body is an error.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Pause between two bytes of an answer that drips.
+/// Pause between two bytes of a dripping response.
 const DRIP_PAUSE: Duration = Duration::from_millis(100);
 
 /// A webhook that arrived.
@@ -21,7 +23,7 @@ const DRIP_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Arrival {
     /// Identity of the delivery.
     pub(crate) delivery: String,
-    /// When its head and body were there.
+    /// When the head and the body of the webhook had arrived.
     pub(crate) at: Instant,
 }
 
@@ -34,12 +36,12 @@ struct Log {
 /// A running receiver; it listens until the process ends.
 pub(crate) struct Receiver {
     log: Arc<Log>,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: SocketAddr,
 }
 
 impl Receiver {
-    /// Starts one on a thread of its own.
+    /// Starts a receiver on its own thread.
     pub(crate) fn start() -> anyhow::Result<Self> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -53,7 +55,7 @@ impl Receiver {
                     return;
                 };
                 while let Ok((stream, _)) = listener.accept().await {
-                    // A sender that goes away in the middle is part of what is measured.
+                    // A sender that disconnects is part of the benchmark.
                     tokio::spawn(converse(stream, noted.clone()));
                 }
             });
@@ -61,17 +63,17 @@ impl Receiver {
         Ok(Self { log, address })
     }
 
-    /// The address of an endpoint.
+    /// The URL of an endpoint.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Forgets what arrived.
+    /// Forgets the webhooks that arrived.
     pub(crate) fn clear(&self) {
         lock(&self.log.arrivals).clear();
     }
 
-    /// Waits until so many have arrived; returns all of them in their order.
+    /// Waits until this number of webhooks has arrived; returns all of them in order of arrival.
     pub(crate) fn wait(&self, count: usize, at_most: Duration) -> anyhow::Result<Vec<Arrival>> {
         let guard = lock(&self.log.arrivals);
         let waited = self
@@ -114,7 +116,7 @@ async fn converse(mut stream: TcpStream, log: Arc<Log>) -> anyhow::Result<()> {
     }
 }
 
-/// Path, delivery and length of a message that has arrived in full.
+/// Path, delivery id and length of a completely received message.
 fn parse(buffer: &[u8]) -> anyhow::Result<Option<(String, String, usize)>> {
     let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! How many deliveries a second are recorded on a PostgreSQL that waits for the disk, beside the job queues of others, and
-//! how much of its log each one costs.
+//! Measures how many deliveries per second are recorded on a durable PostgreSQL, compared with third-party job queues,
+//! and how much WAL a delivery costs.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use super::peers;
 use crate::database::BenchDatabase;
 use crate::report::{Goal, REPEATS, Row, rate_per_s};
 
-/// Share of the rate of another queue that we want to reach.
+/// Goal for the service's rate, as a multiple of the rate of another queue.
 const PEER_RATIO: f64 = 1.5;
 
-/// Most of the log of the server that one delivery may cost, from its claim to its record.
+/// Maximum WAL per delivery, from its claim to its record.
 const LOGGED_BYTES_MAX: f64 = 600.0;
 
-/// Pause between two looks at what waits.
+/// Pause between two polls of the waiting deliveries.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Measures all of it in turn.
+/// Measures the service and the other job queues alternately.
 pub(super) async fn measure(events: usize) -> anyhow::Result<Vec<Row>> {
     let mut bench = Bench::start_durable().await?;
     let are_there = peers::are_there();
@@ -58,7 +58,7 @@ pub(super) async fn measure(events: usize) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Rate and bytes of the log of one run, from the first arrival until nothing waits to be recorded.
+/// Rate and WAL bytes of one run, from the first arrival until every delivery is recorded.
 async fn recorded(bench: &mut Bench, events: usize) -> anyhow::Result<(f64, f64)> {
     bench.clear().await?;
     bench.backlog("/ok", events).await?;
@@ -67,13 +67,13 @@ async fn recorded(bench: &mut Bench, events: usize) -> anyhow::Result<(f64, f64)
     let arrivals = bench.wait(events)?;
     let deadline = Instant::now() + ARRIVAL_TIMEOUT;
     while bench.queue.waiting().await? > 0 {
-        ensure!(Instant::now() < deadline, "what arrived is not recorded");
+        ensure!(Instant::now() < deadline, "the arrived deliveries are not recorded");
         tokio::time::sleep(LOOK_PAUSE).await;
     }
     let ended = Instant::now();
     drop(running);
     let first = arrivals.iter().map(|arrival| arrival.at).min().unwrap_or(ended);
-    // Far below 2^52 bytes.
+    // The number of bytes is far below 2^52, so its conversion to a float is exact.
     let bytes = (bench.queue.logged_bytes().await? - logged) as f64 / events as f64;
     Ok((rate_per_s(events, ended - first), bytes))
 }

@@ -1,5 +1,5 @@
-//! What a link is read with, among as many as one asks for, by a schedule that waits for no answer, against a bare read
-//! by the same key.
+//! Measures reads of links in a database with a given number of links. Calls are sent on a fixed schedule, even if
+//! earlier responses are missing. The baseline is the bare counterpart, which reads a link by the same key.
 
 use anyhow::{Context, ensure};
 use prs::settings::ChainSettings;
@@ -11,22 +11,22 @@ use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::{self, Running};
 
-/// Calls in a second.
+/// Calls per second.
 const RATE_PER_S: u32 = 500;
 
-/// Calls of one run: ten seconds.
+/// Number of calls in one run, which takes ten seconds.
 const CALLS: usize = 5_000;
 
-/// Calls before the first run.
+/// Number of calls before the first run.
 const WARM_UP_CALLS: usize = 2_000;
 
-/// The most that the 99th percentile may be, in milliseconds.
+/// Goal for the 99th percentile, in milliseconds.
 const P99_MS_MAX: f64 = 5.0;
 
-/// Links that are read, spread over all of them.
+/// Number of links that are read, spread over all links.
 const READ: usize = 10_000;
 
-/// Copies of the one link that the service made, each with an id, a token and a request of its own.
+/// SQL that copies the one link that the service created; each copy has its own id, token and request.
 const FILL: [&str; 5] = [
     "CREATE TABLE made AS SELECT n, left(id, 10) || upper(substr(md5('request' || n), 1, 16)) AS request_row, \
      '01' || md5('id' || n) || md5(n || 'id') AS request_id, left(id, 10) || upper(substr(md5('link' || n), 1, 16)) AS link, \
@@ -43,13 +43,13 @@ const FILL: [&str; 5] = [
     "ANALYZE requests, secure_payments, secure_payment_items",
 ];
 
-/// Reads links of both in turn.
+/// Reads links from the service and from its bare counterpart alternately.
 pub(crate) fn measure(rows: usize, scale: f64) -> anyhow::Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
     let database = runtime.block_on(BenchDatabase::create())?;
     let mut settings = service::settings(database.url.clone())?;
-    // Nobody is asked there: whoever names no wallet holds nothing.
+    // The service calls no node: a read without a wallet needs no balance.
     let chain = ChainSettings {
         rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
         ..ChainSettings::default()
@@ -91,7 +91,7 @@ pub(crate) fn measure(rows: usize, scale: f64) -> anyhow::Result<Row> {
     })
 }
 
-/// Has the service make a link, copies it, and returns the tokens of those that are read.
+/// Has the service create a link, copies it, and returns the tokens of the links that are read.
 async fn fill(service: &Running, api_key: &str, database_url: &str, rows: usize) -> anyhow::Result<Vec<String>> {
     let wallet = "0x7eB023BFbAeE228de6DC5B92D0BeEB1eDb1Fd567";
     let body = json!({
@@ -102,17 +102,17 @@ async fn fill(service: &Running, api_key: &str, database_url: &str, rows: usize)
     let call = client.post(format!("http://{}/v2/secure-payments/payouts", service.address));
     let answer = call.header("x-api-key", api_key).json(&body).send().await?;
     let made: Value = answer.json().await?;
-    ensure!(made["token"].is_string(), "no link was made: {made}");
+    ensure!(made["token"].is_string(), "no link was created: {made}");
     let begun = std::time::Instant::now();
     let mut connection = PgConnection::connect(database_url).await?;
     for statement in FILL {
         let statement = AssertSqlSafe(statement.replace("{rows}", &rows.to_string()));
-        connection.execute(statement).await.context("links are not copied")?;
+        connection.execute(statement).await.context("cannot copy the links")?;
     }
     let step = i64::try_from((rows / READ).max(1))?;
     let read = "SELECT token FROM made WHERE n % $1 = 0 ORDER BY md5(token)";
     let tokens: Vec<String> = sqlx::query_scalar(read).bind(step).fetch_all(&mut connection).await?;
     connection.close().await?;
-    eprintln!("  {rows} links were made in {:.0} s", begun.elapsed().as_secs_f64());
+    eprintln!("  {rows} links were created in {:.0} s", begun.elapsed().as_secs_f64());
     Ok(tokens)
 }

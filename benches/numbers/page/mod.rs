@@ -1,4 +1,5 @@
-//! The payment page in a browser: how soon it is painted, and how long a payment takes whose payer does not hesitate.
+//! Measures the payment page in a browser: how soon it is painted, and how long a payment takes when the payer does not
+//! hesitate.
 
 mod links;
 
@@ -14,27 +15,27 @@ use crate::report::{Goal, Row, median, scaled};
 use crate::support::browser::Browser;
 use crate::support::dev::Dev;
 
-/// How often each page is opened and each way to pay is gone; the median counts.
+/// How often each page is opened and each payment method is used; the median counts.
 const RUNS: usize = 10;
 
-/// The most that the page may be painted after an empty one, in milliseconds.
+/// Maximum delay of the page's first paint compared with an empty page, in milliseconds.
 const LATER_MS_MAX: f64 = 300.0;
 
-/// The most that a payment may take in two transactions, and in one confirmation, in milliseconds.
+/// Maximum durations of a payment in milliseconds: with two transactions, and with a single confirmation in the wallet.
 const TWO_MS_MAX: f64 = 2_000.0;
 const ONE_MS_MAX: f64 = 1_200.0;
 
-/// A page of the same server without style, modules or pictures: a few words, which the browser paints as they are.
+/// The baseline: a page of the same server without style, modules or pictures, which has only a few words.
 const EMPTY: &str = "/health/live";
 
-/// An account of the local chain, which holds what it is asked for.
+/// An account of the local chain with enough funds.
 const PAYER: &str = "/chain/accounts/2/address";
 
-/// Time in which a screen has to come, and between two looks at it.
+/// Time limit for the page to show a screen, and interval between two checks of the page.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Presses the button that pays, and tells after how many milliseconds the page says that it is paid.
+/// A script that clicks the pay button, and returns the milliseconds until the page shows the success screen.
 const PAY: &str = "
 const done = arguments[arguments.length - 1];
 const action = document.getElementById('action');
@@ -45,7 +46,7 @@ new MutationObserver(() => {
 }).observe(action, { attributeFilter: ['data-screen'] });
 [...action.querySelectorAll('.button')].at(-1).click();";
 
-/// Measures both, each in turn with what it is compared with.
+/// Measures the first paint and the payments, each alternately with its baseline.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run(scaled(RUNS, scale)))
@@ -112,7 +113,8 @@ impl Visit {
         self.browser.post("goog/cdp/execute", &body).await;
     }
 
-    /// The policy of the page lets a wallet in it ask nobody, so it is put aside: a wallet of the browser has its own.
+    /// Adds a wallet to the page. The page's content security policy is bypassed, because it would forbid the wallet to
+    /// connect to its node; a real wallet is not subject to it.
     async fn bring_wallet(&self) {
         let wallet = include_str!("wallet.js")
             .replace("{node}", self.dev.text("/chain/rpcUrl"))
@@ -133,7 +135,7 @@ impl Visit {
         self.browser.post("execute/sync", &body).await
     }
 
-    /// Waits for something that a script says.
+    /// Waits for a result of a script.
     async fn until(&self, script: &str, is_there: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let begun = Instant::now();
         loop {
@@ -142,7 +144,7 @@ impl Visit {
                 return Ok(told);
             }
             if begun.elapsed() > PATIENCE {
-                bail!("{script} says {told}");
+                bail!("{script} returned {told}");
             }
             sleep(LOOK).await;
         }
@@ -153,7 +155,7 @@ impl Visit {
         self.browser.open(&address).await;
     }
 
-    /// Opens a page that the browser never saw; returns after how many milliseconds it painted.
+    /// Opens a page that is not in the browser's cache; returns the milliseconds until its first paint.
     async fn painted(&self, path: &str) -> anyhow::Result<f64> {
         self.devtools("Network.clearBrowserCache", json!({})).await;
         self.open("/favicon.ico").await;
@@ -163,7 +165,7 @@ impl Visit {
         paint.as_f64().context("no time")
     }
 
-    /// Pays a fresh link; returns how many milliseconds that took.
+    /// Creates a link and pays it in the page; returns the duration of the payment in milliseconds.
     async fn paid(&self, is_one: bool) -> anyhow::Result<f64> {
         let page = format!("/pay/{}", self.link().await?);
         self.open(&page).await;

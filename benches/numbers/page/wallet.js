@@ -1,4 +1,4 @@
-// A wallet without an owner: it says yes at once, and sends through the node of the local chain.
+// A wallet without an owner: it approves at once, and sends through the node of the local chain.
 (() => {
   const ask = async (method, params) => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });

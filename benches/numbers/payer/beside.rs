@@ -1,4 +1,4 @@
-//! What a partner that hangs, and somebody who forges its news, cost those who have nothing to do with payers.
+//! Measures what a hanging partner and forged callbacks cost clients whose calls do not concern payers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,35 +14,37 @@ use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::Running;
 
-/// `POST /v2/request` in a second.
+/// Number of `POST /v2/request` calls per second.
 const RATE_PER_S: u32 = 100;
 
-/// Calls of one run: ten seconds.
+/// Number of calls in one run, which takes ten seconds.
 const CALLS: usize = 1_000;
 
-/// Calls before the first run.
+/// Number of calls before the first run.
 const WARM_UP_CALLS: usize = 1_000;
 
-/// How much slower the slowest hundredth of others may become.
+/// Maximum slowdown of calls that create requests: their 99th percentile while registrations hang or callbacks are
+/// forged, divided by their 99th percentile without this load.
 const GOAL_RATIO: f64 = 1.5;
 
-/// Registrations that wait for the partner at the same time.
+/// Number of registrations that wait for the partner at the same time.
 const WAITING: usize = 50;
 
-/// The longest that one of them may take, in milliseconds.
+/// Maximum duration of a registration while the partner hangs, in milliseconds.
 const REFUSED_MS_MAX: f64 = 3_500.0;
 
-/// Forged callbacks in a second.
+/// Number of forged callbacks per second.
 const FORGED_PER_S: u32 = 1_000;
 
-/// As long as a call waits for a partner that hangs. Once calls are refused at once, because nobody answered those before,
-/// callers who came back at once would measure a loop of refusals and not callers who wait.
+/// Minimum time between two registrations of one caller: the time that a call waits for a hanging partner. After some
+/// calls without a response, the service refuses further calls at once. Without this pause, the benchmark would measure
+/// these quick refusals instead of waiting calls.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// How long the noise is there before the run begins.
+/// How long the hanging registrations or forged callbacks run before the measurement starts.
 const HEAD_START: Duration = Duration::from_secs(1);
 
-/// Creates requests alone and beside the noise, in turn.
+/// Creates requests, alternately alone and in parallel with hanging registrations or forged callbacks.
 pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let stage = Stage::set()?;
     let service = stage.serve("api")?;
@@ -94,14 +96,14 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Calls that go on until they are ended.
+/// A thread of calls that continues until it is stopped.
 struct Noise {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<Vec<Duration>>>,
 }
 
 impl Noise {
-    /// Repeats a round of calls, which returns how long each took.
+    /// Starts the thread, which repeats a round of calls. The round returns the duration of each call.
     fn of(round: impl Fn() -> anyhow::Result<Vec<Duration>> + Send + 'static) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = is_over.clone();
@@ -115,15 +117,15 @@ impl Noise {
         Self { is_over, thread }
     }
 
-    /// How long each call took.
+    /// The duration of each call.
     fn end(self) -> anyhow::Result<Vec<Duration>> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the noise panicked"))?
     }
 }
 
-/// Registers payers, each of which is refused because the partner does not answer; whoever is refused comes back once it
-/// would have waited.
+/// Registers payers repeatedly while the partner hangs, so that the service refuses each registration. Two attempts of
+/// a caller are at least [`WAIT`] apart.
 fn wait(stage: &Stage, service: &Running) -> Noise {
     let address = service.address;
     let calls: Vec<Vec<u8>> = (0..WAITING).map(|number| stage.registration(service, number)).collect();
@@ -135,7 +137,7 @@ fn wait(stage: &Stage, service: &Running) -> Noise {
     })
 }
 
-/// Tells news that nobody signed.
+/// Sends unsigned callbacks.
 fn forge(service: &Running) -> Noise {
     let address = service.address;
     let callback = partner::callback(address, &name(0), Signed::Forged);

@@ -1,5 +1,5 @@
-//! A hundred thousand payers: how fast one is read, and how long it takes to bring all of them under a new master key while
-//! they are read.
+//! Measures with a hundred thousand payers how fast one payer is read, and how long a rotation of the master key takes
+//! while payers are read.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 use crate::service::Running;
 
-/// Payers that are registered.
+/// Registered payers.
 const PAYERS: usize = 100_000;
 
-/// Reads in a second.
+/// Reads per second.
 const RATE_PER_S: u32 = 300;
 
-/// Reads of one run: ten seconds.
+/// Number of reads in one run, which takes ten seconds.
 const READS: usize = 3_000;
 
-/// Reads of one look at whether the rotation is over: a second.
+/// Number of reads between two checks whether the rotation is over. This number of reads takes about one second.
 const READS_BETWEEN: usize = 300;
 
-/// The most that the 99th percentile of reads may be, in milliseconds.
+/// Goal for the 99th percentile of reads, in milliseconds.
 const P99_MS_MAX: f64 = 10.0;
 
-/// The longest that a rotation may take, in seconds.
+/// Maximum duration of a rotation, in seconds.
 const ROTATION_S_MAX: f64 = 120.0;
 
-/// The master key that comes after [`crate::service::settings`].
+/// The master key that replaces the key in [`crate::service::settings`].
 const NEXT_KEY: &str = "7a";
 
 pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
@@ -68,7 +68,7 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
         Row {
             goal: Goal::None,
             ..Row::at_most(
-                "payer beside it, p99",
+                "payer during rotation, p99",
                 "ms",
                 vec![in_ms(percentile(&beside, 99))],
                 P99_MS_MAX,
@@ -77,7 +77,7 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Reads payers, spread over all of them; every answer has to be a 200.
+/// Reads payers, spread over all payers; every response must be a 200.
 fn read(
     stage: &Stage,
     service: &Running,
@@ -91,7 +91,7 @@ fn read(
     load::run_at(service.address, calls.collect(), (RATE_PER_S, count), 200)
 }
 
-/// Rotates the master key while payers are read; returns how long it took and how long the reads took.
+/// Rotates the master key while payers are read; returns the duration of the rotation and those of the reads.
 fn rotate(stage: &Stage, service: &Running, payers: usize) -> anyhow::Result<(Duration, Vec<Duration>)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prs"));
     command

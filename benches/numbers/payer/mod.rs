@@ -1,5 +1,5 @@
-//! Payers on PostgreSQL: how fast news of the partner go on, what a partner that hangs and whoever forges its news cost
-//! others, and a hundred thousand payers.
+//! Benchmarks of payers on PostgreSQL: how fast updates of the partner are forwarded, what a hanging partner and forged
+//! callbacks cost other clients, and a hundred thousand payers.
 
 mod beside;
 mod crowd;
@@ -9,7 +9,7 @@ mod stage;
 
 use crate::report::Row;
 
-/// Measures everything about payers.
+/// Runs all payer benchmarks.
 pub(crate) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let mut rows = news::measure(scale)?;
     rows.extend(beside::measure(scale)?);

@@ -1,4 +1,4 @@
-//! From a callback of the partner to the arrival of the webhook that tells of it.
+//! Measures the time from a callback of the partner to the arrival of the resulting webhook.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use super::stage::{Stage, name};
 use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, scaled};
 
-/// Callbacks in a second.
+/// Callbacks per second.
 const RATE_PER_S: u32 = 50;
 
-/// Callbacks of one run: ten seconds.
+/// Number of callbacks in one run, which takes ten seconds.
 const CALLBACKS: usize = 500;
 
-/// The most that the median and the 99th percentile may be, in milliseconds.
+/// Goals for the median and the 99th percentile, in milliseconds.
 const P50_MS_MAX: f64 = 20.0;
 const P99_MS_MAX: f64 = 100.0;
 
-/// A webhook that has not arrived by then never will.
+/// Time limit for the arrival of a webhook.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Has payers approved, one callback each, at a fixed rate. A time counts from the moment at which its callback is due,
-/// which is before it is accepted.
+/// Sends callbacks that approve one payer each, at a fixed rate. Each time is measured from the moment at which the
+/// callback is due, before the service accepts it.
 pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let stage = Stage::set()?;
     let service = stage.serve("all")?;
@@ -43,7 +43,7 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     let gap = Duration::from_secs(1) / RATE_PER_S;
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     for run in 0..REPEATS {
-        // An identity is approved once, so each run has payers of its own.
+        // An identity can be approved only once, so each run has its own payers.
         let payers = run * count..(run + 1) * count;
         stage.register(&service, payers.clone())?;
         let callback = |number| partner::callback(service.address, &name(number), Signed::Well);
@@ -55,7 +55,7 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
         for (turn, number) in (0..).zip(payers) {
             let at = told
                 .get(&name(number))
-                .context("a webhook of nobody who was approved")?;
+                .context("a webhook for a payer that was not approved")?;
             times.push(at.saturating_duration_since(begun + gap * turn));
         }
         p50.push(in_ms(percentile(&times, 50)));
@@ -77,17 +77,17 @@ pub(super) fn measure(scale: f64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Of whom an approval told, and when it arrived.
+/// The approved payer that a webhook names, and the time of its arrival.
 type Arrival = (String, Instant);
 
-/// Starts a receiver; returns its address and what arrives there.
+/// Starts a receiver; returns its URL and the channel of arrivals.
 async fn receive() -> anyhow::Result<(String, UnboundedReceiver<Arrival>)> {
     let (sender, told) = unbounded_channel();
     let note = |State(sender): State<UnboundedSender<Arrival>>, Json(body): Json<Value>| async move {
         let at = Instant::now();
         if body["kycStatus"] == "approved" {
             let payer = body["clientUserId"].as_str().unwrap_or_default().to_owned();
-            // The end of the measurement drops the receiver, and then nobody wants to know.
+            // The end of the benchmark drops the receiver, and later arrivals are not needed.
             let _ = sender.send((payer, at));
         }
         StatusCode::OK

@@ -1,4 +1,4 @@
-//! A partner of the off-ramp that knows everybody at once, or never answers.
+//! An off-ramp partner that approves every payer at once, or never responds.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,16 +24,16 @@ use tokio::net::TcpListener;
 
 use crate::load;
 
-/// Where news are told.
+/// Path of callbacks.
 const CALLBACKS: &str = "/v2/provider-callbacks/offramp";
 
-/// With which calls are signed; nobody checks it here.
+/// Secret that signs calls; the partner does not check it.
 const KEY: &str = "the key with which calls are signed";
 
-/// With which callbacks are signed.
+/// Secret that signs callbacks.
 const CALLBACK_SECRET: &str = "the secret with which callbacks are signed";
 
-/// Longer than anybody waits.
+/// Longer than any client waits.
 const HANGS: Duration = Duration::from_secs(3_600);
 
 /// A running partner; it listens until the process ends.
@@ -43,7 +43,7 @@ pub(super) struct Partner {
 }
 
 impl Partner {
-    /// Starts one on a thread of its own.
+    /// Starts a partner on its own thread.
     pub(super) fn start() -> anyhow::Result<Self> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -60,7 +60,7 @@ impl Partner {
         Ok(Self { hangs, address })
     }
 
-    /// Settings of a service that calls it.
+    /// Settings of a service that calls this partner.
     pub(super) fn known_to(&self, settings: &mut Settings) {
         settings.partners.offramp = OffRampSource::Http;
         settings.offramp.url = Some(format!("http://{}", self.address));
@@ -69,13 +69,13 @@ impl Partner {
         settings.offramp.callback_secret = Some(CALLBACK_SECRET.to_owned());
     }
 
-    /// Answers no more calls, or all again.
+    /// Stops responding to calls, or responds again.
     pub(super) fn hang(&self, hangs: bool) {
         self.hangs.store(hangs, Ordering::Relaxed);
     }
 }
 
-/// Registers somebody under an id that their e-mail address tells.
+/// Registers a payer under an id that is derived from the e-mail address.
 async fn register(State(hangs): State<Arc<AtomicBool>>, headers: HeaderMap, Json(call): Json<Value>) -> Json<Value> {
     if hangs.load(Ordering::Relaxed) {
         tokio::time::sleep(HANGS).await;
@@ -88,7 +88,7 @@ async fn register(State(hangs): State<Arc<AtomicBool>>, headers: HeaderMap, Json
     Json(record(id, key, 1, "not_started"))
 }
 
-/// Under which payers were made, by their ids: news carries it.
+/// Idempotency keys under which payers were created, by the ids of the payers. Callbacks contain these keys.
 static KEYS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 fn keys() -> MutexGuard<'static, BTreeMap<String, String>> {
@@ -118,13 +118,13 @@ fn record(id: &str, key: &str, version: u64, kyc: &str) -> Value {
 /// How a callback is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signed {
-    /// As it should be.
+    /// Correctly.
     Well,
-    /// By somebody without the secret.
+    /// With a wrong secret.
     Forged,
 }
 
-/// A callback that tells of an approved identity, as it goes over the wire.
+/// A callback that reports an approved identity, as raw bytes.
 pub(super) fn callback(service: SocketAddr, payer: &str, signed: Signed) -> Vec<u8> {
     let payer = record(payer, &key_of(payer), 2, "approved");
     let body = json!({ "type": "payer", "payer": payer }).to_string();

@@ -1,4 +1,4 @@
-//! What numbers about payers are measured on: a service with one tenant, and its partner.
+//! The stage of the payer benchmarks: a service with one tenant, and its partner.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::database::BenchDatabase;
 use crate::load;
 use crate::service::{self, Running, Tenant};
 
-/// A service of our own: a tenant in a database that is empty otherwise, and a partner.
+/// A separate service with one tenant in an otherwise empty database, and a partner.
 pub(super) struct Stage {
     pub(super) runtime: tokio::runtime::Runtime,
     pub(super) database: BenchDatabase,
@@ -27,7 +27,7 @@ impl Stage {
         let partner = Partner::start()?;
         let mut settings = service::settings(database.url.clone())?;
         partner.known_to(&mut settings);
-        // The network has to be enabled, and creating a request asks no node.
+        // The network must be enabled; creating a request calls no node.
         let chain = ChainSettings {
             rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
             ..ChainSettings::default()
@@ -52,12 +52,12 @@ impl Stage {
         [("x-api-key", &self.tenant.api_key)]
     }
 
-    /// The call that registers the payer of a number.
+    /// The call that registers the payer with this number.
     pub(super) fn registration(&self, service: &Running, number: usize) -> Vec<u8> {
         load::post(service.address, "/v2/payer", &self.key(), &person(number).to_string())
     }
 
-    /// Has the service register the payers of these numbers.
+    /// Has the service register the payers with these numbers.
     pub(super) fn register(&self, service: &Running, numbers: Range<usize>) -> anyhow::Result<()> {
         let count = numbers.len();
         let calls = numbers.map(|number| self.registration(service, number)).collect();
@@ -70,7 +70,7 @@ impl Stage {
     }
 }
 
-/// What a payer is called by the tenant and by the partner.
+/// The id of a payer, which is the same at the tenant and at the partner.
 pub(super) fn name(number: usize) -> String {
     format!("payer-{number}")
 }

@@ -1,4 +1,5 @@
-//! Exports: their rate beside `COPY` of the same columns, what they keep in memory, and how long searches take beside them.
+//! Measures exports: their rate compared with `COPY` of the same columns, their memory, and how long searches take in
+//! parallel with them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +12,24 @@ use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, percentile, rate_per_s, scaled};
 use crate::service::Running;
 
-/// Searches of one run beside an export, one after the other.
+/// Number of searches in one run in parallel with an export, one after another.
 const SEARCHES: usize = 5_000;
 
-/// Memory that exports may take beyond that of the idle service, in MB.
+/// Memory that exports may use in addition to that of the idle service, in MB.
 const MEMORY_MB_MAX: f64 = 50.0;
 
-/// How much slower the slowest hundredth of the searches may become beside an export.
+/// Maximum slowdown of searches: their 99th percentile in parallel with an export, divided by their 99th percentile
+/// alone.
 const BESIDE_RATIO: f64 = 1.5;
 
-/// Pause between two looks at the memory.
+/// Pause between two readings of the memory.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
-/// What an export reads, without an order.
+/// The baseline: copies the rows of an export as CSV, without sorting them.
 const COPY: &str = "COPY (SELECT payments.*, requests.status, requests.customer FROM payments JOIN requests \
      ON requests.id = payments.request_row) TO STDOUT (FORMAT csv)";
 
-/// Measures all of it.
+/// Runs all export benchmarks.
 pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
     let folder = tempfile::tempdir()?;
     let running = filled.serve(&folder)?;
@@ -65,7 +67,7 @@ pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
             })
         })?;
         beside.push(p99);
-        // Far below 2^52 bytes.
+        // The number of bytes is far below 2^52, so its conversion to a float is exact.
         grown_mb.push((peak.max(peak_beside) - idle) as f64 / 1e6);
         eprintln!(
             "  exports: {ours:.0?} rows/s, COPY {copied:.0?} rows/s, p99 beside {beside:.1?} ms, alone {alone:.1?} ms"
@@ -89,7 +91,7 @@ pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
             goal: Goal::AtMost(MEMORY_MB_MAX),
         },
         Row {
-            name: "search beside it, p99",
+            name: "search during export, p99",
             unit: "ms",
             ours: beside,
             baseline_name: "alone",
@@ -99,7 +101,7 @@ pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Reads an export of all payments until its end, or until that is enough; returns the rows that were read.
+/// Reads an export of all payments to its end, or until enough rows were read; returns the number of rows.
 fn export(filled: &Filled, address: SocketAddr, is_enough: &AtomicBool) -> anyhow::Result<usize> {
     filled.runtime.block_on(async {
         let client = reqwest::Client::builder().no_proxy().build()?;
@@ -114,13 +116,13 @@ fn export(filled: &Filled, address: SocketAddr, is_enough: &AtomicBool) -> anyho
                 return Ok(lines);
             }
         }
-        // The first line names the cells.
+        // The first line is the header.
         ensure!(lines == filled.rows + 1, "{lines} lines for {} payments", filled.rows);
         Ok(filled.rows)
     })
 }
 
-/// Does something, and watches the memory of the service meanwhile: returns what came of it, and the most bytes.
+/// Runs a closure and watches the memory of the service; returns the result and the peak in bytes.
 fn watched<T>(running: &Running, act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, u64)> {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {

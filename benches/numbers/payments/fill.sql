@@ -1,10 +1,10 @@
--- What stands in the payments that are searched and exported: rows as the service would have written them, all of one
--- platform. One in ten was made with its client ID and one in ten paid one wallet; each other wallet has seven. Run after
--- plans/fill.sql, which knows the tables.
+-- The payments that are searched and exported: rows as the service would have written them, all of one platform. One in
+-- ten was created with its client ID and one in ten paid one wallet; each other wallet has seven. Runs after
+-- plans/fill.sql, which defines the tables.
 
 SET timezone = 'UTC';
 
--- Eleven groups, which follow each other so that each small wallet is in one; which number one has does not matter.
+-- Eleven consecutive groups, so that each small wallet is in one; the number of a group does not matter.
 CREATE TABLE fill.groups AS
   SELECT kind, invoice AS invoice_currency, 'USDC-' || network AS payment_currency, network,
     hashtextextended(kind || invoice || network, 0) AS group_key, hashtextextended(kind || invoice || network, 1) AS client_group_key
@@ -23,6 +23,6 @@ INSERT INTO fill.chosen
     UNION ALL VALUES ('platform_id', quote_literal(:'platform')),
       ('client_row', format('CASE WHEN i %% 10 = 3 THEN %L END', :'client')),
       ('request_id', $$'01' || md5('request' || i) || md5(i || 'request')$$),
-      ('fee_shortfall', 'NULL'), ('rate', 'NULL'), ('rate_provider', 'NULL'), ('further_fees', 'NULL'),
+      ('fee_shortfall', 'NULL'), ('rate', 'NULL'), ('rate_provider', 'NULL'), ('further_fees', 'NULL'), ('orchestrator_fees', 'NULL'),
       ('payer_access', 'NULL'))
   SELECT tab, col, expression FROM unnest(ARRAY['requests', 'payments']) AS tab, expressions AS chosen(col, expression);

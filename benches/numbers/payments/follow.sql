@@ -1,4 +1,4 @@
--- What follows from payments: the rows of their wallets and the counts, and what the bench asks for.
+-- Rows that follow from payments: those of their wallets, the counts, and the samples that the bench searches for.
 
 SET timezone = 'UTC';
 SET synchronous_commit = off;
@@ -20,7 +20,7 @@ INSERT INTO payment_groups (platform_id, client_row, kind, invoice_currency, pay
   SELECT platform_id, client_row, kind, invoice_currency, payment_currency, client_group_key, count(*) FROM payments
     WHERE client_row IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6;
 
--- A thousand payments over the whole table, none of the wallet that has many, and a month that begins at each.
+-- A thousand payments over the whole table, none of the large wallet, and a month that begins at each.
 CREATE TABLE fill.samples AS
   SELECT n::int AS n, tx_hash::text, reference::text, request_id, merchant_reference, payee::text AS wallet,
     group_key::text AS wallet_group,

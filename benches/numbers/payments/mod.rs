@@ -1,4 +1,4 @@
-//! Searches and exports over as many payments as one asks for, on a PostgreSQL that waits for the disk.
+//! Searches and exports over a given number of payments, on a durable PostgreSQL.
 
 mod export;
 mod peer;
@@ -22,19 +22,19 @@ use crate::database::BenchDatabase;
 use crate::load;
 use crate::service::{self, Running, Tenant};
 
-/// What knows how to fill a table, for this bench and for `cargo xtask plans`.
+/// The SQL that fills a table, for this bench and for `cargo xtask plans`.
 const FILL: &str = include_str!("../../../xtask/src/verbs/plans/fill.sql");
 
-/// What is different here.
+/// SQL that sets, for this bench, column values that differ from those in [`FILL`].
 const CHOSEN: &str = include_str!("fill.sql");
 
-/// What follows from the payments.
+/// SQL that adds the rows that follow from the payments: their wallets, the counts, and the samples to search for.
 const FOLLOW: &str = include_str!("follow.sql");
 
 /// Networks of the payments.
 const NETWORKS: [&str; 5] = ["mainnet", "base", "matic", "optimism", "arbitrum-one"];
 
-/// Values of one payment to search for, in the words of the database, by their name.
+/// Column values of one payment to search for, by name and in the text form of PostgreSQL.
 pub(crate) type Sample = BTreeMap<String, String>;
 
 /// A database with payments, all of one tenant.
@@ -48,14 +48,14 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// Makes so many payments with their requests.
+    /// Creates this number of payments with their requests.
     pub(crate) fn start(rows: usize) -> anyhow::Result<Self> {
         let begun = Instant::now();
         let runtime = Runtime::new()?;
         let database = runtime.block_on(BenchDatabase::create_durable())?;
         let mut settings = service::settings(database.url.clone())?;
         for network in NETWORKS {
-            // Nobody is asked there.
+            // Searches and exports call no node.
             let chain = ChainSettings {
                 rpc_urls: vec!["http://127.0.0.1:9".to_owned()],
                 ..ChainSettings::default()
@@ -74,21 +74,24 @@ impl Filled {
             format!("--set=client={}", of_tenant("client_ids")?),
         ];
         let psql = |script: &str| psql(&database.url, script, &values);
-        // Checkpoints while the rows are made would only cost time.
+        // Checkpoints during the fill would only cost time.
         psql("ALTER SYSTEM SET max_wal_size = '16GB'; SELECT pg_reload_conf();")?;
         psql(&[FILL, CHOSEN].concat())?;
         std::thread::scope(|scope| {
             let requests = scope.spawn(|| psql("SELECT fill.fill('requests'); VACUUM ANALYZE requests;"));
             psql("SELECT fill.fill('payments'); VACUUM ANALYZE payments;")?;
             psql(FOLLOW)?;
-            requests.join().map_err(|_| anyhow!("requests are not filled"))?
+            requests.join().map_err(|_| anyhow!("cannot fill the requests"))?
         })?;
         psql("ALTER SYSTEM RESET max_wal_size; SELECT pg_reload_conf(); CHECKPOINT;")?;
         let samples = psql("SELECT to_jsonb(samples) - 'n' FROM fill.samples ORDER BY n")?;
         let samples = samples.lines().map(serde_json::from_str);
         let samples: Vec<Sample> = samples.collect::<Result<_, _>>()?;
         ensure!(!samples.is_empty(), "too few payments to search for any");
-        eprintln!("  {rows} payments were made in {:.0} s", begun.elapsed().as_secs_f64());
+        eprintln!(
+            "  {rows} payments were created in {:.0} s",
+            begun.elapsed().as_secs_f64()
+        );
         Ok(Self {
             runtime,
             database,
@@ -99,20 +102,21 @@ impl Filled {
         })
     }
 
-    /// The service, which only answers calls.
+    /// The service, which only serves the API.
     fn serve(&self, folder: &tempfile::TempDir) -> anyhow::Result<Running> {
         Running::serve(&self.settings, "api", folder.path())
     }
 
-    /// What a search is made with.
+    /// The credential header of this kind of search.
     fn credential(&self, kind: &Kind) -> (&'static str, &str) {
-        match kind.is_of_client {
-            true => ("x-client-id", &self.tenant.client_id),
-            false => ("x-api-key", &self.tenant.api_key),
+        if kind.is_of_client {
+            ("x-client-id", &self.tenant.client_id)
+        } else {
+            ("x-api-key", &self.tenant.api_key)
         }
     }
 
-    /// Calls of these kinds for one sample after the other.
+    /// The HTTP calls of these kinds of search: for each sample, one call of each kind.
     fn calls<'k>(&self, address: SocketAddr, kinds: impl Iterator<Item = &'k Kind> + Clone) -> Vec<Vec<u8>> {
         let calls = |sample| {
             let call = move |kind: &Kind| load::get(address, &kind.path(sample), &[self.credential(kind)]);
@@ -127,14 +131,14 @@ impl Filled {
     }
 }
 
-/// One way to search.
+/// One kind of search.
 struct Kind {
     name: &'static str,
-    /// Whether it finds a few payments by what they alone have.
+    /// Whether the search finds a few payments by a value that only they have.
     is_keyed: bool,
-    /// Whether a client ID asks.
+    /// Whether the caller uses a client ID.
     is_of_client: bool,
-    /// Whether it is one of those that are mixed.
+    /// Whether the search is part of the mix of searches.
     is_mixed: bool,
     query: fn(&Sample) -> String,
 }
@@ -145,7 +149,7 @@ impl Kind {
     }
 }
 
-/// All of them. The name of a value is that of its column in `fill.samples`.
+/// All kinds of searches. The name of a value is the name of its column in `fill.samples`.
 const KINDS: [Kind; 12] = [
     Kind {
         is_keyed: true,
@@ -209,17 +213,17 @@ fn mixed() -> impl Iterator<Item = &'static Kind> + Clone {
     KINDS.iter().filter(|kind| kind.is_mixed)
 }
 
-/// Bytes as the interface writes them.
+/// Bytes as the API writes them.
 fn hex(bytes: &str) -> String {
     bytes.replacen("\\x", "0x", 1)
 }
 
-/// A time as the interface reads it.
+/// A time as the API reads it.
 fn instant(time: &str) -> String {
     time.replacen(' ', "T", 1).replace("+00", "Z")
 }
 
-/// Has `psql` execute a script and returns what it prints.
+/// Runs a script with `psql` and returns its output.
 fn psql(url: &str, script: &str, options: &[String]) -> anyhow::Result<String> {
     let mut psql = Command::new("psql");
     psql.args([

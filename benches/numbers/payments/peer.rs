@@ -1,5 +1,5 @@
-//! A search as one would write it by hand with fastify and pg: the statements of ours, and an answer of the same shape. It is
-//! in `benches/peers/search`, with pinned npm packages.
+//! A hand-written search service with fastify and pg. It executes the statements of our service and returns a response
+//! of the same shape. Its code is in `benches/peers/search`, with pinned npm packages.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("benches/peers/search")
 }
 
-/// Starts it; `None` when its packages were not fetched.
+/// Starts the Node.js service; `None` if its packages were not fetched.
 pub(super) fn start(filled: &Filled, recorded: &[Recorded], files: &TempDir) -> anyhow::Result<Option<Running>> {
     if !folder().join("node_modules/.package-lock.json").exists() {
-        eprintln!("  search: without Node.js: `npm ci` in benches/peers/search fetches what it needs");
+        eprintln!("  search: the Node.js service is skipped; `npm ci` in benches/peers/search fetches its packages");
         return Ok(None);
     }
     let address = free_address()?;
@@ -55,21 +55,22 @@ pub(super) fn start(filled: &Filled, recorded: &[Recorded], files: &TempDir) -> 
     Ok(Some(Running::start(command, address, "/health").context("the peer")?))
 }
 
-/// What a search asks for, with the values that do not change from one to the next.
+/// The query string of a kind of search, for the Node.js service. A parameter that has the same value in every sample
+/// keeps its value; all other parameters are given by name only.
 fn asked(kind: &Kind, samples: &[Sample]) -> String {
     let (one, other) = ((kind.query)(&samples[0]), (kind.query)(&samples[samples.len() - 1]));
-    let parts = one
-        .split('&')
-        .zip(other.split('&'))
-        .map(|(one, other)| match one == other {
-            true => one,
-            false => one.split('=').next().unwrap_or(one),
-        });
+    let parts = one.split('&').zip(other.split('&')).map(|(one, other)| {
+        if one == other {
+            one
+        } else {
+            one.split('=').next().unwrap_or(one)
+        }
+    });
     let parts: Vec<&str> = parts.collect();
     format!("{}{}", if kind.is_of_client { "client " } else { "" }, parts.join("&"))
 }
 
-/// Sees that it answers as ours: the same payments, with the same fields.
+/// Checks that the responses of the Node.js service match ours: the same payments, with the same fields.
 pub(super) async fn compare(filled: &Filled, ours: SocketAddr, peer: SocketAddr) -> anyhow::Result<()> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     for kind in mixed() {
@@ -91,7 +92,7 @@ pub(super) async fn compare(filled: &Filled, ours: SocketAddr, peer: SocketAddr)
     Ok(())
 }
 
-/// An answer without what each may write in its own way: addresses, whose letters say nothing, and cursors.
+/// A response without the parts that each side may write differently: the letter case of addresses, and cursors.
 fn shape(answer: &Value) -> Value {
     match answer {
         Value::Object(fields) => fields

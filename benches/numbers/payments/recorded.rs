@@ -1,5 +1,5 @@
-//! The statements that the service makes for a search, as the server writes them into its log, and `pgbench`, which makes
-//! the same ones.
+//! Reads the statements that the service executes for a search from the server's log, and runs `pgbench` with the same
+//! statements.
 
 use std::fs;
 use std::process::Command;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{Filled, KINDS, Kind, Sample, mixed, psql};
 use crate::load;
 
-/// Names the file that the server writes its log into.
+/// Environment variable with the path of the server's log.
 const LOG: &str = "PRS_BENCH_DURABLE_POSTGRES_LOG";
 
-/// What stands in the log before a prepared statement, and before its values.
+/// Texts in the log before an executed prepared statement, and before the values of its placeholders.
 const EXECUTED: &str = "LOG:  execute ";
 const WITH_VALUES: &str = "DETAIL:  parameters: ";
 
@@ -23,19 +23,19 @@ pub(super) struct Statement {
     pub(super) values: Vec<Placed>,
 }
 
-/// A way to search, with its statements.
+/// A kind of search, with the statements that the service executes for it.
 pub(super) type Recorded = (&'static Kind, Vec<Statement>);
 
-/// What stands in place of a placeholder.
+/// The value of a placeholder.
 pub(super) enum Placed {
-    /// The same in each search of its kind.
+    /// The value is the same in each search of the kind.
     Always(String),
-    /// The value of the sample with this name.
+    /// The value comes from the sample, under this name.
     Sampled(String),
 }
 
 impl Statement {
-    /// The values for a sample, as literals.
+    /// The values of the statement for a sample, as literals.
     pub(super) fn literals(&self, sample: &Sample) -> Vec<String> {
         let value = |placed: &Placed| match placed {
             Placed::Always(value) => value.clone(),
@@ -47,7 +47,7 @@ impl Statement {
             .collect()
     }
 
-    /// The same for whoever makes it too: what is sampled is named.
+    /// The statement as JSON, where a value that comes from the sample is given by its name.
     pub(super) fn to_json(&self) -> Value {
         let values = self.values.iter().map(|placed| match placed {
             Placed::Always(value) => json!({ "always": value }),
@@ -57,7 +57,7 @@ impl Statement {
     }
 }
 
-/// Has each search made once by a service of its own, and reads what it asked the database.
+/// Runs each search once on a separate service, and reads its statements from the log.
 pub(super) fn record(filled: &Filled) -> anyhow::Result<Vec<Recorded>> {
     let log = std::env::var(LOG).with_context(|| format!("{LOG} names no file; run `cargo xtask bench`"))?;
     let alter = |change: &str| {
@@ -71,17 +71,17 @@ pub(super) fn record(filled: &Filled) -> anyhow::Result<Vec<Recorded>> {
     let recorded = KINDS.iter().map(|kind| {
         let call = filled.calls(running.address, std::iter::once(kind)).swap_remove(0);
         let ask = || load::run_expecting(running.address, call.clone(), 1, 200);
-        // Who asks is looked up the first time.
+        // The first call also looks up the credential, so the second call is recorded.
         ask()?;
         let before = fs::read_to_string(&log)?.len();
         ask()?;
         let mut sampled = sample.clone();
-        // The group of a wallet is a group of other searches too.
+        // The wallet's group key may also occur in other kinds of search, where it is not the key of a wallet.
         if kind.name != "wallet" {
             sampled.remove("wallet_group");
         }
         let statements = statements(&fs::read_to_string(&log)?[before..], &sampled);
-        ensure!(!statements.is_empty(), "{} asked the database nothing", kind.name);
+        ensure!(!statements.is_empty(), "{} executed no statement", kind.name);
         Ok((kind, statements))
     });
     let recorded = recorded.collect::<anyhow::Result<_>>()?;
@@ -100,12 +100,12 @@ fn statements(log: &str, sample: &Sample) -> Vec<Statement> {
             statement.values = values.split(", $").map(|value| placed(value, sample)).collect();
         }
     }
-    // Others of the service are no part of a search.
+    // The log also contains statements that do not concern payments, such as lookups of credentials; they are removed.
     statements.retain(|statement| statement.text.contains("\"payment"));
     statements
 }
 
-/// What one entry of `$1 = 'a', $2 = 'b'` says; no value of a search has a quote in it.
+/// Parses one entry of `$1 = 'a', $2 = 'b'`. No value of a search contains a quote.
 fn placed(entry: &str, sample: &Sample) -> Placed {
     let value = entry.split_once(" = ").map_or(entry, |(_, value)| value);
     let value = value.trim_matches('\'');
@@ -115,8 +115,8 @@ fn placed(entry: &str, sample: &Sample) -> Placed {
     }
 }
 
-/// Searches a second that `pgbench` makes with the statements of all that are mixed: each of its transactions draws a sample
-/// and makes one search of each kind.
+/// Measures how many searches per second `pgbench` makes with the statements of the mix. Each of its transactions draws
+/// a sample and runs one search of each kind.
 pub(super) fn pgbench(filled: &Filled, recorded: &[Recorded], count: usize) -> anyhow::Result<f64> {
     let names: Vec<&str> = filled.samples[0].keys().map(String::as_str).collect();
     let mut script = format!(
@@ -131,11 +131,11 @@ pub(super) fn pgbench(filled: &Filled, recorded: &[Recorded], count: usize) -> a
         .flat_map(|(_, statements)| statements)
     {
         let mut text = statement.text.clone();
-        // From the last one on, so that $1 is not found in $10.
+        // Placeholders are replaced in descending order: replacing `$1` first would also change `$10`.
         for (number, placed) in statement.values.iter().enumerate().rev() {
             let variable = match placed {
                 Placed::Sampled(name) => format!(":{name}"),
-                // It takes no empty variable.
+                // pgbench accepts no empty variable.
                 Placed::Always(value) if value.is_empty() => "''".to_owned(),
                 Placed::Always(value) => {
                     values.push(value.clone());

@@ -1,4 +1,5 @@
-//! Searches: their rate over HTTP beside `pgbench` and beside a service in Node.js, and what each costs the database.
+//! Measures searches: their rate over HTTP compared with `pgbench` and with a service in Node.js, and what each costs
+//! the database.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -8,32 +9,33 @@ use super::{Filled, Sample, mixed, peer, psql};
 use crate::load;
 use crate::report::{Goal, REPEATS, Row, in_ms, median, percentile, rate_per_s, scaled};
 
-/// Searches of one run.
+/// Number of searches in one run.
 const SEARCHES: usize = 40_000;
 
-/// Searches of each kind whose time is taken, one after the other.
+/// Number of timed searches of each kind, one after another.
 const TIMED: usize = 2_000;
 
-/// Share of the rate of `pgbench` that we want to reach.
+/// Goal for the service's rate, as a fraction of the rate of `pgbench`.
 const PGBENCH_RATIO: f64 = 0.7;
 
-/// The same of a service in Node.js.
+/// Goal for the service's rate, as a multiple of the rate of a service in Node.js.
 const PEER_RATIO: f64 = 1.4;
 
-/// Pages of the database that a search by a key may touch.
+/// Maximum number of database pages that a search by a unique value may touch.
 const PAGES_MAX: f64 = 64.0;
 
-/// Longest times of the database, in milliseconds.
+/// Maximum time of the database for some kinds of searches, in milliseconds.
 const DATABASE_MS_MAX: [(&str, &str, f64); 3] = [
     ("no match", "no match, database", 5.0),
     ("hot wallet", "hot wallet, database", 1.0),
     ("offset 10,000", "offset 10,000, database", 3.0),
 ];
 
-/// How often a statement is executed until the server has chosen one plan for all values, and how often its time is taken then.
+/// Number of executions after which the server has chosen one plan for all values, and number of timed executions after
+/// that.
 const EXPLAINED: (usize, usize) = (6, 5);
 
-/// Measures all of it.
+/// Runs all search benchmarks.
 pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
     let recorded = recorded::record(filled)?;
     let folder = tempfile::tempdir()?;
@@ -49,7 +51,7 @@ pub(crate) fn measure(filled: &Filled, scale: f64) -> anyhow::Result<Vec<Row>> {
         let load = load::run_each(address, filled.calls(address, mixed()), (load::CONNECTIONS, count), 200)?;
         Ok(rate_per_s(count, load.time))
     };
-    // Every page that is asked for has been read once.
+    // Warm-up: every page is read once before the measurement.
     rate(running.address, filled.samples.len() * mixed().count())?;
     let (mut ours, mut pgbench, mut peers) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..REPEATS {
@@ -113,7 +115,7 @@ fn at_most(name: &'static str, unit: &'static str, ours: f64, most: f64) -> Row 
     }
 }
 
-/// Pages that the statements of a search touch, and the time they take the database, planning included, in milliseconds.
+/// Database pages that the statements of a search touch, and their database time, planning included, in milliseconds.
 fn explain(filled: &Filled, statements: &[Statement], sample: &Sample) -> anyhow::Result<(f64, f64)> {
     let (mut pages, mut ms) = (0.0, 0.0);
     for statement in statements {

@@ -1,4 +1,4 @@
-// BullMQ: jobs that wait in Redis, posted by one worker. The time ends when the last one is recorded as completed.
+// BullMQ: jobs that wait in Redis, posted by one worker. The time ends when the last job is recorded as completed.
 import { Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
 import { CONCURRENCY, input, jobs, report, sender } from "./post.mjs";

@@ -1,11 +1,11 @@
-// graphile-worker: jobs that wait in PostgreSQL, fetched and completed in batches. The time ends when none is left.
+// graphile-worker: jobs that wait in PostgreSQL, fetched and completed in batches. The time ends when no job is left.
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
 import { CONCURRENCY, input, jobs, report, sender } from "./post.mjs";
 
 const { url, secret, body, count, postgresUrl } = await input();
 const pgPool = new pg.Pool({ connectionString: postgresUrl, max: 12 });
-// It asks for handlers of its own.
+// graphile-worker expects the pool to have error handlers.
 pgPool.on("error", () => {});
 pgPool.on("connect", (client) => client.on("error", () => {}));
 const logger = new Logger(() => () => {});

@@ -1,4 +1,4 @@
-// What both queues do with a job: sign it and post it, over connections that are kept.
+// What both queues do with a job: sign it and post it, over keep-alive connections.
 import { createHmac } from "node:crypto";
 import { Pool } from "undici";
 
@@ -29,7 +29,7 @@ export function jobs(count, body) {
   return Array.from({ length: count }, (_, number) => ({ id: `delivery-${number}`, body }));
 }
 
-/** Reads what the bench wrote to the standard input. */
+/** Reads the input that the bench wrote to standard input. */
 export async function input() {
   let text = "";
   for await (const part of process.stdin) text += part;

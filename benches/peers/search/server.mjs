@@ -1,5 +1,5 @@
-// A payment search as one would write it by hand with fastify and pg: prepared statements over a pool, rows in, JSON out.
-// Which statements a search makes is told at the start; they are those of the service that is measured beside it.
+// A hand-written payment search with fastify and pg: prepared statements over a pool, rows in, JSON out. It gets the
+// statements of a search at the start; they are those of the measured service.
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import Fastify from "fastify";
@@ -37,7 +37,7 @@ function payment(row) {
   const invoice = currencies[row.invoice_currency];
   const paid = currencies[row.payment_currency];
   const isConverted = row.invoice_currency !== row.payment_currency;
-  // What is converted is credited in units of the price feeds.
+  // Converted payments are credited in units of the price feeds.
   const decimals = isConverted ? 8 : paid.decimals;
   const scale = 10n ** BigInt(18 + paid.decimals - decimals);
   const rate = isConverted ? amount(String((BigInt(row.credited) * scale) / BigInt(row.units)), 18) : null;
@@ -108,14 +108,14 @@ server.get("/v2/payments", { schema: { querystring: { type: "object", properties
     since: query.fromDate,
     until: query.toDate,
   };
-  // The counts of groups are the total only where all of their payments are asked for.
+  // The counts of groups are the total only if all of their payments match.
   const isWhole = !query.reference && !query.fromDate && !query.toDate;
   let payments = [];
   let total = 0;
   for (const [number, statement] of statements.entries()) {
     const values = statement.values.map((value) => value.always ?? sampled[value.sampled]);
     const { rows } = await pool.query({ name: `${name} ${number}`, text: statement.text, values });
-    // Which group a small wallet is in is known from what was asked before.
+    // The group of a small wallet is known from the previous queries.
     sampled.wallet_group = rows[0]?.group_key;
     if (rows[0]?.request_status) payments = rows;
     else total = rows.reduce((sum, row) => sum + Number(row.total ?? (isWhole ? row.payments : 0)), 0);

@@ -1,5 +1,5 @@
-//! The off-ramp partner of `prs dev` and the tests: it speaks the shapes of docs/partners/offramp.md over loopback HTTP, so that
-//! what calls it and what hears from it is what does so with a real one.
+//! The off-ramp partner of `prs dev` and the tests. It implements docs/partners/offramp.md over loopback HTTP, so that
+//! the service calls it, and gets its callbacks, as with a real partner.
 
 mod sandbox;
 mod serve;
@@ -19,5 +19,5 @@ pub use signature::{CallText, callback_signature};
 pub use teller::Teller;
 pub use words::{OffRampBehaviour, outcomes};
 
-/// Tells the time of the service.
+/// A function that returns the time of the service.
 pub type Now = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;

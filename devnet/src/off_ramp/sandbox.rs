@@ -1,5 +1,6 @@
-//! The partner of `prs dev`: it speaks the documented shapes, and moves payers, accounts and orders on by names and numbers,
-//! by the buttons of its pages, and by time.
+//! The partner of `prs dev`, which implements the documented format. Three things change the state of payers, accounts
+//! and orders: time, the family names and account numbers with an automatic effect, and the buttons of the partner's
+//! pages.
 
 use super::{
     signature::CallText,
@@ -18,27 +19,29 @@ use std::{
     time::Duration,
 };
 
-/// Time between two steps that come by themselves.
+/// Time between two automatic steps.
 const STEP: TimeDelta = TimeDelta::seconds(1);
 
-/// How long a quote holds, and one of an account that shows an end.
+/// How long a quote is valid: for most accounts, and for an account whose number ends with
+/// [`AccountEnding::ShortQuote`].
 const QUOTE_LASTS: TimeDelta = TimeDelta::minutes(15);
 const SHORT_QUOTE_LASTS: TimeDelta = TimeDelta::seconds(5);
 
-/// What the partner keeps of a payment, in basis points.
+/// Fee of the partner for a payment, in basis points.
 const FEE_BASIS_POINTS: u64 = 50;
 
-/// Fraction digits of the documented tokens.
+/// Decimal places of the documented tokens.
 const TOKEN_DECIMALS: u8 = 6;
 
-/// How long it takes when it is slow, and when it hangs: longer than anybody waits.
+/// Response times: of a slow partner, and of a hanging partner. The second is longer than any caller waits.
 const SLOW: Duration = Duration::from_secs(2);
 const HANGS: Duration = Duration::from_secs(20);
 
-/// What a bank account gets for a dollar, in ten thousandths of its currency; others get as much as dollars.
+/// Exchange rates of bank currencies: ten thousandths of the currency for one dollar. For a currency without a rate,
+/// the bank account gets the amount in dollars.
 const RATES: [(&str, u64); 3] = [("eur", 9_200), ("gbp", 7_900), ("inr", 833_000)];
 
-/// The key with which it is called. Not printable, for the secret in it.
+/// The key with which the service signs its calls. It does not implement `Debug`, because it contains a secret.
 #[derive(Clone)]
 pub struct SandboxKey {
     /// Its name.
@@ -47,49 +50,49 @@ pub struct SandboxKey {
     pub secret: String,
 }
 
-/// A call as it came.
+/// A received call.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
     /// Name of the key.
     pub key: &'a str,
-    /// What was signed.
+    /// Signed parts.
     pub text: CallText<'a>,
     /// The signature.
     pub signature: &'a str,
-    /// Under which a record is made; empty where none is.
+    /// The idempotency key of a call that creates a record; empty for other calls.
     pub idempotency_key: &'a str,
 }
 
-/// What the partner does with a call.
+/// The partner's response to a call, and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reaction {
-    /// How long it takes.
+    /// Response time.
     pub after: Duration,
-    /// Status of the answer.
+    /// Response status.
     pub status: u16,
-    /// The answer.
+    /// Response body.
     pub body: String,
 }
 
-/// Something that the partner tells by a callback.
+/// A callback of the partner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Telling {
-    /// Id of the callback, the same for every try.
+    /// Id of the callback, which is the same for every attempt.
     pub id: String,
-    /// What is told.
+    /// Body.
     pub body: String,
 }
 
-/// What a page shows and asks.
+/// Content of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPage {
-    /// How far the payer is.
+    /// Status of the payer.
     pub status: &'static str,
-    /// What its buttons lead to.
+    /// Outcomes of its buttons.
     pub outcomes: &'static [&'static str],
 }
 
-/// Which page a payer is sent to.
+/// Page for a payer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageKind {
     /// Identity.
@@ -101,14 +104,14 @@ pub enum PageKind {
 /// The partner.
 pub struct OffRampSandbox {
     key: SandboxKey,
-    /// Version of the first state of each record: a database that outlives this partner has seen smaller ones alone.
+    /// Version of the first state of each record. It is larger than every version that an existing database has stored.
     first_version: u64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Address of the pages.
+    /// URL of the pages.
     pages: String,
     behaviour: Option<OffRampBehaviour>,
     payers: BTreeMap<String, Payer>,
@@ -144,11 +147,11 @@ struct Order {
     key: String,
     quote: String,
     version: u64,
-    /// `None` once it was given up.
+    /// `None` after it was abandoned.
     status: Option<OrderStatus>,
 }
 
-/// Something that happens by itself.
+/// An automatic step.
 #[derive(Debug, Clone)]
 enum Step {
     Kyc(String, KycStatus),
@@ -165,7 +168,7 @@ fn id_of(kind: &str, key: &str) -> String {
     format!("{kind}_{}", hex::encode(&digest[..12]))
 }
 
-/// Where the money of a quote is paid to: an account with a key that everybody can work out, as all of this partner's.
+/// Deposit address of a quote. Anyone can derive the private key, as for all addresses of this partner.
 fn deposit_address(quote: &str) -> Option<Address> {
     let key = keccak256(format!("deposit address of the sandbox: {quote}"));
     let signer = PrivateKeySigner::from_bytes(&key).ok()?;
@@ -181,7 +184,7 @@ fn unknown() -> (u16, Value) {
 }
 
 impl OffRampSandbox {
-    /// A partner that is called with this key, and has its pages below this address.
+    /// Creates a partner whose callers sign with this key, and whose pages are below this URL.
     pub fn new(key: SandboxKey, pages: String, first_version: u64) -> Self {
         Self {
             key,
@@ -226,7 +229,7 @@ impl OffRampSandbox {
     }
 
     fn lie(&self, body: &mut Value, behaviour: OffRampBehaviour) {
-        let other = || json!(id_of("pyr", "somebody else"));
+        let other = || json!(id_of("pyr", "another payer"));
         match behaviour {
             OffRampBehaviour::WrongAddress if body.get("depositAddress").is_some() => {
                 body["depositAddress"] = body["token"].clone();
@@ -372,12 +375,13 @@ impl OffRampSandbox {
             .map_or_else(unknown, |order| shown_order(&id, order))
     }
 
-    /// Behaves so from now on.
+    /// Sets how the partner behaves from now on.
     pub fn behave(&self, behaviour: OffRampBehaviour) {
         self.state().behaviour = Some(behaviour);
     }
 
-    /// What is to be told: everything that happened until `now` and was not taken before. While it is silent, it is lost.
+    /// The due callbacks: each change until `now` is returned once. Changes are lost while the partner is set to send
+    /// no callbacks.
     pub fn tell(&self, now: DateTime<Utc>) -> Vec<Telling> {
         let mut state = self.state();
         state.move_on(now);
@@ -388,7 +392,8 @@ impl OffRampSandbox {
         }
     }
 
-    /// A page of a payer; looking at the terms counts as having seen them.
+    /// A page of the partner for a payer. Opening the page of the terms sets the agreement of the payer to pending,
+    /// because the payer has now seen the terms.
     pub fn page(&self, kind: PageKind, payer: &str, now: DateTime<Utc>) -> Option<SandboxPage> {
         let mut state = self.state();
         state.move_on(now);
@@ -410,7 +415,7 @@ impl OffRampSandbox {
         }
     }
 
-    /// Presses a button of a page; `false` where there is none.
+    /// Presses a button of a page; returns `false` if the page has no such button.
     pub fn press(&self, kind: PageKind, payer: &str, outcome: &str, now: DateTime<Utc>) -> bool {
         let mut state = self.state();
         state.move_on(now);
@@ -427,7 +432,7 @@ impl OffRampSandbox {
             (PageKind::Agreement, "fail") => return state.agree(payer, AgreementStatus::Failed),
             _ => return false,
         };
-        // What is decided was handed in.
+        // The status changes to pending first, because an identity is submitted before it is decided.
         state.prove(payer, KycStatus::Pending, now);
         state.prove(payer, kyc, now);
         true
@@ -468,20 +473,20 @@ fn erase(state: &mut State, payer: &str) -> (u16, Value) {
     (200, json!({ "erased": true }))
 }
 
-/// Units of the token without what the partner keeps, and what it keeps.
+/// Splits token units into the units without the partner's fee, and the fee.
 fn fees(amount: U256) -> (U256, U256) {
     let fee = (amount * U256::from(FEE_BASIS_POINTS) / U256::from(10_000)).max(U256::ONE);
     (amount.saturating_sub(fee), fee)
 }
 
-/// Units of a decimal amount of the token; nothing for finer ones.
+/// Token units of a decimal amount; `None` if the amount has more decimals than the token.
 fn units_of(amount: &str) -> Option<U256> {
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
     let padding = usize::from(TOKEN_DECIMALS).checked_sub(fraction.len())?;
     format!("{whole}{fraction}{}", "0".repeat(padding)).parse().ok()
 }
 
-/// A decimal without zeros at its end.
+/// A decimal without trailing zeros.
 fn decimal(units: U256, decimals: u8) -> String {
     let text = format_units(units, decimals).unwrap_or_default();
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -539,7 +544,7 @@ impl State {
         });
     }
 
-    /// Makes happen what is due, in its order.
+    /// Executes due steps, in order.
     fn move_on(&mut self, now: DateTime<Utc>) {
         loop {
             let next = self.agenda.iter().enumerate().min_by_key(|(_, (at, _))| *at);
@@ -599,7 +604,9 @@ impl State {
             Some(S::FiatSent),
         ];
         let steps: Vec<Option<S>> = match ending {
-            // When the money of the others arrived is not known here: they may have been paid in time.
+            // With this account number, an order that is opened after its quote expired fails. For all other accounts
+            // it succeeds, because the money may have arrived before the quote expired: this partner does not know when
+            // it arrived.
             Some(AccountEnding::ShortQuote) if has_ended => vec![all[0], None],
             Some(AccountEnding::OrderFailed) => vec![all[0], all[1], None],
             Some(AccountEnding::OrderWaiting) => vec![all[0], all[1]],
@@ -632,7 +639,7 @@ impl State {
         }
     }
 
-    /// Notes what became of the terms; `true`, since a button was there.
+    /// Stores the agreement of a payer. Returns `true`, because the pressed button existed.
     fn agree(&mut self, id: &str, agreement: AgreementStatus) -> bool {
         if let Some(payer) = self.payers.get_mut(id)
             && payer.agreement != agreement

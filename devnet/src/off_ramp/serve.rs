@@ -1,4 +1,4 @@
-//! The partner over loopback HTTP, and the pages to which it sends payers.
+//! The partner over loopback HTTP, and the pages for payers.
 
 use super::{
     Now,
@@ -20,16 +20,16 @@ use reqwest::Url;
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, time::sleep};
 
-/// Where the pages are.
+/// Path of the pages.
 const PAGES: &str = "/pages";
 
-/// Largest call that is read.
+/// Maximum size of a call.
 const CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Pause after a connection that could not be taken: the process has too many open.
+/// Pause after a connection could not be accepted, because the process has too many open files.
 const ACCEPTS_AGAIN: Duration = Duration::from_millis(100);
 
-/// A page loads nothing, runs nothing, and sends its form to itself alone.
+/// Content security policy of the pages: a page loads and runs nothing, and sends its form only to its own origin.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// A free port of this machine for the partner.
@@ -38,14 +38,14 @@ pub struct Bound {
     address: SocketAddr,
 }
 
-/// Takes a free port; it answers once it is served.
+/// Reserves a free port on this machine. Calls to the port get no response until [`Bound::serve`] is called.
 pub async fn bind() -> std::io::Result<Bound> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     Ok(Bound { listener, address })
 }
 
-/// What the answers share.
+/// Shared state of the handlers.
 #[derive(Clone)]
 struct Shared {
     sandbox: Arc<OffRampSandbox>,
@@ -56,17 +56,17 @@ struct Shared {
 type Answer = Response<Full<Bytes>>;
 
 impl Bound {
-    /// The address of the partner.
+    /// URL of the partner.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The address of its pages.
+    /// URL of its pages.
     pub fn pages(&self) -> String {
         format!("{}{PAGES}", self.url())
     }
 
-    /// Serves the partner, and lets it tell what happens, until the process ends.
+    /// Serves the partner and sends its callbacks until the process ends.
     pub fn serve(self, sandbox: Arc<OffRampSandbox>, now: Now, teller: Teller) {
         tokio::spawn(teller.run(sandbox.clone()));
         let shared = Shared {
@@ -81,11 +81,11 @@ impl Bound {
                         let shared = shared.clone();
                         let service = service_fn(move |request| answer(shared.clone(), request));
                         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                        // A caller that goes away has its own reasons.
+                        // A caller may disconnect at any time, so errors are ignored.
                         tokio::spawn(async move { drop(connection.await) });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the sandbox of the off-ramp partner takes no connection");
+                        tracing::warn!(%error, "the sandbox of the off-ramp partner cannot accept a connection");
                         sleep(ACCEPTS_AGAIN).await;
                     }
                 }
@@ -149,7 +149,7 @@ fn of_page(shared: &Shared, parts: &Parts, page: &str, form: &[u8]) -> Answer {
         ["", "agreement", payer] => (PageKind::Agreement, payer),
         _ => return closed(404),
     };
-    // A name that somebody has resolve to this machine is no address of these pages.
+    // A foreign host name that resolves to this machine is not a host of these pages (DNS rebinding).
     let is_own = |name: names::HeaderName, scheme: &str| {
         let shown = parts.headers.get(name);
         shown.is_none_or(|shown| {
@@ -177,7 +177,7 @@ fn of_page(shared: &Shared, parts: &Parts, page: &str, form: &[u8]) -> Answer {
     shown.map_or_else(|| closed(404), |shown| with_page(200, document(kind, &shown)))
 }
 
-/// The button that was pressed.
+/// The pressed button.
 fn outcome(form: &[u8]) -> Option<String> {
     let form = Url::parse(&format!("http://form/?{}", String::from_utf8_lossy(form))).ok()?;
     let (_, outcome) = form.query_pairs().find(|(name, _)| name == "outcome")?;
@@ -185,7 +185,7 @@ fn outcome(form: &[u8]) -> Option<String> {
 }
 
 fn closed(status: u16) -> Answer {
-    with_page(status, framed("There is no such page", ""))
+    with_page(status, framed("Page not found", ""))
 }
 
 fn with_page(status: u16, page: String) -> Answer {
@@ -202,16 +202,16 @@ fn with_page(status: u16, page: String) -> Answer {
     answer
 }
 
-/// No text of it comes from outside, so that nothing is escaped.
+/// The HTML of a page. It contains no text from outside, so nothing needs escaping.
 fn document(kind: PageKind, page: &SandboxPage) -> String {
     let (title, about) = match kind {
         PageKind::Kyc => (
             "Identity",
-            "The partner of `prs dev` asks for no papers: say what it finds.",
+            "The partner of `prs dev` checks no documents: choose the result of the check.",
         ),
         PageKind::Agreement => (
             "Terms",
-            "The partner of `prs dev` has no terms: say what the payer does with them.",
+            "The partner of `prs dev` has no terms: choose what the payer does.",
         ),
     };
     let button =

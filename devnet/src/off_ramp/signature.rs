@@ -1,47 +1,48 @@
-//! What proves where a call to the partner, and a callback of it, comes from: HMAC-SHA-256 over the parts with points between
-//! them, in lower-case hexadecimal, as docs/partners/offramp.md says.
+//! Authentication of calls to the partner and of its callbacks: HMAC-SHA-256 in lower-case hexadecimal.
+//! docs/partners/offramp.md describes the signed text, whose parts are joined by dots.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// How far the time of a message may be from that of its receiver.
+/// Maximum difference between the time of a message and the receiver's clock.
 const WINDOW: TimeDelta = TimeDelta::minutes(5);
 
-/// Longest id of a message.
+/// Maximum length of a message id.
 const ID_LENGTH_MAX: usize = 64;
 
-/// Names of the headers, of calls and of callbacks.
+/// Names of the headers in calls and callbacks.
 pub(super) mod header {
-    /// Name of the key with which a call is signed.
+    /// The name of the key with which the call is signed.
     pub(crate) const KEY: &str = "x-offramp-key";
-    /// When the message was signed, in seconds since 1970.
+    /// The time at which the message was signed, in seconds since 1970.
     pub(crate) const TIME: &str = "x-offramp-time";
     /// Id of the message.
     pub(crate) const ID: &str = "x-offramp-id";
     /// The signature.
     pub(crate) const SIGNATURE: &str = "x-offramp-signature";
-    /// Under which a record is made, once.
+    /// The idempotency key under which a record is created once.
     pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 }
 
-/// What is signed of a call.
+/// Signed parts of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallText<'a> {
     /// Seconds since 1970, in digits.
     pub time: &'a str,
     /// Id of the call.
     pub id: &'a str,
-    /// Method in capital letters.
+    /// Method in upper case.
     pub method: &'a str,
-    /// Path and query, as the request line has them.
+    /// Path and query, as in the request line.
     pub target: &'a str,
     /// The bytes of the body.
     pub body: &'a [u8],
 }
 
 impl CallText<'_> {
-    /// Whether the signature was made with this secret and the call within [`WINDOW`] of `now`.
+    /// Whether the signature was made with this secret, and the time of the call differs from `now` by at most
+    /// [`WINDOW`].
     pub(super) fn is_signed(&self, secret: &str, now: DateTime<Utc>, signature: &str) -> bool {
         is_timely(self.time, now) && is_id(self.id) && self.signature(secret) == signature
     }
@@ -58,7 +59,7 @@ pub fn callback_signature(secret: &str, time: &str, id: &str, body: &str) -> Str
 }
 
 fn sign(secret: &str, parts: &[&[u8]]) -> String {
-    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+    #[expect(clippy::expect_used, reason = "HMAC accepts a key of any length")]
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("any key length");
     mac.update(&parts.join(&b'.'));
     hex::encode(mac.finalize().into_bytes())

@@ -1,4 +1,4 @@
-//! Sends what the partner of `prs dev` tells, signed, until it is taken.
+//! Sends the signed callbacks of the partner of `prs dev`, and repeats each until it is accepted.
 
 use super::{
     Now,
@@ -10,22 +10,23 @@ use reqwest::{Client, header::CONTENT_TYPE};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Pause between two looks at what there is to tell.
+/// Interval between two checks for due callbacks.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// How long one try may take.
+/// Timeout of an attempt.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// First pause after a callback that was not taken; it doubles with every further try.
+/// First pause after a callback that was not accepted; it doubles with every further attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Tries of one callback; then it is lost, and whoever asks learns what it told.
+/// Maximum number of attempts of a callback. After the last attempt the callback is lost, and the service learns of the
+/// change only when it queries the partner.
 const TRIES_MAX: u32 = 40;
 
-/// Tells the service what happens at the partner.
+/// Sends callbacks about changes at the partner to the service.
 pub struct Teller {
     client: Client,
     url: String,
@@ -40,7 +41,7 @@ struct Waiting {
 }
 
 impl Teller {
-    /// One that tells it at this address. Errors: no client can be built.
+    /// Creates a sender for this URL. Errors: the HTTP client cannot be built.
     pub fn new(url: String, secret: String, now: Now) -> anyhow::Result<Self> {
         Ok(Self {
             client: rpc::client(DEADLINE)?,
@@ -50,7 +51,7 @@ impl Teller {
         })
     }
 
-    /// Tells for ever.
+    /// Runs until the process ends.
     pub(super) async fn run(self, sandbox: Arc<OffRampSandbox>) {
         let mut waiting: Vec<Waiting> = Vec::new();
         loop {

@@ -1,10 +1,10 @@
-//! The partner keeps to its published shapes, and its names, numbers and buttons lead where they say.
+//! The partner follows its published schemas, and its names, numbers and buttons have the documented effects.
 
 use super::{CallText, OffRampBehaviour, OffRampSandbox, PageKind, Received, SandboxKey, callback_signature, outcomes};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-/// The token that is paid in.
+/// The payment token.
 const USDC: &str = "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238";
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -21,7 +21,7 @@ fn schema(name: &str) -> jsonschema::Validator {
         .unwrap()
 }
 
-/// Speaks to the partner of `prs dev` as the service does.
+/// Calls the partner of `prs dev` as the service does.
 struct Spoken {
     sandbox: OffRampSandbox,
     now: DateTime<Utc>,
@@ -75,7 +75,7 @@ impl Spoken {
         answer
     }
 
-    /// Lets time pass; returns what is told, after a look at its shape.
+    /// Advances the time; returns the callbacks, after checking their schemas.
     fn pass(&mut self, seconds: i64) -> Vec<String> {
         self.now += TimeDelta::seconds(seconds);
         let told = self.sandbox.tell(self.now).into_iter().map(|telling| {
@@ -100,7 +100,7 @@ impl Spoken {
 }
 
 #[test]
-fn names_and_numbers_lead_where_the_table_says() {
+fn names_and_numbers_have_the_documented_outcomes() {
     for (name, told) in [
         (
             "Approved",
@@ -199,7 +199,7 @@ fn names_and_numbers_lead_where_the_table_says() {
         }
         let quote = spoken.good("POST", "/v1/quotes", &"c".repeat(64), &question, "Quote");
         assert_eq!((&quote["fee"], &quote["paysOut"]), (&json!("0.5"), &json!("91.54")));
-        // Ten seconds until the money is there.
+        // The money arrives ten seconds after the quote.
         spoken.pass(10);
         let opened = json!({ "quoteId": quote["id"] });
         let order = spoken.good("POST", "/v1/orders", &"d".repeat(64), &opened, "Order");
@@ -214,7 +214,7 @@ fn names_and_numbers_lead_where_the_table_says() {
 }
 
 #[test]
-fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
+fn buttons_have_their_effect_and_erased_payers_are_gone() {
     let mut spoken = Spoken::new();
     let payer = spoken.register("Lovelace", "a");
     let press = |spoken: &Spoken, kind, outcome: &str| spoken.sandbox.press(kind, &payer, outcome, spoken.now);
@@ -242,7 +242,7 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
             "payer 8 approved completed"
         ]
     );
-    // Revoked, and begun anew.
+    // The approved identity is rejected, and a new registration of the payer starts from the beginning.
     assert!(press(&spoken, PageKind::Kyc, "reject"));
     assert_eq!(spoken.pass(0), ["payer 9 rejected completed"]);
     assert_eq!(spoken.register("Lovelace", "a"), payer);
@@ -256,7 +256,7 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
     assert_eq!(spoken.call("GET", &path, "", &Value::Null).0, 404);
     assert_eq!(spoken.call("DELETE", &path, "", &Value::Null).0, 404);
     assert!(!press(&spoken, PageKind::Kyc, "approve"));
-    // By the key as well, for whoever did not hear the id.
+    // A payer can also be erased by the idempotency key, for a caller that did not receive the payer's id.
     assert_eq!(spoken.register("Lovelace", "a"), payer);
     let path = format!("/v1/registrations/{}", "a".repeat(64));
     spoken.good("DELETE", &path, "", &Value::Null, "Erased");
@@ -264,7 +264,7 @@ fn buttons_lead_where_they_say_and_erased_payers_are_gone() {
 }
 
 #[test]
-fn the_partner_of_the_sandbox_fails_as_it_is_told_to() {
+fn the_sandbox_partner_fails_as_configured() {
     let spoken = Spoken::new();
     let payer = spoken.register("Lovelace", "a");
     let path = format!("/v1/payers/{payer}");
@@ -330,7 +330,8 @@ fn the_vectors_are_signed_as_the_partner_signs() {
                 };
                 text.is_signed(secret, at(1_769_860_800), shown)
             }
-            // Callbacks are signed here and believed elsewhere.
+            // This crate only signs callbacks; the service verifies them. So only vectors with a valid signature are
+            // compared.
             _ if one["isGood"] == true => callback_signature(secret, time, id, text("body")) == shown,
             _ => continue,
         };

@@ -1,6 +1,7 @@
-//! Words of the documented shapes, and those that lead somewhere by themselves.
+//! Values of the documented format, and the names and numbers that have an automatic effect.
 
-/// Declares an enum whose values stand for texts: `ALL` in the order of declaration, and `wire`.
+/// Declares an enum whose values have texts. It defines `ALL`, the values in the order of declaration, and `wire`, the
+/// text of a value.
 macro_rules! words {
     (
         $(#[$about:meta])*
@@ -31,43 +32,43 @@ macro_rules! words {
 words! {
     /// How the partner of `prs dev` behaves.
     pub enum OffRampBehaviour {
-        /// As its document says.
+        /// As documented.
         Normal = "normal",
-        /// Answers after two seconds.
+        /// Responds after two seconds.
         Slow = "slow",
-        /// Does not answer in time.
+        /// Does not respond in time.
         Hang = "hang",
-        /// Answers 503.
+        /// Returns 503.
         Down = "down",
-        /// Tells nothing by itself: its callbacks are lost.
+        /// Sends no callbacks.
         Silent = "silent",
-        /// Gives the contract of the token as deposit address.
+        /// The partner returns the contract of the token as deposit address.
         WrongAddress = "wrong_address",
-        /// Answers about another payer than was asked for.
+        /// The partner returns another payer than the requested one.
         OtherPayer = "other_payer",
-        /// Answers with what was known at first.
+        /// Returns the initial state.
         StaleVersion = "stale_version",
     }
 }
 
 words! {
-    /// What is known about the identity of a payer.
+    /// Identity status of a payer.
     pub enum KycStatus {
-        /// Nothing was handed in.
+        /// Nothing was submitted.
         NotStarted = "not_started",
         /// Being checked.
         Pending = "pending",
-        /// Proven.
+        /// Verified.
         Approved = "approved",
-        /// Refused for good.
+        /// Rejected permanently.
         Rejected = "rejected",
-        /// Something has to be handed in again.
+        /// The payer has to submit something again.
         RetryRequired = "retry_required",
     }
 }
 
 words! {
-    /// Whether a payer agreed to the terms.
+    /// Agreement status of a payer.
     pub enum AgreementStatus {
         /// Never shown.
         NotStarted = "not_started",
@@ -87,7 +88,7 @@ words! {
     pub enum AccountStatus {
         /// Usable.
         Approved = "approved",
-        /// Refused.
+        /// Rejected.
         Failed = "failed",
         /// Being checked.
         Pending = "pending",
@@ -95,48 +96,48 @@ words! {
 }
 
 words! {
-    /// How far a payout to a bank account is.
+    /// Status of a payout to a bank account.
     pub enum OrderStatus {
         /// Begun.
         Initiated = "initiated",
-        /// Waits for the provider.
+        /// The partner checks the order internally.
         PendingInternalAssessment = "pending_internal_assessment",
         /// Being checked.
         OngoingChecks = "ongoing_checks",
-        /// On its way to the bank.
+        /// The money is on its way to the bank.
         SendingFiat = "sending_fiat",
         /// Handed to the bank.
         FiatSent = "fiat_sent",
-        /// Came back from the bank.
+        /// Returned by the bank.
         Bounced = "bounced",
     }
 }
 
 words! {
-    /// A family name that leads somewhere by itself.
+    /// A family name that makes the partner decide about a payer automatically.
     pub enum FamilyName {
-        /// Identity and terms.
+        /// Identity approved, agreement completed.
         Approved = "Approved",
-        /// No identity.
+        /// Identity rejected.
         Rejected = "Rejected",
-        /// Once more.
+        /// Identity to be submitted again.
         Retry = "Retry",
-        /// Nothing for good.
+        /// Stays pending permanently.
         Waiting = "Waiting",
-        /// No terms.
+        /// Agreement rejected.
         Declined = "Declined",
-        /// Terms that could not be recorded.
+        /// Agreement that could not be recorded.
         Unrecorded = "Unrecorded",
     }
 }
 
 impl FamilyName {
-    /// Where it leads to, in words.
+    /// Its effect, in words.
     const fn outcome(self) -> &'static str {
         match self {
             Self::Approved => "identity approved, agreement completed",
             Self::Rejected => "identity rejected",
-            Self::Retry => "identity has to be handed in again",
+            Self::Retry => "identity must be submitted again",
             Self::Waiting => "identity stays pending",
             Self::Declined => "identity approved, agreement rejected",
             Self::Unrecorded => "identity approved, agreement failed",
@@ -145,43 +146,47 @@ impl FamilyName {
 }
 
 words! {
-    /// The last four digits of an account number or IBAN that lead somewhere by themselves.
+    /// The last four digits of an account number or IBAN that make the partner decide about the account or its orders
+    /// automatically.
     pub enum AccountEnding {
-        /// No account.
+        /// Account rejected.
         Failed = "0001",
-        /// Nothing for good.
+        /// Stays pending permanently.
         Waiting = "0002",
-        /// The bank sends the money back.
+        /// The bank returns the money.
         Bounced = "0003",
-        /// The order is given up.
+        /// The order is abandoned.
         OrderFailed = "0004",
-        /// The order stays where it is.
+        /// The order stays in its state and does not advance.
         OrderWaiting = "0005",
-        /// Quotes end soon.
+        /// Quotes expire soon.
         ShortQuote = "0006",
     }
 }
 
 impl AccountEnding {
-    /// The one with these digits.
+    /// The ending with these digits.
     pub(super) fn of(digits: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ending| ending.wire() == digits)
     }
 
-    /// Where it leads to, in words.
+    /// Its effect, in words.
     const fn outcome(self) -> &'static str {
         match self {
             Self::Failed => "account failed",
             Self::Waiting => "account stays pending",
-            Self::Bounced => "account approved; its orders bounce after sending_fiat",
-            Self::OrderFailed => "account approved; its orders fail after ongoing_checks",
-            Self::OrderWaiting => "account approved; its orders stay at ongoing_checks",
-            Self::ShortQuote => "account approved; its quotes end after 5 seconds, and orders of later payments fail",
+            Self::Bounced => "account approved; its orders reach the state sending_fiat, then bounced",
+            Self::OrderFailed => "account approved; its orders reach the state ongoing_checks, then failed",
+            Self::OrderWaiting => "account approved; its orders stay in the state ongoing_checks",
+            Self::ShortQuote => {
+                "account approved; its quotes expire after 5 seconds, and orders for payments that arrive later fail"
+            }
         }
     }
 }
 
-/// What leads where: `family name Approved` and the like with the outcome, in the order in which it is shown.
+/// Family names and account numbers with an automatic effect, such as `family name Approved`, each with the text of its
+/// effect, in display order.
 pub fn outcomes() -> Vec<(String, &'static str)> {
     let names = FamilyName::ALL.map(|name| (format!("family name {}", name.wire()), name.outcome()));
     let endings = AccountEnding::ALL.map(|ending| (format!("account ending {}", ending.wire()), ending.outcome()));

@@ -1,4 +1,4 @@
-//! The committed bytecode belongs to the committed sources.
+//! The committed bytecode matches the committed sources.
 
 use std::{collections::BTreeMap, fs};
 
@@ -21,7 +21,7 @@ fn every_source_has_an_artifact_of_exactly_that_source() {
         let artifact: Artifact = serde_json::from_slice(&artifact).unwrap();
         assert!(
             artifact.source_sha256.contains_key(&file),
-            "{name} does not name its source"
+            "the artifact {name} must contain the checksum of its source {file}"
         );
         for (path, expected) in artifact.source_sha256 {
             let source = fs::read(devnet::dir().join("contracts").join(&path)).unwrap();
@@ -34,7 +34,7 @@ fn every_source_has_an_artifact_of_exactly_that_source() {
         count += 1;
     }
     let artifacts = fs::read_dir(devnet::dir().join("artifacts")).unwrap().count();
-    assert_eq!(artifacts, count, "an artifact has lost its source");
+    assert_eq!(artifacts, count, "every artifact must have a source in contracts/");
 }
 
 #[test]

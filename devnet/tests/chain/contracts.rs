@@ -83,7 +83,7 @@ sol! {
     }
 }
 
-/// The logs of one contract in the block of a transaction, each with its first topic.
+/// The logs of one contract in the block that contains a transaction.
 pub(crate) async fn logs_of(chain: &Devnet, receipt: &TxReceiptLite, emitter: Address) -> Vec<Log> {
     chain
         .logs(&Filter::new().at_block_hash(receipt.block_hash).address(emitter))

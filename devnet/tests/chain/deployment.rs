@@ -1,4 +1,4 @@
-//! What is there when the chain has started.
+//! The contents of a started chain.
 
 use std::{
     env,
@@ -31,7 +31,7 @@ async fn addresses_are_the_same_on_every_start() {
     assert_ne!(first.rpc_url(), second.rpc_url());
     assert_eq!(first.contracts(), second.contracts());
     assert_eq!(first.tokens(), second.tokens());
-    // That of Sepolia.
+    // FAU has the same address here as on Sepolia.
     assert_eq!(first.tokens().fau, address!("370DE27fdb7D1Ff1e1BaA7D11c5820a324Cf623C"));
 }
 
@@ -49,7 +49,7 @@ async fn addresses_do_not_depend_on_the_chain_id() {
 }
 
 #[tokio::test]
-async fn tokens_say_what_they_are() {
+async fn tokens_return_their_metadata() {
     let chain = started().await;
     let tokens = chain.tokens();
     for (token, name, symbol, decimals) in [
@@ -116,7 +116,10 @@ async fn blocks_come_at_their_interval() {
     let before = chain.block_number().await.unwrap();
     tokio::time::sleep(Duration::from_millis(600)).await;
     let produced = chain.block_number().await.unwrap() - before;
-    assert!((3..=8).contains(&produced), "{produced} blocks in 600 ms");
+    assert!(
+        (3..=8).contains(&produced),
+        "the node must mine 3 to 8 blocks in 600 ms, but mined {produced}"
+    );
 }
 
 #[tokio::test]
@@ -170,7 +173,7 @@ async fn taken_port_is_reported_with_the_reason() {
     })
     .await
     else {
-        panic!("two nodes on one port");
+        panic!("a second node must not start on a port in use");
     };
     assert!(
         format!("{error:#}").to_lowercase().contains("address already in use"),
@@ -198,7 +201,7 @@ fn currency_hashes_are_those_of_the_conversion_contracts() {
     }
 }
 
-/// Runs one of these tests in a process of its own, with a changed environment.
+/// Runs one of these tests in a separate process, so that the test can change its environment.
 fn in_another_process(name: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -236,11 +239,11 @@ async fn killing_the_process_ends_its_node() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the node outlived its process");
+    panic!("the node must end with the process that started it");
 }
 
 #[test]
-fn missing_installation_is_reported_with_the_repairing_command() {
+fn missing_installation_is_reported_with_the_command_that_fixes_it() {
     let output = in_another_process("deployment::every_contract_and_token_has_code")
         .env("PRS_DEVNET", "/nonexistent")
         .env("PATH", "")

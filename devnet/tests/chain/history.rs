@@ -1,4 +1,4 @@
-//! Blocks that come late, go away or come back different.
+//! Blocks that arrive late, disappear or are replaced.
 
 use alloy::{
     primitives::{Address, U256},
@@ -78,7 +78,7 @@ async fn reorg_can_bring_a_transaction_back_in_another_block() {
 }
 
 #[tokio::test]
-async fn reorg_can_put_other_transactions_in_the_place_of_the_old() {
+async fn reorg_can_replace_transactions_with_other_ones() {
     let chain = started().await;
     let before = paid(&chain).await;
     let other = |value| ReorgTransaction::Request {
@@ -161,7 +161,7 @@ async fn dropped_transaction_is_never_mined() {
 }
 
 #[tokio::test]
-async fn time_moves_only_forward_by_what_was_asked() {
+async fn time_moves_forward_by_the_requested_amount() {
     let chain = started().await;
     let now = async || {
         chain

@@ -1,8 +1,8 @@
-//! The local chain, seen from outside.
+//! Tests of the local chain through its public API.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a test fails by panicking, in its helping functions too"
+    reason = "a test fails by panicking, also in its helper functions"
 )]
 
 mod artifacts;
@@ -23,7 +23,7 @@ fn units(amount: u64) -> U256 {
     U256::from(amount)
 }
 
-/// What the node said about a call that it refused, with the revert bytes.
+/// The text of the node's error for a rejected call, with the revert bytes.
 fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> String {
     result.unwrap_err().downcast::<RpcError>().unwrap().to_string()
 }

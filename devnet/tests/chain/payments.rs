@@ -131,7 +131,7 @@ async fn fee_on_transfer_token_pays_less_than_the_event_says() {
 }
 
 #[tokio::test]
-async fn worthless_token_emits_a_faultless_event_and_moves_nothing() {
+async fn worthless_token_emits_a_valid_event_and_moves_nothing() {
     let chain = started().await;
     let receipt = pay_directly(&chain, chain.tokens().worthless, 1_000, 25).await;
     let logs = logs_of(&chain, &receipt, chain.contracts().erc20_fee_proxy).await;
@@ -250,7 +250,7 @@ fn batch(details: Vec<MetaDetail>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn batch_of_two_direct_payments_emits_one_event_each_and_takes_no_batch_fee() {
+async fn batch_of_two_payments_emits_one_event_each_and_takes_no_batch_fee() {
     let chain = started().await;
     let (token, contract) = (chain.tokens().usdt, chain.contracts().batch_conversion_payments);
     let fee = chain
@@ -259,7 +259,7 @@ async fn batch_of_two_direct_payments_emits_one_event_each_and_takes_no_batch_fe
         .unwrap();
     assert_eq!(ConversionBatch::batchFeeCall::abi_decode_returns(&fee).unwrap(), 0);
     let call = batch(vec![MetaDetail {
-        // Token payments without conversion, all in one token.
+        // Two token payments without conversion, both in the same token.
         paymentNetworkId: units(1),
         requestDetails: vec![detail(vec![token], 1_000, 10, 0), detail(vec![token], 2_000, 20, 0)],
     }]);
@@ -355,7 +355,7 @@ async fn swap_pays_the_payee_in_the_other_token() {
     let logs = logs_of(&chain, &receipt, chain.contracts().erc20_fee_proxy).await;
     assert_eq!(topics(&logs), [ERC20_PAYMENT]);
     assert_eq!(chain.balance_of(usdc, PAYEE).await.unwrap(), units(1_000));
-    // The router takes two for one, and what it leaves of the maximum comes back.
+    // The router takes two units for one, and returns the unused part of the maximum.
     assert_eq!(chain.balance_of(fau, payer).await.unwrap(), before - units(2 * 1_025));
 }
 

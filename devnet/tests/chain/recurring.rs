@@ -72,7 +72,7 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// Three payments, the first one due now, with everything approved.
+    /// Creates a signed schedule of three payments with all approvals. The first payment is due now.
     async fn new(token: impl Fn(&Devnet) -> Address, strict_order: bool) -> Self {
         let chain = started().await;
         let now = chain
