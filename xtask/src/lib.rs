@@ -1,4 +1,4 @@
-//! What the verbs and the crash test have in common.
+//! Code that the xtask commands and the crash test share.
 
 pub mod machine;
 pub mod service;

@@ -1,8 +1,9 @@
-//! The commands of this repository. Each prints the command that repairs what it found.
+//! The commands of this repository. Each command prints how to fix what it found.
 //!
-//! Exit codes: 0 fine, 4 a committed file needs an update, 100 broken; the demonstration, the crash test, the abuse
-//! test, the fuzzer, the clients and the examination of a deployment end with 1 when what they show does not hold.
-//! Nothing here links the service: where its knowledge is needed, its binary is built and asked.
+//! Exit codes: 0 means success, 4 means that a committed file needs an update, and 100 means failure. Commands that
+//! test the running service (demonstration, crash, abuse, fuzz, clients, conformance) exit with 1 if a check fails. No
+//! command is linked with the code of the service: a command that needs the service's data builds the `prs` binary and
+//! runs it.
 
 mod verbs;
 
@@ -24,59 +25,62 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The exported documents: write them, check them, lint and score them, list their changes
+    /// The exported documents: generate, check, lint and score them, list their changes
     #[command(subcommand)]
     Openapi(OpenapiVerb),
-    /// The schema of the migrated database: write it, check it
+    /// The schema of the migrated database: generate and check it
     #[command(subcommand)]
     Schema(SchemaVerb),
-    /// Rules of this repository that no compiler checks
+    /// Check the rules of this repository that the compiler does not check
     Tidy,
-    /// All tests, on SQLite and on PostgreSQL; or those with one of the names in their path
+    /// Run all tests on SQLite and PostgreSQL, or the tests with one of the names in their path
     Test(test::Options),
-    /// How PostgreSQL executes every statement of the tests, or of those that are named, in a database of a million payments
+    /// Show how PostgreSQL executes every statement of all tests, or of the named tests, in a database with a million
+    /// payments
     Plans {
         /// Parts of test paths, such as `payments`
         names: Vec<String>,
     },
-    /// Everything that can be said without running tests: fmt, clippy, tidy, shared artifacts, openapi with its linters and score, schema, payment page, cargo-deny
+    /// All checks except tests: fmt, clippy, tidy, shared artifacts, openapi with its linters and score, schema,
+    /// payment page, cargo-deny
     Check(check::Options),
-    /// The numbers of the service beside their baselines, or those that are named
+    /// Measure all or the named benchmarks and compare them with their baselines
     Bench(bench::Options),
-    /// The service with a local chain, seeded, and what to open and copy
+    /// Run the service with a local chain and seed data, and print URLs and commands to use
     Dev(dev::Options),
-    /// Calls every operation of the documents with every credential, well and badly, and judges the answers
+    /// Call every operation of the documents with every credential, with valid and invalid input, and check the
+    /// responses
     Fuzz(fuzz::Options),
-    /// Clients in four languages, made in five ways, generated from the documents, compiled and run against the service
+    /// Generate clients in four languages with five generators, compile them and run them against the service
     Clients(clients::Options),
-    /// Breaks the service and everything around it while requests are created and paid, and counts what that cost
+    /// Break the service and its dependencies while requests are created and paid, and count the losses
     Crash(member::Options),
-    /// Whether a deployment does what the documents say, operation by operation
+    /// Check whether a deployment conforms to the documents, operation by operation
     Conformance(member::Options),
 }
 
 #[derive(Debug, Subcommand)]
 enum OpenapiVerb {
-    /// Write openapi/*.json and openapi/events/*.json from the code
+    /// Generate openapi/*.json and openapi/events/*.json from the code
     Generate,
     /// Check bytes, meaning, deviations, rules and compatibility
     Check(openapi::CheckOptions),
-    /// What linters say about the documents: spectral, redocly and the rules of OWASP
+    /// Lint the documents: spectral, redocly and the OWASP rules
     Lint,
-    /// How complete the documents are, beside the published ones
+    /// Score the completeness of the documents, compared with the published ones
     Score,
-    /// A section for CHANGELOG.md: what changed in the documents since the main branch
+    /// Print a section for CHANGELOG.md with the changes of the documents since the main branch
     Diff {
-        /// Another revision, such as the tag of the last release; or the older and the newer file
+        /// A revision to compare with, such as the tag of the last release; or an older and a newer file
         operands: Vec<String>,
     },
 }
 
 #[derive(Debug, Subcommand)]
 enum SchemaVerb {
-    /// Write snapshots/schema.*.sql from the migrations
+    /// Generate snapshots/schema.*.sql from the migrations
     Generate,
-    /// Check that the migrations go up, down and up, and that the snapshots are theirs
+    /// Check that the migrations run up, down and up, and that the snapshots match them
     Check,
 }
 

@@ -36,7 +36,7 @@ func (f *flow) pay(requestID string) error {
 		return err
 	}
 	if answer.PaymentCalldata == nil {
-		return errors.New("a payment on one chain is no intent")
+		return errors.New("a payment on one chain must not be an intent")
 	}
 	return f.dev.send(f.ctx, ofRequest(answer.PaymentCalldata.Transactions))
 }
@@ -68,7 +68,7 @@ func (f *flow) create() (string, error) {
 		return "", err
 	}
 	if again.RequestId != created.RequestId {
-		return "", errors.New("an idempotency key creates once")
+		return "", errors.New("an idempotency key must create only once")
 	}
 	return created.RequestId, nil
 }
@@ -79,14 +79,14 @@ func (f *flow) search(requestID string) error {
 		return err
 	}
 	if !read.HasBeenPaid {
-		return errors.New("a confirmed request is paid")
+		return errors.New("a confirmed request must be paid")
 	}
 	found, _, err := f.service.PaymentsAPI.SearchPayments(f.ctx).RequestId(requestID).Execute()
 	if err != nil {
 		return err
 	}
 	if found.Pagination.Total != 1 || found.Payments[0].Amount != "1.5" {
-		return errors.New("the payment is found by its request")
+		return errors.New("the payment must be found by its request")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (f *flow) page() error {
 			return err
 		}
 		if len(page.Payments) > 1 {
-			return errors.New("a page has one payment")
+			return errors.New("a page must have one payment")
 		}
 		for _, payment := range page.Payments {
 			seen[payment.Id] = true
@@ -122,20 +122,20 @@ func (f *flow) page() error {
 		search = search.Cursor(*cursor)
 	}
 	if len(seen) != 2 {
-		return fmt.Errorf("two payments are paged through, not %d", len(seen))
+		return fmt.Errorf("two payments must be paged through, not %d", len(seen))
 	}
 	return nil
 }
 
 func (f *flow) refuse() error {
-	// The document allows it, and the token has fewer digits.
+	// The document allows it, but the token has fewer digits.
 	_, _, err := f.service.RequestsAPI.CreateRequest(f.ctx).CreateRequestBody(f.asked("0.0000000000000000001")).Execute()
 	refused, err := refusal(err)
 	if err != nil {
 		return err
 	}
 	if refused.StatusCode != 400 || len(refused.Errors) != 1 || refused.Errors[0].Field != "amount" {
-		return errors.New("the refusal names the field")
+		return errors.New("the refusal must name the field")
 	}
 	_, _, err = f.service.RequestsAPI.GetRequest(f.ctx, "01"+strings.Repeat("0", 64)).Execute()
 	refused, err = refusal(err)
@@ -143,7 +143,7 @@ func (f *flow) refuse() error {
 		return err
 	}
 	if refused.StatusCode != 404 {
-		return errors.New("an unknown request is not found")
+		return errors.New("an unknown request must not be found")
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (f *flow) payout() error {
 		return err
 	}
 	if answer.PayoutCreated == nil {
-		return errors.New("a payout that is made once is no series")
+		return errors.New("a one-time payout must not be recurring")
 	}
 	if err := f.dev.send(f.ctx, ofRequest(answer.PayoutCreated.Transactions)); err != nil {
 		return err
@@ -180,14 +180,14 @@ func (f *flow) link() error {
 		return err
 	}
 	if viewed.SingleSecurePayment == nil || viewed.SingleSecurePayment.Amount != "3" {
-		return errors.New("the link shows its one amount")
+		return errors.New("the link must show its one amount")
 	}
 	calldata, _, err := links.GetSecurePaymentCalldata(f.ctx, link.Token).Wallet(f.dev.payer()).Execute()
 	if err != nil {
 		return err
 	}
 	if calldata.SingleCalldata == nil {
-		return errors.New("one amount is paid by a list of transactions")
+		return errors.New("one amount must be paid by a list of transactions")
 	}
 	if err := f.dev.send(f.ctx, ofLink(calldata.SingleCalldata.Transactions)); err != nil {
 		return err

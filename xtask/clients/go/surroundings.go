@@ -23,7 +23,7 @@ const (
 	poll = 50 * time.Millisecond
 )
 
-// Dev is what `prs dev --json` says, as far as it is needed here.
+// Dev is the part of the line of `prs dev --json` that the flow needs.
 type Dev struct {
 	BaseURL       string `json:"baseUrl"`
 	AuthURL       string `json:"authUrl"`
@@ -74,12 +74,12 @@ func ofLink(transactions []v2.SecureTransaction) []call {
 	return calls
 }
 
-// send sends transactions in their order from an account that the local node has unlocked.
+// send sends transactions in order from an account that the local node has unlocked.
 func (d *Dev) send(ctx context.Context, calls []call) error {
 	for _, call := range calls {
 		value, ok := new(big.Int).SetString(call.value, 0)
 		if !ok {
-			return fmt.Errorf("%q is no number", call.value)
+			return fmt.Errorf("%q is not a number", call.value)
 		}
 		sent := map[string]string{
 			"from": d.payer(), "to": call.to, "data": call.data, "value": fmt.Sprintf("%#x", value),
@@ -91,7 +91,7 @@ func (d *Dev) send(ctx context.Context, calls []call) error {
 		var found *receipt
 		for deadline := time.Now().Add(wait); found == nil; time.Sleep(poll) {
 			if time.Now().After(deadline) {
-				return fmt.Errorf("transaction %s is in no block", hash)
+				return fmt.Errorf("transaction %s was not included in a block", hash)
 			}
 			if err := d.rpc(ctx, "eth_getTransactionReceipt", hash, &found); err != nil {
 				return err
@@ -132,11 +132,11 @@ func (d *Dev) rpc(ctx context.Context, method string, parameter, result any) err
 	return json.Unmarshal(answer.Result, result)
 }
 
-// step prints that a part of the flow held.
+// step prints that a step of the flow passed.
 func step(name string) { fmt.Println("step", name) }
 
-// isSigned says whether the service wrote these bytes: an HMAC-SHA-256 over the body as it arrived, keyed with the secret
-// as it was shown.
+// isSigned says whether the service signed these bytes: an HMAC-SHA-256 over the raw body, keyed with the secret as it
+// was shown.
 func isSigned(body []byte, signature, secret string) bool {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
@@ -173,7 +173,7 @@ func listen() (*Hooks, error) {
 	return hooks, nil
 }
 
-// confirmed waits for the event that a request is paid, and checks that only its own bytes fit its signature.
+// confirmed waits for the event that a request is paid, and checks that its signature matches only its own bytes.
 func (h *Hooks) confirmed(requestID, secret string) error {
 	deadline := time.After(wait)
 	for {
@@ -189,10 +189,10 @@ func (h *Hooks) confirmed(requestID, secret string) error {
 				continue
 			}
 			if !isSigned(found.body, found.signature, secret) {
-				return fmt.Errorf("the signature does not fit the body")
+				return fmt.Errorf("the signature does not match the body")
 			}
 			if isSigned(append(found.body, ' '), found.signature, secret) {
-				return fmt.Errorf("the signature fits another body")
+				return fmt.Errorf("the signature matches another body")
 			}
 			return nil
 		}

@@ -33,7 +33,7 @@ Wanted = TypeVar("Wanted")
 
 
 def good(kind: type[Wanted], answer: object) -> Wanted:
-    """The answer, when it is of this kind; its typed error as an exception otherwise."""
+    """The response, if it is of this kind; otherwise raises its typed error."""
     if isinstance(answer, kind):
         return answer
     raise AssertionError(f"not a {kind.__name__}: {answer}")
@@ -65,7 +65,7 @@ hook = good(WebhookCreated, create_webhook.sync(client=auth, body=CreateWebhookB
 
 created = good(RequestCreated, create_request.sync(client=client, body=asked("1.5"), idempotency_key=reference))
 again = good(RequestCreated, create_request.sync(client=client, body=asked("1.5"), idempotency_key=reference))
-check(again.request_id == created.request_id, "an idempotency key creates once")
+check(again.request_id == created.request_id, "an idempotency key must create only once")
 step("create")
 
 pay(created.request_id)
@@ -75,12 +75,12 @@ hooks.confirmed(created.request_id, hook.secret)
 step("webhook")
 
 read = good(RequestStatusView, get_request.sync(created.request_id, client=client))
-check(read.has_been_paid, "a confirmed request is paid")
+check(read.has_been_paid, "a confirmed request must be paid")
 found = good(
     PaymentSearchResult,
     search_payments.sync(client=client, request_id=created.request_id, from_date="2020-01-01T00:00:00Z"),
 )
-check(found.pagination.total == 1 and found.payments[0].amount == "1.5", "the payment is found by its request")
+check(found.pagination.total == 1 and found.payments[0].amount == "1.5", "the payment must be found by its request")
 step("search")
 
 second = good(RequestCreated, create_request.sync(client=client, body=asked("1.5")))
@@ -90,22 +90,22 @@ seen: set[str] = set()
 cursor: str | Unset = UNSET
 while True:
     page = good(PaymentSearchResult, search_payments.sync(client=client, reference=reference, limit="1", cursor=cursor))
-    check(len(page.payments) <= 1, "a page has one payment")
+    check(len(page.payments) <= 1, "a page must have one payment")
     seen.update(payment.id for payment in page.payments)
     if page.next_cursor is None:
         break
     cursor = page.next_cursor
-check(len(seen) == 2, f"two payments are paged through, not {len(seen)}")
+check(len(seen) == 2, f"two payments must be paged through, not {len(seen)}")
 step("page")
 
-# The document allows it, and the token has fewer digits.
+# The document allows it, but the token has fewer digits.
 refused = good(ErrorBody, create_request.sync(client=client, body=asked("0.0000000000000000001")))
-check(refused.status_code == 400, "an amount has the digits of its token")
-check(bool(refused.errors), "a refusal says what is wrong")
-check([error.field for error in refused.errors or []] == ["amount"], "the refusal names the field")
+check(refused.status_code == 400, "an amount must have at most the digits of its token")
+check(bool(refused.errors), "a refusal must say what is wrong")
+check([error.field for error in refused.errors or []] == ["amount"], "the refusal must name the field")
 unknown = get_request.sync_detailed("01" + "0" * 64, client=client)
-check(unknown.status_code == 404, "an unknown request is not found")
-check(good(ErrorBody, unknown.parsed).status_code == 404, "an unknown request is not found")
+check(unknown.status_code == 404, "an unknown request must not be found")
+check(good(ErrorBody, unknown.parsed).status_code == 404, "an unknown request must not be found")
 step("refuse")
 
 payout = good(
@@ -131,7 +131,7 @@ body = CreateSecurePaymentBody(
 )
 link = good(SecurePaymentCreated, create_secure_payment.sync(client=client, body=body))
 viewed = good(SingleSecurePayment, get_secure_payment.sync(link.token, client=client))
-check(viewed.amount == "3", "the link shows its one amount")
+check(viewed.amount == "3", "the link must show its one amount")
 calldata = good(SingleCalldata, get_secure_payment_calldata.sync(link.token, client=client, wallet=dev.payer))
 dev.send(calldata.transactions)
 hooks.confirmed(link.request_ids[0], hook.secret)

@@ -1,4 +1,4 @@
-"""What is around a generated client: the running service, the chain on which is paid, a receiver of webhooks."""
+"""The environment of a generated client: the running service, the chain for payments, a receiver of webhooks."""
 
 import hashlib
 import hmac
@@ -30,7 +30,7 @@ class Transaction(Protocol):
 
 
 class Dev:
-    """What `prs dev --json` says, as far as it is needed here."""
+    """The part of the line of `prs dev --json` that the flow needs."""
 
     def __init__(self) -> None:
         ready = json.loads(Path(os.environ["PRS_DEV"]).read_text())
@@ -43,7 +43,7 @@ class Dev:
         self._rpc_url: str = ready["chain"]["rpcUrl"]
 
     def send(self, transactions: Iterable[Transaction]) -> None:
-        """Sends transactions in their order from an account that the local node has unlocked."""
+        """Sends transactions in order from an account that the local node has unlocked."""
         for transaction in transactions:
             value = transaction.value
             call = {
@@ -68,7 +68,7 @@ class Dev:
 
 
 def step(name: str) -> None:
-    """Prints that a part of the flow held."""
+    """Prints that a step of the flow passed."""
     print(f"step {name}", flush=True)
 
 
@@ -78,18 +78,18 @@ def check(holds: bool, what: str) -> None:
 
 
 def until(what: str, ask: Callable[[], Found | None]) -> Found:
-    """Asks again and again until there is something."""
+    """Polls until there is a result."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         found = ask()
         if found is not None:
             return found
         time.sleep(0.05)
-    raise AssertionError(f"{what} is not there after {WAIT_S} s")
+    raise AssertionError(f"timed out waiting for {what} after {WAIT_S} s")
 
 
 def is_signed(body: bytes, signature: str, secret: str) -> bool:
-    """Whether the service wrote these bytes: an HMAC-SHA-256 over the body as it arrived, keyed with the shown secret."""
+    """Whether the service signed these bytes: an HMAC-SHA-256 over the raw body, keyed with the shown secret."""
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return hmac.compare_digest(expected, signature)
 
@@ -108,7 +108,7 @@ class Hooks:
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:
-                """A line for each delivery is of no interest."""
+                """Suppresses the log line of each delivery."""
 
         self._deliveries = deliveries
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -116,7 +116,7 @@ class Hooks:
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
 
     def confirmed(self, request_id: str, secret: str) -> None:
-        """Waits for the event that a request is paid, and checks that only its own bytes fit its signature."""
+        """Waits for the event that a request is paid, and checks that its signature matches only its own bytes."""
 
         def find() -> tuple[bytes, str] | None:
             for body, signature in self._deliveries:
@@ -126,8 +126,8 @@ class Hooks:
             return None
 
         body, signature = until(f"payment.confirmed of {request_id}", find)
-        check(is_signed(body, signature, secret), "the signature does not fit the body")
-        check(not is_signed(body + b" ", signature, secret), "the signature fits another body")
+        check(is_signed(body, signature, secret), "the signature does not match the body")
+        check(not is_signed(body + b" ", signature, secret), "the signature matches another body")
 
     def close(self) -> None:
         self._server.shutdown()

@@ -1,4 +1,4 @@
-// One client for each document; `validator` has zod look at every body that is sent or received.
+// One client for each document; `validator` makes zod validate every body that is sent or received.
 
 const client = (document) => ({
   input: `./documents/${document}.json`,

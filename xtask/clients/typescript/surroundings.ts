@@ -1,4 +1,4 @@
-// What is around a generated client: the running service, the chain on which is paid, a receiver of webhooks.
+// The environment of a generated client: the running service, the chain for payments, a receiver of webhooks.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 
 const WAIT_MS = 30_000;
 
-/** What `prs dev --json` says, as far as it is needed here. */
+/** The part of the line of `prs dev --json` that the flow needs. */
 export interface Ready {
   baseUrl: string;
   authUrl: string;
@@ -22,7 +22,7 @@ export function ready(): Ready {
   return JSON.parse(readFileSync(file, 'utf8')) as Ready;
 }
 
-/** Prints that a part of the flow held. */
+/** Prints that a step of the flow passed. */
 export function step(name: string): void {
   console.log(`step ${name}`);
 }
@@ -39,7 +39,7 @@ async function rpc(url: string, method: string, params: unknown[]): Promise<unkn
   return result;
 }
 
-/** Sends transactions in their order from an account that the local node has unlocked. */
+/** Sends transactions in order from an account that the local node has unlocked. */
 export async function send(
   { chain }: Ready,
   transactions: readonly { to: string; data: string; value: string | { hex: string } }[],
@@ -55,18 +55,18 @@ export async function send(
   }
 }
 
-/** Asks again and again until there is something. */
+/** Polls until there is a result. */
 export async function until<T>(what: string, ask: () => Promise<T | null | undefined>): Promise<T> {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const found = await ask();
     if (found !== null && found !== undefined) return found;
-    if (Date.now() > deadline) throw new Error(`${what} is not there after ${WAIT_MS} ms`);
+    if (Date.now() > deadline) throw new Error(`timed out waiting for ${what} after ${WAIT_MS} ms`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 
-/** Whether the service wrote these bytes: an HMAC-SHA-256 over the body as it arrived, keyed with the secret as it was shown. */
+/** Whether the service signed these bytes: an HMAC-SHA-256 over the raw body, keyed with the secret as it was shown. */
 export function isSigned(body: Buffer, signature: string, secret: string): boolean {
   const expected = createHmac('sha256', secret).update(body).digest();
   const given = Buffer.from(signature, 'hex');
@@ -97,7 +97,7 @@ export class Hooks {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/hook`;
   }
 
-  /** Waits for the event that a request is paid, and checks that only its own bytes fit its signature. */
+  /** Waits for the event that a request is paid, and checks that its signature matches only its own bytes. */
   async confirmed(requestId: string, secret: string): Promise<void> {
     const { body, signature } = await until(`payment.confirmed of ${requestId}`, () => {
       const found = this.#deliveries.find(({ body }) => {
@@ -106,8 +106,8 @@ export class Hooks {
       });
       return Promise.resolve(found);
     });
-    check(isSigned(body, signature, secret), 'the signature does not fit the body');
-    check(!isSigned(Buffer.concat([body, Buffer.from(' ')]), signature, secret), 'the signature fits another body');
+    check(isSigned(body, signature, secret), 'the signature does not match the body');
+    check(!isSigned(Buffer.concat([body, Buffer.from(' ')]), signature, secret), 'the signature matches another body');
   }
 
   close(): void {

@@ -7,16 +7,16 @@ use contract::validation::resolved;
 use serde_json::Value;
 use xtask::machine::workspace;
 
-/// What the documents say.
+/// The committed documents of the service, as parsed JSON.
 pub(crate) struct Documents {
-    /// Its operations are served under one address.
+    /// The document of the API.
     pub(crate) v2: Value,
-    /// These may be served under another one.
+    /// The document of the auth API, whose operations may have another base URL.
     pub(crate) auth: Value,
 }
 
 impl Documents {
-    /// Reads the committed ones.
+    /// Reads the committed documents.
     pub(crate) fn committed() -> Result<Self> {
         Ok(Self {
             v2: read("openapi/v2.json")?,
@@ -39,7 +39,7 @@ fn read(path: &str) -> Result<Value> {
 #[derive(Clone, Copy)]
 pub(crate) struct Operation<'a> {
     pub(crate) id: &'a str,
-    /// In lower case, as documents write it.
+    /// The HTTP method in lower case, as the document writes it.
     pub(crate) method: &'a str,
     /// With parameters in braces.
     pub(crate) path: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Every operation of a document that is served at an address.
+    /// Every operation of a document; each gets this base URL.
     pub(crate) fn all(document: &'a Value, base_url: &'a str) -> Vec<Self> {
         let mut found = Vec::new();
         for (path, methods) in document["paths"].as_object().into_iter().flatten() {
@@ -69,13 +69,13 @@ impl<'a> Operation<'a> {
         found
     }
 
-    /// What is documented for a status, if it is.
+    /// The documented response for a status, if any.
     pub(crate) fn response(&self, status: u16) -> Option<&'a Value> {
         let response = self.description["responses"].get(status.to_string())?;
         Some(resolved(self.document, response))
     }
 
-    /// Its parameters of a kind: `path`, `query` or `header`.
+    /// The parameters of the operation that are of a kind: `path`, `query` or `header`.
     pub(crate) fn parameters(&self, kind: &'static str) -> impl Iterator<Item = &'a Value> {
         let document = self.document;
         let listed = self.description["parameters"].as_array().into_iter().flatten();
@@ -83,7 +83,7 @@ impl<'a> Operation<'a> {
         parameters.filter(move |parameter| parameter["in"] == kind)
     }
 
-    /// The names of the credentials of which each opens it.
+    /// The names of the operation's security schemes. Any one of them is sufficient.
     pub(crate) fn schemes(&self) -> impl Iterator<Item = &'a str> {
         let accepted = self.description["security"].as_array().into_iter().flatten();
         let schemes = accepted.filter_map(Value::as_object).flat_map(|schemes| schemes.keys());
@@ -94,7 +94,7 @@ impl<'a> Operation<'a> {
         self.description["requestBody"].is_object()
     }
 
-    /// The example of its body, or an empty object.
+    /// The example of the operation's request body, or an empty object.
     pub(crate) fn example_body(&self) -> Value {
         let example = self
             .description

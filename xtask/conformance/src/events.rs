@@ -1,5 +1,5 @@
-//! Events: a test event, and one of a payment whose first try is refused; their bodies, headers, signatures, and what the
-//! interface tells of them.
+//! Checks a test event and the event of a payment. The receiver refuses the first attempt of the payment event. The
+//! checks cover body, headers and signature of both events, and what the API reports about them.
 
 use std::time::{Duration, Instant};
 
@@ -16,37 +16,38 @@ use crate::plan::{Credential, EVENTS};
 use crate::report::Verdict;
 use crate::walk::{Ended, Missing, STOPPED, Walk, missing};
 
-/// Under which name events stand in the report.
+/// Name of the events in the report.
 const WEBHOOKS: &str = "webhooks";
 
 /// The operation that sends a test event.
 const TEST: &str = "testWebhooks";
 
-/// The operation that goes on telling of events.
+/// The operation that streams events.
 const STREAM: &str = "followEvents";
 
-/// How long an event may take to arrive, its payment included.
+/// How long an event may take to arrive, including the payment that causes it.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the next try of a refused delivery may take; it comes after a second.
+/// How long the next attempt of a refused delivery may take to arrive. It is due a second after the refusal.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a delivery that arrived may take to be known as such.
+/// How long the service may take to record an accepted delivery.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An event before all others, after which a stream begins with the oldest one.
+/// An event id that sorts before all others; a stream that starts after it begins with the oldest event.
 const BEFORE_ALL: &str = "00000000000000000000000000";
 
-/// Marks a test event.
+/// Type of a test event.
 const TEST_HEADER: &str = "x-service-test";
 
-/// How many tries came before.
+/// Header with the number of previous attempts.
 const COUNT_HEADER: &str = "x-service-retry-count";
 
-/// Names a delivery, the same for each of its tries.
+/// Header with the delivery id, the same for each of its attempts.
 const DELIVERY_HEADER: &str = "x-service-delivery";
 
-/// How the receiver of a run answers: the first try of an event about a payment is refused, to see the next one.
+/// How the receiver of a run responds: it refuses the first attempt of a payment event, so that the service makes a
+/// second attempt.
 pub(crate) fn refused_once(delivery: &Delivery) -> u16 {
     let is_test = delivery.headers.contains_key(TEST_HEADER);
     let is_first = delivery.headers.get(COUNT_HEADER).is_some_and(|count| count == "0");
@@ -59,21 +60,21 @@ pub(crate) fn refused_once(delivery: &Delivery) -> u16 {
     }
 }
 
-/// A test event is sent, and its signature fits.
+/// Sends a test event and checks its signature.
 pub(crate) fn test(walk: &mut Walk<'_>, receiver: Option<&Hooks>) {
     let (asked, arrived) = match ask_for_test(walk, receiver) {
         Ok((asked, receiver, secret)) => (asked, waited_for(arrival_of_test(receiver, &secret))),
         Err(Ended::Missing(Missing(why))) => (Verdict::LeftOut(why.clone()), Verdict::LeftOut(why)),
         Err(ended) => (
             Verdict::from(ended),
-            Verdict::LeftOut("whether it was sent is not known".to_owned()),
+            Verdict::LeftOut("it is unknown whether the event was sent".to_owned()),
         ),
     };
     walk.report.add(TEST, "200", asked);
     walk.report.add(WEBHOOKS, "test event", arrived);
 }
 
-/// What was waited for; that it did not come before a stop says nothing.
+/// The verdict on a check that waited for an event. If the user stopped the run meanwhile, a failure counts as skipped.
 fn waited_for(ended: Result<Verdict, Ended>) -> Verdict {
     match ended.unwrap_or_else(Verdict::from) {
         Verdict::Failed(_) if command::interrupted() => Verdict::LeftOut(STOPPED.to_owned()),
@@ -81,7 +82,7 @@ fn waited_for(ended: Result<Verdict, Ended>) -> Verdict {
     }
 }
 
-/// What was answered, who receives the event, and with which secret it is signed.
+/// Asks for a test event. Returns the verdict on the response, the receiver of the event, and the secret that signs it.
 fn ask_for_test<'r>(walk: &Walk<'_>, receiver: Option<&'r Hooks>) -> Result<(Verdict, &'r Hooks, String), Ended> {
     let receiver = receiver.ok_or_else(|| missing("receiver"))?;
     let secret = walk.filled("{secret}")?;
@@ -102,8 +103,9 @@ fn arrival_of_test(receiver: &Hooks, secret: &str) -> Result<Verdict, Ended> {
     Ok(Verdict::of(wrong))
 }
 
-/// A request is paid on the chain; its event is refused once, comes again with the same bytes and identity, and fits its
-/// schema and its signature both times. Then what the interface tells of it is read.
+/// Pays a request on the chain. The receiver refuses the payment event once, so it must arrive again with the same
+/// bytes and identity. Both attempts must match the schema and the signature. Then checks what the API reports about
+/// the event.
 pub(crate) fn payment(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) {
     let verdict = waited_for(paid(walk, chain, receiver));
     walk.report.add(WEBHOOKS, "payment, retry, signatures", verdict);
@@ -129,12 +131,12 @@ fn paid(walk: &mut Walk<'_>, chain: Option<&Chain>, receiver: Option<&Hooks>) ->
     Ok(Verdict::of(wrong))
 }
 
-/// Pays a request with the calldata that the deployment gives.
+/// Pays a request with the calldata that the deployment returns.
 fn pay(walk: &Walk<'_>, chain: &Chain, request_id: &str) -> Result<(), Ended> {
     let payer = walk.filled("{payer}")?;
     let (is_on, meant) = (chain.id()?.to_string(), walk.filled("{chainId}")?);
     if is_on != meant {
-        return Err(anyhow!("the node is on chain {is_on}, and the currency on {meant}: nothing is paid").into());
+        return Err(anyhow!("the node is on chain {is_on}, but the currency is on {meant}: no payment is sent").into());
     }
     let (operation, headers) = (walk.operation("getPaymentCalldata")?, walk.headers(Credential::Key)?);
     let path = operation.path.replace("{requestId}", request_id);
@@ -143,12 +145,12 @@ fn pay(walk: &Walk<'_>, chain: &Chain, request_id: &str) -> Result<(), Ended> {
     Ok(sent.map(drop).context("the payment on the chain")?)
 }
 
-/// What is wrong with the tries of one delivery, of which the first was refused.
+/// The problems with the attempts of one delivery whose first attempt the receiver refused.
 fn tried(tries: &[Delivery], secret: &str) -> Result<Vec<String>> {
     let [first, second, ..] = tries else {
         return Ok(vec![match tries.len() {
-            0 => format!("no {EVENT} of a request that was paid"),
-            _ => "a refused delivery did not come again".to_owned(),
+            0 => format!("no {EVENT} for the paid request"),
+            _ => "a refused delivery was not repeated".to_owned(),
         }]);
     };
     let mut wrong = body_flaws(&first.body)?;
@@ -157,25 +159,25 @@ fn tried(tries: &[Delivery], secret: &str) -> Result<Vec<String>> {
             wrong.push(format!("try {}: {error:#}", number + 1));
         }
         if delivery.headers.get(COUNT_HEADER) != Some(&number.to_string()) {
-            wrong.push(format!("try {} does not say so in {COUNT_HEADER}", number + 1));
+            wrong.push(format!("attempt {} has a wrong {COUNT_HEADER}", number + 1));
         }
     }
     if first.headers.get(DELIVERY_HEADER) != second.headers.get(DELIVERY_HEADER) {
-        wrong.push(format!("the second try has another {DELIVERY_HEADER}"));
+        wrong.push(format!("the second attempt has another {DELIVERY_HEADER}"));
     }
     if first.body != second.body {
-        wrong.push("the second try has another body".to_owned());
+        wrong.push("the second attempt has another body".to_owned());
     }
     Ok(wrong)
 }
 
-/// What a body has that the schema of its event does not say.
+/// Violations of the event's schema in a body.
 fn body_flaws(body: &[u8]) -> Result<Vec<String>> {
-    let body: Value = serde_json::from_slice(body).context("an event is no JSON")?;
+    let body: Value = serde_json::from_slice(body).context("an event is not JSON")?;
     Ok(flaws(&validator(&event_schema(EVENT)?)?, &body))
 }
 
-/// Waits until the delivery is known to have arrived, which is noted after the receiver answered.
+/// Waits until the delivery is recorded as delivered, which happens after the receiver responded.
 fn wait_until_recorded(walk: &Walk<'_>) -> Result<(), Ended> {
     let (operation, headers) = (walk.operation("listDeliveries")?, walk.headers(Credential::Key)?);
     let query = walk.filled("endpointId={webhookId}&state=delivered")?;
@@ -191,15 +193,16 @@ fn wait_until_recorded(walk: &Walk<'_>) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Follows the events from the oldest one, and reads the first message.
+/// Streams the events from the oldest one, and reads the first message.
 fn followed(walk: &Walk<'_>) -> Result<Verdict, Ended> {
     walk.filled("{eventId}")?;
     let (operation, headers) = (walk.operation(STREAM)?, walk.headers(Credential::Key)?);
     let query = format!("after={BEFORE_ALL}");
     let exchange = walk.call(operation, operation.path, &query, &headers, "")?;
-    Ok(match exchange.body.is_empty() {
-        true => Verdict::Failed(vec!["the stream ended before it said anything".to_owned()]),
-        false => walk.judged(operation, &exchange, 200),
+    Ok(if exchange.body.is_empty() {
+        Verdict::Failed(vec!["the stream ended before its first message".to_owned()])
+    } else {
+        walk.judged(operation, &exchange, 200)
     })
 }
 
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_try_about_a_payment_is_refused() {
+    fn only_the_first_attempt_of_a_payment_event_is_refused() {
         let body = json!({ "event": EVENT }).to_string();
         assert_eq!(refused_once(&delivery("0", &body)), 503);
         assert_eq!(refused_once(&delivery("1", &body)), 200);
@@ -233,7 +236,8 @@ mod tests {
     fn a_delivery_that_does_not_come_again_is_wrong() {
         assert_eq!(tried(&[], "").unwrap().len(), 1);
         assert_eq!(tried(&[delivery("0", "{}")], "").unwrap().len(), 1);
-        // No schema, no signature twice, no count, another body.
+        // These attempts match no schema, have no valid signature, report no second attempt, and differ in their
+        // bodies.
         assert!(tried(&[delivery("0", "{}"), delivery("0", "[]")], "").unwrap().len() >= 5);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether an answer is what the document says: status, headers, media type, body.
+//! Compares a response with the document: status, headers, media type, body.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use xtask::service::hooks::Headers;
 use crate::document::Operation;
 use crate::report::Verdict;
 
-/// Every answer has it, and says it again where it is an error.
+/// Every response has this header; errors repeat it in the body.
 const CALL_ID: &str = "x-request-id";
 
-/// How much of an unexpected answer is shown.
+/// Maximum length of a printed unexpected response.
 const LETTERS_SHOWN: usize = 300;
 
-/// What was answered.
+/// A response.
 pub(crate) struct Exchange {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
@@ -25,18 +25,18 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The body; null where it is no JSON.
+    /// The response body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 }
 
-/// Compares answers with the document, and keeps what it compiled.
+/// Compares responses with the document, and caches compiled schemas.
 #[derive(Default)]
 pub(crate) struct Judge(BTreeMap<(String, u16, String), Validator>);
 
 impl Judge {
-    /// Everything in which an answer differs from what is documented for this status.
+    /// All differences between a response and the documented response for this status.
     pub(crate) fn verdict(&mut self, operation: Operation<'_>, exchange: &Exchange, status: u16) -> Verdict {
         match self.differences(operation, exchange, status) {
             Ok(wrong) => Verdict::of(wrong),
@@ -47,25 +47,25 @@ impl Judge {
     fn differences(&mut self, operation: Operation<'_>, exchange: &Exchange, status: u16) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         if exchange.status != status {
-            // Only what was refused is shown: what was made may hold a secret.
+            // Only refusals are shown: created objects may contain a secret.
             let told = if exchange.status < 400 {
                 String::new()
             } else {
                 format!(": {}", shortened(&exchange.body))
             };
-            wrong.push(format!("answered {} instead of {status}{told}", exchange.status));
+            wrong.push(format!("returned {} instead of {status}{told}", exchange.status));
         }
         match exchange.headers.get(CALL_ID) {
             None => wrong.push(format!("the header {CALL_ID} is missing")),
             Some(id) if exchange.status >= 400 && exchange.json()["requestId"] != id.as_str() => {
-                wrong.push(format!("requestId of the error is not that of the header {CALL_ID}"));
+                wrong.push(format!("requestId of the error differs from the header {CALL_ID}"));
             }
             Some(_) => {}
         }
         let said = &exchange.json()["statusCode"];
         if exchange.status >= 400 && said.is_number() && *said != exchange.status {
             wrong.push(format!(
-                "statusCode of the error is {said}, and the answer {}",
+                "statusCode of the error is {said}, but the status is {}",
                 exchange.status
             ));
         }
@@ -92,7 +92,7 @@ impl Judge {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let Some(content) = response["content"].as_object().filter(|content| !content.is_empty()) else {
             if !exchange.body.is_empty() {
-                wrong.push("a body that is not documented".to_owned());
+                wrong.push("the body is not documented".to_owned());
             }
             return Ok(wrong);
         };
@@ -140,7 +140,7 @@ pub(crate) fn validator(schema: &Value) -> Result<Validator> {
     Ok(jsonschema::options().should_validate_formats(true).build(schema)?)
 }
 
-/// What a value has that its schema does not say. The value itself is not shown: it may be a secret.
+/// Violations of the schema in a value. The value itself is not shown: it may be a secret.
 pub(crate) fn flaws(validator: &Validator, value: &Value) -> Vec<String> {
     validator
         .iter_errors(value)
@@ -148,7 +148,7 @@ pub(crate) fn flaws(validator: &Validator, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A header as its schema means it.
+/// A header value as JSON: a number if its schema is an integer, and otherwise a text.
 fn written(text: &str, schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("integer") => text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from),
@@ -156,22 +156,22 @@ fn written(text: &str, schema: &Value) -> Value {
     }
 }
 
-/// The values of a body that its schema describes: one, or one of each line or message.
+/// The values in a body that the schema describes: the whole body, or each of its lines, or each message of a stream.
 fn values(kind: &str, body: &[u8]) -> Vec<Result<Value, String>> {
     let text = String::from_utf8_lossy(body);
     match kind {
-        "application/json" => vec![serde_json::from_slice(body).map_err(|error| format!("no JSON: {error}"))],
+        "application/json" => vec![serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))],
         "application/jsonl" => text
             .lines()
-            .map(|line| serde_json::from_str(line).map_err(|error| format!("no JSON in a line: {error}")))
+            .map(|line| serde_json::from_str(line).map_err(|error| format!("a line is not JSON: {error}")))
             .collect(),
-        "text/csv" if text.lines().next().is_none() => vec![Err("a table without its header".to_owned())],
+        "text/csv" if text.lines().next().is_none() => vec![Err("the table has no header".to_owned())],
         "text/event-stream" => text.split("\n\n").filter_map(message).map(Ok).collect(),
         _ => Vec::new(),
     }
 }
 
-/// The character set that a media type names.
+/// The character set in a media type.
 fn charset(kind: &str) -> Option<&str> {
     let mut parameters = kind
         .split(';')
@@ -181,7 +181,7 @@ fn charset(kind: &str) -> Option<&str> {
     Some(charset.trim().trim_matches('"'))
 }
 
-/// A message of an event stream; nothing where it says nothing, which keeps a connection open.
+/// A message of an event stream; `None` for a keep-alive without content.
 fn message(text: &str) -> Option<Value> {
     let fields = text.lines().filter_map(|line| line.split_once(':'));
     let members: Map<String, Value> = fields
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_differs_in_status_header_media_type_and_body() {
+    fn a_response_differs_in_status_header_media_type_and_body() {
         let json = ("content-type", "application/json; charset=utf-8");
         let id = ("x-request-id", "01");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: whether a deployment does what the documents say, operation by operation.
+//! `cargo xtask conformance`: checks a deployment against the documents, operation by operation.
 
 mod document;
 mod events;
@@ -29,17 +29,19 @@ use crate::report::{Report, Verdict};
 use crate::target::{Deployment, Target, require_test_chain};
 use crate::walk::{STOPPED, Walk};
 
-/// The only checks that may be left out of `prs dev`: nobody but the off-ramp partner signs a callback.
+/// The only checks that may be skipped when the run checks `prs dev`. They need a signed callback, and only the
+/// off-ramp partner can sign one.
 const LEFT_OUT_OF_DEV: [(&str, &str); 1] = [("receiveOffRampNews", "200")];
 
 fn main() -> ExitCode {
     failure::ended(run(&Options::parse()))
 }
 
-/// Examines a deployment and prints what was found.
+/// Checks a deployment and prints the findings.
 fn run(options: &Options) -> Outcome {
     command::watch_interrupts()?;
-    // The report of an earlier run would pass for that of one that is stopped.
+    // If an earlier report stayed and the run was stopped, the earlier report could be mistaken for the report of this
+    // run.
     if let Some(path) = options.junit.as_ref().filter(|path| path.exists()) {
         fs::remove_file(path).with_context(|| path.display().to_string())?;
     }
@@ -59,7 +61,7 @@ fn run(options: &Options) -> Outcome {
         report.write_junit(path)?;
     }
     if command::interrupted() {
-        return Err(anyhow!("interrupted: what came after is left out").into());
+        return Err(anyhow!("interrupted: the remaining checks are skipped").into());
     }
     let failed = report.failed();
     if !failed.is_empty() {
@@ -67,13 +69,16 @@ fn run(options: &Options) -> Outcome {
         return Err(Failure::StepFailed(anyhow!("not as documented: {named}")));
     }
     if matches!(target, Target::Dev(_)) && report.left_out() != LEFT_OUT_OF_DEV {
-        let error = anyhow!("`prs dev` offers everything, and left out was {:?}", report.left_out());
+        let error = anyhow!(
+            "`prs dev` offers everything, but these checks were skipped: {:?}",
+            report.left_out()
+        );
         return Err(Failure::StepFailed(error));
     }
     Ok(())
 }
 
-/// A receiver of events, where the deployment can reach one.
+/// A receiver of events, if the deployment can reach one.
 fn receiver(options: &Options, deployment: &mut Deployment<'_>) -> Result<Option<Hooks>> {
     let loopback = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
     let is_here = loopback.iter().any(|start| deployment.url.starts_with(start));
@@ -86,7 +91,7 @@ fn receiver(options: &Options, deployment: &mut Deployment<'_>) -> Result<Option
     Ok(Some(hooks))
 }
 
-/// One run through everything; what it makes is called `conformance-` and a number.
+/// Makes all checks once. The objects of the run are named `conformance-` and a number.
 fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Report> {
     let mut values = deployment.values.clone();
     let number = number()?;
@@ -97,12 +102,13 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
     learn_currency(&mut walk);
     walk.steps(BEGIN);
     walk.steps(PEOPLE);
-    match is_paid_already(&walk) {
-        true => walk.leave_out(
+    if is_paid_already(&walk) {
+        walk.leave_out(
             DESTINATIONS,
-            "the wallet of --payer is paid by a destination of its own, which the run would end",
-        ),
-        false => walk.steps(DESTINATIONS),
+            "the wallet of --payer has its own destination, which the run would deactivate",
+        )
+    } else {
+        walk.steps(DESTINATIONS)
     }
     walk.steps(LINKS);
     walk.steps(PARTNERS);
@@ -122,9 +128,10 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
     };
     let ids = walk.operations().iter().map(|operation| operation.id);
     let forgotten: Vec<&str> = ids.filter(|id| !succeeds(id)).collect();
-    let why = match command::interrupted() {
-        true => STOPPED,
-        false => "this program does not know how to call it",
+    let why = if command::interrupted() {
+        STOPPED
+    } else {
+        "this program has no step for it"
     };
     for id in forgotten {
         walk.report.add(id, "2xx", Verdict::LeftOut(why.to_owned()));
@@ -132,7 +139,7 @@ fn examine(deployment: &Deployment<'_>, receiver: Option<&Hooks>) -> Result<Repo
     Ok(walk.report)
 }
 
-/// Whether the wallet of the payer has a destination that no run made.
+/// Whether the payer's wallet already has a payee destination that no earlier run created.
 fn is_paid_already(walk: &Walk<'_>) -> bool {
     let (Ok(operation), Ok(headers)) = (walk.operation("getOwnDestination"), walk.headers(Credential::Wallet)) else {
         return false;
@@ -141,19 +148,19 @@ fn is_paid_already(walk: &Walk<'_>) -> bool {
     found.is_ok_and(|found| found.json()["id"].is_string())
 }
 
-/// What no earlier run was called.
+/// A number that no earlier run used.
 #[expect(clippy::disallowed_methods, reason = "names must differ from run to run")]
 fn number() -> Result<u128> {
     Ok(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros())
 }
 
-/// Looks up what the currency is called where tokens and chains are meant.
+/// Looks up the token and the chain of the currency, which some operations need.
 fn learn_currency(walk: &mut Walk<'_>) {
     let (Ok(operation), Ok(headers)) = (walk.operation("listCurrencies"), walk.headers(Credential::Key)) else {
         return;
     };
     let query = format!("id={}", walk.values["currency"]);
-    // The first step makes the same call, and reports it.
+    // The first step of the plan makes the same call and reports its result, so this call reports nothing.
     let Ok(found) = walk.call(operation, operation.path, &query, &headers, "") else {
         return;
     };
@@ -181,11 +188,11 @@ mod tests {
     use crate::document::Operation;
     use crate::plan::EVENTS;
 
-    /// What is called where it needs more than a step says.
+    /// Operations that the plan does not call, because other code of the run calls them.
     const ELSEWHERE: [&str; 2] = ["testWebhooks", "followEvents"];
 
     #[test]
-    fn a_deployment_that_does_not_answer_has_a_report_of_what_failed() {
+    fn an_unresponsive_deployment_gets_a_report_of_the_failures() {
         let documents = Documents::committed().unwrap();
         let given = ["apiKey", "payee", "payer", "currency", "network"];
         let values = given.map(|name| (name.to_owned(), "1".to_owned()));
@@ -225,7 +232,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|document| Operation::all(document, ""))
                 .any(|operation| operation.id == step.operation);
-            assert!(known, "{} is no operation", step.operation);
+            assert!(known, "{} is not an operation", step.operation);
         }
     }
 }

@@ -1,41 +1,42 @@
-//! What is called, in which order, and what is expected: every operation with its documented success.
+//! The plan: which operations are called in which order, and their expected responses. The plan calls every operation
+//! in such a way that the operation returns its documented success.
 //!
-//! `{name}` in a text stands for a value that was given or that an earlier answer had.
+//! In the texts, `{name}` is a placeholder for an option or for a value of an earlier response.
 
 use std::collections::BTreeMap;
 
 /// Values by name.
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// With what a call says who it is.
+/// The credential of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// The API key of the platform.
     Key,
-    /// The client ID that the run created, from a page of its domain.
+    /// The client ID that the run created, with the origin of a page of its domain.
     Client,
-    /// The key of an orchestrator, when one was given.
+    /// The key of an orchestrator, if given.
     Orchestrator,
-    /// The session that was given, or that of the wallet of the payer.
+    /// The session that was given, or a session of the payer's wallet.
     Wallet,
-    /// That of the account that the run registered, or the session that was given.
+    /// The session of the account that the run registered, or else the session that the options give.
     Account,
-    /// Nothing.
+    /// No credential.
     Nobody,
 }
 
-/// How a wallet signs what an answer has.
+/// How a wallet signs data of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signing {
     /// The text of this member.
     Text(&'static str),
-    /// The whole answer, which is typed data.
+    /// The whole response: it is typed data.
     Data,
-    /// The permit in it.
+    /// The permit in the response, as typed data.
     Permit,
 }
 
-/// One call with its expected answer.
+/// One call with its expected response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) operation: &'static str,
@@ -44,15 +45,15 @@ pub(crate) struct Step {
     pub(crate) query: &'static str,
     pub(crate) body: &'static str,
     pub(crate) status: u16,
-    /// Values of the answer that later calls need: their names, and where they are in the body.
+    /// Values of the response that later calls need. Each has a name, and a JSON pointer into the body.
     pub(crate) keep: &'static [(&'static str, &'static str)],
-    /// The name under which the signature of the payer's wallet over the answer is kept.
+    /// The name under which the payer's signature over the response is stored, and what is signed.
     pub(crate) signed: Option<(&'static str, Signing)>,
-    /// A value without which the step makes no sense, though no text of it has its place.
+    /// A value that an earlier step must have stored, although no text of this step contains its placeholder.
     pub(crate) needs: Option<&'static str>,
-    /// Names, apart by blanks, what is no more after the step, so that nothing takes it away again.
+    /// The names of objects that this step removes, separated by spaces. The cleanup at the end therefore skips them.
     pub(crate) ends: Option<&'static str>,
-    /// The status and words of a refusal by which a deployment says that it does not offer this.
+    /// The status and words with which a deployment refuses an operation that it does not offer.
     pub(crate) unless: Option<(u16, &'static str)>,
 }
 
@@ -120,7 +121,7 @@ impl Step {
 
 use Credential::{Account, Client, Key, Nobody, Orchestrator, Wallet};
 
-/// What the further steps need, and what belongs to requests and payouts.
+/// The first steps: those that later steps depend on, and those for requests and payouts.
 pub(crate) const BEGIN: &[Step] = &[
     step("listCurrencies", Key, 200).query("id={currency}"),
     step("listConversionRoutes", Key, 200).path(&[("currencyId", "{currency}")]),
@@ -132,7 +133,8 @@ pub(crate) const BEGIN: &[Step] = &[
     step("updateClientId", Key, 200)
         .path(&[("id", "{clientIdId}")])
         .body(r#"{"label":"{name}","allowedDomains":["https://conformance.example"],"status":"active"}"#),
-    // An address is taken once, and a run that was killed has left its own.
+    // A webhook URL can be registered only once, and a killed run leaves its endpoint behind, so the URL contains the
+    // number of the run.
     step("createWebhook", Key, 201)
         .body(r#"{"url":"{receiver}/{name}"}"#)
         .keep(&[("webhookId", "/id"), ("secret", "/secret")])
@@ -183,7 +185,7 @@ pub(crate) const BEGIN: &[Step] = &[
         .body(r#"{"requests":[{"payee":"{payee}","amount":"1","invoiceCurrency":"{currency}","paymentCurrency":"{currency}","reference":"{name}"}]}"#),
 ];
 
-/// People: accounts, wallets, and what they own.
+/// Users: accounts, wallets, and their objects.
 pub(crate) const PEOPLE: &[Step] = &[
     step("createWalletChallenge", Nobody, 201)
         .body(r#"{"address":"{payer}"}"#)
@@ -233,7 +235,7 @@ pub(crate) const PEOPLE: &[Step] = &[
         .ends("ownClientIdId"),
 ];
 
-/// Where the wallet of the payer is paid, and a link by which it is.
+/// The destination of the payer's wallet, and a link that pays it.
 pub(crate) const DESTINATIONS: &[Step] = &[
     step("createOwnDestination", Wallet, 201)
         .body(r#"{"tokenAddress":"{tokenAddress}","chainId":"{chainId}"}"#)
@@ -272,7 +274,7 @@ pub(crate) const DESTINATIONS: &[Step] = &[
         .ends("signedDestinationId"),
 ];
 
-/// Links by which others pay.
+/// Links that other users of the deployment pay.
 pub(crate) const LINKS: &[Step] = &[
     step("createSecurePayment", Key, 201)
         .body(r#"{"requests":[{"destinationId":"{destinationId}","amount":"1"}],"reference":"{name}"}"#)
@@ -307,12 +309,12 @@ pub(crate) const LINKS: &[Step] = &[
     step("previewSecurePaymentFees", Key, 200).body(r#"{"amount":"10.5","currency":"USDC","flow":"get_paid"}"#),
 ];
 
-/// Payers who are paid out to bank accounts, and partners.
+/// Payers with bank accounts, and partners.
 pub(crate) const PARTNERS: &[Step] = &[
     step("registerPayer", Key, 200)
         .body(r#"{"clientUserId":"{name}","email":"{email}","firstName":"Conformance","lastName":"Approved","beneficiaryType":"individual","dateOfBirth":"1985-12-12","addressLine1":"12 Analytical Way","city":"New York","state":"NY","postcode":"10001","country":"US","nationality":"US","phone":"+12125550123","ssn":"123456789"}"#)
         .keep(&[("payerId", "/userId")])
-        .unless(400, "pays no bank accounts"),
+        .unless(400, "does not pay bank accounts"),
     step("getPayer", Key, 200).path(&[("clientUserId", "{name}")]).needs("payerId"),
     step("updatePayer", Key, 200)
         .path(&[("clientUserId", "{name}")]).needs("payerId")
@@ -321,6 +323,25 @@ pub(crate) const PARTNERS: &[Step] = &[
         .path(&[("clientUserId", "{name}")]).needs("payerId")
         .body(r#"{"bankName":"First Example Bank","accountName":"Conformance Approved","accountNumber":"1234567890","routingNumber":"021000021","beneficiaryType":"individual","currency":"usd","addressLine1":"12 Analytical Way","city":"New York","state":"NY","country":"US","dateOfBirth":"1985-12-12","postalCode":"10001","rails":"local"}"#),
     step("listPaymentDetails", Key, 200).path(&[("clientUserId", "{name}")]).needs("payerId"),
+    step("listLinkedClientIds", Orchestrator, 200),
+    // A deployment may require the consent of the platform.
+    step("linkClientId", Orchestrator, 201)
+        .body(r#"{"clientId":"{clientId}"}"#)
+        .keep(&[("linkedClientId", "/link/clientId")])
+        .unless(404, "must first name this orchestrator"),
+    step("unlinkClientId", Orchestrator, 200).path(&[("clientId", "{linkedClientId}")]),
+    step("listFeeConfigs", Orchestrator, 200),
+    // Its configs are never deleted.
+    step("createFeeConfig", Orchestrator, 201)
+        .body(
+            r#"{"bps":50,"feeBearer":"payer","flow":"outgoing","evmRecipientAddress":"0x976EA74026E726554dB657fA54763abd0C3a0aa9"}"#,
+        )
+        .keep(&[("feeConfigId", "/id")])
+        .unless(409, "exists, active or disabled"),
+    step("updateFeeConfig", Orchestrator, 200)
+        .path(&[("id", "{feeConfigId}")])
+        .body(r#"{"bps":25}"#),
+    step("disableFeeConfig", Orchestrator, 200).path(&[("id", "{feeConfigId}")]),
     step("listOrchestratorWebhooks", Orchestrator, 200),
     // Its endpoints are never deleted.
     step("createOrchestratorWebhook", Orchestrator, 201)
@@ -336,7 +357,7 @@ pub(crate) const PARTNERS: &[Step] = &[
     step("deactivateOrchestratorWebhook", Orchestrator, 200).path(&[("id", "{orchestratorWebhookId}")]),
 ];
 
-/// What comes once there is an event that was delivered.
+/// Steps that need a delivered event.
 pub(crate) const EVENTS: &[Step] = &[
     step("listEvents", Key, 200)
         .query("requestId={paidRequestId}&limit=1")
@@ -356,7 +377,7 @@ pub(crate) const EVENTS: &[Step] = &[
     step("exportPayments", Key, 200).query("requestId={paidRequestId}&format=csv"),
 ];
 
-/// What ends what a run made that was stopped before it did so itself.
+/// Steps that remove what a stopped run has created.
 pub(crate) const LEFT: &[Step] = &[
     step("cancelRequest", Key, 200).path(&[("requestId", "{seriesId}")]),
     step("updateRecurringPayment", Key, 200)
@@ -381,7 +402,7 @@ pub(crate) const LEFT: &[Step] = &[
         .body(r#"{"signature":"{deactivateSignature}","nonce":"{deactivateNonce}"}"#),
 ];
 
-/// What takes away again what the run made.
+/// Removes the objects of the run.
 pub(crate) const END: &[Step] = &[
     step("erasePayer", Key, 200)
         .path(&[("clientUserId", "{name}")])
@@ -396,5 +417,5 @@ pub(crate) const END: &[Step] = &[
     step("logOut", Account, 200),
 ];
 
-/// Where a session is that an answer opened.
+/// JSON pointer of the session that a response opened.
 pub(crate) const COOKIE: &str = "set-cookie";

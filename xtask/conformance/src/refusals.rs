@@ -1,5 +1,5 @@
-//! What every operation refuses: a caller without a credential, a body that is no JSON, a text of the wrong form, an id
-//! that nobody has; and how it answers what was asked before.
+//! Checks how every operation refuses wrong calls: without a credential, with a body that is not JSON, with a malformed
+//! value, or with an unknown id. Also checks the response to a repeated call.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -10,13 +10,15 @@ use crate::plan::Credential;
 use crate::report::Verdict;
 use crate::walk::{Ended, Missing, STOPPED, Sent, Walk, encoded};
 
-/// Ids of the right form that nobody has.
+/// Well-formed ids that do not exist.
 const NO_ULID: &str = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
 const NO_REQUEST: &str = "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
-/// Its form has a checksum. The wallet of an example of the hosted service, on a network of which no platform of tests is.
+/// An unknown destination id. The format has a checksum, so this is an example of the hosted service, on a network that
+/// no test platform uses.
 const NO_DESTINATION: &str =
     "0x742d35Cc6634C0532925a3b844Bc454e4438f44e@eip155:10#9DE83AA2:0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85";
 const NO_NAME: &str = "NO-SUCH-THING";
+const NO_CLIENT_ID: &str = "cli_000000000000000000000000000000";
 
 /// How the pattern of a ULID begins.
 const ULID: &str = "^[0-7]";
@@ -24,16 +26,16 @@ const ULID: &str = "^[0-7]";
 /// How the pattern of a number or a time begins.
 const DIGITS: &str = "^[0-9]";
 
-/// No ULID, no number and no time.
+/// A malformed value for a parameter: it is neither a ULID nor a number nor a time.
 const WRONG: &str = "~";
 
-/// Where partners of the operator call.
+/// Path prefix of callbacks by partners of the operator.
 const CALLBACKS: &str = "/v2/provider-callbacks/";
 
-/// A body that ends too early.
+/// A truncated body.
 const NO_JSON: &str = "{\"";
 
-/// Has every operation refuse what its document says that it refuses.
+/// Checks for every operation that it returns the errors that its document lists.
 pub(crate) fn all(walk: &mut Walk<'_>) {
     for operation in walk.operations().to_vec() {
         if command::interrupted() {
@@ -44,7 +46,7 @@ pub(crate) fn all(walk: &mut Walk<'_>) {
         let path = path_of(operation, None);
         let query = required_query(operation);
         let example = operation.example_body().to_string();
-        // The off-ramp partner proves itself by a signature, which is looked at before everything else.
+        // The off-ramp partner authenticates with a signature, which is checked before everything else.
         let is_signed = operation.path.starts_with(CALLBACKS);
         if operation.schemes().next().is_some() || is_signed {
             refuse(walk, operation, (&path, &query), &Vec::new(), &example, 401);
@@ -93,8 +95,8 @@ fn refuse(
     walk.report.add(operation.id, &status.to_string(), verdict);
 }
 
-/// The same call twice with an idempotency key: one answer, which says the second time that it is a repetition; another
-/// call with the key is refused.
+/// Makes the same call twice with one idempotency key. Both responses must be equal, and the second must be marked as a
+/// repetition. A call with the same key and another body must be refused.
 pub(crate) fn idempotency(walk: &mut Walk<'_>) {
     let verdict = repeated(walk).unwrap_or_else(Verdict::from);
     walk.report.add("createRequest", "idempotency", verdict);
@@ -111,10 +113,10 @@ fn repeated(walk: &Walk<'_>) -> Result<Verdict, Ended> {
     let second = walk.call(operation, operation.path, "", &headers, &body)?;
     let mut wrong = Vec::new();
     if first.body != second.body {
-        wrong.push("the second answer differs from the first".to_owned());
+        wrong.push("the second response differs from the first".to_owned());
     }
     if second.headers.get("idempotency-replayed").map(String::as_str) != Some("true") {
-        wrong.push("the second answer has no `idempotency-replayed: true`".to_owned());
+        wrong.push("the second response has no `idempotency-replayed: true`".to_owned());
     }
     let other = walk.call(operation, operation.path, "", &headers, &other)?;
     if let Verdict::Failed(further) = walk.judged(operation, &other, 409) {
@@ -123,7 +125,7 @@ fn repeated(walk: &Walk<'_>) -> Result<Verdict, Ended> {
     Ok(Verdict::of(wrong))
 }
 
-/// The path of an operation with ids that nobody has, but for a parameter whose form is wrong.
+/// The path of an operation with unknown ids, except for one malformed parameter.
 fn path_of(operation: Operation<'_>, wrong: Option<&str>) -> String {
     let mut path = operation.path.to_owned();
     for parameter in operation.parameters("path") {
@@ -133,6 +135,7 @@ fn path_of(operation: Operation<'_>, wrong: Option<&str>) -> String {
             pattern if pattern.starts_with(ULID) => NO_ULID,
             _ if name == "requestId" => NO_REQUEST,
             _ if name == "destinationId" => NO_DESTINATION,
+            _ if name == "clientId" => NO_CLIENT_ID,
             _ => NO_NAME,
         };
         path = path.replace(&format!("{{{name}}}"), &encoded(value));
@@ -140,7 +143,7 @@ fn path_of(operation: Operation<'_>, wrong: Option<&str>) -> String {
     path
 }
 
-/// The first parameter of a kind whose form begins like this.
+/// The first parameter of a kind (path, query or header) whose pattern begins with this text.
 fn parameter_of<'a>(operation: Operation<'a>, kind: &'static str, form: &str) -> Option<&'a str> {
     let mut parameters = operation.parameters(kind);
     let found = parameters.find(|parameter| pattern(parameter).starts_with(form))?;
@@ -151,7 +154,7 @@ fn pattern(parameter: &Value) -> &str {
     parameter["schema"]["pattern"].as_str().unwrap_or_default()
 }
 
-/// Query parameters without which an operation does not look further, with the values of their examples.
+/// The query parameters that an operation checks before anything else, with the values of their examples.
 fn required_query(operation: Operation<'_>) -> String {
     let required = operation
         .parameters("query")

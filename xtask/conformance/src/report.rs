@@ -1,4 +1,4 @@
-//! What was found, as text and as JUnit.
+//! The findings, as text and as JUnit.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Held,
     Failed(Vec<String>),
-    /// It could not be made, and why.
+    /// The check was skipped, with the reason.
     LeftOut(String),
 }
 
 impl Verdict {
-    /// Failed when anything is wrong.
+    /// The check failed if the list has any entry.
     pub(crate) fn of(wrong: Vec<String>) -> Self {
         if wrong.is_empty() {
             Self::Held
@@ -29,14 +29,14 @@ impl Verdict {
 /// One check of one operation.
 #[derive(Debug)]
 pub(crate) struct Check {
-    /// Its operationId, or `webhooks`.
+    /// The operationId of the checked operation, or `webhooks`.
     pub(crate) operation: String,
-    /// What was checked, such as `201`.
+    /// What is checked, such as the status `201`.
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
 }
 
-/// All checks, in their order.
+/// All checks, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Report(pub(crate) Vec<Check>);
 
@@ -64,7 +64,7 @@ impl Report {
         names
     }
 
-    /// The checks that were left out, each once: the operation and what was to be checked.
+    /// The skipped checks, each once: the operation and the check.
     pub(crate) fn left_out(&self) -> Vec<(&str, &str)> {
         let left_out = self
             .0
@@ -82,7 +82,7 @@ impl Report {
         self.0.iter().filter(|check| is_meant(&check.verdict)).count()
     }
 
-    /// One line for each operation, what failed and what was left out below it, and the sum.
+    /// One line for each operation, followed by its failed and skipped checks, and the totals.
     pub(crate) fn text(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for check in &self.0 {
@@ -113,7 +113,7 @@ impl Report {
                         }
                     }
                     Verdict::LeftOut(why) => {
-                        let _ = writeln!(text, "       {}: left out, {why}", check.name);
+                        let _ = writeln!(text, "       {}: skipped, {why}", check.name);
                     }
                 }
             }
@@ -123,13 +123,13 @@ impl Report {
         let held = self.count(|verdict| *verdict == Verdict::Held);
         let _ = writeln!(
             text,
-            "{} subjects: {held} checks held, {failed} failed, {skipped} left out",
+            "{} subjects: {held} checks passed, {failed} failed, {skipped} skipped",
             names.len()
         );
         text
     }
 
-    /// Writes the report for programs that show the results of tests.
+    /// Writes the report as JUnit XML, for programs that display test results.
     pub(crate) fn write_junit(&self, path: &Path) -> Result<()> {
         let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));
         let skipped = self.count(|verdict| matches!(verdict, Verdict::LeftOut(_)));
@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// A text between the quotes of an attribute; XML has no way to write other control characters.
+/// A text for an XML attribute; XML cannot represent other control characters.
 fn escaped(text: &str) -> String {
     let mut written = String::new();
     for letter in text.chars() {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_fails_once_whatever_fails_of_it() {
+    fn an_operation_with_several_failures_is_listed_once() {
         let mut report = Report::default();
         report.add("getRequest", "200", Verdict::Failed(vec!["/a is <missing>".to_owned()]));
         report.add("getRequest", "401", Verdict::Failed(vec!["x".to_owned()]));
@@ -188,7 +188,7 @@ mod tests {
         assert!(
             report
                 .text()
-                .ends_with("2 subjects: 1 checks held, 2 failed, 0 left out\n")
+                .ends_with("2 subjects: 1 checks passed, 2 failed, 0 skipped\n")
         );
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("junit.xml");

@@ -1,4 +1,4 @@
-//! What is examined: a deployment that was named, `prs dev`, or `prs serve` on PostgreSQL.
+//! The service that a run checks: a given deployment, a `prs dev`, or a `prs serve` on PostgreSQL.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -20,13 +20,14 @@ use crate::document::Documents;
 use crate::options::Options;
 use crate::plan::Values;
 
-/// The first start migrates an empty database.
+/// Time limit for the start of the service, which first migrates an empty database.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the line of `prs dev` has the account to which the contract of recurring payments gives the role.
+/// JSON pointer, in the line of `prs dev`, to the private key of the relayer: the account that may execute recurring
+/// payments.
 const RELAYER_KEY: &str = "/chain/accounts/9/privateKey";
 
-/// What is known about a deployment before the first call.
+/// A deployment, with the facts about it that are known before the first call.
 pub(crate) struct Deployment<'a> {
     pub(crate) documents: &'a Documents,
     pub(crate) url: String,
@@ -35,33 +36,33 @@ pub(crate) struct Deployment<'a> {
     pub(crate) values: Values,
 }
 
-/// Chains whose coins and tokens are worth nothing: those of a machine of one's own, Sepolia, Holesky, Hoodi, and the test
-/// networks of Base, Arbitrum, Optimism, Polygon and BNB Chain.
+/// Chains whose coins and tokens have no value: local ones, Sepolia, Holesky, Hoodi, and the test networks of Base,
+/// Arbitrum, Optimism, Polygon and BNB Chain.
 const TEST_CHAINS: [u64; 10] = [
     1_337, 31_337, 11_155_111, 17_000, 560_048, 84_532, 421_614, 11_155_420, 80_002, 97,
 ];
 
-/// Refuses a node on whose chain a payment costs something.
+/// Refuses a node whose chain is not a known test chain, because payments would cost something there.
 pub(crate) fn require_test_chain(chain: &Chain) -> Result<()> {
     let id = chain.id().context("--rpc-url")?;
     if !TEST_CHAINS.contains(&id) {
-        bail!("--rpc-url leads to chain {id}, which is no test chain that is known: nothing is signed and paid there");
+        bail!("--rpc-url is on chain {id}, which is not a known test chain: the run signs and pays nothing there");
     }
     Ok(())
 }
 
-/// What runs while it is examined.
+/// The checked service, while it runs.
 pub(crate) enum Target {
-    /// Somebody else's.
+    /// An external one.
     Given,
-    /// Ours.
+    /// Our `prs dev`.
     Dev(Dev),
-    /// Ours, on the chain of a `prs dev`.
+    /// Our `prs serve`, on the chain of a `prs dev`.
     Served(Box<Served>),
 }
 
 impl Target {
-    /// Starts what the options ask for.
+    /// Starts the service that the options ask for.
     pub(crate) fn start(options: &Options) -> Result<Self> {
         if options.url.is_some() {
             return Ok(Self::Given);
@@ -71,13 +72,14 @@ impl Target {
             data: None,
         };
         let dev = Dev::start(&start, "conformance-service", &[])?;
-        Ok(match options.postgres {
-            true => Self::Served(Box::new(Served::start(dev)?)),
-            false => Self::Dev(dev),
+        Ok(if options.postgres {
+            Self::Served(Box::new(Served::start(dev)?))
+        } else {
+            Self::Dev(dev)
         })
     }
 
-    /// What is known about it.
+    /// What is known about the checked service before the first call.
     pub(crate) fn deployment<'a>(&self, options: &Options, documents: &'a Documents) -> Result<Deployment<'a>> {
         let mut values = Values::new();
         let given = [
@@ -130,7 +132,7 @@ impl Target {
     }
 }
 
-/// `prs serve` on a PostgreSQL of its own, with a tenant and an orchestrator; its chain is that of a `prs dev`.
+/// `prs serve` on its own PostgreSQL, with a tenant and an orchestrator, and the chain of a `prs dev`.
 pub(crate) struct Served {
     // Dropped in this order.
     _running: Running,
@@ -197,7 +199,7 @@ impl Served {
     }
 }
 
-/// Settings of a service that everybody may register with, on a chain that is there.
+/// Settings of a service with open registration, on an existing chain.
 fn settings(listen: &str, database_url: &str, ready: &Ready) -> Result<Value> {
     let contracts = ready.object("/chain/contracts")?;
     let named: serde_json::Map<String, Value> = CONTRACTS
@@ -226,7 +228,7 @@ fn settings(listen: &str, database_url: &str, ready: &Ready) -> Result<Value> {
     }))
 }
 
-/// What settings and the line of `prs dev` call the contracts that requests and payouts need.
+/// The contracts for requests and payouts: the name of each in the settings, and its name in the line of `prs dev`.
 const CONTRACTS: [(&str, &str); 4] = [
     ("ERC20FeeProxy", "erc20FeeProxy"),
     ("EthereumFeeProxy", "ethereumFeeProxy"),

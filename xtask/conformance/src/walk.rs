@@ -1,4 +1,4 @@
-//! Calls of a deployment, each held against what the documents say about it.
+//! Calls a deployment, and compares each response with the documents.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -19,45 +19,45 @@ use crate::plan::{COOKIE, Credential, Signing, Step, Values};
 use crate::report::{Report, Verdict};
 use crate::target::Deployment;
 
-/// How often a call is repeated that came too early.
+/// Maximum number of attempts of a call that returned 429.
 const TRIES: usize = 4;
 
-/// After so many calls in a row that nobody answered, the others are not made.
+/// After this number of consecutive calls without a response, the remaining calls are skipped.
 const UNANSWERED_MAX: u32 = 5;
 
-/// How long a service that went away may take to come back.
+/// How long an unreachable service may take to come back.
 const BACK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest pause between two tries of a call.
+/// The longest pause between two attempts of a call.
 const PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// The longest answer of a call.
+/// Time limit of a response.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The page of the client ID that a run creates.
 const ORIGIN: &str = "https://conformance.example";
 
-/// Why a check was not made that came after a stop.
+/// The reason that is reported for a check that was skipped because the run was stopped.
 pub(crate) const STOPPED: &str = "the run was stopped";
 
-/// The media type of a stream, which has no end.
+/// The media type of a stream, which never ends.
 const STREAM: &str = "text/event-stream";
 
 /// Headers of a call.
 pub(crate) type Sent = Vec<(&'static str, String)>;
 
-/// A deployment, and what is known about it so far.
+/// The run of a plan on one deployment, with the values that earlier responses returned.
 pub(crate) struct Walk<'a> {
     agent: Agent,
     operations: Vec<Operation<'a>>,
-    /// Signs for the payer, whose account it has unlocked.
+    /// The node that signs for the payer, whose account it has unlocked.
     chain: Option<Chain>,
     judge: RefCell<Judge>,
-    /// Calls in a row that nobody answered.
+    /// Number of calls in a row that got no response.
     unanswered: Cell<u32>,
-    /// Whether any call was answered.
+    /// Whether any call got a response.
     was_there: Cell<bool>,
-    /// Texts for the places in braces.
+    /// The values that replace the placeholders in texts, by name.
     pub(crate) values: Values,
     pub(crate) report: Report,
 }
@@ -90,22 +90,23 @@ impl<'a> Walk<'a> {
         &self.operations
     }
 
-    /// Goes through steps in their order; one without the values it needs is left out, and said to be, and so is every one
-    /// after a stop.
+    /// Runs steps in order. A step that lacks a value is reported as skipped, and so is every step after a stop.
     pub(crate) fn steps(&mut self, steps: &[Step]) {
         for step in steps {
-            let verdict = match command::interrupted() {
-                true => Verdict::LeftOut(STOPPED.to_owned()),
-                false => self.step(step).unwrap_or_else(Verdict::from),
+            let verdict = if command::interrupted() {
+                Verdict::LeftOut(STOPPED.to_owned())
+            } else {
+                self.step(step).unwrap_or_else(Verdict::from)
             };
             self.add(step, verdict);
         }
     }
 
-    /// Waits a while for a service that went away, so that what was made can be taken away.
+    /// Waits until an unreachable service responds again, for a limited time, so that the objects of the run can be
+    /// removed.
     pub(crate) fn wait_until_back(&self) {
         if command::interrupted() {
-            // What was made is worth one more try.
+            // A stopped run tries to remove its objects once, even if the service did not respond before.
             self.unanswered.set(0);
         }
         if !self.was_there.get() {
@@ -121,7 +122,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ends what is left, without a word about what is not.
+    /// Removes the remaining objects of the run. A step whose values are missing has nothing to remove and is not
+    /// reported.
     pub(crate) fn end(&mut self, steps: &[Step]) {
         for step in steps {
             match self.step(step) {
@@ -131,14 +133,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Leaves steps out.
+    /// Skips steps.
     pub(crate) fn leave_out(&mut self, steps: &[Step], why: &str) {
         for step in steps {
             self.add(step, Verdict::LeftOut(why.to_owned()));
         }
     }
 
-    /// Goes through the steps that take away what others made, after a stop too.
+    /// Runs the steps that remove the objects of the run, also after a stop.
     pub(crate) fn take_away(&mut self, steps: &[Step]) {
         for step in steps {
             let verdict = self.step(step).unwrap_or_else(Verdict::from);
@@ -167,12 +169,12 @@ impl<'a> Walk<'a> {
         let exchange = self.call(operation, &path, &query.join("&"), &headers, &body)?;
         if let Some(refusal) = refused(step, &exchange) {
             return Ok(match self.judged(operation, &exchange, exchange.status) {
-                Verdict::Held => Verdict::LeftOut(format!("it is not offered: {refusal}")),
+                Verdict::Held => Verdict::LeftOut(format!("not offered: {refusal}")),
                 wrong => wrong,
             });
         }
         let verdict = self.judged(operation, &exchange, step.status);
-        // What was made has to be taken away, also where its answer was not as it should be.
+        // Stores the ids even if the response was wrong otherwise, so that the created objects can be removed.
         if (200..300).contains(&exchange.status) {
             self.keep(step, &exchange);
             for name in step.ends.unwrap_or_default().split(' ') {
@@ -182,7 +184,7 @@ impl<'a> Walk<'a> {
         Ok(verdict)
     }
 
-    /// Keeps what later calls need of an answer, and the signature of the payer over it where there is who signs.
+    /// Stores the values of a response that later calls need, and the payer's signature over it if there is a signer.
     fn keep(&mut self, step: &Step, exchange: &Exchange) {
         let body = exchange.json();
         for (name, pointer) in step.keep {
@@ -200,17 +202,17 @@ impl<'a> Walk<'a> {
                 signing,
             ) {
                 Ok(signature) => drop(self.values.insert(name.to_owned(), signature)),
-                Err(error) => eprintln!("{}: the node does not sign: {error:#}", step.operation),
+                Err(error) => eprintln!("{}: the node did not sign: {error:#}", step.operation),
             }
         }
     }
 
-    /// Everything in which an answer differs from the document.
+    /// All differences between a response and the document.
     pub(crate) fn judged(&self, operation: Operation<'_>, exchange: &Exchange, status: u16) -> Verdict {
         self.judge.borrow_mut().verdict(operation, exchange, status)
     }
 
-    /// Calls, and waits when it was too early. Of a stream the first message is read.
+    /// Makes a call, and waits and repeats it if it returned 429. Reads only the first message of a stream.
     pub(crate) fn call(
         &self,
         operation: Operation<'_>,
@@ -222,10 +224,10 @@ impl<'a> Walk<'a> {
         let mark = if query.is_empty() { "" } else { "?" };
         let url = format!("{}{path}{mark}{query}", operation.base_url);
         let method = operation.method.to_uppercase();
-        // Whoever stops a run does not wait for a service that is gone, call by call.
+        // A stopped run must not wait for an unreachable service on every call.
         let most = if command::interrupted() { 1 } else { UNANSWERED_MAX };
         if self.unanswered.get() >= most {
-            bail!("{method} {path}: not called, since nobody answered before");
+            bail!("{method} {path}: skipped, since earlier calls got no response");
         }
         for _ in 0..TRIES {
             let mut request = Request::builder().method(method.as_str()).uri(&url);
@@ -256,13 +258,14 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let is_stream = headers.get("content-type").is_some_and(|kind| kind.starts_with(STREAM));
-            let body = match is_stream {
-                true => first_message(response.body_mut().as_reader())?,
-                false => response.body_mut().read_to_vec()?,
+            let body = if is_stream {
+                first_message(response.body_mut().as_reader())?
+            } else {
+                response.body_mut().read_to_vec()?
             };
             return Ok(Exchange { status, headers, body });
         }
-        bail!("{method} {path} was answered 429 {TRIES} times")
+        bail!("{method} {path} returned 429 {TRIES} times")
     }
 
     pub(crate) fn operation(&self, id: &str) -> Result<Operation<'a>, Missing> {
@@ -288,7 +291,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The first credential that an operation accepts and that there is.
+    /// The first credential that an operation accepts and that is available.
     pub(crate) fn good_headers(&self, operation: Operation<'_>) -> Result<Sent, Missing> {
         let mut missing = None;
         for scheme in operation.schemes() {
@@ -311,7 +314,7 @@ impl<'a> Walk<'a> {
         self.values.get(name).cloned().ok_or_else(|| missing(name))
     }
 
-    /// A text with its places filled.
+    /// A text with its placeholders replaced.
     pub(crate) fn filled(&self, text: &str) -> Result<String, Missing> {
         let mut filled = String::new();
         let mut rest = text;
@@ -326,7 +329,7 @@ impl<'a> Walk<'a> {
         Ok(filled + rest)
     }
 
-    /// A body with its places filled; the braces of JSON itself stay.
+    /// A body with its placeholders replaced; the braces of JSON itself stay.
     pub(crate) fn filled_body(&self, text: &str) -> Result<String, Missing> {
         let Ok(mut body) = serde_json::from_str::<Value>(text) else {
             return Ok(String::new());
@@ -348,16 +351,16 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Why a check cannot be made.
+/// Why a check cannot be made: the value that it lacks.
 #[derive(Debug)]
 pub(crate) struct Missing(pub(crate) String);
 
-/// Why a check came to no end.
+/// Why a check had no result.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// It was not begun.
+    /// It was not started.
     Missing(Missing),
-    /// There was no answer, or none that can be read.
+    /// The call got no response, or an unreadable one.
     Unanswered(anyhow::Error),
 }
 
@@ -382,29 +385,32 @@ impl From<Ended> for Verdict {
     }
 }
 
-/// What opens a check that lacks a value.
+/// Says how to enable a check that lacks a value.
 pub(crate) fn missing(name: &str) -> Missing {
     Missing(match name {
         "receiver" | "webhookId" | "secret" | "clientWebhookId" | "orchestratorWebhookId" => {
-            "the deployment reaches no receiver of this run; --receiver-url names one".to_owned()
+            "the deployment cannot reach the receiver of this run; name its URL with --receiver-url".to_owned()
         }
-        "destinationId" => "the platform has no destination that is known; --destination-id names one".to_owned(),
-        "orchestratorKey" => "no orchestrator is known; --orchestrator-key is one".to_owned(),
-        "session" => "nobody is signed in; --session is a session, and with --rpc-url a wallet signs in".to_owned(),
+        "destinationId" => "no destination of the platform is known; name one with --destination-id".to_owned(),
+        "orchestratorKey" => "no orchestrator is known; pass a key with --orchestrator-key".to_owned(),
+        "session" => {
+            "no user is signed in; pass a session with --session, or sign in a wallet with --rpc-url".to_owned()
+        }
         "paidRequestId" | "eventId" | "deliveryId" => {
-            "nothing was paid; --rpc-url names a node of a test chain that pays".to_owned()
+            "no payment was made; name a node of a test chain with --rpc-url".to_owned()
         }
         "accountId" => "no account was registered".to_owned(),
         "payerId" => "no payer was registered".to_owned(),
-        "recurringId" => "no recurring payment was made".to_owned(),
+        "recurringId" => "no recurring payment was created".to_owned(),
         _ if name.ends_with("ignature") => {
-            "nobody signs for the payer; --rpc-url names a node that has the account unlocked".to_owned()
+            "there is no signer for the payer; name a node that has the account unlocked with --rpc-url".to_owned()
         }
-        _ => format!("no earlier answer had {name}"),
+        _ => format!("no earlier response had {name}"),
     })
 }
 
-/// What a deployment says that does not offer what a step asks for.
+/// The error message, if the response says that the deployment does not offer the operation; `None` for any other
+/// response.
 fn refused(step: &Step, exchange: &Exchange) -> Option<String> {
     let (status, words) = step.unless?;
     let body = exchange.json();
@@ -414,7 +420,7 @@ fn refused(step: &Step, exchange: &Exchange) -> Option<String> {
     (exchange.status == status && sentence.contains(words)).then(|| sentence.to_owned())
 }
 
-/// The session that an answer opened.
+/// The session that a response opened.
 fn session(headers: &Headers) -> Option<String> {
     let cookie = headers.get(COOKIE)?.split(';').next()?;
     Some(cookie.split_once("session_token=")?.1.to_owned())
@@ -428,7 +434,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The signature of an account that a node has unlocked.
+/// The signature of an account that the node has unlocked.
 fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Result<String> {
     match signing {
         Signing::Text(member) => {
@@ -451,10 +457,10 @@ fn sign(chain: &Chain, account: &str, answer: &Value, signing: Signing) -> Resul
     }
 }
 
-/// Waits until a call may come again. Errors: that takes too long, or the run is stopped.
+/// Waits until a call may be repeated. Returns an error if the pause is too long or the run is stopped.
 fn wait_out(pause: Duration) -> Result<()> {
     if pause > PAUSE_MAX {
-        bail!("answered 429, and may be called again after {} s", pause.as_secs());
+        bail!("returned 429, and may be called again after {} s", pause.as_secs());
     }
     let end = Instant::now() + pause;
     while Instant::now() < end {
@@ -466,7 +472,7 @@ fn wait_out(pause: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Reads a stream up to the end of the first message that says something.
+/// Reads a stream up to the end of the first message with content.
 fn first_message(mut reader: impl Read) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut byte = [0];
@@ -480,7 +486,7 @@ fn first_message(mut reader: impl Read) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A text as a part of a URL.
+/// A text, percent-encoded for a URL.
 pub(crate) fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -494,7 +500,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_what_the_cookie_holds() {
+    fn a_session_is_read_from_the_cookie() {
         let headers = |cookie: &str| Headers::from([(COOKIE.to_owned(), cookie.to_owned())]);
         assert_eq!(session(&headers("session_token=ab; Path=/")).as_deref(), Some("ab"));
         assert_eq!(
@@ -511,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_url_is_encoded() {
+    fn values_in_a_url_are_encoded() {
         assert_eq!(encoded("a#b:c d"), "a%23b%3Ac%20d");
     }
 }

@@ -1,7 +1,7 @@
-//! What changed between two versions of our own document, and does it break a client written against the older one?
+//! What changed between two versions of our own document, and whether it breaks a client of the older version.
 //!
-//! In a request, accepting less breaks; in a response, promising less or sending something new breaks. A change inside
-//! a component is reported once for each direction the component is used in.
+//! A request that accepts less than before breaks clients. So does a response that promises less or contains something
+//! new. If a component changes, the change is reported once for requests and once for responses that use the component.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,18 +11,19 @@ use serde_json::Value;
 use crate::document::{Document, Operation, members};
 use crate::walk::{Difference, Of, Part, Side, Walk, What};
 
-/// Constraints whose smaller number is the tighter one, and those whose larger number is.
+/// Constraints that are tighter if their number is smaller. The next list has the constraints that are tighter if their
+/// number is larger.
 const UPPER_BOUNDS: [&str; 5] = ["maxLength", "maximum", "exclusiveMaximum", "maxItems", "maxProperties"];
 const LOWER_BOUNDS: [&str; 5] = ["minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties"];
 
-/// How a change looks to a client written against the older document.
+/// How a change affects a client of the older document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// A correct client may stop working, or its generated code changes its names.
     Breaking,
-    /// The interface changed and old clients go on working.
+    /// The API changed, and old clients continue to work.
     Compatible,
-    /// Text and examples only.
+    /// Only descriptions and examples changed.
     Cosmetic,
 }
 
@@ -36,12 +37,12 @@ impl fmt::Display for Class {
     }
 }
 
-/// One change; the order lists what breaks first.
+/// One change; breaking changes sort first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
-    /// What the change does to clients.
+    /// The effect on clients.
     pub class: Class,
-    /// The operation, or the component with its direction.
+    /// The changed operation, or the changed component with its direction.
     pub at: String,
     /// What changed there.
     pub what: String,
@@ -98,15 +99,13 @@ pub fn compare(old: &Value, new: &Value) -> BTreeSet<Change> {
     found
 }
 
-/// Changes as a section of a changelog: what breaks first, then what does not; of texts and examples only their number.
+/// Writes changes as a section of a changelog: first the breaking changes, then the compatible ones. Of changed texts
+/// and examples, it writes only the number.
 pub fn changelog(changes: &[Change]) -> String {
     let of = |class| changes.iter().filter(move |change| change.class == class);
     let mut text = String::new();
-    for (title, class) in [
-        ("Breaks clients", Class::Breaking),
-        ("Goes on working", Class::Compatible),
-    ] {
-        // The same change in many places is one line.
+    for (title, class) in [("Breaks clients", Class::Breaking), ("Compatible", Class::Compatible)] {
+        // If the same change occurs in several places, it becomes one line.
         let mut places: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for change in of(class) {
             places.entry(&change.what).or_default().insert(&change.at);
@@ -129,7 +128,8 @@ pub fn changelog(changes: &[Change]) -> String {
     text
 }
 
-/// The status of the answer that differs as a whole, not in a member of its body.
+/// If a difference concerns a response as a whole, its status: the response is new or gone, or its description, headers
+/// or media types differ. `None` if only a member of the body differs.
 fn status(difference: &Difference) -> Option<&str> {
     use Part::{Header, MediaType, Response};
     let is_whole = matches!(
@@ -142,7 +142,7 @@ fn status(difference: &Difference) -> Option<&str> {
     (is_whole && status.len() == 3).then_some(status)
 }
 
-/// What changed in the answers of an operation: the same change of several answers or headers is one line.
+/// Changes in the responses of an operation; the same change of several responses or headers is one line.
 fn answers(differences: &[Difference]) -> Vec<(Class, String)> {
     let mut statuses: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for difference in differences {
@@ -175,7 +175,7 @@ fn listed<T: AsRef<str>>(word: &str, names: BTreeSet<T>) -> String {
     format!("{word}{ending} {}", names.join(", "))
 }
 
-/// Changes of an operation outside of its parameters and bodies.
+/// Changes of an operation outside its parameters and bodies.
 fn described(walk: &Walk<'_>, old: &Operation<'_>, new: &Operation<'_>) -> Vec<(Class, String)> {
     let mut found = Vec::new();
     let (before, after) = (old.body, new.body);
@@ -209,7 +209,7 @@ fn described(walk: &Walk<'_>, old: &Operation<'_>, new: &Operation<'_>) -> Vec<(
     let (before, after) = (alternatives(&walk.old, old), alternatives(&walk.new, new));
     match (before.is_empty(), after.is_empty()) {
         (true, false) => found.push((Class::Breaking, "a credential is now required".to_owned())),
-        (false, true) => found.push((Class::Compatible, "no credential is required any more".to_owned())),
+        (false, true) => found.push((Class::Compatible, "no credential is required".to_owned())),
         _ => {
             let lost = before.difference(&after);
             found.extend(lost.map(|name| (Class::Breaking, format!("credential {name} is no longer accepted"))));
@@ -220,7 +220,7 @@ fn described(walk: &Walk<'_>, old: &Operation<'_>, new: &Operation<'_>) -> Vec<(
     found
 }
 
-/// Fewer values are allowed than before.
+/// The effect on clients if fewer values are allowed than before.
 fn narrowed(side: Side) -> Class {
     if side == Side::Request {
         Class::Breaking
@@ -229,7 +229,7 @@ fn narrowed(side: Side) -> Class {
     }
 }
 
-/// More values are allowed than before.
+/// The effect on clients if more values are allowed than before.
 fn widened(side: Side) -> Class {
     if side == Side::Request {
         Class::Compatible
@@ -238,7 +238,7 @@ fn widened(side: Side) -> Class {
     }
 }
 
-/// What a difference does to clients, in its parts.
+/// The effects of a difference on clients, each with its text.
 fn changes(difference: &Difference) -> Vec<(Class, String)> {
     let side = difference.place.side;
     let (narrowed, widened) = (narrowed(side), widened(side));
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A small document with the forms our exporter writes.
+    /// A small document in the forms that our exporter writes.
     fn base() -> Value {
         json!({
             "openapi": "3.0.3",
@@ -388,7 +388,8 @@ mod tests {
         })
     }
 
-    /// A place in the document: `post`, `get` and `open` stand for its operations, any other first word for a component.
+    /// The JSON pointer of a short path. The first words `post`, `get` and `open` mean operations; any other first word
+    /// means a component.
     fn place(path: &str) -> String {
         match path.split_once('/').unwrap_or((path, "")) {
             ("", _) => path.to_owned(),
@@ -490,7 +491,7 @@ more items in a response | breaking | = get/responses/200/content/application~1j
     }
 
     #[test]
-    fn what_means_the_same_is_no_change() {
+    fn equivalent_schemas_are_no_change() {
         let (bridge, direct) = (
             r##"{"$ref": "#/components/schemas/Bridge"}"##,
             r##"{"$ref": "#/components/schemas/Direct"}"##,
@@ -503,7 +504,7 @@ more items in a response | breaking | = get/responses/200/content/application~1j
     }
 
     #[test]
-    fn the_same_change_of_several_answers_is_one_line() {
+    fn the_same_change_of_several_responses_is_one_line() {
         let edits = [
             r##"= post/responses/404/headers {"a": {}, "b": {}}"##,
             r##"= post/responses/201/headers {"location": {}, "a": {}, "b": {}}"##,
@@ -547,7 +548,7 @@ more items in a response | breaking | = get/responses/200/content/application~1j
 
     #[test]
     fn an_alternative_is_compared_with_its_namesake() {
-        // Now each is as the other one was.
+        // The two alternatives have exchanged their members: each has the members that the other had.
         let turned =
             r##"= Bridge/properties {"fee": {"type": "string"}} & = Direct/properties {"hops": {"type": "integer"}}"##;
         let changes = compare(&base(), &edited(turned));
@@ -556,7 +557,7 @@ more items in a response | breaking | = get/responses/200/content/application~1j
     }
 
     #[test]
-    fn a_changelog_begins_with_what_breaks_and_counts_texts() {
+    fn a_changelog_starts_with_breaking_changes_and_counts_texts() {
         let changes = compare(
             &base(),
             &edited(
@@ -565,12 +566,12 @@ more items in a response | breaking | = get/responses/200/content/application~1j
         );
         let changes: Vec<Change> = changes.into_iter().collect();
         let wanted = "### Breaks clients\n\n- `Order (response)`: property total removed\n\n\
-            ### Goes on working\n\n- `Order (response)`: property extra added\n\nTexts and examples that changed: 1.\n";
+            ### Compatible\n\n- `Order (response)`: property extra added\n\nTexts and examples that changed: 1.\n";
         assert_eq!(changelog(&changes), wanted);
     }
 
     #[test]
-    fn what_an_event_loses_breaks_its_receivers() {
+    fn removed_event_members_break_receivers() {
         let document = |members: Value| {
             crate::turned::turned(&json!({ "webhooks": { "paid": { "post": { "requestBody": { "content": {
                 "application/json": { "schema": { "type": "object", "properties": members } } } } } } } }))

@@ -1,6 +1,7 @@
-//! The list of allowed differences between contract and export, and its exactness.
+//! The list of allowed differences between contract and export, and the check that it is exact.
 //!
-//! A difference without a row fails, and so does a row without a difference: the list can neither hide nor rot.
+//! The check fails on a difference without a row, and also on a row without a difference. So the list cannot hide a
+//! change and cannot become outdated.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -19,18 +20,18 @@ pub struct Deviations {
     not_yet: Vec<NotYet>,
 }
 
-/// A difference we want.
+/// An intended difference.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Deviation {
     operation: String,
-    /// The text of the finding, or its beginning up to a boundary.
+    /// The text of the allowed finding, or the first words of that text.
     pointer: String,
     reason: String,
     source: String,
 }
 
-/// An operation the contract does not have.
+/// An operation that the contract does not have.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Extra {
@@ -38,7 +39,7 @@ struct Extra {
     reason: String,
 }
 
-/// An operation of the contract that a later capability brings.
+/// An operation of the contract that a later capability adds.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct NotYet {
@@ -46,21 +47,21 @@ struct NotYet {
     capability: String,
 }
 
-/// What the list does not cover, and what it covers in vain.
+/// The result of the check: differences that the list does not cover, and rows that cover no difference.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Differences without a row.
     pub uncovered: Vec<Finding>,
-    /// Operations of the contract that neither exist nor are listed as later ones.
+    /// Operations of the contract that are neither built nor listed as not yet built.
     pub missing: Vec<String>,
-    /// Operations of ours without a row.
+    /// Operations that only the export has, and that no row allows.
     pub extra: Vec<String>,
     /// Rows that must be removed or completed, with the reason.
     pub rows: Vec<String>,
 }
 
 impl Verdict {
-    /// Whether list and differences match.
+    /// Whether the list matches the differences.
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
     }
@@ -72,7 +73,7 @@ impl Deviations {
         toml::from_str(text).context("openapi/deviations.toml")
     }
 
-    /// Holds the list against what the comparison found.
+    /// Compares the list with the results of the comparison.
     pub fn judge(&self, comparison: &Comparison) -> Verdict {
         let mut rows = Vec::new();
         let mut refuse = |is_wrong: bool, row: &str, why: &str| rows.extend(is_wrong.then(|| format!("{row}: {why}")));
@@ -124,9 +125,9 @@ impl Deviation {
     }
 }
 
-/// The rows that would cover a verdict, ready to be completed with reasons and pasted.
+/// New rows that would cover the findings of a verdict. They can be pasted into the list after their reasons are added.
 ///
-/// Their reasons and sources are empty, and the check refuses empty ones: nobody can paste without thinking.
+/// The reason and the source of each row are empty. The check refuses empty ones, so a pasted row must be completed.
 pub fn missing_rows(verdict: &Verdict) -> Result<String> {
     let deviation = |finding: &Finding| Deviation {
         operation: finding.operation.clone(),
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_rows_cover_what_was_missing_once_a_reason_is_given() {
+    fn printed_rows_cover_missing_ones_after_a_reason_is_added() {
         let comparison = Comparison {
             findings: vec![finding(
                 "GET /a",
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_list_can_be_read_and_every_later_operation_is_in_the_contract() {
+    fn the_committed_list_parses_and_its_later_operations_are_in_the_contract() {
         let committed = list(include_str!("../../../openapi/deviations.toml"));
         let contract: Vec<serde_json::Value> = [
             include_str!("../../../openapi/contract/v2-0.13.0.json"),

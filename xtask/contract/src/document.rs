@@ -1,6 +1,6 @@
-//! Reading access to one OpenAPI document: operations, parameters, references, credentials.
+//! Read access to one OpenAPI document: operations, parameters, references, credentials.
 //!
-//! It knows nothing of comparing; `contract`, `compat` and `rules` do that.
+//! Comparisons are in `contract`, `compat` and `rules`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 /// The members of a path item that are operations.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "patch", "head", "options", "trace"];
 
-/// Members beside a `$ref` that say nothing about the values that are allowed.
+/// Members next to a `$ref` that do not affect the allowed values.
 const PROSE: [&str; 5] = ["$ref", "description", "summary", "example", "title"];
 
-/// A chain of references longer than this is taken for a cycle.
+/// Maximum length of a chain of references; a longer chain counts as a cycle.
 const REFERENCES_MAX: usize = 32;
 
-/// One operation of a document, with the path item it stands in.
+/// One operation of a document, with its path item.
 pub(crate) struct Operation<'a> {
     /// The path template, as written.
     pub(crate) path: &'a str,
@@ -28,7 +28,7 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// `GET /v2/payments`: how the operation is named in findings and in `deviations.toml`.
+    /// `GET /v2/payments`: the name of the operation in findings and in `deviations.toml`.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.method.to_uppercase(), self.path)
     }
@@ -39,9 +39,10 @@ impl Operation<'_> {
     }
 }
 
-/// One alternative among the credentials of an operation, as header names in lower case.
+/// One of several sets of credentials with which an operation can be called. Each credential is the name of its header
+/// in lower case.
 ///
-/// A session cookie and a bearer token both count as `authorization`: the reference knows the session by that header.
+/// A session cookie and a bearer token both count as `authorization`: the reference sends the session in that header.
 pub(crate) type Credentials = BTreeSet<String>;
 
 /// A view on a parsed OpenAPI document.
@@ -51,7 +52,7 @@ pub(crate) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Looks at `root` as an OpenAPI document.
+    /// A view of `root` as an OpenAPI document.
     pub(crate) fn new(root: &'a Value) -> Self {
         Self { root }
     }
@@ -79,7 +80,7 @@ impl<'a> Document<'a> {
         found
     }
 
-    /// Follows `$ref`, keeping siblings that narrow the target.
+    /// Resolves a `$ref`. Members beside the `$ref` are kept if they restrict the target.
     pub(crate) fn resolve<'v>(&self, value: &'v Value) -> Cow<'v, Value>
     where
         'a: 'v,
@@ -109,7 +110,7 @@ impl<'a> Document<'a> {
         current
     }
 
-    /// Parameters of an operation by place and name; header names without case.
+    /// Parameters of an operation by location and name; header names in lower case.
     pub(crate) fn parameters(&self, operation: &Operation<'a>) -> BTreeMap<(String, String), Value> {
         let lists = [&operation.item["parameters"], &operation.body["parameters"]];
         let mut found = BTreeMap::new();
@@ -127,7 +128,7 @@ impl<'a> Document<'a> {
         found
     }
 
-    /// The security requirement in force for an operation: its own, else that of the document.
+    /// The security requirement that applies to an operation: its own requirement, or else that of the document.
     pub(crate) fn security(&self, operation: &Operation<'a>) -> Option<&'a Vec<Value>> {
         operation
             .body
@@ -136,7 +137,7 @@ impl<'a> Document<'a> {
             .and_then(Value::as_array)
     }
 
-    /// The credential alternatives of an operation, as the headers they travel in.
+    /// The alternative sets of credentials of an operation, as the names of the headers in which they are sent.
     pub(crate) fn credentials(&self, operation: &Operation<'a>) -> Vec<Credentials> {
         let schemes = &self.root["components"]["securitySchemes"];
         let alternatives = self.security(operation).into_iter().flatten();
@@ -150,7 +151,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The header a security scheme travels in, in lower case.
+/// The name of the header in which the credential of a security scheme is sent, in lower case.
 fn header_of(scheme: &Value) -> String {
     match (scheme["type"].as_str(), scheme["in"].as_str()) {
         (Some("apiKey"), Some("header")) => scheme["name"].as_str().unwrap_or_default().to_lowercase(),
@@ -158,7 +159,7 @@ fn header_of(scheme: &Value) -> String {
     }
 }
 
-/// The members of an object; nothing for any other value.
+/// The members of an object; empty for any other value.
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
@@ -179,7 +180,7 @@ pub(crate) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The path with its parameter names removed, so that templates compare by form.
+/// The path without the names of its parameters, so that two templates with different names compare as equal.
 pub(crate) fn path_form(path: &str) -> String {
     let mut form = String::with_capacity(path.len());
     let mut inside = false;

@@ -1,6 +1,7 @@
-//! What linters complain about and may: the list of exceptions, and its exactness.
+//! The list of accepted linter complaints, and the check that it is exact.
 //!
-//! A complaint without an exception fails, and so does an exception that excuses nothing, wholly or in part.
+//! The check fails on a complaint without an exception. It also fails on an exception of which a part covers no
+//! complaint.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,17 +9,17 @@ use std::fmt;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// More exceptions than this say that the documents are wrong, not the linters.
+/// Maximum number of exceptions. If more were needed, the documents would be wrong rather than the linters.
 const EXCEPTIONS_MAX: usize = 7;
 
-/// What a linter says about a document.
+/// A complaint of a linter about a document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Complaint {
-    /// The linter, or the set of rules of it.
+    /// The linter, or one of its rule sets.
     pub linter: &'static str,
     /// Name of the rule.
     pub rule: String,
-    /// Document and place in it, the names of members joined by slashes.
+    /// The document and the location in it, as names of members joined by slashes.
     pub place: String,
     /// The complaint in words.
     pub message: String,
@@ -49,7 +50,7 @@ struct Exception {
     name: String,
     reason: String,
     rules: Vec<String>,
-    /// Parts of a place, or of the words of a complaint.
+    /// Texts of which one must occur in the location or in the message of a covered complaint.
     places: Vec<String>,
 }
 
@@ -64,14 +65,14 @@ fn stands_at(place: &str, complaint: &Complaint) -> bool {
     complaint.place.contains(place) || complaint.message.contains(place)
 }
 
-/// What the list does not cover, what it covers in vain, and how often it was used.
+/// The result of the check: uncovered complaints, unused exceptions, and how often each exception was used.
 #[derive(Debug, Default)]
 pub struct Judgement {
     /// Complaints without an exception.
     pub open: Vec<Complaint>,
     /// Exceptions that must be removed or completed, with the reason.
     pub rows: Vec<String>,
-    /// How many complaints each exception excuses.
+    /// Number of complaints that each exception covers.
     pub excused: BTreeMap<String, usize>,
 }
 
@@ -81,7 +82,7 @@ impl Exceptions {
         toml::from_str(text).context("openapi/exceptions.toml")
     }
 
-    /// Holds the list against what the linters say.
+    /// Compares the list with the complaints of the linters.
     pub fn judge(&self, complaints: &[Complaint]) -> Judgement {
         let mut judgement = Judgement::default();
         if self.exception.len() > EXCEPTIONS_MAX {
@@ -104,7 +105,7 @@ impl Exceptions {
             let row = |what: String| format!("exception {}: {what}", exception.name);
             judgement
                 .rows
-                .extend(unused.map(|part| row(format!("{part} excuses nothing, remove it"))));
+                .extend(unused.map(|part| row(format!("{part} covers no complaint; remove it"))));
             if exception.reason.trim().is_empty() {
                 judgement.rows.push(row("the reason is missing".to_owned()));
             }
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_complaint_needs_an_exception_for_its_rule_and_its_place() {
-        let list = list(r#"["contact"]"#, r#"["v2 info"]"#, "nobody");
+        let list = list(r#"["contact"]"#, r#"["v2 info"]"#, "unused");
         let judgement = list.judge(&[
             complaint("contact", "v2 info/contact"),
             complaint("contact", "auth info/contact"),
@@ -162,8 +163,8 @@ mod tests {
         assert_eq!(
             judgement.rows,
             [
-                "exception one: licence excuses nothing, remove it",
-                "exception one: v2 paths excuses nothing, remove it",
+                "exception one: licence covers no complaint; remove it",
+                "exception one: v2 paths covers no complaint; remove it",
                 "exception one: the reason is missing"
             ]
         );

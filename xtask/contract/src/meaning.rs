@@ -1,5 +1,6 @@
-//! What a schema means: references followed, `allOf` merged, `oneOf` and `anyOf` as unordered alternatives, and one form
-//! for the spellings of null and of exclusive bounds.
+//! The meaning of a schema: two schemas with the same meaning allow the same values. References are resolved, and
+//! `allOf` is merged. The order of alternatives in `oneOf` and `anyOf` does not count. All spellings of null become one
+//! form, and so do those of exclusive bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{Document, members, strings};
 
-/// Keywords whose value the contract fixes when it names them.
+/// Keywords whose value must match if the contract has them.
 pub(crate) const CONSTRAINTS: [&str; 14] = [
     "format",
     "pattern",
@@ -25,37 +26,38 @@ pub(crate) const CONSTRAINTS: [&str; 14] = [
     "maxProperties",
 ];
 
-/// Deeper than any shape of the contract; ends the walk through recursive components.
+/// Maximum depth of a walk through a schema. The limit ends a walk through a recursive component; every schema of the
+/// contract is less deep.
 pub(crate) const DEPTH_MAX: usize = 24;
 
-/// One alternative of a schema after references, `allOf` and null were folded in.
+/// One alternative of a schema, after references are resolved, and `allOf` and null are merged.
 #[derive(Debug, Default)]
 pub(crate) struct Variant {
-    /// The component that it was, when it was one of several.
+    /// The name of the component, if the schema has several alternatives.
     pub(crate) name: Option<String>,
-    /// Its type; nothing stands for any.
+    /// Its type; `None` means any.
     pub(crate) kind: Option<String>,
     /// The values of an enumeration.
     pub(crate) allowed: Option<Vec<Value>>,
     /// Members of an object.
     pub(crate) properties: Map<String, Value>,
-    /// Those that are always there.
+    /// The required members.
     pub(crate) required: BTreeSet<String>,
     /// The schema of the items of an array.
     pub(crate) items: Option<Value>,
-    /// What `additionalProperties` says.
+    /// The value of `additionalProperties`.
     pub(crate) additional: Option<Value>,
-    /// Bounds, pattern, format and the like, by keyword.
+    /// Constraints such as bounds, pattern and format, by keyword.
     pub(crate) constraints: BTreeMap<&'static str, Value>,
 }
 
 impl Variant {
-    /// Whether no other members are allowed.
+    /// Whether an object may not have members that the schema does not list.
     pub(crate) fn is_closed(&self) -> bool {
         self.additional == Some(Value::Bool(false))
     }
 
-    /// The schema of the values of a map.
+    /// The schema of the values, if the object is a map.
     pub(crate) fn map_values(&self) -> Option<&Value> {
         let values = self.additional.as_ref()?;
         values
@@ -65,16 +67,16 @@ impl Variant {
     }
 }
 
-/// A schema by meaning.
+/// The meaning of a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Meaning {
-    /// Whether null is a value.
+    /// Whether null is allowed.
     pub(crate) nullable: bool,
-    /// The alternatives; none stands for anything.
+    /// The alternatives; an empty list means any value.
     pub(crate) variants: Vec<Variant>,
 }
 
-/// The types of alternatives, as they are printed.
+/// The types of alternatives as text for a finding.
 pub(crate) fn kinds(variants: &[Variant]) -> String {
     let names: BTreeSet<&str> = variants
         .iter()
@@ -83,7 +85,7 @@ pub(crate) fn kinds(variants: &[Variant]) -> String {
     names.into_iter().collect::<Vec<_>>().join("/")
 }
 
-/// Equal values, with numbers compared as numbers (`100` and `100.0` are one bound).
+/// Whether two values are equal. Numbers are compared as numbers: `100` and `100.0` are the same bound.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left.total_cmp(&right).is_eq(),
@@ -98,7 +100,7 @@ fn is_null_variant(schema: &Value) -> bool {
         || *schema == json!({"nullable": true})
 }
 
-/// Joins a part of an `allOf` into what was gathered before it.
+/// Merges one part of an `allOf` into `base`, which contains the parts before it.
 fn join(base: &mut Map<String, Value>, part: &Value) {
     for (keyword, value) in members(part) {
         match keyword.as_str() {
@@ -137,7 +139,7 @@ fn flatten(document: &Document<'_>, schema: &Value, depth: usize) -> Map<String,
     merged
 }
 
-/// What a part of an `allOf` says about null; nothing when it says nothing about the type.
+/// Whether a part of an `allOf` allows null; `None` if the part does not restrict the type.
 fn part_nullable(document: &Document<'_>, part: &Value, depth: usize) -> Option<bool> {
     let part = document.resolve(part);
     let in_type_list = part["type"]
@@ -228,7 +230,7 @@ fn union(document: &Document<'_>, schema: &Value, keyword: &str, alternatives: &
     result
 }
 
-/// A schema without combining keywords.
+/// The meaning of a schema without `allOf`, `oneOf` and `anyOf`.
 fn plain(schema: &Value) -> Meaning {
     let mut nullable = schema["nullable"] == true;
     let mut allowed = schema["enum"].as_array().cloned();
@@ -278,12 +280,12 @@ fn plain(schema: &Value) -> Meaning {
     Meaning { nullable, variants }
 }
 
-/// A member that only objects have.
+/// The value of a keyword that applies only to objects; null for a schema of any other type.
 fn of_object<'v>(kind: &str, value: &'v Value) -> &'v Value {
     if kind == "object" { value } else { &Value::Null }
 }
 
-/// The component a schema refers to, also through a single `allOf` around it.
+/// The component that a schema refers to, directly or through a single `allOf`.
 pub(crate) fn component(schema: &Value) -> Option<String> {
     let inner = match schema["allOf"].as_array().map(Vec::as_slice) {
         Some([one]) if schema.get("properties").is_none() => one,
@@ -311,13 +313,13 @@ fn implied_type(schema: &Value, allowed: Option<&[Value]>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The constraints of a schema with the boolean exclusive bounds of 3.0 in the number form of 3.1.
+/// The constraints of a schema, with the boolean exclusive bounds of 3.0 converted to the number form of 3.1.
 fn constraints(schema: &Value) -> BTreeMap<&'static str, Value> {
     let mut found: BTreeMap<&'static str, Value> = CONSTRAINTS
         .iter()
         .filter_map(|keyword| schema.get(keyword).map(|value| (*keyword, value.clone())))
         .collect();
-    // Every number of JSON has it.
+    // Every JSON number has the format `double`, so it restricts nothing.
     if found.get("format").is_some_and(|format| format == "double") {
         found.remove("format");
     }

@@ -1,9 +1,9 @@
 //! Compares the exported documents with the contract by meaning, not by text.
 //!
-//! A *difference* is something a client or a contract test written for the contract can notice; everything compatible
-//! is left out. References are followed, `allOf` is merged, `oneOf` and `anyOf` are unordered sets of variants, the two
-//! spellings of null are one, prose is ignored, and credential headers of the contract are met by security schemes.
-//! What may differ is decided in `deviations`, not here.
+//! A *difference* is a change that a client or a test written for the contract can notice; compatible changes are left
+//! out. Schemas are compared by meaning: references are resolved, `allOf` is merged, and alternatives have no order.
+//! Both spellings of null are the same, and descriptions are ignored. The contract declares credentials as header
+//! parameters; our security schemes count as these headers. `deviations` lists the differences that are allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::document::{Document, Operation, path_form};
 use crate::walk::{Difference, Part, Side, Walk, What};
 
-/// Header parameters of the contract that are credentials; the browser sends `origin`, so nobody declares it (D27).
+/// Header parameters of the contract that are credentials, and `origin`, which no document declares because the browser
+/// sends it (D27).
 const CREDENTIAL_HEADERS: [&str; 5] = [
     "x-api-key",
     "x-client-id",
@@ -26,11 +27,11 @@ const CREDENTIAL_HEADERS: [&str; 5] = [
 pub struct Finding {
     /// `GET /v2/payments`
     pub operation: String,
-    /// The place and the difference: `query parameter token: enum missing [] extra ["DAI"]`.
+    /// The location and the difference: `query parameter token: enum missing [] extra ["DAI"]`.
     pub text: String,
 }
 
-/// What a comparison of all documents found.
+/// Result of a comparison of all documents.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// Differences in operations that exist on both sides.
@@ -39,7 +40,7 @@ pub struct Comparison {
     pub missing: BTreeSet<String>,
     /// Exported operations that the contract does not have.
     pub extra: BTreeSet<String>,
-    /// Operations of the contract that are exported, by the name the contract gives them.
+    /// Operations of the contract that are also exported, each by its name in the contract.
     pub present: BTreeSet<String>,
 }
 
@@ -92,7 +93,7 @@ pub fn compare(contract: &[Value], exported: &[Value]) -> Comparison {
     result
 }
 
-/// What a client of the contract notices of a difference; nothing when it is compatible.
+/// The text of a difference that a client of the contract can notice; `None` if the difference is compatible.
 fn text(difference: &Difference) -> Option<String> {
     let (at, side) = (&difference.place.path, difference.place.side);
     let is_request = side == Side::Request;
@@ -165,7 +166,8 @@ fn enumeration(contract: Option<&[Value]>, ours: Option<&[Value]>, at: &str, sid
     }
 }
 
-/// A credential header of the contract is met by a security scheme that travels in it.
+/// Compares credentials. If the contract declares a credential as a header parameter, a security scheme of ours that
+/// uses this header satisfies the contract.
 fn credentials(walk: &Walk<'_>, theirs: &Operation<'_>, ours: &Operation<'_>) -> Vec<String> {
     let alternatives = walk.new.credentials(ours);
     let parameters = walk.old.parameters(theirs);
@@ -240,7 +242,8 @@ mod tests {
         assert_eq!(comparison.present, BTreeSet::from(["GET /b/{x}".to_owned()]));
     }
 
-    /// The direction, the schema of the contract, ours, and what a client notices.
+    /// Each line has four parts: `request` or `response`, the schema of the contract, our schema, and the differences
+    /// that a client can notice.
     const SCHEMAS: &str = r##"
 request | {"type": "string", "enum": ["USDC", "USDT"]} | {"type": "string", "enum": ["USDC", "DAI"]} | request: enum missing ["USDT"] extra ["DAI"]
 request | {"type": "string"} | {"type": "string", "enum": ["a"]} | request: ours restricts to enum ["a"]
@@ -269,7 +272,7 @@ request | {"type": "number"} | {"type": "integer"} | request: type contract=numb
 response | {"type": "integer"} | {"type": "number"} | response 200: type contract=integer ours=number"##;
 
     #[test]
-    fn schemas_differ_by_what_a_client_notices() {
+    fn schemas_differ_if_a_client_notices() {
         for case in SCHEMAS.trim().lines() {
             let [side, contract, ours, found] = case.split(" |").map(str::trim).collect::<Vec<_>>()[..] else {
                 panic!("{case}")
@@ -310,7 +313,7 @@ response | {"type": "integer"} | {"type": "number"} | response 200: type contrac
     }
 
     #[test]
-    fn security_schemes_meet_credential_headers_and_origin_is_never_asked() {
+    fn security_schemes_match_credential_headers_and_origin_is_ignored() {
         let header =
             |name: &str| json!({"in": "header", "name": name, "required": false, "schema": {"type": "string"}});
         let contract = json!({
@@ -330,7 +333,7 @@ response | {"type": "integer"} | {"type": "number"} | response 200: type contrac
     }
 
     #[test]
-    fn bodies_without_schema_in_the_contract_are_passed_over() {
+    fn bodies_without_schema_in_the_contract_are_skipped() {
         let contract = json!({"responses": {"200": {"content": {"application/json": {}}}}});
         let ours = json!({"responses": {"200": {"description": "x"}}});
         assert!(texts(contract, ours).is_empty());

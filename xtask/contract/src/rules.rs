@@ -1,6 +1,6 @@
-//! Rules of this repository that every exported document obeys, and that neither a linter nor the score knows.
+//! Rules of this repository for exported documents that neither a linter nor the score checks.
 //!
-//! Each violation names its place by JSON pointer. What the document must mean is `contract`'s business, not this file's.
+//! Each violation names its JSON pointer. The meaning of the documents is checked by `contract`.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::document::{Document, Operation, escape, media_types, members};
 
-/// Headers that are credentials and therefore security schemes, never parameters.
+/// Headers that contain credentials. Documents must declare them as security schemes, never as parameters.
 const CREDENTIAL_HEADERS: [&str; 6] = [
     "x-api-key",
     "x-client-id",
@@ -77,7 +77,7 @@ impl<'a> Check<'a> {
                     let target = link["operationId"].as_str().unwrap_or_default();
                     if !ids.contains(target) {
                         let at = format!("{pointer}/responses/{status}/links/{}", escape(name));
-                        self.say(&at, format!("there is no operation {target}"));
+                        self.say(&at, format!("operation {target} does not exist"));
                     }
                 }
             }
@@ -88,7 +88,10 @@ impl<'a> Check<'a> {
         for ((place, name), parameter) in self.document.parameters(operation) {
             let pointer = format!("{}/parameters/{}", operation.pointer(), escape(&name));
             if place == "header" && CREDENTIAL_HEADERS.contains(&name.as_str()) {
-                self.say(&pointer, "a credential is a security scheme, not a header parameter");
+                self.say(
+                    &pointer,
+                    "a credential must be a security scheme, not a header parameter",
+                );
             }
             self.schema(&parameter["schema"], &format!("{pointer}/schema"));
         }
@@ -112,13 +115,16 @@ impl<'a> Check<'a> {
     fn error_body(&mut self, content: &Value, pointer: &str) {
         let media: Vec<_> = media_types(content).into_iter().collect();
         let [(name, media)] = media.as_slice() else {
-            return self.say(pointer, "an error answer has exactly one media type, application/json");
+            return self.say(
+                pointer,
+                "an error response must have exactly one media type, application/json",
+            );
         };
         let reference = media["schema"]["$ref"].as_str().unwrap_or_default();
         if name != "application/json" || !reference.ends_with("/ErrorBody") {
             self.say(
                 pointer,
-                "an error answer is application/json with a reference to the ErrorBody component",
+                "an error response must be application/json with a reference to the ErrorBody component",
             );
         }
     }
@@ -167,13 +173,13 @@ impl<'a> Check<'a> {
         if schema.get("nullable").is_some() && combined {
             self.say(
                 pointer,
-                "a nullable reference is a $ref to a component that is itself nullable",
+                "a nullable reference must be a $ref to a component that is itself nullable",
             );
         }
     }
 
-    /// Whether a reader sees a value of this schema without an example beside it: the component has one, it is an
-    /// enumeration, or it is made of parts that are checked one by one.
+    /// Whether a value of this schema needs no example of its own. That is so if the component of the schema has an
+    /// example, if the schema is an enumeration, or if its parts are checked one by one.
     fn explains_itself(&self, schema: &Value, depth: usize) -> bool {
         if depth > 8 {
             return true;
@@ -196,7 +202,7 @@ fn id<'a>(operation: &Operation<'a>) -> Option<&'a str> {
     operation.body["operationId"].as_str()
 }
 
-/// A lower-case start, letters and digits, no framework and no version in it.
+/// A lower-case start, only letters and digits, and no framework or version name.
 fn is_camel_case(id: &str) -> bool {
     let starts_lower = id.starts_with(|first: char| first.is_ascii_lowercase());
     let plain = id.chars().all(|character| character.is_ascii_alphanumeric());
@@ -248,7 +254,8 @@ mod tests {
 
     const ORDER: &str = "/paths/~1v2~1orders~1{id}/post";
 
-    /// What is found after the member at the pointer became this; null takes it away, and a list grows by it.
+    /// The findings in a document in which the member at the pointer has this value. Null removes the member; in a
+    /// list, the value becomes a new entry.
     fn found(pointer: &str, value: Value) -> Vec<String> {
         let mut document = tidy();
         let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -261,18 +268,18 @@ mod tests {
         violations(&document)
     }
 
-    /// The member that changes, where `post` stands for the operation and another word for a component; what it becomes;
-    /// what is found.
+    /// Each line has the changed member, its new value, and the finding. The first word `post` means the operation; any
+    /// other first word means a component.
     const CASES: &str = r##"
-OrderBody/properties/state | {"nullable": true, "allOf": [{"$ref": "#/components/schemas/State"}]} | a nullable reference is a $ref to a component that is itself nullable
+OrderBody/properties/state | {"nullable": true, "allOf": [{"$ref": "#/components/schemas/State"}]} | a nullable reference must be a $ref to a component that is itself nullable
 ErrorBody/description | null | description is missing
 ErrorBody/properties/message/example | null | example is missing
 /tags/0/name | "V2/Orders" | tag V2/Orders has a slash, which breaks deep links
 post/operationId | "create_order" | operationId create_order is not a short camelCase verb and noun
-post/parameters/1 | {"in": "header", "name": "X-Api-Key"} | a credential is a security scheme, not a header parameter
-post/responses/201/links | {"read": {"operationId": "getOrder"}} | there is no operation getOrder
-post/responses/404/content | null | an error answer has exactly one media type, application/json
-post/responses/404/content/application~1json/schema/$ref | "#/components/schemas/Line" | an error answer is application/json with a reference to the ErrorBody component"##;
+post/parameters/1 | {"in": "header", "name": "X-Api-Key"} | a credential must be a security scheme, not a header parameter
+post/responses/201/links | {"read": {"operationId": "getOrder"}} | operation getOrder does not exist
+post/responses/404/content | null | an error response must have exactly one media type, application/json
+post/responses/404/content/application~1json/schema/$ref | "#/components/schemas/Line" | an error response must be application/json with a reference to the ErrorBody component"##;
 
     #[test]
     fn a_tidy_document_has_no_violations() {
@@ -280,7 +287,7 @@ post/responses/404/content/application~1json/schema/$ref | "#/components/schemas
     }
 
     #[test]
-    fn every_rule_finds_what_breaks_it_and_names_the_place() {
+    fn every_rule_finds_its_violation_and_names_the_location() {
         for case in CASES.trim().lines() {
             let [place, value, what] = case.split(" | ").collect::<Vec<_>>()[..] else {
                 panic!("{case}")

@@ -1,4 +1,5 @@
-//! How complete a document is, in shares: what is typed, secured, shown, named and described.
+//! Scores how complete a document is: the shares of its parts that have a type, security, an example, a name and a
+//! description.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +7,11 @@ use serde_json::Value;
 
 use crate::document::{Document, Operation, escape, members};
 
-/// How many of what there is are good, and the places of the others.
+/// One share: the number of complete items, their total, and the locations of the incomplete ones.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Share {
     good: usize,
-    /// JSON pointers of what is not good.
+    /// JSON pointers of incomplete items.
     pub missing: BTreeSet<String>,
 }
 
@@ -23,7 +24,8 @@ impl Share {
         }
     }
 
-    /// In percent, rounded down: only what is whole is 100. Nothing where the document has nothing of the kind.
+    /// The share in percent, rounded down, so that only a complete share is 100. `None` if the document has no such
+    /// items.
     pub fn percent(&self) -> Option<usize> {
         let all = self.good + self.missing.len();
         (all > 0).then(|| self.good * 100 / all)
@@ -73,7 +75,7 @@ impl Score {
     }
 }
 
-/// Counts; `fits` says whether an example fits a schema of this document.
+/// Counts all shares of a document. `fits` says whether an example matches a schema of the document.
 pub fn score(root: &Value, fits: &dyn Fn(&Value, &Value) -> bool) -> Score {
     let mut count = Count {
         document: Document::new(root),
@@ -137,7 +139,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Counts the examples of a parameter or of a body: there is one, and all fit.
+    /// Counts the examples of a parameter or of a body. An item is complete if it has an example and all its examples
+    /// match.
     fn shown(&mut self, holder: &Value, pointer: &str) {
         let several = members(&holder["examples"]).map(|(_, example)| self.document.resolve(example).into_owned());
         let several = several.filter_map(|example| example.get("value").cloned());
@@ -147,7 +150,7 @@ impl<'a> Count<'a> {
         self.score.examples.count(!values.is_empty() && all_fit, pointer);
     }
 
-    /// Counts what a schema is and has. References are not followed: their components are counted where they stand.
+    /// Counts the properties of a schema. References are not followed: components are counted where they are defined.
     fn schema(&mut self, schema: &Value, pointer: &str, is_named: bool) {
         if needs_name(schema) {
             self.score.named.count(is_named, pointer);
@@ -168,7 +171,8 @@ impl<'a> Count<'a> {
             }
         }
         for keyword in ["allOf", "oneOf", "anyOf"] {
-            // A part of the `allOf` of a component belongs to it: generators make no type of its own of it.
+            // A part of a component's `allOf` belongs to the component and is not counted separately: generators create
+            // no type for it.
             let is_named = is_named && keyword == "allOf";
             for (index, part) in schema[keyword].as_array().into_iter().flatten().enumerate() {
                 self.schema(part, &format!("{pointer}/{keyword}/{index}"), is_named);
@@ -181,14 +185,14 @@ fn is_described(holder: &Value) -> bool {
     holder["description"].as_str().is_some_and(|text| !text.is_empty())
 }
 
-/// Whether every media type has a schema that says something.
+/// Whether every media type has a non-empty schema.
 fn is_typed(content: &Value) -> bool {
     let says_something = |media: &Value| media["schema"].as_object().is_some_and(|schema| !schema.is_empty());
     members(content).next().is_some() && members(content).all(|(_, media)| says_something(media))
 }
 
-/// Objects, enumerations and unions need names; a constant, which has one value, a map and a reference that may be null do
-/// not.
+/// Whether a schema needs a name. Objects, enumerations and unions do; a constant (with one value), a map and a
+/// nullable reference do not.
 fn needs_name(schema: &Value) -> bool {
     let is_map = matches!(&schema["additionalProperties"], Value::Object(_) | Value::Bool(true));
     let has_members = schema.get("properties").is_some();
@@ -234,7 +238,7 @@ mod tests {
         })
     }
 
-    /// Texts fit; of other values only those of objects.
+    /// A simple stand-in for a validator: a text matches every schema, and an object matches a reference.
     fn fits(schema: &Value, example: &Value) -> bool {
         example.is_string() || schema.get("$ref").is_some() && example.is_object()
     }
@@ -247,7 +251,8 @@ mod tests {
         assert!(score.shares().iter().all(|share| share.percent() == Some(100)));
     }
 
-    /// What became of a member, and the share that is less for it, with the place that is named.
+    /// Each line has a member of the document, its new value, the share that the change reduces, and the location that
+    /// must be reported.
     const CASES: &str = r##"
 /paths/~1orders~1{id}/post/responses/200/content/application~1json/schema | {} | 0 | /responses/200
 /paths/~1orders~1{id}/post/responses/404/content | {} | 1 | /responses/404
@@ -264,7 +269,7 @@ mod tests {
 /paths/~1orders~1{id}/post/parameters/0/description | null | 5 | /parameters/path/id"##;
 
     #[test]
-    fn what_is_missing_lowers_one_share_and_is_named() {
+    fn missing_parts_lower_one_share_and_are_named() {
         for case in CASES.trim().lines() {
             let [pointer, value, index, place] = case.split(" | ").collect::<Vec<_>>()[..] else {
                 panic!("{case}")
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_document_does_not_have_is_no_share() {
+    fn an_empty_document_has_no_shares() {
         let score = score(&json!({ "paths": {} }), &fits);
         assert!(score.shares().iter().all(|share| share.percent().is_none()));
     }

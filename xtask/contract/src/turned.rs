@@ -1,11 +1,11 @@
-//! Webhooks, turned around: what we send to receivers is like what we answer to callers. Where the document of the
-//! webhooks has a request, this has an answer, so that whatever holds for answers holds for events.
+//! Rewrites webhooks as responses, so that all checks of responses also apply to the events that we send. Each request
+//! in the document of the webhooks becomes the response of an artificial operation.
 
 use serde_json::{Map, Value, json};
 
 use crate::document::members;
 
-/// The document with an operation for each webhook; a document without webhooks as it is.
+/// The document with an operation for each webhook; a document without webhooks is unchanged.
 pub fn turned(root: &Value) -> Value {
     let Some(webhooks) = root["webhooks"].as_object() else {
         return root.clone();
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_becomes_what_is_answered() {
+    fn a_webhook_request_becomes_a_response() {
         let document = json!({
             "webhooks": { "paid": { "post": {
                 "operationId": "paid",

@@ -1,11 +1,12 @@
-//! Schemas of an OpenAPI 3.0 document in the words of JSON Schema, for validators that know no OpenAPI.
+//! Converts schemas of an OpenAPI 3.0 document to JSON Schema, for validators without OpenAPI support.
 
 use serde_json::{Map, Value, json};
 
-/// Members that may be null, each with the one that stands in its place when that is what was asked for.
+/// Nullable members that the service may leave out although it normally writes null. Each has the member that the body
+/// must contain in its place.
 const INSTEAD: [(&str, &str); 1] = [("network", "networks")];
 
-/// What a `$ref` stands for, or the value itself; null when it leads nowhere.
+/// The target of a `$ref`, or the value itself; null if the target does not exist.
 pub fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(reference) => document
@@ -15,8 +16,8 @@ pub fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// A schema of a document by itself, with the components that it needs. It is stricter than most clients would be: a
-/// member that is not listed does not fit.
+/// A schema of a document with all components that it needs. It is stricter than most clients: unlisted members are
+/// rejected.
 pub fn json_schema(document: &Value, schema: &Value) -> Value {
     let mut components = Map::new();
     collect(document, schema, &mut components);
@@ -26,7 +27,7 @@ pub fn json_schema(document: &Value, schema: &Value) -> Value {
     schema
 }
 
-/// Finds every component that a schema needs.
+/// Adds every component that a schema refers to, directly or through other components.
 fn collect(document: &Value, schema: &Value, found: &mut Map<String, Value>) {
     match schema {
         Value::Object(members) => {
@@ -44,7 +45,8 @@ fn collect(document: &Value, schema: &Value, found: &mut Map<String, Value>) {
     }
 }
 
-/// What 3.0 calls `nullable` is a type in JSON Schema, and its exclusive bounds are flags.
+/// Translates the keywords that differ between OpenAPI 3.0 and JSON Schema. `nullable` becomes a type, and the flags
+/// for exclusive bounds become numbers.
 fn translate(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -81,8 +83,9 @@ fn translate(schema: &mut Value) {
     }
 }
 
-/// In what a body differs from how this service writes bodies, where its schema allows both: members that may be null are
-/// written as null, and whole numbers without a fraction. `fits` says whether a value is what a schema describes.
+/// The differences between a body and the form in which this service writes bodies, although the schema allows them.
+/// The service writes absent nullable members as null, and whole numbers without a fraction. `fits` says whether a
+/// value matches a schema.
 pub fn unlike_ours(
     document: &Value,
     schema: &Value,
@@ -95,7 +98,7 @@ pub fn unlike_ours(
     found
 }
 
-/// Members that may be null are written as null, never left out.
+/// Reports nullable members that are left out: the service writes them as null.
 fn missing_nulls(
     document: &Value,
     fits: &dyn Fn(&Value, &Value) -> bool,
@@ -110,7 +113,7 @@ fn missing_nulls(
         .flat_map(|name| schema[*name].as_array())
         .flatten();
     for part in parts {
-        // Of several forms, the one whose members the value has.
+        // Of several alternative schemas, uses the one that matches the value.
         if schema["anyOf"].is_null() || fits(part, value) {
             missing_nulls(document, fits, part, value, place, found);
         }
@@ -137,10 +140,10 @@ fn missing_nulls(
     }
 }
 
-/// Whole numbers are written without a fraction.
+/// Reports whole numbers with a fraction: the service writes them without one.
 fn fractions(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
-        Value::Number(number) if number.is_f64() => found.push(format!("{place}: {number} is no whole number")),
+        Value::Number(number) if number.is_f64() => found.push(format!("{place}: {number} is not a whole number")),
         Value::Array(items) => {
             for (number, item) in items.iter().enumerate() {
                 fractions(item, &format!("{place}/{number}"), found);
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_brings_what_it_needs_and_nothing_else() {
+    fn a_schema_has_only_the_components_that_it_needs() {
         let document = json!({"components": {"schemas": {
             "Body": {"type": "object", "properties": {"a": {"$ref": "#/components/schemas/Text"}}},
             "Text": {"type": "string", "nullable": true, "enum": ["x"]},
@@ -194,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_null_is_not_left_out() {
+    fn nullable_members_must_not_be_omitted() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", "nullable": true},
             "network": {"type": "string", "nullable": true},
         }});
         let found = unlike_ours(&json!({}), &schema, &json!({"networks": {}, "b": 1.5}), &|_, _| true);
-        assert_eq!(found, ["/a: missing, not null", "/b: 1.5 is no whole number"]);
+        assert_eq!(found, ["/a: missing, not null", "/b: 1.5 is not a whole number"]);
     }
 }

@@ -1,5 +1,5 @@
-//! The walk through two documents at once: everything in which an operation and its schemas differ. What a difference is
-//! worth is decided by those who walk: `published` and `compat`.
+//! Compares an operation and its schemas in two documents, and collects every difference. The callers, `published` and
+//! `compat`, decide what a difference means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,22 @@ use serde_json::Value;
 use crate::document::{Document, Operation, media_types, members, path_names};
 use crate::meaning::{CONSTRAINTS, DEPTH_MAX, Variant, component, kinds, meaning_of, same};
 
-/// Who writes the value: the client accepts or sends more in one direction than in the other.
+/// The direction of a value: the client sends it in a request, or receives it in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Request,
     Response,
 }
 
-/// Where a difference is.
+/// Location of a difference.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// The whole way inside the operation: `response 200.items[].id`.
+    /// The full path inside the operation: `response 200.items[].id`.
     pub(crate) path: String,
-    /// The way from the innermost component, `Item (response).id`, or the operation.
+    /// A short form of the location: the path from the innermost component, such as `Item (response).id`, or else from
+    /// the operation.
     pub(crate) near: String,
-    /// Who writes what is there.
+    /// Who writes the value.
     pub(crate) side: Side,
     depth: usize,
 }
@@ -50,56 +51,58 @@ impl Place {
     }
 }
 
-/// What can be in one document and not in the other.
+/// A part that one document has and the other lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The parameter at the place.
+    /// The parameter at the location.
     Parameter,
     /// The body of the request.
     Body,
-    /// The response at the place, with its status.
+    /// The response at the location, with its status.
     Response(String),
-    /// A header of the response at the place.
+    /// A header of the response at the location.
     Header(String),
-    /// A form of the body at the place.
+    /// A media type of the body at the location.
     MediaType(String),
-    /// A member of the object at the place, and whether the side that has it not allows no others.
+    /// A member of the object at the location, by name. The flag says whether the document that lacks the member
+    /// forbids unlisted members.
     Property(String, bool),
-    /// The values of the map at the place.
+    /// The schema of the values of the map at the location.
     Values,
-    /// An alternative of the union at the place, by name, and whether it has a type that no other one has.
+    /// An alternative of the union at the location, by name. The flag says whether the older document has no
+    /// alternative of the same type.
     Variant(String, bool),
 }
 
-/// Whose text it is.
+/// The part of a document that a description belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// The schema that its place names.
+    /// The schema at the location.
     Schema,
-    /// The parameter, body or answer around schemas.
+    /// The parameter, body or response whose schema is at the location.
     Carrier,
 }
 
-/// How the newer document, or ours, differs from the older one, or the contract.
+/// What differs between the older document (or the contract) and the newer document (or ours).
 #[derive(Debug, Clone)]
 pub(crate) enum What {
     Lost(Part),
-    /// With whether it is required.
+    /// Only the newer document has the part. The flag says whether the part is required.
     Gained(Part, bool),
-    /// Required now, or no longer.
+    /// The part became required (true) or optional (false).
     Required(Part, bool),
-    /// May be null now, or no longer.
+    /// The value became nullable (true) or stopped being nullable (false).
     Nullable(bool),
-    /// The types before and after; nothing stands for any.
+    /// The types before and after; `None` means any type.
     Kind(Option<String>, Option<String>),
-    /// The values before and after; nothing stands for any.
+    /// The allowed values before and after; `None` means any value.
     Enumeration(Option<Vec<Value>>, Option<Vec<Value>>),
-    /// A keyword with its values before and after.
+    /// A keyword, with its values before and after the change.
     Constraint(&'static str, Option<Value>, Option<Value>),
     Default(Value, Value),
-    /// Other members are refused now, or no longer.
+    /// Unlisted members became forbidden (true) or allowed (false).
     Closed(bool),
-    /// The number of alternatives, smaller than it was, where something was lost with them.
+    /// There are fewer alternatives than before, and their content differs too. The numbers are those before and after.
     FewerVariants(usize, usize),
     /// Text and examples.
     Prose(Of),
@@ -112,15 +115,15 @@ pub(crate) struct Difference {
     pub(crate) what: What,
 }
 
-/// Two documents, and what counts for whoever compares them.
+/// Two documents, and the settings of the comparison.
 pub(crate) struct Walk<'a> {
     pub(crate) old: Document<'a>,
     pub(crate) new: Document<'a>,
-    /// Which differences make an alternative fit less well.
+    /// Whether a difference counts when the most similar alternatives of two unions are searched.
     pub(crate) counts: fn(&Difference) -> bool,
-    /// Whether one alternative of the newer document may stand for several of the older one.
+    /// Whether one alternative of the newer document may match several alternatives of the older one.
     pub(crate) is_shared: bool,
-    /// Header parameters of the older document that are looked at elsewhere.
+    /// Names of header parameters in the older document that another check compares.
     pub(crate) headers_elsewhere: &'static [&'static str],
 }
 
@@ -132,7 +135,7 @@ fn say(found: &mut Found, place: &Place, what: What) {
 }
 
 impl<'a> Walk<'a> {
-    /// All differences between two operations but those of identifiers, tags, texts and credentials.
+    /// All differences between two operations, except those of identifiers, tags, texts and credentials.
     pub(crate) fn operation(&self, old: &Operation<'a>, new: &Operation<'a>) -> Found {
         let mut found = Found::new();
         let place = |path: &str, side| Place {
@@ -227,8 +230,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A media type without a schema says nothing about the body, so only its presence could be compared; the contract
-    /// has such entries where the reference gives examples alone, and they are passed over.
+    /// A media type without a schema says nothing about the body and is skipped. The contract has such entries where
+    /// the reference shows only examples.
     fn content(&self, old: &Value, new: &Value, at: &Place, found: &mut Found) {
         let (before, after) = (media_types(&old["content"]), media_types(&new["content"]));
         for (name, media) in before.iter().filter(|(_, media)| media.get("schema").is_some()) {
@@ -267,8 +270,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Gives every alternative of the older document the one of the newer with its name, or else the one that fits it
-    /// best.
+    /// Matches each alternative of the older document with an alternative of the newer document: the one that has the
+    /// same name, or else the most similar one.
     fn variants(&self, before: &[Variant], after: &[Variant], at: &Place, found: &mut Found) {
         let mut own = Found::new();
         let mut used = BTreeSet::new();
@@ -390,7 +393,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The place of a schema that belongs to an operation: whoever names it by component names the operation too.
+/// The location of a schema inside its operation. If the location is named by component, the caller adds the operation
+/// to it.
 fn within(at: &Place) -> Place {
     Place {
         near: format!("{} {}", at.near, at.path),

@@ -1,4 +1,4 @@
-//! What recurs in a run: schedules that their payers signed, and recurring requests.
+//! The recurring items that a run creates: schedules that payers have signed, and recurring requests.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Context, Result};
@@ -10,35 +10,35 @@ use crate::calendar::{Calendar, next_thirty_first};
 use crate::load::payee;
 use crate::stage::{PAYERS, Stage, member};
 
-/// Schedules, each to a payee of its own.
+/// Number of schedules, each with its own payee.
 pub(crate) const SCHEDULES: u64 = 6;
 
-/// Recurring requests, each to a payee of its own.
+/// Number of recurring requests, each with its own payee.
 pub(crate) const PARENTS: u64 = 5;
 
-/// Payees of recurring requests come after those of schedules.
+/// The number of the first payee of recurring requests. Payees of schedules have lower numbers.
 const FIRST_PARENT: u64 = 1_000;
 
-/// Days between the beginnings of two schedules or requests, so that something is due every few days.
+/// Days between the starts of two schedules, and of two recurring requests, so that something is due every few days.
 const STAGGER_DAYS: u64 = 5;
 
-/// Days of a month of the contract. Source: rules P.7.5.
+/// Number of days that a month has in the contract of recurring payments. Source: rules P.7.5.
 const MONTH_DAYS: u64 = 30;
-/// What every payment is worth.
+/// The amount of every payment.
 pub(crate) const AMOUNT: &str = "0.5";
-/// What was asked for before the first death.
+/// The recurring items that were created before the first process died.
 pub(crate) struct Asked {
-    /// Ids of the schedules, with their payees.
+    /// The schedules: the id of each, and its payee.
     pub(crate) schedules: Vec<(String, Address)>,
-    /// Payments of each.
+    /// Number of payments of each schedule.
     pub(crate) payments: usize,
-    /// Ids of the recurring requests, with their payees and first days.
+    /// The recurring requests: the id of each, its payee, and its first day.
     pub(crate) parents: Vec<(String, String, NaiveDate)>,
     /// Days until the last payment of the last schedule is due.
     pub(crate) days: u64,
 }
 
-/// Has the payers sign schedules, and makes recurring requests.
+/// Makes the payers sign schedules, and creates recurring requests.
 pub(crate) fn ask_for_all(stage: &Stage, calendar: &Calendar, payments: u32) -> Result<Asked> {
     let (chain, today) = (&stage.chain, calendar.begun.date_naive());
     let (token, spender) = (chain.tokens().fau, chain.contracts().recurring_payment_proxy);
@@ -70,7 +70,7 @@ pub(crate) fn ask_for_all(stage: &Stage, calendar: &Calendar, payments: u32) -> 
     }
     let mut parents = Vec::new();
     for number in 0..PARENTS {
-        // One of them is due at the end of every month, however short that is.
+        // Some of the requests are due on the last day of every month, however short the month is.
         let first = match number {
             0 => next_thirty_first(today)?,
             _ => day(number * STAGGER_DAYS)?,

@@ -1,5 +1,5 @@
-//! An off-ramp partner that outlives the service: it makes each record once, by its key, moves orders on by itself, and tells
-//! of each change until that is taken.
+//! An off-ramp partner that keeps running when the service dies. It creates one record for each idempotency key and
+//! advances orders on its own. It reports each change again and again until the service accepts the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// Name of the key with which the service signs its calls; who calls is not looked at here.
+/// Name of the key with which the service signs its calls to the partner. This partner does not check signatures.
 pub(crate) const KEY_ID: &str = "crash";
 
 /// The key.
 pub(crate) const KEY_SECRET: &str = "a key that is longer than thirty-two characters";
 
-/// With which callbacks are signed.
+/// Secret that signs callbacks.
 pub(crate) const CALLBACK_SECRET: &str = "a secret that is longer than thirty-two characters";
 
-/// The way of every order.
+/// The states through which every order passes, from the first to the last.
 const WAY: [&str; 5] = [
     "initiated",
     "pending_internal_assessment",
@@ -34,7 +34,7 @@ const WAY: [&str; 5] = [
     "fiat_sent",
 ];
 
-/// Pause between two looks at what is to be told.
+/// Pause between two checks for changes to report.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Version of the first state of a record.
@@ -43,33 +43,33 @@ const FIRST: u64 = 1;
 #[derive(Default)]
 struct State {
     quotes: BTreeMap<String, Value>,
-    /// By the id: the key, the quote, and how far it is.
+    /// Orders by id. Each has the idempotency key of its call, the id of its quote, and its current step in [`WAY`].
     orders: BTreeMap<String, (String, String, usize)>,
-    /// The request keys under which orders were asked for, with how often.
+    /// How often the service sent the call for an order, by idempotency key.
     asked: BTreeMap<String, usize>,
-    /// What was told and taken, by order and step.
+    /// Steps of orders whose report the service accepted, each as order id and step.
     taken: BTreeSet<(String, usize)>,
 }
 
-/// The partner; gone with its port when dropped.
+/// The partner; it closes its port on drop.
 pub(crate) struct Bank {
     state: Arc<Mutex<State>>,
     runtime: Option<Runtime>,
 }
 
-/// What the partner did.
+/// What the partner has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Orders that it has.
+    /// Number of orders that the partner has.
     pub(crate) orders: usize,
-    /// Calls that asked for one.
+    /// Number of calls in which the service requested an order.
     pub(crate) asked: usize,
-    /// Orders whose last step was told and taken.
+    /// Number of orders whose last step the service accepted.
     pub(crate) told: usize,
 }
 
 impl Bank {
-    /// Listens on a port, and tells the service of `callback_url` what changes.
+    /// Listens on a port, and reports changes to the service at `callback_url`.
     pub(crate) fn open(port: u16, callback_url: String) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -77,13 +77,13 @@ impl Bank {
             .build()?;
         let listener = runtime
             .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port)))
-            .context("the port of the partner is taken")?;
+            .context("the port of the partner is in use")?;
         let state = Arc::<Mutex<State>>::default();
         let of_calls = Arc::clone(&state);
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&of_calls);
-                // The service dies in the middle of calls.
+                // The service dies in the middle of calls, so connections may break.
                 tokio::spawn(async move { serve(stream, &state).await.ok() });
             }
         });
@@ -100,7 +100,7 @@ impl Bank {
         })
     }
 
-    /// What it did so far.
+    /// The calls and reports of the partner so far.
     pub(crate) fn done(&self) -> Done {
         let state = lock(&self.state);
         let is_told = |id: &&String| state.taken.contains(&((*id).clone(), WAY.len() - 1));
@@ -214,7 +214,8 @@ fn ends_at() -> String {
     end.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
-/// Moves every order on whose step was taken, and tells the steps that were not.
+/// Reports each step that the service has not accepted yet. An order advances to its next step once the current step is
+/// accepted.
 async fn tell(state: &Mutex<State>, url: &str) {
     let due: Vec<(String, usize, Value)> = {
         let mut state = lock(state);

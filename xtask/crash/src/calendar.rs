@@ -1,4 +1,4 @@
-//! Time that passes by the day, and the months of both kinds in it.
+//! A clock that advances by days, and the monthly periods of schedules and of recurring requests.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,18 +16,18 @@ use crate::stage::Stage;
 /// Seconds of a day.
 pub(crate) const DAY_S: u64 = 86_400;
 
-/// Time that passes by the day, for the service, the server of its database, and the chain.
+/// A clock that advances by days, for the service, its database server and the chain.
 pub(crate) struct Calendar {
     clock: ShownClock,
     chain: Arc<Devnet>,
     runtime: Handle,
     ahead_s: u64,
-    /// When it began.
+    /// The start of the run.
     pub(crate) begun: DateTime<Utc>,
 }
 
 impl Calendar {
-    /// Time that has not been moved yet, of a clock that the stage's processes are shown.
+    /// A calendar whose clock is seen by the processes of the stage and has not been moved yet.
     pub(crate) fn new(clock: ShownClock, stage: &Stage) -> Self {
         Self {
             clock,
@@ -38,17 +38,18 @@ impl Calendar {
         }
     }
 
-    /// What everybody is shown.
+    /// The time that all processes of the stage see.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         shown_time(self.ahead_s)
     }
 
-    /// Days that have passed.
+    /// Number of days that have passed.
     pub(crate) fn days(&self) -> u64 {
         self.ahead_s / DAY_S
     }
 
-    /// Lets time pass. The chain comes first: it refuses what is due by the clock of the service alone.
+    /// Advances the clocks by this number of seconds. The chain advances first, because it rejects a payment that is
+    /// due by the clock of the service but not by its own.
     pub(crate) fn forward(&mut self, seconds: u64) -> Result<()> {
         let moved = self.chain.rpc("evm_increaseTime", json!([seconds]));
         self.runtime.block_on(moved)?;
@@ -57,7 +58,7 @@ impl Calendar {
         self.clock.set(&format!("+{}", self.ahead_s))
     }
 
-    /// Makes a block, and sees to it that the chain is not behind.
+    /// Mines a block. If its time is before the time that the processes see, advances the time of the chain.
     pub(crate) fn agree(&self) -> Result<()> {
         self.runtime.block_on(async {
             self.chain.mine(1).await?;
@@ -74,20 +75,20 @@ impl Calendar {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "what others are shown is the time of this machine and what has passed beyond it"
+    reason = "the shown time is the time of this machine plus the passed days"
 )]
 fn shown_time(ahead_s: u64) -> DateTime<Utc> {
     DateTime::from(SystemTime::now() + Duration::from_secs(ahead_s))
 }
 
-/// The next day that most months lack.
+/// The next 31st of a month, a day that most months do not have.
 pub(crate) fn next_thirty_first(today: NaiveDate) -> Result<NaiveDate> {
     let mut days = std::iter::successors(Some(today), NaiveDate::succ_opt);
     days.find(|day| day.day() == 31).context("no such day")
 }
 
-/// How many periods of a month have begun after the request was made, by the calendar: from 31 January to 28 February and
-/// 31 March.
+/// Number of monthly periods that have begun since a recurring request was created, by the calendar. A request of 31
+/// January has periods that begin on 28 February and on 31 March.
 pub(crate) fn periods_begun(first: NaiveDate, made: DateTime<Utc>, now: DateTime<Utc>) -> usize {
     let begins = (1..).map_while(|period| first.checked_add_months(Months::new(period)));
     let begins = begins.map(|day| day.and_time(NaiveTime::MIN).and_utc());
@@ -123,7 +124,7 @@ mod tests {
             assert_eq!(begun(now), periods, "{now}");
         }
         let late = periods_begun(day("2026-01-31"), noon("2026-03-31"), noon("2026-05-31"));
-        assert_eq!(late, 2, "what began before the request was made is not due");
+        assert_eq!(late, 2, "a period that began before the request was created is not due");
     }
 
     #[test]

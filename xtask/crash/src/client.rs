@@ -1,4 +1,5 @@
-//! A client that outlives the service: it tells an answer from silence, and repeats where silence proves nothing.
+//! A client that keeps running when the service dies. It distinguishes a response from a missing response, and repeats
+//! calls whose outcome is unknown.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,19 +10,20 @@ use serde_json::Value;
 use xtask::machine::command;
 use xtask::service::client::{self, Answer, CALL_TIMEOUT, Call};
 
-/// How long a call is repeated; many restarts fit into it.
+/// How long a call is repeated. The service restarts many times within this time.
 const INSIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause between two calls while the service is down.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// A call whose answer was lost may still be committing, and too many calls are asked to come back later.
+/// Statuses after which a call is repeated: the lost first call may still be committing, or the rate limit was
+/// exceeded.
 const STATUSES_TO_REPEAT: [u16; 2] = [409, TOO_MANY];
 
-/// The status of a call that was refused because there were too many.
+/// The status of a call that was refused because of a rate limit.
 const TOO_MANY: u16 = 429;
 
-/// Whether repeating the call could not change anything.
+/// Whether a response is final, so that the call is not repeated.
 fn is_final(answer: &Answer) -> bool {
     answer.status < 500 && !STATUSES_TO_REPEAT.contains(&answer.status)
 }
@@ -51,21 +53,22 @@ impl Client {
         }
     }
 
-    /// Ends every call that is being repeated.
+    /// Stops every call that is being repeated.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::SeqCst);
     }
 
-    /// How many creations were sent more than once.
+    /// Number of creations that were sent more than once.
     pub(crate) fn repeated_creates(&self) -> usize {
         self.repeated_creates.load(Ordering::SeqCst)
     }
 
-    /// Creates without an idempotency key, as the published interface does, and hangs up when the answer takes longer.
+    /// Creates an object without an idempotency key, as clients of the published interface do. Drops the connection if
+    /// the response takes longer than `patience`.
     pub(crate) fn create_unkeyed(&self, patience: Duration, path: &str, body: &Value) -> Result<Outcome> {
         loop {
             match self.call_within(patience, path, &Call::Post(body)) {
-                // A call that was refused has done nothing.
+                // The rate limit refused the call, so it changed nothing and can be sent again.
                 Ok(answer) if answer.status == TOO_MANY => std::thread::sleep(RETRY_PAUSE),
                 Ok(answer) if answer.status < 500 => return Ok(Outcome::Known(answer)),
                 _ => break,
@@ -75,18 +78,19 @@ impl Client {
             bail!("interrupted");
         }
         if self.is_given_up.load(Ordering::SeqCst) {
-            bail!("the run was given up");
+            bail!("the run was aborted");
         }
         std::thread::sleep(RETRY_PAUSE);
         Ok(Outcome::Unknown)
     }
 
-    /// Calls until the answer is final.
+    /// Repeats the call until the response is final.
     pub(crate) fn insist(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
         self.insist_after(CALL_TIMEOUT, path, call)
     }
 
-    /// Calls until the answer is final, and hangs up early the first time.
+    /// Repeats the call until the response is final. Drops the first connection if its response takes longer than
+    /// `patience`.
     pub(crate) fn insist_after(&self, patience: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
         let deadline = Instant::now() + INSIST_TIMEOUT;
         let mut timeout = patience;
@@ -103,7 +107,7 @@ impl Client {
                 bail!("interrupted");
             }
             if self.is_given_up.load(Ordering::SeqCst) || Instant::now() > deadline {
-                bail!("no answer that counts: {silence}");
+                bail!("no final response: {silence}");
             }
             if matches!(call, Call::PostOnce(..)) && !is_repeated {
                 is_repeated = true;
@@ -114,11 +118,11 @@ impl Client {
     }
 }
 
-/// What a call without an idempotency key came to.
+/// The outcome of a call without an idempotency key.
 pub(crate) enum Outcome {
-    /// The answer tells.
+    /// The response is final.
     Known(Answer),
-    /// It may have been done or not, and repeating it might do it twice.
+    /// It is unknown whether the service executed the call, and repeating it might execute it twice.
     Unknown,
 }
 
@@ -130,7 +134,8 @@ mod tests {
 
     use serde_json::json;
 
-    /// A service that answers one connection after the other with these texts; an empty one cuts the connection.
+    /// A server that sends one of these texts to each connection, in order. If the text is empty, it closes the
+    /// connection.
     fn service(answers: &'static [&'static str]) -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_create_is_repeated_until_its_answer_is_final() {
+    fn a_create_is_repeated_until_its_response_is_final() {
         let url = service(&[
             "",
             "HTTP/1.1 503 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
@@ -166,7 +171,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
-            // The first connection is accepted and never answered.
+            // The first connection is accepted and never gets a response.
             let _silent = listener.accept().unwrap();
             let (mut stream, _) = listener.accept().unwrap();
             std::thread::sleep(Duration::from_millis(50));

@@ -1,22 +1,22 @@
-//! What a client and PostgreSQL say to each other, read as far as it tells which answer belongs to which statement.
+//! Parses the traffic between a client and PostgreSQL, as far as needed to know to which statement a response belongs.
 //!
-//! The reader only listens: bytes go on at once, whether or not it understands them. The protocol is version 3.0, as the
-//! chapter "Frontend/Backend Protocol" of the manual of PostgreSQL describes it.
+//! The parser only observes. The proxy forwards all bytes at once, even if they cannot be parsed. The protocol is
+//! version 3.0 of the chapter "Frontend/Backend Protocol" in the PostgreSQL manual.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What a client may send in place of a startup message.
+/// Messages that a client may send in place of a startup message.
 const TLS_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 const CANCEL_REQUEST: u32 = 80_877_102;
 
-/// Bytes in front of the body of a message: its kind and its length.
+/// Number of bytes before the body of a message: its type and its length.
 const HEAD: usize = 5;
 
-/// The byte with which a server agrees to encrypt.
+/// The byte with which a server agrees to encryption.
 const TLS_AGREED: u8 = b'S';
 
-/// A statement, by its first word.
+/// A statement, identified by its first word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Statement {
     Begin,
@@ -38,23 +38,23 @@ impl Statement {
     }
 }
 
-/// What the client may say next.
+/// What kind of message the parser expects next from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// A startup message, or a request that stands in its place.
+    /// A startup message, or a request in its place, such as one for encryption.
     Opening,
     /// Messages of a session.
     Session,
-    /// Encrypted bytes, or nothing of interest.
+    /// Bytes that are not parsed, because they are encrypted or their content is not needed.
     Unread,
 }
 
-/// A message of the client that the server has to answer.
+/// A message of the client for which the response of the server is still awaited.
 #[derive(Debug)]
 struct Awaited {
-    /// What the answer belongs to; nothing for the end of a group of messages.
+    /// The statement to which the response belongs; `None` for the end of a group of messages.
     statement: Option<Statement>,
-    /// Whether the answer ends with word that the server is ready.
+    /// Whether the response ends with ReadyForQuery.
     ends_ready: bool,
     is_answered: bool,
 }
@@ -68,33 +68,34 @@ impl Awaited {
         }
     }
 
-    /// The statement, the first time that its answer is heard.
+    /// The statement to which the next message of the server belongs, when that message begins the response. `None` for
+    /// the further messages of the response.
     fn answer(&mut self) -> Option<Statement> {
         let is_first = !std::mem::replace(&mut self.is_answered, true);
         self.statement.filter(|_| is_first)
     }
 }
 
-/// One connection, as somebody between both sides hears it.
+/// One connection between a client and PostgreSQL, observed by a proxy in between.
 pub(crate) struct Conversation {
     phase: Phase,
-    /// The beginning of a message of the client.
+    /// The bytes of a client message that has not arrived completely.
     asked: Vec<u8>,
-    /// Whether the next byte of the server says if it encrypts.
+    /// Whether the next byte of the server is its answer to the request for encryption.
     is_tls_asked: bool,
-    /// The beginning of the head of a message of the server.
+    /// The bytes of the header of a server message that has not arrived completely.
     head: Vec<u8>,
-    /// Bytes that are left of its body.
+    /// Number of remaining bytes of the body of the current server message.
     left: usize,
-    /// Statements by the names under which they were prepared.
+    /// Prepared statements, by name.
     prepared: HashMap<Vec<u8>, Statement>,
-    /// Statements by the names of the portals that run them.
+    /// The statement of each portal, by the name of the portal.
     portals: HashMap<Vec<u8>, Statement>,
     awaited: VecDeque<Awaited>,
 }
 
 impl Conversation {
-    /// A connection that was just opened.
+    /// A new connection.
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Opening,
@@ -108,7 +109,7 @@ impl Conversation {
         }
     }
 
-    /// Takes bytes of the client; returns the statements that it asks to run with them.
+    /// Processes bytes of the client; returns the statements that they execute.
     pub(crate) fn hear_client(&mut self, bytes: &[u8]) -> Vec<Statement> {
         let mut run = Vec::new();
         if self.phase == Phase::Unread {
@@ -142,7 +143,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a message of a session; returns the statement that it runs.
+    /// Processes a message of a session; returns the statement that it executes.
     fn ask(&mut self, kind: u8, body: &[u8]) -> Option<Statement> {
         let known = |names: &HashMap<Vec<u8>, Statement>, name: &[u8]| names.get(name).copied();
         let awaited = match kind {
@@ -170,7 +171,7 @@ impl Conversation {
         statement
     }
 
-    /// Takes bytes of the server; returns the places among them at which the answer to a statement begins.
+    /// Processes bytes of the server; returns the offsets at which the response to a statement begins.
     pub(crate) fn hear_server(&mut self, bytes: &[u8]) -> Vec<(usize, Statement)> {
         let mut begun = Vec::new();
         let mut at = 0;
@@ -201,7 +202,7 @@ impl Conversation {
         begun
     }
 
-    /// Takes the kind of a message of the server; returns the statement whose answer begins with it.
+    /// Processes the type of a server message; returns the statement whose response begins with it.
     fn answer(&mut self, kind: u8) -> Option<Statement> {
         let front = self.awaited.front_mut()?;
         match kind {
@@ -209,7 +210,7 @@ impl Conversation {
                 while self.awaited.pop_front().is_some_and(|one| !one.ends_ready) {}
                 None
             }
-            // The server passes over what follows an error, up to the end of the group.
+            // The server skips the messages after an error, up to the end of the group.
             b'E' => {
                 let statement = front.answer();
                 while self.awaited.front().is_some_and(|one| !one.ends_ready) {
@@ -223,19 +224,20 @@ impl Conversation {
                 statement
             }
             b'D' | b'C' | b'I' => front.answer(),
-            // A description of rows is part of the answer to a simple statement; otherwise it was asked for by itself.
+            // In the simple query protocol, a row description belongs to the response of the query. Otherwise it
+            // answers a Describe message.
             b'T' if front.ends_ready => front.answer(),
             _ => None,
         }
     }
 }
 
-/// The number with which bytes begin.
+/// The number in the first four bytes.
 fn number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-/// The text with which bytes begin, without the zero at its end, and what follows.
+/// The zero-terminated text at the start of the bytes, and the rest.
 fn split_text(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     (&bytes[..end], bytes.get(end + 1..).unwrap_or_default())
@@ -271,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_simple_statement_begins_at_its_first_message() {
+    fn a_response_to_a_simple_query_begins_at_its_first_message() {
         let mut conversation = started();
         let asked = [message(b'Q', b"begin read only\0"), message(b'Q', b"COMMIT\0")].concat();
         assert_eq!(conversation.hear_client(&asked), [Statement::Begin, Statement::Commit]);
@@ -318,7 +320,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_answers_its_statement_and_ends_its_group() {
+    fn an_error_responds_to_its_statement_and_ends_its_group() {
         let mut conversation = started();
         let group = [
             message(b'P', b"\0INSERT\0\0\0"),

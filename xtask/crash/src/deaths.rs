@@ -1,4 +1,5 @@
-//! How lives end while something recurs: at named points, taken in turns, and now and then at a random moment.
+//! Chooses how each process dies while recurring items are due: usually at a crash point, where the points take turns,
+//! and sometimes at a random moment.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,7 +8,7 @@ use fastrand::Rng;
 
 use crate::service::Service;
 
-/// Where a process can end while it executes a payment, credits it, or makes the request of a period.
+/// Points where a process can end while it executes a payment, credits it, or creates the request of a period.
 pub(crate) const POINTS: [&str; 24] = [
     "open_execution.begun",
     "open_execution.request_inserted",
@@ -35,28 +36,28 @@ pub(crate) const POINTS: [&str; 24] = [
     "repeat_request.after_commit",
 ];
 
-/// One death out of so many comes at a random moment, the others at points.
+/// One process in this number dies at a random moment. All others die at a crash point.
 const RANDOM_EVERY: u64 = 6;
 
-/// How often a point is passed at most before it ends the process.
+/// Maximum number of times that a process passes a crash point before it ends there.
 const PASSES_MAX: u64 = 1;
-/// A point and how often it is passed before; nothing for a random moment.
+/// How a process dies: at a crash point after this number of passes, or at a random moment if `None`.
 pub(crate) type End = Option<(&'static str, u64)>;
 
-/// Which deaths there were, and which come next.
+/// Counts the deaths of processes, and chooses how the next ones end.
 pub(crate) struct Deaths {
     queue: VecDeque<&'static str>,
     drawn: u64,
-    /// Points at which a life ended.
+    /// Points at which a process has ended.
     pub(crate) reached: HashSet<&'static str>,
-    /// How many there were.
+    /// Total number of deaths.
     pub(crate) count: u64,
-    /// Of these, the ones of whoever led the network.
+    /// Number of deaths of the leader of the network.
     pub(crate) leaders: u64,
 }
 
 impl Deaths {
-    /// None yet; the order of the points is drawn.
+    /// Begins with no deaths and a random order of the crash points.
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let mut order = POINTS;
         rng.shuffle(&mut order);
@@ -69,7 +70,7 @@ impl Deaths {
         }
     }
 
-    /// How the next life ends.
+    /// Chooses how the next process dies.
     pub(crate) fn draw(&mut self, rng: &mut Rng) -> End {
         self.drawn += 1;
         if self.drawn.is_multiple_of(RANDOM_EVERY) {
@@ -80,7 +81,8 @@ impl Deaths {
         Some((point, rng.u64(0..=PASSES_MAX)))
     }
 
-    /// Notes whether a life ended as it was to; a point that it did not come to is the next one again.
+    /// Records whether a process died as planned. If the process did not reach its crash point, the next process gets
+    /// the same point.
     pub(crate) fn note(&mut self, end: End, is_reached: bool) {
         self.count += 1;
         let Some((point, _)) = end else { return };
@@ -93,12 +95,12 @@ impl Deaths {
     }
 }
 
-/// Whether only who leads the network comes to a point: periods of requests are made by everybody.
+/// Whether only the leader of the network reaches a crash point. Every instance reaches the points of `repeat_request`.
 pub(crate) fn is_of_leader((point, _): (&'static str, u64)) -> bool {
     !point.starts_with("repeat_request.")
 }
 
-/// Starts a process whose life ends so.
+/// Starts a process that will die in this way.
 pub(crate) fn launch(service: &mut Service, end: End) -> Result<()> {
     let points = end.map(|(point, passes)| match passes {
         0 => format!("{point}=return"),
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_was_not_reached_comes_again_and_others_take_turns() {
+    fn a_point_that_was_not_reached_comes_again_and_others_rotate() {
         let mut rng = Rng::with_seed(1);
         let mut deaths = Deaths::new(&mut rng);
         let first = deaths.draw(&mut rng);

@@ -1,4 +1,4 @@
-//! What a run with recurring payments and requests shows: whether everything that was due happened, and happened once.
+//! The result of a run with recurring payments and requests: whether each item that was due happened exactly once.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -6,33 +6,34 @@ use xtask::service::delivery::EVENT;
 
 use crate::verdict::Paid;
 
-/// The event that tells the request of a period.
+/// The event that reports the request of a period.
 pub(crate) const REPEATED: &str = "request.recurring";
 
-/// The event that tells a payment that could not be executed.
+/// The event that reports a payment that could not be executed.
 pub(crate) const FAILED: &str = "payment.failed";
 
-/// A signed schedule after the run.
+/// What a signed schedule looks like after the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// Its id.
     pub(crate) id: String,
     /// Payments that were due.
     pub(crate) due: usize,
-    /// Payments that the service says are executed.
+    /// Number of payments that the service reports as executed.
     pub(crate) counted: usize,
-    /// Payments to its payee on the chain, by the request whose reference they carry.
+    /// Payments on the chain to the payee of the schedule. Each has the id of the request whose payment reference it
+    /// contains.
     pub(crate) paid: Vec<Paid>,
 }
 
-/// A recurring request after the run.
+/// What a recurring request looks like after the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parent {
     /// Its id.
     pub(crate) id: String,
-    /// Periods that have begun since it was made.
+    /// Number of periods that have begun since the recurring request was created.
     pub(crate) due: usize,
-    /// Ids of the requests that were made for them.
+    /// Ids of the requests that were created for the periods.
     pub(crate) made: Vec<String>,
 }
 
@@ -45,23 +46,23 @@ pub(crate) struct Told {
     pub(crate) event: String,
     /// The request that the event is about.
     pub(crate) request_id: String,
-    /// The schedule or the recurring request that it names; nothing when it names none.
+    /// The id of the schedule or recurring request in the event; empty if the event contains none.
     pub(crate) of: String,
 }
 
-/// The account that executes payments.
+/// The relayer: the account that executes recurring payments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Relayer {
-    /// How many transactions the chain counts.
+    /// Number of transactions of the relayer that the chain counts.
     pub(crate) counted: u64,
-    /// The places of those that blocks hold.
+    /// Nonces of the relayer's transactions that blocks contain.
     pub(crate) nonces: Vec<u64>,
-    /// Transactions that the service still waits for.
+    /// Number of the relayer's transactions that the service still waits for.
     pub(crate) pending: usize,
 }
 
 impl Relayer {
-    /// Places that no transaction has, that several have, or that hold one which is in no block.
+    /// Number of nonces with a fault: no transaction has the nonce, several have it, or its transaction is in no block.
     fn lost(&self) -> usize {
         let used: HashSet<u64> = self.nonces.iter().copied().collect();
         let empty = (0..self.counted).filter(|nonce| !used.contains(nonce)).count();
@@ -79,34 +80,34 @@ pub(crate) struct Dues {
     pub(crate) parents: Vec<Parent>,
     /// Every delivery.
     pub(crate) told: Vec<Told>,
-    /// The account that executes payments.
+    /// What is known about the relayer, the account that executes payments.
     pub(crate) relayer: Relayer,
 }
 
-/// The counts. All but the plain totals have to be zero.
+/// Counts of what happened to due items. Every count except a plain total must be zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Payments that were due.
     pub(crate) payments_due: usize,
-    /// Of these, the ones that the chain does not hold.
+    /// Number of due payments that are not on the chain.
     pub(crate) payments_missing: usize,
-    /// Payments on the chain beyond those: a second one for the same request, or one that was not due.
+    /// Number of surplus payments on the chain: a second payment for the same request, or a payment that was not due.
     pub(crate) payments_twice: usize,
-    /// By how many the service counts more or fewer than were due.
+    /// Difference between the number of payments that the service counts and the number that were due.
     pub(crate) miscounted: usize,
     /// Periods that have begun.
     pub(crate) requests_due: usize,
-    /// Of these, the ones without a request.
+    /// Number of begun periods without a request.
     pub(crate) requests_missing: usize,
-    /// Requests beyond those.
+    /// Additional requests.
     pub(crate) requests_twice: usize,
-    /// Payments and requests of which no event told, with the schedule or the request that they belong to.
+    /// Number of payments and requests for which no event arrived that contains their schedule or recurring request.
     pub(crate) untold: usize,
-    /// Payments and requests that were told under several identities.
+    /// Number of payments and requests that several deliveries with different ids reported.
     pub(crate) told_twice: usize,
-    /// Failures that were told, of payments that nothing was wrong with.
+    /// Number of reported failures of payments that were valid.
     pub(crate) failures: usize,
-    /// Places among the transactions of the relayer that are empty, shared, or stuck.
+    /// Number of nonces of the relayer with a fault: skipped, used twice, or of a transaction that is in no block.
     pub(crate) nonces_lost: usize,
 }
 
@@ -153,7 +154,7 @@ impl Tally {
         self.payments_missing + self.miscounted + self.requests_missing + self.untold
     }
 
-    /// What is too much.
+    /// What is surplus.
     pub(crate) fn doubled(&self) -> usize {
         self.payments_twice + self.requests_twice + self.told_twice
     }
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// A schedule of two payments and a recurring request of two periods, all of it executed and told.
+    /// A schedule of two payments and a recurring request of two periods, all executed and reported.
     fn clean() -> Dues {
         Dues {
             schedules: vec![Schedule {
@@ -209,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Asserts that this is all that changes in the counts of a clean run.
+    /// Asserts that an edit of a clean run changes exactly these counts.
     #[track_caller]
     fn after(edit: fn(&mut Dues), expected: fn(&mut Tally)) {
         let (mut dues, mut tally) = (clean(), Tally::of(&clean()));
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_everything_due_happened_once_is_clean() {
+    fn a_run_in_which_every_due_item_happened_once_is_clean() {
         let tally = Tally::of(&clean());
         assert_eq!((tally.lost(), tally.doubled()), (0, 0));
         assert_eq!((tally.payments_due, tally.requests_due), (2, 2));
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_lost_and_what_is_too_much_doubled() {
+    fn missing_items_are_lost_and_surplus_items_are_doubled() {
         let sums = |edit: fn(&mut Tally)| {
             let mut tally = Tally::default();
             edit(&mut tally);
@@ -251,13 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_second_payment_of_a_request_and_one_that_was_not_due_are_too_many() {
+    fn a_second_payment_and_a_payment_that_was_not_due_are_surplus() {
         after(|d| d.schedules[0].paid.push(paid("b", "0x3")), |t| t.payments_twice = 1);
         after(
             |d| d.schedules[0].paid.push(paid("e", "0x3")),
             |t| (t.payments_twice, t.untold) = (1, 1),
         );
-        // One that is paid twice does not stand for another one.
+        // A second payment of one request counts as surplus. It does not replace the missing payment of another
+        // request.
         after(
             |d| d.schedules[0].paid[1].request_id = "a".to_owned(),
             |t| (t.payments_twice, t.payments_missing) = (1, 1),
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_once_and_with_what_it_belongs_to() {
+    fn each_item_is_reported_once_with_its_parent() {
         after(|d| drop(d.told.pop()), |t| t.untold = 1);
         after(|d| d.told[0].of = String::new(), |t| t.untold = 1);
         after(|d| d.told[0].of = "other".to_owned(), |t| t.untold = 1);
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_among_the_transactions_is_used_once_and_none_is_left_out() {
+    fn each_nonce_of_the_relayer_is_used_once_and_none_is_skipped() {
         after(|d| d.relayer.nonces = vec![1], |t| t.nonces_lost = 1);
         after(|d| d.relayer.nonces.push(2), |t| t.nonces_lost = 1);
         after(|d| d.relayer.nonces.push(1), |t| t.nonces_lost = 1);

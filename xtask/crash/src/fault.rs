@@ -1,14 +1,14 @@
-//! What can be broken, and on which database.
+//! The faults that the crash test causes, and the databases on which each of them runs.
 
 use clap::ValueEnum;
 
-/// Runs of faults that go on at the same time, because most of their time is waiting.
+/// Number of groups of faults. The groups run in parallel, because most of their time is waiting.
 pub(crate) const LANES: usize = 4;
 
-/// The run that comes after all others: what measures times of its own.
+/// The group that runs alone after all others, because its faults measure times.
 pub(crate) const LAST_LANE: usize = LANES;
 
-/// Which databases were chosen.
+/// The databases that were selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Databases {
     Sqlite,
@@ -17,7 +17,7 @@ pub(crate) enum Databases {
 }
 
 impl Databases {
-    /// The databases that the choice stands for.
+    /// The databases that are selected.
     pub(crate) fn each(self) -> &'static [Database] {
         match self {
             Self::Sqlite => &[Database::Sqlite],
@@ -27,17 +27,17 @@ impl Databases {
     }
 }
 
-/// Where the service keeps its state.
+/// Where the service stores its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Database {
-    /// The embedded one.
+    /// SQLite.
     Sqlite,
-    /// The one that grows.
+    /// PostgreSQL.
     Postgres,
 }
 
 impl Database {
-    /// Its name as it is printed.
+    /// Its name in the output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -46,8 +46,9 @@ impl Database {
     }
 }
 
-/// What is broken. The code behind each name is that of rule D; those from F24 on are additions of this service. Source: rules D.1; rules D.2; rules D.3; rules D.4;
-/// rules D.5; rules D.8; rules D.9; rules D.10; rules D.11.
+/// A fault of the crash test. The code in each description is that of rule D; the faults from F24 on are additions of
+/// this service.
+/// Source: rules D.1; rules D.2; rules D.3; rules D.4; rules D.5; rules D.8; rules D.9; rules D.10; rules D.11.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Fault {
     /// F1: the service is killed at random moments
@@ -59,7 +60,7 @@ pub(crate) enum Fault {
     /// F3: one of two workers is killed
     #[value(alias = "F3")]
     WorkerKills,
-    /// F4: PostgreSQL is killed, silent, or replaced
+    /// F4: PostgreSQL is killed, unresponsive, or replaced
     #[value(alias = "F4")]
     DatabaseOutages,
     /// F5: the connection to PostgreSQL breaks at a commit
@@ -68,42 +69,42 @@ pub(crate) enum Fault {
     /// F8: the clock jumps two hours
     #[value(alias = "F8")]
     ClockJumps,
-    /// F9: receivers answer badly
+    /// F9: receivers respond badly
     #[value(alias = "F9")]
     BadReceivers,
     /// F10: one receiver among a hundred hangs
     #[value(alias = "F10")]
     HangingReceiver,
-    /// F11: the receiver is away until every delivery has failed
+    /// F11: the receiver is unreachable until every delivery has failed
     #[value(alias = "F11")]
     AbsentReceiver,
-    /// F24: the instance that leads a network is killed or stopped
+    /// F24: the leader of a network is killed or stopped
     #[value(alias = "F24")]
     LeaderKills,
-    /// F25: instances are replaced one after the other
+    /// F25: instances are replaced one after another
     #[value(alias = "F25")]
     RollingRestarts,
     /// F26: the service is killed while recurring payments and requests are due
     #[value(alias = "F26")]
     RecurringKills,
-    /// F27: the service is killed while links are made, combined, withdrawn and paid
+    /// F27: the service is killed while links are created, combined, withdrawn and paid, also by an orchestrator
     #[value(alias = "F27")]
     LinkKills,
-    /// F28: the service is killed while payers are registered and their bank accounts paid
+    /// F28: the service is killed while payers register and their bank accounts are paid
     #[value(alias = "F28")]
     FiatKills,
-    /// F29: single answers of PostgreSQL come seconds late
+    /// F29: single responses of PostgreSQL arrive seconds late
     #[value(alias = "F29")]
     LateAnswers,
 }
 
 impl Fault {
-    /// Its name on the command line.
+    /// The name of the fault on the command line.
     pub(crate) fn name(self) -> String {
         self.names().swap_remove(0)
     }
 
-    /// Its name with its code: `kills (F1)`.
+    /// The name of the fault with its code: `kills (F1)`.
     pub(crate) fn title(self) -> String {
         let names = self.names();
         format!("{} ({})", names[0], names[1..].join(", "))
@@ -115,7 +116,7 @@ impl Fault {
         names.map(str::to_owned).collect()
     }
 
-    /// Which run of faults it belongs to.
+    /// The group that the fault runs in.
     pub(crate) fn lane(self, database: Database, is_short: bool) -> usize {
         match self {
             Self::Kills | Self::CommitEdges if is_short && database == Database::Postgres => 1,
@@ -134,7 +135,7 @@ impl Fault {
         }
     }
 
-    /// Where it is played.
+    /// The databases that the fault runs on.
     pub(crate) fn databases(self, chosen: Databases) -> &'static [Database] {
         match self {
             Self::Kills | Self::CommitEdges | Self::RecurringKills | Self::LinkKills | Self::FiatKills => chosen.each(),
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_has_a_word_a_code_a_lane_and_a_database() {
+    fn every_fault_has_a_name_a_code_a_lane_and_a_database() {
         for fault in Fault::value_variants() {
             for name in fault.names() {
                 assert_eq!(Fault::from_str(&name.to_lowercase(), true), Ok(*fault), "{name}");

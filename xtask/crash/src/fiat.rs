@@ -1,5 +1,5 @@
-//! The service dies between any two effects of payments to bank accounts: while payers are registered, quotes are handed out,
-//! payments credited, orders opened and news of them taken.
+//! The service dies at any point of a payment to a bank account: while a payer registers, a quote is issued, a payment
+//! is credited, an order is opened, or a report of the partner is processed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,11 +26,11 @@ use crate::service::free_port;
 use crate::stage::{PAYERS, Stage, member, wait_for};
 use crate::verdict::{Acknowledged, Paid, Records};
 
-/// How long the calls of one turn wait for each other, so that the chain keeps up.
+/// Pause of a payer after each payment, so that the chain keeps up.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Where a process can end: between a call to the partner and the commit that keeps its answer, and at the edges of and
-/// inside each commit of an order.
+/// Crash points, at which the process can die. Some are between a call to the partner and the commit that stores the
+/// response. The others are before, inside and after each commit of an order.
 const POINTS: [&str; 22] = [
     "register_payer.begun",
     "register_payer.after_commit",
@@ -56,10 +56,11 @@ const POINTS: [&str; 22] = [
     "take_order_news.after_commit",
 ];
 
-/// Payments to the bank account of one payer.
+/// Number of payments to the bank account of one payer.
 const PAYMENTS_OF_ONE: usize = 4;
 
-/// What is told of each payment besides its confirmation.
+/// Number of steps of an order that the service reports for each payment, in addition to the confirmation of the
+/// payment.
 const STEPS: usize = 5;
 
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ struct Done {
     paid: Vec<Paid>,
 }
 
-/// Payers that pay one bank account each.
+/// The payers of a run. Each payer has a thread and pays one bank account.
 struct Payers<'a> {
     client: &'a Client,
     chain: &'a Devnet,
@@ -80,7 +81,7 @@ struct Payers<'a> {
 }
 
 impl Payers<'_> {
-    /// Registers payers and pays their bank accounts until it is over. What has begun is brought to its end.
+    /// Registers payers and pays their bank accounts until the run ends. Completes a payment that was begun.
     fn work(&self, account: usize) -> Result<()> {
         for turn in 0_u64.. {
             if self.is_over.load(Ordering::SeqCst) {
@@ -96,7 +97,7 @@ impl Payers<'_> {
         Ok(())
     }
 
-    /// A payer with a bank account; returns the id of that.
+    /// Creates a payer with a bank account; returns the account's id.
     fn register(&self, user: &str) -> Result<String> {
         let person = json!({
             "clientUserId": user, "email": "ada@example.com", "firstName": "Ada", "lastName": "Lovelace",
@@ -122,7 +123,7 @@ impl Payers<'_> {
         })
     }
 
-    /// A request that the account gets.
+    /// Creates and pays a request to the bank account.
     fn pay(&self, account: usize, user: &str, details: &str) -> Result<()> {
         let wallet = self.chain.accounts().get(account).context("no such account")?.address;
         let acknowledged = self.ask()?;
@@ -132,14 +133,15 @@ impl Payers<'_> {
         let path = format!("/v2/request/{id}/pay?{query}");
         let calldata = wait_for("calldata", || {
             let answer = self.client.insist(&path, &Call::Get)?;
-            // The partner counts as away for a while after the service died in the middle of calls.
+            // After the service died in the middle of a call to the partner, it treats the partner as unreachable for a
+            // while.
             Ok((answer.status == 200).then_some(answer.body))
         })?;
         self.send(account, &calldata, id, amount)
     }
 
-    /// A request that was acknowledged. Half of the calls have no idempotency key; one of these that is left without an
-    /// answer is followed by one for another amount.
+    /// Creates a request and returns it once the service has acknowledged it. Half of the calls have no idempotency
+    /// key. If such a call gets no response, the next call uses another amount.
     fn ask(&self) -> Result<Acknowledged> {
         loop {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
@@ -187,7 +189,7 @@ impl Payers<'_> {
     }
 }
 
-/// Deaths at each point, `plan.rounds_per_point` times.
+/// Makes the process die at each point, `plan.rounds_per_point` times.
 pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     let port = free_port()?;
     let environment = [
@@ -246,7 +248,7 @@ fn play(plan: &Plan, stage: &mut Stage, runtime: &Handle) -> Result<(Vec<&'stati
     ))
 }
 
-/// Compares what was told of each payment, and what the partner was asked for, with what was paid.
+/// Compares the payments on the chain with the steps that the service reported and with the orders at the partner.
 fn judge(stage: &Stage, records: &Records, bank: &Bank, row: &mut Row) -> Result<()> {
     let mut told: HashMap<(String, String), usize> = HashMap::new();
     for event in stage.pages("/v2/events?event=payment.processing", "events")? {
@@ -262,17 +264,18 @@ fn judge(stage: &Stage, records: &Records, bank: &Bank, row: &mut Row) -> Result
     for (request, _) in told.keys() {
         *steps.entry(request).or_default() += 1;
     }
-    // A step may be left out, since the service also asks by itself; the last one is not.
+    // A report of a step may be missing, because the service may poll the partner and see only a later step. The last
+    // step must be reported.
     let is_told = |paid: &&Paid| told.contains_key(&(paid.request_id.clone(), "fiat_sent".to_owned()));
     row.lost += records.paid.iter().filter(|paid| !is_told(paid)).count();
     row.check(steps.values().all(|count| *count <= STEPS), || {
-        "more steps than there are".to_owned()
+        "more steps than exist".to_owned()
     });
     let done = bank.done();
     row.doubled += done.orders.saturating_sub(records.paid.len());
     row.lost += records.paid.len().saturating_sub(done.orders);
     row.note(&format!(
-        "{} payments, {} orders asked for {} times, {} told to their end",
+        "{} payments, {} orders requested {} times, {} reported to their last step",
         records.paid.len(),
         done.orders,
         done.asked,
@@ -287,7 +290,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_point_stands_twice() {
+    fn no_point_is_listed_twice() {
         assert_eq!(HashSet::from(POINTS).len(), POINTS.len());
     }
 }

@@ -1,5 +1,5 @@
-//! Several instances on one database: the leader of a network dies or is cut off, and instances are replaced one after
-//! the other while callers go on.
+//! Several instances on one database. In one fault, the leader of a network dies or is paused. In another fault, the
+//! instances are replaced one after another while clients keep calling.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,37 +20,38 @@ use crate::service::Service;
 use crate::stage::{Stage, wait_for};
 use crate::verdict::Verdict;
 
-/// How soon another instance has to follow the network. Source: ADR-0015.
+/// How soon another instance must follow the network after the leader failed. Source: ADR-0015.
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(10);
 
-/// How long a leader leads before it is gone, in milliseconds.
+/// How long a leader is left alone before it is killed or paused, in milliseconds.
 const TERM_MS: std::ops::RangeInclusive<u64> = 500..=2_500;
 
 /// Pause of each writer between two requests.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Time between SIGTERM and the end of serving: several looks of the balancer.
+/// Time from SIGTERM until the instance stops serving, in milliseconds: the load balancer checks readiness several
+/// times meanwhile.
 const DRAIN_MS: u64 = 1_500;
 
-/// How often the balancer asks each instance whether it is ready.
+/// Interval of the load balancer's readiness checks.
 const READY_POLL: Duration = Duration::from_millis(100);
 
-/// Callers, each at its part of the rate.
+/// Number of callers. They share [`CALLS_PER_S`] equally.
 const CALLERS: u32 = 8;
 
-/// Calls of all callers in a second.
+/// Calls per second of all callers together.
 const CALLS_PER_S: u32 = 200;
 
-/// One call out of so many creates a request; the others read.
+/// One call in this number creates a request. All others read.
 const CREATE_EVERY: usize = 8;
 
-/// How long an instance may take to end.
+/// How long an instance may take to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long both instances serve between two replacements.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The instance that leads the network is killed or stopped in the middle, again and again.
+/// The leader of the network is repeatedly killed, or paused with SIGSTOP, in the middle of its work.
 pub(crate) fn leaders(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_api(plan, Fault::LeaderKills, &[])?;
     stage.pace = PACE;
@@ -66,19 +67,21 @@ pub(crate) fn leaders(plan: &Plan) -> Result<Row> {
         for round in 0..rounds {
             let leader = wait_for("a leader", || Ok(workers.iter().position(leads)))?;
             pressure.pause(Duration::from_millis(rng.u64(TERM_MS)))?;
-            // Who is stopped has its transactions and its sockets, and goes on later as if nothing had been.
+            // A paused process keeps its transactions and connections. Later it continues without noticing the pause.
             let is_stopped = round >= plan.leader_kills;
-            match is_stopped {
-                true => workers[leader].signal("STOP")?,
-                false => workers[leader].kill()?,
+            if is_stopped {
+                workers[leader].signal("STOP")?
+            } else {
+                workers[leader].kill()?
             }
             let gone = Instant::now();
             let other = &workers[1 - leader];
             wait_for("another leader", || Ok(leads(other).then_some(())))?;
             taken.push(gone.elapsed());
-            match is_stopped {
-                true => workers[leader].signal("CONT")?,
-                false => drop(workers[leader].start()?),
+            if is_stopped {
+                workers[leader].signal("CONT")?
+            } else {
+                workers[leader].start()?;
             }
             pressure.next_round();
         }
@@ -88,10 +91,10 @@ pub(crate) fn leaders(plan: &Plan) -> Result<Row> {
     let mut row = Row::of(Fault::LeaderKills, Database::Postgres, rounds, &verdict);
     let longest = taken.iter().max().copied().unwrap_or_default();
     row.check(longest <= TAKEN_OVER_MAX, || {
-        format!("nobody followed the network for {:.1} s", longest.as_secs_f64())
+        format!("no instance followed the network for {:.1} s", longest.as_secs_f64())
     });
     row.note(&format!(
-        "{} leaders killed, {} stopped and continued; taken over after {:.1} s, at most {:.1} s",
+        "{} leaders killed, {} stopped and continued; takeover after {:.1} s, at most {:.1} s",
         plan.leader_kills,
         plan.leader_stops,
         median(&taken).as_secs_f64(),
@@ -110,7 +113,7 @@ pub(crate) fn leads(worker: &Service) -> bool {
     })
 }
 
-/// What callers see of instances that are replaced.
+/// Counts of the calls during the replacement of instances.
 #[derive(Default)]
 struct Seen {
     calls: AtomicUsize,
@@ -118,7 +121,7 @@ struct Seen {
     failures: Mutex<Vec<String>>,
 }
 
-/// Two instances behind a balancer that asks whether they are ready are replaced one after the other.
+/// Two instances run behind a load balancer that checks their readiness, and are replaced one after another.
 pub(crate) fn rolling(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open(plan, Fault::RollingRestarts, Database::Postgres)?;
     let mut twin = stage.instance("twin", "all")?;
@@ -127,7 +130,7 @@ pub(crate) fn rolling(plan: &Plan) -> Result<Row> {
         .service
         .set_variable("PRS_HTTP__DRAIN_MS", DRAIN_MS.to_string());
     twin.set_variable("PRS_HTTP__DRAIN_MS", DRAIN_MS.to_string());
-    // The first one was started without the pause.
+    // The first instance was started without the pause between SIGTERM and the end of serving.
     stage.machines.service.kill()?;
     stage.machines.service.start()?;
     twin.start()?;
@@ -166,11 +169,7 @@ pub(crate) fn rolling(plan: &Plan) -> Result<Row> {
     let calls = seen.calls.load(Ordering::SeqCst);
     let failures = seen.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     row.check(failures.is_empty(), || {
-        format!(
-            "{} of {calls} calls failed, the first one: {}",
-            failures.len(),
-            failures[0]
-        )
+        format!("{} of {calls} calls failed, the first: {}", failures.len(), failures[0])
     });
     "no deliveries".clone_into(&mut row.note);
     row.note(&format!(
@@ -180,14 +179,15 @@ pub(crate) fn rolling(plan: &Plan) -> Result<Row> {
     Ok(row)
 }
 
-/// Replaces the instances one after the other, each when the one before is ready; returns how often.
+/// Replaces the instances one after another, each after the previous replacement is ready; returns the number of
+/// replacements.
 fn replace(rounds: u64, mut instances: [&mut Service; 2]) -> Result<u64> {
     thread::sleep(SETTLED);
     for _ in 0..rounds {
         for instance in &mut instances {
             instance.signal("TERM")?;
             if !instance.ended_within(END_TIMEOUT)? {
-                bail!("an instance did not end within {} s of SIGTERM", END_TIMEOUT.as_secs());
+                bail!("an instance did not exit within {} s of SIGTERM", END_TIMEOUT.as_secs());
             }
             instance.start()?;
             thread::sleep(SETTLED);
@@ -196,7 +196,7 @@ fn replace(rounds: u64, mut instances: [&mut Service; 2]) -> Result<u64> {
     Ok(rounds * 2)
 }
 
-/// Asks an instance again and again whether it is ready.
+/// Repeatedly checks whether an instance is ready.
 fn balance(url: &str, is_ready: &AtomicBool, is_over: &AtomicBool) {
     let prober = Client::new(url, Vec::new());
     while !is_over.load(Ordering::SeqCst) {
@@ -206,7 +206,7 @@ fn balance(url: &str, is_ready: &AtomicBool, is_over: &AtomicBool) {
     }
 }
 
-/// Calls ready instances in turns, at this caller's part of the rate, and never the same call twice.
+/// Calls the ready instances in rotation, at this caller's share of the rate. A failed call is not repeated.
 fn keep_calling(number: u32, clients: &[Client; 2], ready: &[AtomicBool; 2], seen: &Seen, is_over: &AtomicBool) {
     let pause = Duration::from_secs(1) * CALLERS / CALLS_PER_S;
     let body =

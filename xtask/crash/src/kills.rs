@@ -1,4 +1,4 @@
-//! The service dies, at random moments and at named points.
+//! The service dies at random moments, and at crash points, which are named places in its code.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,26 +11,27 @@ use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
 use crate::stage::Stage;
 
-/// How long the service lives before it is killed, in milliseconds.
+/// How long the service runs before it is killed, in milliseconds.
 const LIFE_MS: std::ops::RangeInclusive<u64> = 50..=500;
 
-/// The same for one life out of [`LONG_LIFE_EVERY`]: a slow build on a busy machine dies before it confirms or delivers
-/// anything otherwise, and these steps would never be interrupted.
+/// How long a long life of the service lasts, in milliseconds; one life in [`LONG_LIFE_EVERY`] is long. On a busy
+/// machine, a slow build is killed in a short life before it confirms or delivers anything.
 const LONG_LIFE_MS: std::ops::RangeInclusive<u64> = 500..=2_000;
 
 const LONG_LIFE_EVERY: u64 = 2;
 
-/// How long a life may last that ends at a point; some points come only when something was paid.
+/// Time limit for a process to reach its crash point. Some crash points are reached only after a payment.
 const POINT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause of each writer between two requests.
 const PACE: Duration = Duration::from_millis(100);
 
-/// How often a point is passed at most before it ends the process.
+/// Maximum number of times that a process passes a crash point before it ends there.
 const PASSES_MAX: u64 = 3;
 
-/// Where a process can end: the edges of each commit, and the steps inside and between them. The notes near the head are
-/// left out: nothing depends on them, and here every block is final at once.
+/// Crash points, at which the process can die: before and after each commit, and at steps inside and between commits.
+/// The points that record payments near the head are left out: every block is final at once here, so nothing depends on
+/// these records.
 const POINTS: [&str; 19] = [
     "create_request.begun",
     "create_request.inserted",
@@ -53,7 +54,7 @@ const POINTS: [&str; 19] = [
     "record_tries.after_commit",
 ];
 
-/// How many points there are.
+/// Number of points.
 pub(crate) const POINTS_COUNT: u64 = POINTS.len() as u64;
 
 /// Kills at random moments.
@@ -86,11 +87,11 @@ pub(crate) fn random(plan: &Plan, database: Database) -> Result<Row> {
     Ok(row)
 }
 
-/// Deaths at each point, `plan.rounds_per_point` times.
+/// Makes the process die at each point, `plan.rounds_per_point` times.
 pub(crate) fn at_points(plan: &Plan, database: Database) -> Result<Row> {
     let mut stage = Stage::open(plan, Fault::CommitEdges, database)?;
     stage.register("late")?;
-    // A backlog of payments would make each step long, and the points of it rare.
+    // If payments pile up, each step takes long and the process reaches few crash points.
     stage.pace = PACE;
     let (reached, mut records) = stage.under_load(|machines, pressure| {
         let mut rng = Rng::with_seed(plan.seed);
@@ -116,7 +117,7 @@ pub(crate) fn at_points(plan: &Plan, database: Database) -> Result<Row> {
                 live(&mut reached, point, rng.u64(0..=PASSES_MAX))?;
             }
         }
-        // Some points come so seldom on a busy machine that a life was too short for several of them.
+        // On a busy machine, a process may be stopped by its time limit before it reaches a rare crash point.
         for point in POINTS {
             if !reached.contains(point) {
                 live(&mut reached, point, 0)?;
@@ -134,7 +135,7 @@ pub(crate) fn at_points(plan: &Plan, database: Database) -> Result<Row> {
     Ok(row)
 }
 
-/// The middle one.
+/// The median.
 pub(crate) fn median(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort();

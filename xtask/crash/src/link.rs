@@ -1,5 +1,5 @@
-//! A link in front of the database that can fall silent or break: the kernel of a test machine may have no means of its
-//! own for that.
+//! A proxy in front of the database that can stop all traffic or break connections. It replaces features of the kernel
+//! that a test machine may lack.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,48 +16,52 @@ use tokio::runtime::Runtime;
 
 use crate::conversation::{Conversation, Statement};
 
-/// How often a silent link checks whether it may go on.
+/// How often a stopped connection checks whether traffic may continue.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// One answer out of so many comes in time while answers are late.
+/// While responses are late, one response in this number is on time.
 const IN_TIME_EVERY: u64 = 8;
 
-/// Answers that are held at the same time; the pool of the service has more connections.
+/// Maximum number of responses that the proxy delays at the same time. The connection pool of the service has more
+/// connections.
 const HELD_AT_ONCE: u64 = 12;
 
-/// How long an answer is held, in milliseconds: some are waited for by background work, none by who waits for an answer.
+/// How long the proxy delays a response, in milliseconds. Every delay is longer than a caller waits; background work
+/// waits longer than the shorter delays.
 const HELD_MS: std::ops::RangeInclusive<u64> = 1_000..=5_000;
 
-/// What happens to the bytes.
+/// What the proxy does with the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// They arrive.
+    /// They are forwarded.
     None,
-    /// They are kept until the fault ends, in both directions.
+    /// All bytes are held in both directions until the fault ends.
     Blackhole,
-    /// Connections that are open now never answer again; new ones work. So does a machine that was replaced.
+    /// Connections that are already open get no response any longer, and new connections work. This happens when a
+    /// database machine is replaced.
     Replaced,
-    /// The next commit breaks its connection before the database has it.
+    /// The connection of the next commit breaks before the database receives the commit.
     CutBeforeCommit,
-    /// The next commit breaks its connection after the database made it, before anybody learns of it.
+    /// The connection of the next commit breaks after the database has executed the commit and before the client gets
+    /// the response.
     CutAfterCommit,
-    /// Most answers to a statement are held, each on its connection alone.
+    /// Most responses to one kind of statement are delayed. Other connections are not affected.
     LateAnswers(Statement),
 }
 
-/// What all connections of a link share.
+/// State that all connections of a link share.
 struct State {
     fault: Mutex<Fault>,
-    /// Counts replacements: a connection of an earlier generation is dead.
+    /// Number of replacements so far. A connection that was opened before the last replacement is dead.
     generation: AtomicU64,
     cuts: AtomicU64,
     dice: Mutex<Rng>,
     held: Mutex<BTreeMap<Statement, u64>>,
-    /// Answers that are held right now.
+    /// Number of responses that are being delayed now.
     held_now: Arc<AtomicU64>,
 }
 
-/// An answer that is held; its place is free when this is dropped.
+/// A delayed response. It counts towards [`HELD_AT_ONCE`] until it is dropped.
 struct Held {
     time: Duration,
     held_now: Arc<AtomicU64>,
@@ -74,7 +78,7 @@ impl State {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a single cut for itself, so that only one connection breaks.
+    /// Whether this connection has to break. Ends the fault `cut`, so that only one connection breaks.
     fn take(&self, cut: Fault) -> bool {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         let is_mine = *fault == cut;
@@ -85,13 +89,13 @@ impl State {
         is_mine
     }
 
-    /// Draws whether the answer to a statement is held.
+    /// Decides at random whether the response to a statement is delayed.
     fn hold(&self, statement: Statement) -> Option<Held> {
         if self.fault() != Fault::LateAnswers(statement) {
             return None;
         }
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody else adds to what is held meanwhile.
+        // The lock on the random numbers is held here, so no other thread can delay a further response meanwhile.
         if dice.u64(0..IN_TIME_EVERY) == 0 || self.held_now.load(Ordering::SeqCst) >= HELD_AT_ONCE {
             return None;
         }
@@ -103,13 +107,14 @@ impl State {
             .entry(statement)
             .or_default() += 1;
         Some(Held {
-            // Most are held for a second or two: the sooner a connection is used again, the more it tells.
+            // Of two random delays, uses the shorter one, so that most are one or two seconds. The sooner a connection
+            // is used again, the more errors the test finds.
             time: Duration::from_millis(dice.u64(HELD_MS).min(dice.u64(HELD_MS))),
             held_now: Arc::clone(&self.held_now),
         })
     }
 
-    /// Waits while the link is silent for this connection.
+    /// Waits while this connection may not transfer bytes.
     async fn until_heard(&self, generation: u64) {
         while self.fault() == Fault::Blackhole || self.generation.load(Ordering::SeqCst) != generation {
             tokio::time::sleep(LOOK).await;
@@ -117,7 +122,7 @@ impl State {
     }
 }
 
-/// The link; gone with its connections when dropped.
+/// The running proxy. On drop, it closes its port and its connections.
 pub(crate) struct Link {
     port: u16,
     state: Arc<State>,
@@ -125,7 +130,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Listens on a free port and leads to another one. The seed decides which answers are late.
+    /// Listens on a free port and forwards to another port. The seed decides which responses are late.
     pub(crate) fn to(upstream: u16, seed: u64) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -145,7 +150,7 @@ impl Link {
         runtime.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let state = Arc::clone(&shared);
-                // A connection that breaks is what a link is for.
+                // Broken connections are the purpose of the link.
                 tokio::spawn(async move { connect(near, upstream, state).await.ok() });
             }
         });
@@ -156,12 +161,12 @@ impl Link {
         })
     }
 
-    /// Where it listens.
+    /// The port that the proxy listens on.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Begins a fault, or ends it with [`Fault::None`].
+    /// Starts a fault, or ends it with [`Fault::None`].
     pub(crate) fn set(&self, fault: Fault) {
         let fault = if fault == Fault::Replaced {
             self.state.generation.fetch_add(1, Ordering::SeqCst);
@@ -172,12 +177,12 @@ impl Link {
         *self.state.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// How many connections were cut at a commit.
+    /// Number of connections that were cut at a commit.
     pub(crate) fn cuts(&self) -> u64 {
         self.state.cuts.load(Ordering::SeqCst)
     }
 
-    /// How many answers to this statement were held.
+    /// Number of responses to this statement that were delayed.
     pub(crate) fn held(&self, statement: Statement) -> u64 {
         let held = self.state.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.get(&statement).copied().unwrap_or_default()
@@ -206,7 +211,7 @@ async fn connect(near: TcpStream, upstream: u16, state: Arc<State>) -> Result<()
         conversation: Mutex::new(Conversation::new()),
         is_answer_lost: AtomicBool::new(false),
     };
-    // Whichever ends takes the other one with it: half a connection is of no use to the protocol.
+    // When one direction ends, the other ends too: the protocol cannot use half a connection.
     tokio::select! {
         ended = session.ask(near_in, far_out) => ended,
         ended = session.answer(far_in, near_out) => ended,
@@ -218,7 +223,7 @@ struct Session<'a> {
     state: &'a State,
     generation: u64,
     conversation: Mutex<Conversation>,
-    /// Whether the answer to a commit is to be lost.
+    /// Whether the connection has to break before the client gets the response to the commit that was sent.
     is_answer_lost: AtomicBool,
 }
 
@@ -227,7 +232,7 @@ impl Session<'_> {
         self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries what the client says.
+    /// Forwards the bytes of the client.
     async fn ask(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> Result<()> {
         let mut bytes = vec![0; 65_536];
         loop {
@@ -237,7 +242,7 @@ impl Session<'_> {
             }
             self.state.until_heard(self.generation).await;
             let chunk = &bytes[..length];
-            // The server must not answer what was not heard.
+            // The server must not respond to bytes that were dropped.
             let run = self.conversation().hear_client(chunk);
             if run.contains(&Statement::Commit) {
                 if self.state.take(Fault::CutBeforeCommit) {
@@ -251,7 +256,7 @@ impl Session<'_> {
         }
     }
 
-    /// Carries what the server says.
+    /// Forwards the bytes of the server.
     async fn answer(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> Result<()> {
         let mut bytes = vec![0; 65_536];
         loop {
@@ -278,7 +283,7 @@ impl Session<'_> {
     }
 }
 
-/// Lets both sides end at once, whatever is still in flight; a side may see the end of the stream or a reset.
+/// Closes both sides at once, whatever is in flight. Each side sees the end of the stream or a reset.
 fn cut(from: &OwnedReadHalf, to: &OwnedWriteHalf) -> Result<()> {
     from.as_ref().set_zero_linger()?;
     Ok(to.as_ref().set_zero_linger()?)
@@ -292,7 +297,7 @@ mod tests {
     use std::net;
     use std::time::Instant;
 
-    /// A server that says every byte back.
+    /// A server that echoes every byte.
     fn echo() -> u16 {
         let listener = net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -319,13 +324,13 @@ mod tests {
         stream.read(&mut [0; 64])
     }
 
-    /// Whether the connection ended without an answer.
+    /// Whether the connection ended without a response.
     fn is_cut(answer: std::io::Result<usize>) -> bool {
         answer.map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |length| length == 0)
     }
 
     #[test]
-    fn a_silent_wire_keeps_what_was_said() {
+    fn an_unresponsive_link_holds_the_bytes() {
         let link = Link::to(echo(), 1).unwrap();
         let mut stream = dial(&link);
         assert_eq!(say(&mut stream, b"one").unwrap(), 3);
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_machine_answers_only_new_connections() {
+    fn a_replaced_machine_serves_only_new_connections() {
         let link = Link::to(echo(), 1).unwrap();
         let mut old = dial(&link);
         assert_eq!(say(&mut old, b"one").unwrap(), 3);
@@ -345,7 +350,7 @@ mod tests {
         assert_eq!(say(&mut dial(&link), b"one").unwrap(), 3);
     }
 
-    /// Opens a session; the echo of its beginning stands for the welcome of a server.
+    /// Opens a session; the echo of its startup message replaces the greeting of a server.
     fn open(link: &Link) -> net::TcpStream {
         let mut stream = dial(link);
         say(&mut stream, &startup()).unwrap();
@@ -366,7 +371,7 @@ mod tests {
         assert_eq!(link.cuts(), 2);
     }
 
-    /// A server that answers every message, whatever it says, like a statement that is done.
+    /// A server that answers every message as if it had executed a statement.
     fn server() -> u16 {
         let listener = net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -384,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_holds_up_its_own_connection_alone() {
+    fn a_late_response_delays_only_its_own_connection() {
         let link = Link::to(server(), 1).unwrap();
         let (commit, begin) = (message(b'Q', b"COMMIT\0"), message(b'Q', b"BEGIN\0"));
         let (mut late, mut other) = (open(&link), open(&link));

@@ -1,4 +1,5 @@
-//! The service dies between any two effects of links: while they are made, combined, withdrawn, reported on and paid.
+//! The service dies between any two changes to links: while they are created, combined, withdrawn, reported on and
+//! paid, and while an orchestrator links client IDs and sets its fees.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,21 +7,24 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result};
+use serde_json::json;
 use xtask::service::client::Call;
 
+use crate::client::Client;
 use crate::fault::{Database, Fault};
-use crate::payers::{Done, Payers, Wanted, approve_all, destination};
+use crate::payers::{CLIENT_IDS, CONFIGS, Done, Partnership, Payers, Wanted, approve_all, destination};
 use crate::plan::{Plan, QUIET_TIME};
 use crate::report::Row;
 use crate::rounds;
-use crate::stage::{PAYERS, Stage};
+use crate::stage::{PAYERS, Stage, member};
 use crate::verdict::Records;
 
-/// Account that is paid; those before it pay.
+/// Index of the account that receives payments. The accounts with a lower index pay.
 const PAYEE: usize = 6;
 
-/// Where a process can end: the edges of each commit of a link, and the steps inside and between them.
-const POINTS: [&str; 38] = [
+/// Crash points, at which the process can die: before and after each commit of a link, and at steps inside and between
+/// commits.
+const POINTS: [&str; 50] = [
     "create_secure_payment.begun",
     "create_secure_payment.requests_inserted",
     "create_secure_payment.inserted",
@@ -54,6 +58,18 @@ const POINTS: [&str; 38] = [
     "tell_refused_wallet.noted",
     "tell_refused_wallet.before_commit",
     "tell_refused_wallet.after_commit",
+    "link_client_id.inserted",
+    "link_client_id.before_commit",
+    "link_client_id.after_commit",
+    "create_fee_config.inserted",
+    "create_fee_config.before_commit",
+    "create_fee_config.after_commit",
+    "update_fee_config.updated",
+    "update_fee_config.before_commit",
+    "update_fee_config.after_commit",
+    "unlink_client_id.ended",
+    "unlink_client_id.before_commit",
+    "unlink_client_id.after_commit",
     "confirm_blocks.recorded",
     "confirm_blocks.followed",
     "confirm_blocks.credited",
@@ -61,12 +77,17 @@ const POINTS: [&str; 38] = [
     "confirm_blocks.after_commit",
 ];
 
-/// How many points there are.
+/// Number of points.
 const POINTS_COUNT: u64 = POINTS.len() as u64;
 
-/// Deaths at each point, `plan.rounds_per_point` times.
+/// Makes the process die at each point, `plan.rounds_per_point` times.
 pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
-    let mut stage = Stage::open(plan, Fault::LinkKills, database)?;
+    // The merchant's consent to a link is tested elsewhere.
+    let open = [("PRS_ORCHESTRATORS__DIRECT_LINKS", "open".to_owned())];
+    let mut stage = Stage::open_with(plan, Fault::LinkKills, database, false, &open)?;
+    let orchestrator = &["orchestrator", "create", "--name", "Crash test"];
+    let orchestrator = stage.machines.service.provision(orchestrator)?;
+    let orchestrator_key = member(&orchestrator, "orchestratorKey")?;
     stage.register("late")?;
     let payee = stage.chain.accounts().get(PAYEE).context("no such account")?.address;
     let runtime = stage.runtime().clone();
@@ -84,6 +105,8 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
         } = &mut stage;
         let payers = Payers {
             client: &*client,
+            orchestrator_key,
+            base_url: &base_url,
             chain: chain.as_ref(),
             runtime: &runtime,
             run: plan.seed,
@@ -112,17 +135,20 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     let deaths = reached.len();
     let mut row = Row::of(Fault::LinkKills, database, u64::try_from(deaths)?, &verdict);
     judge(&stage, &done.links, &mut row)?;
+    let orchestrator = Client::new(&base_url, vec![("x-orchestrator-key", orchestrator_key.to_owned())]);
+    judge_partnerships(&orchestrator, &done.partnerships, &mut row)?;
     let never: Vec<&str> = POINTS.into_iter().filter(|point| !reached.contains(point)).collect();
     row.check(never.is_empty(), || format!("never reached: {}", never.join(", ")));
     row.note(&format!(
-        "{} of {POINTS_COUNT} points reached, {} links",
+        "{} of {POINTS_COUNT} points reached, {} links, {} linked client IDs",
         POINTS_COUNT - u64::try_from(never.len())?,
-        done.links.len()
+        done.links.len(),
+        done.partnerships.len()
     ));
     Ok(row)
 }
 
-/// Compares what links answer, and what was told of them, with what was done.
+/// Compares the responses and events of links with what the payers did.
 fn judge(stage: &Stage, links: &[Wanted], row: &mut Row) -> Result<()> {
     let told = |kind: &str, by: &'static str| -> Result<HashMap<String, usize>> {
         let mut counts = HashMap::new();
@@ -144,7 +170,7 @@ fn judge(stage: &Stage, links: &[Wanted], row: &mut Row) -> Result<()> {
         row.lost += usize::from(!is_as_wanted);
         row.check(is_as_wanted, || {
             format!(
-                "a link answers {} {message:?} instead of {:?}",
+                "a link returns {} {message:?} instead of {:?}",
                 answer.status, link.answer
             )
         });
@@ -158,13 +184,46 @@ fn judge(stage: &Stage, links: &[Wanted], row: &mut Row) -> Result<()> {
     Ok(())
 }
 
+/// Compares the links and fee configs of the orchestrator with the client IDs that it linked: each has one link, which
+/// has the right state, and one fee config, which is disabled.
+fn judge_partnerships(orchestrator: &Client, partnerships: &[Partnership], row: &mut Row) -> Result<()> {
+    let listed = orchestrator.get(&format!("{CLIENT_IDS}?limit=1"))?;
+    let active = partnerships.iter().filter(|partnership| !partnership.is_ended).count();
+    row.check(listed["total"] == active, || {
+        format!("{active} links are active, and the list says {}", listed["total"])
+    });
+    for Partnership {
+        client_id,
+        config,
+        is_ended,
+    } in partnerships
+    {
+        let again = orchestrator.call(CLIENT_IDS, &Call::Post(&json!({ "clientId": client_id })))?;
+        row.check(again.status == 409, || {
+            format!("a second link of {client_id} returned {}", again.status)
+        });
+        let configs = orchestrator.call(&format!("{CONFIGS}?clientId={client_id}"), &Call::Get)?;
+        if *is_ended {
+            row.check(configs.status == 404, || format!("the link of {client_id} did not end"));
+            continue;
+        }
+        let listed = configs.body["feeConfigs"].as_array().context("no feeConfigs")?;
+        row.doubled += listed.len().saturating_sub(1);
+        let is_disabled = listed
+            .iter()
+            .any(|one| one["id"] == *config && one["status"] == "disabled");
+        row.lost += usize::from(!is_disabled);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
 
     #[test]
-    fn no_point_stands_twice() {
+    fn no_point_is_listed_twice() {
         assert_eq!(HashSet::from(POINTS).len(), POINTS.len());
     }
 }

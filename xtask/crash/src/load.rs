@@ -1,4 +1,4 @@
-//! What goes on while the service is killed: requests are created and written down, and paid on the chain.
+//! The load while the service is killed: requests are created, recorded, and paid on the chain.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,17 +20,17 @@ use xtask::service::client::{CALL_TIMEOUT, Call};
 use crate::client::{Client, Outcome};
 use crate::verdict::{Acknowledged, Paid, Terms};
 
-/// One request out of so many is paid in the native coin, the others in a token.
+/// One request in this number is paid in the native coin. All others are paid in a token.
 const NATIVE_EVERY: u64 = 3;
 
-/// One creation out of so many is hung up on.
+/// One creation in this number loses its connection.
 const CUT_EVERY: u64 = 4;
 
-/// When it is hung up on, in milliseconds: before, during or just after its commit. Kills alone rarely fall between a
-/// commit and its answer.
+/// How many milliseconds after its start such a creation loses its connection: before, during or just after its commit.
+/// Kills alone would rarely happen between a commit and its response.
 const CUT_MS: std::ops::RangeInclusive<u64> = 1..=30;
 
-/// Acknowledged requests in a file, each of them on the disk before anything else happens.
+/// A file with all acknowledged requests. Each request is written to the disk before the run continues.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
@@ -53,7 +53,7 @@ impl Journal {
         Ok(self.file.sync_data()?)
     }
 
-    /// What was written down.
+    /// The recorded requests.
     pub(crate) fn read(&self) -> Result<Vec<Acknowledged>> {
         let text = fs::read_to_string(&self.path)?;
         text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
@@ -62,31 +62,33 @@ impl Journal {
 
 /// The state that writers and payers share.
 pub(crate) struct Load<'a> {
-    /// Speaks for the merchant.
+    /// Client with the merchant's credential.
     pub(crate) client: &'a Client,
     /// Pause of each writer after a request.
     pub(crate) pace: Duration,
-    /// Makes the keys of this run its own.
+    /// Prefix of the idempotency keys of this run.
     pub(crate) run: u64,
-    /// Takes down what was acknowledged.
+    /// Records acknowledged requests.
     pub(crate) journal: Mutex<Journal>,
-    /// Creations without an idempotency key whose answer says nothing.
+    /// The terms of requests that were sent without an idempotency key and got no response, so that it is unknown
+    /// whether they exist.
     pub(crate) unanswered: Mutex<Vec<Terms>>,
-    /// Requests that the service did not know right after it had acknowledged them.
+    /// Requests that the service acknowledged, but did not find in a lookup directly afterwards.
     pub(crate) unknown: Mutex<HashSet<String>>,
-    /// What was paid.
+    /// Payments on the chain.
     pub(crate) paid: Mutex<Vec<Paid>>,
     /// The number of the next request.
     pub(crate) next: AtomicU64,
-    /// How many kills there were; every round pays a wallet of its own.
+    /// Number of kills so far. The requests of each round pay a wallet of their own.
     pub(crate) round: AtomicU64,
-    /// Set when no more requests are wanted.
+    /// Set when no more requests are needed.
     pub(crate) is_over: AtomicBool,
 }
 
 impl Load<'_> {
-    /// Creates requests until it is over. A creation with an idempotency key is repeated until it is acknowledged; one without
-    /// is sent once, and the next one when the service answers again.
+    /// Creates requests until the run ends. With an idempotency key, a creation is repeated until the service
+    /// acknowledges it. Without a key, a creation is sent only once, and the next creation is sent when the service
+    /// responds again.
     pub(crate) fn write(&self, is_keyed: bool, to_pay: &SyncSender<Acknowledged>) -> Result<()> {
         while !self.is_over.load(Ordering::SeqCst) {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
@@ -100,9 +102,10 @@ impl Load<'_> {
                 "invoiceCurrency": currency,
                 "paymentCurrency": currency,
             });
-            let patience = match number.is_multiple_of(CUT_EVERY) {
-                true => Duration::from_millis(Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS)),
-                false => CALL_TIMEOUT,
+            let patience = if number.is_multiple_of(CUT_EVERY) {
+                Duration::from_millis(Rng::with_seed(self.run.wrapping_add(number)).u64(CUT_MS))
+            } else {
+                CALL_TIMEOUT
             };
             let created = match &key {
                 Some(key) => {
@@ -133,21 +136,22 @@ impl Load<'_> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .append(&acknowledged)?;
-            // What is only found later was not there when it was acknowledged.
+            // Looks up the request at once. If it appeared only later, the service would have acknowledged a request
+            // that it did not have.
             let path = format!("/v2/request/{}", acknowledged.request_id);
             if self.client.insist(&path, &Call::Get)?.status == 404 {
                 let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
                 unknown.insert(acknowledged.request_id.clone());
             }
             if to_pay.send(acknowledged).is_err() {
-                bail!("nobody pays any more");
+                bail!("every payer has stopped");
             }
             std::thread::sleep(self.pace);
         }
         Ok(())
     }
 
-    /// Pays acknowledged requests until no more come, with the calls that the service hands out.
+    /// Pays acknowledged requests until no more arrive, with the calldata that the service returns.
     pub(crate) fn pay(
         &self,
         chain: &Devnet,
@@ -164,7 +168,8 @@ impl Load<'_> {
             let path = format!("/v2/request/{request_id}/pay?wallet={wallet}");
             let answer = self.client.insist(&path, &Call::Get)?;
             if answer.status == 404 {
-                // An acknowledged request that the service does not know is lost; the run goes on to count them all.
+                // If the service does not find an acknowledged request, the request is lost. The run continues, so that
+                // all lost requests are counted.
                 continue;
             }
             let calls = answer.expect(200).with_context(|| path.clone())?;
@@ -183,7 +188,7 @@ impl Load<'_> {
     }
 }
 
-/// The wallet that the requests of a round are paid to.
+/// The wallet that the requests of a round pay.
 pub(crate) fn payee(round: u64) -> String {
     format!("0xc4a5{round:036x}")
 }
@@ -202,7 +207,7 @@ fn currency(number: u64) -> &'static str {
     }
 }
 
-/// A text of an answer.
+/// A string in a response.
 pub(crate) fn text(body: &Value, pointer: &str) -> Result<String> {
     let text = body.pointer(pointer).and_then(Value::as_str);
     Ok(text.with_context(|| format!("no {pointer} in {body}"))?.to_owned())
@@ -215,7 +220,7 @@ pub(crate) fn transactions(calls: &Value) -> Result<Vec<(Address, Vec<u8>, U256)
         .iter()
         .map(|call| {
             let to: Address = text(call, "/to")?.parse()?;
-            // Of a link it is text, of a request an object.
+            // In a link the value is a string, in a request an object.
             let value = text(call, "/value").or_else(|_| text(call, "/value/hex"))?;
             let value: U256 = value.parse()?;
             Ok((to, hex::decode(text(call, "/data")?)?, value))
@@ -228,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_gives_back_what_it_took_down() {
+    fn a_journal_returns_its_recorded_requests() {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(&folder.path().join("acknowledged.jsonl")).unwrap();
         let acknowledged = Acknowledged {
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_to_send_are_read_from_the_answer() {
+    fn calls_to_send_are_read_from_the_response() {
         let answer = json!({"transactions": [{
             "to": "0x00000000000000000000000000000000000000aa",
             "data": "0x0102",

@@ -1,5 +1,5 @@
-//! `cargo xtask crash`: everything around the service breaks, one thing after the other, while requests are created and
-//! paid, and afterwards nothing may be missing, doubled or changed.
+//! `cargo xtask crash`: breaks the service and its dependencies, one after another, while requests are created and
+//! paid. Afterwards nothing may be missing, doubled or changed.
 
 mod asked;
 mod bank;
@@ -45,23 +45,23 @@ use crate::fault::{Database, Databases, Fault, LANES, LAST_LANE};
 use crate::plan::Plan;
 use crate::report::Row;
 
-/// Breaks the service and everything around it while requests are created and paid, and counts what that cost
+/// Crash test: breaks the service and its dependencies while requests are created and paid, and counts the damage
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask crash")]
 struct Options {
-    /// Few rounds of every fault, for continuous integration
+    /// Run only a few rounds of every fault, for continuous integration
     #[arg(long)]
     short: bool,
-    /// Only these faults
+    /// Run only these faults
     #[arg(long = "fault", value_enum, ignore_case = true)]
     faults: Vec<Fault>,
-    /// How often the service is killed at random moments, on each database; 40 when absent, 4 in the short form
+    /// Number of kills at random moments on each database. Default: 40, or 4 in the short form
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     kills: Option<u64>,
-    /// Where the service keeps its state, for the faults that are played on both databases
+    /// Database of the service, for faults that run on both databases
     #[arg(long, value_enum, default_value_t = Databases::Both)]
     database: Databases,
-    /// Makes the moments of an earlier run those of this one; it is printed at the start
+    /// Seed of an earlier run, to repeat its random moments; it is printed at the start
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -74,14 +74,14 @@ fn main() -> ExitCode {
     )
 }
 
-/// Plays the faults, prints what they cost, and fails when that is anything.
+/// Runs the faults, prints their results, and fails if anything was lost, doubled, changed or violated.
 fn run(options: &Options) -> Outcome {
     packages::ensure_chain_node()?;
     let prs = workspace::build_prs()?;
     let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     let evidence = workspace::target_directory()?.join("xtask/crash");
     fs::create_dir_all(&evidence)?;
-    // A build meanwhile would replace the binary, and later faults would meet another one.
+    // A build during the run would replace the binary, and later faults would run another one.
     let own = evidence.join("prs");
     fs::copy(&prs, &own).context("cannot copy the binary")?;
     eprintln!("seed {seed}; evidence in {}", evidence.display());
@@ -117,7 +117,7 @@ fn run(options: &Options) -> Outcome {
         Ok(())
     } else {
         Err(Failure::StepFailed(anyhow!(
-            "a fault cost something; repeat it with --fault and --seed {seed}"
+            "a fault broke a promise; repeat it with --fault and --seed {seed}"
         )))
     }
 }

@@ -1,4 +1,5 @@
-//! One of two workers dies, the database dies or falls silent, commits break off, answers come late.
+//! Faults of workers and of the database. One of two workers dies, the database dies or becomes unresponsive, commits
+//! are cut off, and responses arrive late.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,45 +19,46 @@ use crate::report::Row;
 use crate::stage::{POLL, Stage, wait_for};
 use crate::verdict::Records;
 
-/// Endpoints of the run with two workers: each event becomes as many deliveries.
+/// Number of endpoints of the run with two workers: each event gets this number of deliveries.
 const ENDPOINTS: usize = 8;
 
-/// How long two workers are at work before one of them dies.
+/// How long both workers run before one of them is killed.
 const BEFORE_DEATH: Duration = Duration::from_millis(150);
 
-/// How soon the other one has to have finished the dead one's work. Source: rules D.3.
+/// How soon the surviving worker must have finished the work of the killed worker. Source: rules D.3.
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(20);
 
-/// How long an answer may take that says that the database is gone. Source: rules D.4.
+/// Time limit for a response that reports the database as unavailable. Source: rules D.4.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// How soon the service has to answer again by itself.
+/// How soon the service must work again, without help, once the fault has ended.
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
 
-/// How long the link is silent.
+/// How long the link is unresponsive.
 const BLACKHOLE: Duration = Duration::from_secs(10);
 
-/// How long the database is away.
+/// How long the database is down.
 const DOWN_MS: std::ops::RangeInclusive<u64> = 500..=2_500;
 
-/// Pause between two questions to the service.
+/// Pause between two polls of the service.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a cut may take to find its commit.
+/// Time limit until a commit occurs at which the proxy can break a connection.
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Statements whose answers come late, one after the other.
+/// Statements whose responses are late, one after another.
 const LATE_STATEMENTS: [Statement; 3] = [Statement::Begin, Statement::Insert, Statement::Commit];
 
-/// How long answers come late, and how long they come in time after that.
+/// How long the proxy delays responses. The next constant is how long it delays none afterwards.
 const LATE: Duration = Duration::from_secs(4);
 const BETWEEN_LATE: Duration = Duration::from_secs(1);
 
-/// Threads that create requests meanwhile, and their pause: those with a key wait for late answers most of the time.
+/// Number of threads that create requests while responses are late. The next constant is the pause of each thread
+/// between two requests. A thread that sends idempotency keys waits for late responses most of the time.
 const LATE_WRITERS: usize = 8;
 const LATE_PACE: Duration = Duration::from_millis(250);
 
-/// Requests that wait for their payer meanwhile.
+/// Maximum number of created requests that no payer has paid yet, while responses are late.
 const LATE_WAITING_MAX: usize = 1_000;
 
 /// Two processes share the deliveries of one database, and one of them is killed.
@@ -75,7 +77,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
     let total = records.paid.len() * ENDPOINTS;
     let mut row = Row::of(Fault::WorkerKills, Database::Postgres, plan.worker_kills, &verdict);
 
-    // Without a fault everything arrives once: the first time, and each time it is asked for again.
+    // Without a fault, every delivery arrives once, and once more for each replay.
     wait_for("all deliveries", || {
         Ok((stage.machines.sink.count() >= total).then_some(()))
     })?;
@@ -85,7 +87,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
         wait_for("all replayed deliveries", || {
             Ok((stage.machines.sink.count() >= before + total).then_some(()))
         })?;
-        // The last tries are recorded before the next replay, which leaves alone what still waits.
+        // A replay skips deliveries that still wait, so the last attempts must be recorded before the next replay.
         drained(&stage)?;
     }
     thread::sleep(Duration::from_secs(1));
@@ -103,7 +105,7 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
         thread::sleep(BEFORE_DEATH);
         twin.kill()?;
         let killed = Instant::now();
-        let first_arrivals = wait_for("what the dead worker had claimed", || {
+        let first_arrivals = wait_for("the deliveries that the dead worker had claimed", || {
             let mut first: HashMap<String, Instant> = HashMap::new();
             for arrival in stage.machines.sink.arrivals_after(before) {
                 let id = arrival.header("x-service-delivery").to_owned();
@@ -115,7 +117,8 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
         longest = longest.max(last.saturating_duration_since(killed));
         repeats += stage.machines.sink.count() - before - total;
         twin.start()?;
-        // A lease of the dead one may still run out for what had arrived; the next round must not count it.
+        // The lease of the killed worker may expire for a delivery that has already arrived, which is then sent again.
+        // The next round must not count this attempt.
         drained(&stage)?;
     }
     row.check(longest <= TAKEN_OVER_MAX, || {
@@ -124,13 +127,13 @@ pub(crate) fn workers(plan: &Plan) -> Result<Row> {
     let bodies = distinct_bodies(&stage);
     row.changed += bodies;
     row.note(&format!(
-        "{quiet} deliveries by two workers without a repeat; after a death the rest within {:.1} s, {repeats} repeated",
+        "{quiet} deliveries by two workers without a repeat; after a death the rest arrived within {:.1} s, {repeats} repeated",
         longest.as_secs_f64()
     ));
     Ok(row)
 }
 
-/// Waits until no delivery waits for a try.
+/// Waits until no delivery waits for an attempt.
 fn drained(stage: &Stage) -> Result<()> {
     wait_for("an empty queue", || {
         let queued = stage.get("/v2/deliveries?state=queued&limit=1")?;
@@ -148,22 +151,23 @@ fn distinct_bodies(stage: &Stage) -> usize {
     bodies.values().filter(|bodies| bodies.len() > 1).count()
 }
 
-/// What a caller sees who asks without a break.
+/// The responses to a caller that polls without a pause.
 #[derive(Debug)]
 struct Seen {
-    /// Status of a good answer.
+    /// The status that counts as a successful response.
     good: u16,
-    /// When each answer came, how long it took and what it was; no status when there was none.
+    /// For each response, when it arrived, how long it took, and its status; no status means that there was no
+    /// response.
     answers: Vec<(Instant, Duration, Option<u16>)>,
 }
 
 impl Seen {
-    /// The slowest answer.
+    /// The slowest response.
     fn slowest(&self) -> Duration {
         self.answers.iter().map(|(_, took, _)| *took).max().unwrap_or_default()
     }
 
-    /// How often an answer was neither good nor 503.
+    /// Number of responses that were neither successful nor 503.
     fn strange(&self) -> usize {
         let is_strange = |status: &Option<u16>| *status != Some(self.good) && *status != Some(503);
         self.answers.iter().filter(|(.., status)| is_strange(status)).count()
@@ -173,7 +177,7 @@ impl Seen {
         self.answers.iter().filter(|(.., status)| *status == Some(503)).count()
     }
 
-    /// How long after this moment the first good answer came.
+    /// Time from this moment to the arrival of the first successful response.
     fn recovery(&self, since: Instant) -> Option<Duration> {
         let good = self
             .answers
@@ -183,7 +187,7 @@ impl Seen {
     }
 }
 
-/// Makes a call again and again until it is over.
+/// Repeats one call until the run ends, and records the responses.
 fn probe(client: &Client, is_over: &AtomicBool, (path, call): (&str, &Call<'_>), good: u16) -> Seen {
     let mut answers = Vec::new();
     while !is_over.load(Ordering::SeqCst) {
@@ -195,13 +199,13 @@ fn probe(client: &Client, is_over: &AtomicBool, (path, call): (&str, &Call<'_>),
     Seen { good, answers }
 }
 
-/// Reads until it is over.
+/// Sends reads until the run ends, and records the responses.
 fn probe_reads(client: &Client, is_over: &AtomicBool) -> Seen {
     let path = format!("/v2/request?walletAddress={}&limit=1", crate::load::payee(0));
     probe(client, is_over, (&path, &Call::Get), 200)
 }
 
-/// Creates requests until it is over, for a payee that the load does not use.
+/// Creates requests until the run is over, for a payee that the load does not use.
 fn probe_writes(client: &Client, is_over: &AtomicBool) -> Seen {
     let body = json!({
         "payee": crate::load::payee(9_999), "amount": "1", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia",
@@ -209,7 +213,8 @@ fn probe_writes(client: &Client, is_over: &AtomicBool) -> Seen {
     probe(client, is_over, ("/v2/request", &Call::Post(&body)), 201)
 }
 
-/// PostgreSQL is killed and started, falls silent and answers again, and is replaced without closing its connections.
+/// PostgreSQL is killed and restarted, becomes unresponsive and recovers, and is replaced without closing its
+/// connections.
 pub(crate) fn database(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_wired(plan, Fault::DatabaseOutages)?;
     stage.register("late")?;
@@ -222,7 +227,7 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
         let ended = stage.under_load(|machines, pressure| {
             let mut rng = Rng::with_seed(plan.seed);
             let (Some(postgres), Some(link)) = (&machines.postgres, &machines.link) else {
-                anyhow::bail!("there is no PostgreSQL");
+                anyhow::bail!("PostgreSQL is not running");
             };
             let mut ends = Vec::new();
             for _ in 0..rounds {
@@ -237,7 +242,7 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
             link.set(Silence::Blackhole);
             pressure.pause(BLACKHOLE)?;
             link.set(Silence::None);
-            ends.push(("the silence", Instant::now()));
+            ends.push(("the unresponsive period", Instant::now()));
             pressure.next_round();
             pressure.pause(Duration::from_secs(3))?;
             link.set(Silence::Replaced);
@@ -268,10 +273,10 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
                 Some(recovery) => {
                     longest = longest.max(recovery);
                     row.check(recovery <= RECOVERY_MAX, || {
-                        format!("{what} was over for {} ms before {name} went on", recovery.as_millis())
+                        format!("{name} recovered {} ms after the end of {what}", recovery.as_millis())
                     });
                 }
-                None => row.check(false, || format!("no {name} went on after {what}")),
+                None => row.check(false, || format!("no {name} recovered after {what}")),
             }
         }
         row.note(&format!(
@@ -284,7 +289,7 @@ pub(crate) fn database(plan: &Plan) -> Result<Row> {
     Ok(row)
 }
 
-/// The connection breaks at a commit, before or after the database made it.
+/// The connection of the service breaks at a commit, before or after the database executed the commit.
 pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open_wired(plan, Fault::CutConnections)?;
     stage.register("late")?;
@@ -302,7 +307,7 @@ pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
             while link.cuts() == done && begun.elapsed() < CUT_TIMEOUT {
                 pressure.pause(Duration::from_millis(2))?;
             }
-            // Something has to succeed as well, or there would be nothing to lose.
+            // Leaves time for some creations to succeed. If none succeeded, nothing could be lost.
             pressure.pause(Duration::from_millis(rng.u64(5..=60)))?;
             if round % 10 == 0 {
                 pressure.next_round();
@@ -322,15 +327,16 @@ pub(crate) fn cuts(plan: &Plan) -> Result<Row> {
     Ok(row)
 }
 
-/// Answers of PostgreSQL come late, each on its connection alone, while other connections go on.
+/// Responses of PostgreSQL arrive late, each only on its own connection, while other connections continue.
 pub(crate) fn late(plan: &Plan) -> Result<Row> {
-    // Background work waits longer than answers are late, so nothing of it is given up.
+    // Background work waits longer than the longest delay of a response, so it never abandons a statement.
     let (mut stage, mut worker) = Stage::open_wired_api(plan, Fault::LateAnswers)?;
     worker.start()?;
     stage.register("late")?;
     stage.writers = LATE_WRITERS;
     stage.pace = LATE_PACE;
-    // Who pays waits for late answers too, and must not hold up who creates.
+    // Payers also wait for late responses. A high maximum of unpaid requests keeps them from delaying the threads that
+    // create requests.
     stage.waiting_max = LATE_WAITING_MAX;
     let (held, mut records) = stage.under_load(|machines, pressure| {
         let link = machines.link.as_ref().context("there is no link")?;
@@ -340,7 +346,7 @@ pub(crate) fn late(plan: &Plan) -> Result<Row> {
                 pressure.pause(LATE)?;
                 link.set(Silence::None);
                 pressure.next_round();
-                // What was given up meanwhile is used again.
+                // Now the service uses the connections again that it abandoned while responses were late.
                 pressure.pause(BETWEEN_LATE)?;
             }
         }
@@ -350,11 +356,11 @@ pub(crate) fn late(plan: &Plan) -> Result<Row> {
     let [begin, insert, commit] = held;
     let mut row = Row::of(Fault::LateAnswers, Database::Postgres, held.iter().sum(), &verdict);
     row.check(held.iter().all(|count| *count > 0), || {
-        format!("answers held: {begin} to BEGIN, {insert} to INSERT, {commit} to COMMIT")
+        format!("responses held: {begin} to BEGIN, {insert} to INSERT, {commit} to COMMIT")
     });
     row.note(&format!(
-        "held for 1 to 5 s: {begin} answers to BEGIN, {insert} to INSERT, {commit} to COMMIT; {} acknowledged without a key, {} creations without \
-         key or answer",
+        "held for 1 to 5 s: {begin} responses to BEGIN, {insert} to INSERT, {commit} to COMMIT; {} acknowledged without a key, {} creations without \
+         key or response",
         records.acknowledged.iter().filter(|one| one.key.is_none()).count(),
         records.unanswered.len()
     ));

@@ -1,4 +1,5 @@
-//! Merchants and payers of links: what they make, combine, withdraw, name, report and pay while the service dies.
+//! Merchants and payers of links. While the service dies, they create, combine, withdraw, report and pay links, and an
+//! orchestrator links client IDs of the merchant, sets its fees and creates payments.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,74 +18,106 @@ use crate::load::{text, transactions};
 use crate::stage::member;
 use crate::verdict::{Acknowledged, Paid, Terms};
 
-/// How long the calls of one turn wait for each other, so that the chain keeps up.
+/// Path that creates payouts.
+const PAYOUTS: &str = "/v2/secure-payments/payouts";
+
+/// Rate of the orchestrator's fee.
+const FEE_BPS: u64 = 100;
+
+/// Index of the account that receives the orchestrator's fees.
+const FEE_RECEIVER: usize = 7;
+
+/// Pause of a payer after each link, so that the chain keeps up.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Ways of a link, which take turns.
-const WAYS: u64 = 5;
+/// Number of scenarios of a link. Payers run them in turn.
+const WAYS: u64 = 6;
 
-/// What a link has to answer in the end.
+/// A link, and the response that the service must give for it at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// What opens it.
+    /// The token that opens the link.
     pub(crate) token: String,
-    /// Status and message of the answer.
+    /// Status and message of the response.
     pub(crate) answer: (u16, &'static str),
-    /// Steps of payers that were reported for it.
+    /// Number of steps that the payment page reported for the link.
     pub(crate) reports: usize,
     /// Wallets that were refused.
     pub(crate) refused: usize,
 }
 
-/// What a link answers that is paid.
+/// Path of the links of an orchestrator.
+pub(crate) const CLIENT_IDS: &str = "/v2/orchestrators/client-ids";
+
+/// Path of the fee configs of an orchestrator.
+pub(crate) const CONFIGS: &str = "/v2/orchestrators/fee-configs";
+
+/// A client ID that an orchestrator linked, and what must be so at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Partnership {
+    /// The client ID.
+    pub(crate) client_id: String,
+    /// Id of the fee config for this client ID.
+    pub(crate) config: String,
+    /// Whether the orchestrator ended the link.
+    pub(crate) is_ended: bool,
+}
+
+/// The response of a paid link.
 const PAID: (u16, &str) = (409, "Secure payment has already been completed");
 
-/// What one answers that was withdrawn or combined.
+/// The response of a withdrawn or combined link.
 const GONE: (u16, &str) = (403, "Secure payment has been withdrawn");
 
-/// What a run leaves behind.
+/// The records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    /// Requests of links that were acknowledged.
+    /// Requests of links whose creation the service acknowledged.
     pub(crate) acknowledged: Vec<Acknowledged>,
-    /// Requests of links that were asked for without an idempotency key, by answers that say nothing.
+    /// Requests of links that were created without an idempotency key. It is unknown whether the service created them.
     pub(crate) unanswered: Vec<Terms>,
     /// Payments on the chain.
     pub(crate) paid: Vec<Paid>,
-    /// What links have to answer.
+    /// The expected responses of links.
     pub(crate) links: Vec<Wanted>,
+    /// The linked client IDs.
+    pub(crate) partnerships: Vec<Partnership>,
 }
 
-/// The state that all of them share.
+/// The state that all threads share.
 pub(crate) struct Payers<'a> {
-    /// Speaks for the merchant, and for payment pages.
+    /// Clients of the merchant and of payment pages.
     pub(crate) client: &'a Client,
-    /// Where payers pay.
+    /// Key of the orchestrator.
+    pub(crate) orchestrator_key: &'a str,
+    /// URL of the service.
+    pub(crate) base_url: &'a str,
+    /// Client of payers.
     pub(crate) chain: &'a Devnet,
-    /// Where the chain is asked.
+    /// RPC client of the chain.
     pub(crate) runtime: &'a Handle,
-    /// Makes the keys of this run its own.
+    /// Prefix of the idempotency keys of this run.
     pub(crate) run: u64,
-    /// Where the merchant is paid.
+    /// Wallet of the merchant.
     pub(crate) destination: &'a str,
-    /// Who gets payouts.
+    /// Wallet that receives payouts.
     pub(crate) recipient: Address,
-    /// The number of the next amount: no two requests ask for the same.
+    /// The number of the next amount. No two requests have the same amount.
     pub(crate) next: AtomicU64,
-    /// Set when no more links are wanted.
+    /// Set when no more links are needed.
     pub(crate) is_over: AtomicBool,
-    /// What was done.
+    /// The steps that were done.
     pub(crate) done: Mutex<Done>,
 }
 
-/// A link that was acknowledged.
+/// An acknowledged link.
 struct Link {
     token: String,
     requests: Vec<(String, String)>,
 }
 
 impl Payers<'_> {
-    /// Makes links and pays them from an account until it is over. What has begun is brought to its end.
+    /// Creates links and pays them from an account until the run ends. Completes a link that was begun.
     pub(crate) fn work(&self, account: usize) -> Result<()> {
         let mut turn = 0;
         while !self.is_over.load(Ordering::SeqCst) {
@@ -93,6 +126,7 @@ impl Payers<'_> {
                 1 => self.payout(account)?,
                 2 => self.combination(account)?,
                 3 => self.withdrawal(account)?,
+                4 => self.partnership(account, turn % (2 * WAYS) < WAYS)?,
                 _ => self.refusal(account)?,
             }
             turn += 1;
@@ -109,7 +143,7 @@ impl Payers<'_> {
         Ok(())
     }
 
-    /// A payout, with all that its payment page tells.
+    /// A payout link, for which the payment page sends all of its reports.
     fn payout(&self, account: usize) -> Result<()> {
         let link = self.make_payout()?;
         self.name_transaction(&link)?;
@@ -119,7 +153,7 @@ impl Payers<'_> {
         Ok(())
     }
 
-    /// Two payouts that are combined and paid together.
+    /// Two payout links that are combined and then paid together.
     fn combination(&self, account: usize) -> Result<()> {
         let originals = [self.make_payout()?, self.make_payout()?];
         let body = json!({ "tokens": [originals[0].token, originals[1].token] });
@@ -146,21 +180,21 @@ impl Payers<'_> {
         Ok(())
     }
 
-    /// A payout that is withdrawn once its calldata is out, and paid all the same.
+    /// A payout link that is withdrawn after its calldata was issued, and is still paid.
     fn withdrawal(&self, account: usize) -> Result<()> {
         let link = self.make_payout()?;
         let calls = self.calldata(account, &link)?;
         let path = format!("/v2/secure-payments/{}/withdraw", link.token);
         let withdrawn = self.client.insist(&path, &Call::Post(&json!({})))?.expect(200)?;
         if withdrawn["status"] != "invalidated" {
-            bail!("{path} answered {withdrawn}");
+            bail!("{path} returned {withdrawn}");
         }
         self.send(account, &calls, &link.requests)?;
         self.ends(&link, GONE, 0, 0);
         Ok(())
     }
 
-    /// An incoming link that a stranger's wallet may not pay.
+    /// An incoming link that a screened wallet may not pay.
     fn refusal(&self, account: usize) -> Result<()> {
         let wallet = self.wallet(account)?;
         let policy = json!({ "allowedPayerAddresses": [wallet] });
@@ -168,10 +202,55 @@ impl Payers<'_> {
         let path = format!("/v2/secure-payments/{}?wallet={}", link.token, self.recipient);
         let shown = self.client.insist(&path, &Call::Get)?.expect(200)?;
         if shown["accessDecision"]["status"] != "rejected" {
-            bail!("{path} answered {shown}");
+            bail!("{path} returned {shown}");
         }
         self.pay(account, &link, &link.requests)?;
         self.ends(&link, PAID, 0, 1);
+        Ok(())
+    }
+
+    /// A new client ID that the orchestrator links. Its payout carries the fee of the orchestrator, although the fee
+    /// config is disabled before the payment; half of the links end then.
+    fn partnership(&self, account: usize, is_ended: bool) -> Result<()> {
+        let made = self.create(
+            "/v2/client-ids",
+            &json!({ "label": "Linked", "allowedDomains": ["https://shop.example.com"] }),
+        )?;
+        let client_id = text(&made, "/clientId")?;
+        let key = ("x-orchestrator-key", self.orchestrator_key.to_owned());
+        let orchestrator = Client::new(self.base_url, vec![key.clone()]);
+        self.create_as(&orchestrator, CLIENT_IDS, &json!({ "clientId": client_id }))?;
+        let config = json!({
+            "clientId": client_id, "bps": FEE_BPS, "feeBearer": "payer", "flow": "outgoing",
+            "evmRecipientAddress": self.wallet(FEE_RECEIVER)?,
+        });
+        let config = text(&self.create_as(&orchestrator, CONFIGS, &config)?, "/id")?;
+        let pair = Client::new(self.base_url, vec![key, ("x-client-id", client_id.clone())]);
+        // Only a payment in dollars carries fees of orchestrators.
+        let amount = format!("1.{:06}", self.number() + 1).trim_end_matches('0').to_owned();
+        let made = self.create_as(&pair, PAYOUTS, &self.payout_of("USDC-sepolia", &amount))?;
+        let fees: Vec<&Value> = made["feePlan"]["fees"]
+            .as_array()
+            .context("no feePlan")?
+            .iter()
+            .collect();
+        if fees.len() != 1 || fees[0]["percentageBps"] != FEE_BPS {
+            bail!("a payout has the fees {fees:?}");
+        }
+        let link = self.made(&made, vec![amount])?;
+        let path = format!("{CONFIGS}/{config}?clientId={client_id}");
+        orchestrator.insist(&path, &Call::Delete)?.expect(200)?;
+        if is_ended {
+            let path = format!("{CLIENT_IDS}/{client_id}");
+            orchestrator.insist(&path, &Call::Delete)?.expect(200)?;
+        }
+        self.pay(account, &link, &link.requests)?;
+        self.ends(&link, PAID, 0, 0);
+        self.done().partnerships.push(Partnership {
+            client_id,
+            config,
+            is_ended,
+        });
         Ok(())
     }
 
@@ -189,19 +268,21 @@ impl Payers<'_> {
     }
 
     fn make_payout(&self) -> Result<Link> {
-        self.make("/v2/secure-payments/payouts", 1, |amounts| {
-            json!({
-                "recipient": self.recipient,
-                "creatorWalletAddress": self.recipient,
-                "network": "sepolia",
-                "currency": "FAU-sepolia",
-                "amount": amounts[0],
-            })
+        self.make(PAYOUTS, 1, |amounts| self.payout_of("FAU-sepolia", &amounts[0]))
+    }
+
+    fn payout_of(&self, currency: &str, amount: &str) -> Value {
+        json!({
+            "recipient": self.recipient,
+            "creatorWalletAddress": self.recipient,
+            "network": "sepolia",
+            "currency": currency,
+            "amount": amount,
         })
     }
 
-    /// Makes a link of this many requests, however often the service dies meanwhile. Half of the calls have no idempotency key;
-    /// one of these that is left without an answer is followed by one with other amounts.
+    /// Creates a link with this number of requests, even if the service dies several times meanwhile. Half of the calls
+    /// have no idempotency key. If such a call gets no response, the next call uses other amounts.
     fn make(&self, path: &str, count: usize, body: impl Fn(&[String]) -> Value) -> Result<Link> {
         loop {
             let amounts: Vec<String> = (0..count).map(|_| self.amount()).collect();
@@ -222,7 +303,7 @@ impl Payers<'_> {
         }
     }
 
-    /// A link as its answer shows it.
+    /// A link, read from the response to its creation.
     fn made(&self, made: &Value, amounts: Vec<String>) -> Result<Link> {
         let ids = made["requestIds"].as_array().context("no requestIds")?;
         let ids = ids.iter().map(|id| Ok(id.as_str().context("no text")?.to_owned()));
@@ -238,10 +319,15 @@ impl Payers<'_> {
         Ok(Link { token, requests })
     }
 
-    /// Creates something once, however often the service dies meanwhile.
+    /// Creates an object exactly once, even if the service dies several times meanwhile.
     fn create(&self, path: &str, body: &Value) -> Result<Value> {
+        self.create_as(self.client, path, body)
+    }
+
+    /// Like [`Self::create`], with the credential of another client.
+    fn create_as(&self, client: &Client, path: &str, body: &Value) -> Result<Value> {
         let key = format!("links-{:016x}-{}", self.run, self.number());
-        let answer = self.client.insist(path, &Call::PostOnce(body, &key))?;
+        let answer = client.insist(path, &Call::PostOnce(body, &key))?;
         answer.expect(201).with_context(|| path.to_owned())
     }
 
@@ -256,7 +342,7 @@ impl Payers<'_> {
         let first = self.client.insist(&path, &Call::Post(&body))?.expect(200)?;
         let again = self.client.insist(&path, &Call::Post(&body))?.expect(200)?;
         if first["intentId"] != again["intentId"] {
-            bail!("{path} kept one transaction twice");
+            bail!("{path} stored one transaction twice");
         }
         Ok(())
     }
@@ -325,7 +411,7 @@ impl Payers<'_> {
     }
 }
 
-/// Sets a destination of a wallet of the chain up, signed by it; returns its id.
+/// Sets up a destination for a wallet of the chain, signed by the wallet; returns its id.
 pub(crate) fn destination(
     client: &Client,
     base_url: &str,
@@ -351,11 +437,13 @@ pub(crate) fn destination(
     Ok(member(&set_up, "destinationId")?.to_owned())
 }
 
-/// Allows the contracts everything, once and for all, so that every payment is one transaction.
+/// Approves unlimited allowances for the payment contracts, so that every later payment is a single transaction.
 pub(crate) fn approve_all(chain: &Devnet, runtime: &Handle, account: usize) -> Result<()> {
     let contracts = chain.contracts();
     for spender in [contracts.erc20_fee_proxy, contracts.batch_conversion_payments] {
-        runtime.block_on(chain.approve(account, chain.tokens().fau, spender, U256::MAX))?;
+        for token in [chain.tokens().fau, chain.tokens().usdc] {
+            runtime.block_on(chain.approve(account, token, spender, U256::MAX))?;
+        }
     }
     Ok(())
 }

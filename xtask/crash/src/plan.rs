@@ -1,61 +1,62 @@
-//! What all faults of a run are played with, and how long.
+//! Parameters of all faults of a run, and their durations.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A delivery that a killed process had claimed is sent again when its lease of 15 seconds ends; what is repeated or
-/// doubled shows only after that.
+/// How long a run waits at its end for deliveries that are sent again. If a process was killed after it had claimed a
+/// delivery, the delivery is sent again when the lease of 15 seconds expires.
 pub(crate) const QUIET_TIME: Duration = Duration::from_secs(18);
 
-/// What all faults of a run are played with, and how long.
+/// Parameters of all faults of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// The service, built with its points.
+    /// The binary of the service, built with the crash points.
     pub(crate) prs: PathBuf,
-    /// Where logs stay.
+    /// Folder for logs.
     pub(crate) evidence: PathBuf,
-    /// Where all random numbers come from.
+    /// Seed of all random numbers.
     pub(crate) seed: u64,
-    /// Few rounds of everything.
+    /// Whether the run is short: a few rounds of each fault.
     pub(crate) is_short: bool,
-    /// Kills at random moments.
+    /// Number of kills at random moments.
     pub(crate) kills: u64,
-    /// Deaths at each point.
+    /// Number of deaths at each crash point.
     pub(crate) rounds_per_point: u64,
-    /// Kills of one of two workers.
+    /// Number of kills of one of two workers.
     pub(crate) worker_kills: u64,
-    /// Kills of the leader of two workers.
+    /// Number of kills of the leader of two workers.
     pub(crate) leader_kills: u64,
-    /// The same with leaders that are stopped and go on later.
+    /// Number of times that a leader is paused and later continues.
     pub(crate) leader_stops: u64,
-    /// Deaths of the service while recurring payments and requests are due, when it is alone.
+    /// Number of deaths of a single service while recurring payments and requests are due.
     pub(crate) recurring_kills: u64,
-    /// The same of one of two instances.
+    /// Number of deaths of one of two instances while recurring payments and requests are due.
     pub(crate) recurring_twin_kills: u64,
-    /// Payments of each schedule.
+    /// Number of payments of each schedule.
     pub(crate) recurring_payments: u32,
-    /// Rounds in which each of two instances is replaced.
+    /// Number of rounds in which each of two instances is replaced.
     pub(crate) rolling_restarts: u64,
-    /// Replays by two workers without a kill.
+    /// Number of replays with two workers of which none is killed.
     pub(crate) quiet_replays: u64,
     /// Kills of PostgreSQL.
     pub(crate) database_kills: u64,
-    /// Connections cut at a commit.
+    /// Number of connections that are cut at a commit.
     pub(crate) cuts: u64,
-    /// Rounds in which answers of PostgreSQL to three statements come late.
+    /// Number of rounds. In each round, the responses to three kinds of statements are late, one kind after another.
     pub(crate) late_rounds: u64,
-    /// Rounds of four jumps of the clock.
+    /// Number of rounds; each has four jumps of the clock.
     pub(crate) clock_rounds: u64,
-    /// Events for bad receivers.
+    /// Number of events that are sent to bad receivers.
     pub(crate) bad_events: usize,
-    /// Events for each round with and without a receiver that hangs.
+    /// Number of events in each round of the test with a hanging receiver. Rounds with and without this receiver
+    /// alternate.
     pub(crate) isolated_events: usize,
-    /// Events that nobody receives.
+    /// Number of events while the receiver is unreachable.
     pub(crate) missed_events: usize,
 }
 
 impl Plan {
-    /// The amounts of a short or of a full run.
+    /// The parameters of a short or of a full run.
     pub(crate) fn new(is_short: bool, kills: Option<u64>, prs: PathBuf, evidence: PathBuf, seed: u64) -> Self {
         let either = |short, full| if is_short { short } else { full };
         let events = |short, full| if is_short { short } else { full };

@@ -1,4 +1,4 @@
-//! Receivers that answer badly, hang, or are away.
+//! Receivers that respond badly, hang, or are unreachable.
 
 use std::collections::HashMap;
 use std::thread;
@@ -13,7 +13,8 @@ use crate::report::Row;
 use crate::stage::{POLL, Stage, member, milliseconds, wait_for};
 use crate::verdict::Records;
 
-/// How receivers behave, and the status that a try shows; none when there is no usable answer.
+/// Behaviours of receivers. Each has the status that the service must record for the attempt; `None` if the receiver
+/// sends no usable response.
 const BEHAVIOURS: [(&str, Option<u64>); 13] = [
     ("slow", None),
     ("hang", None),
@@ -30,32 +31,32 @@ const BEHAVIOURS: [(&str, Option<u64>); 13] = [
     ("late", Some(200)),
 ];
 
-/// How long a try may take, body included. Source: rules D.9.
+/// Time limit of a delivery attempt, body included. Source: rules D.9.
 const TRY_MS_MAX: u64 = 5_200;
 
-/// How much memory bad receivers may cost, in KiB. Source: rules D.9.
+/// Memory that bad receivers may use, in KiB. Source: rules D.9.
 const MEMORY_KIB_MAX: u64 = 20 * 1_024;
 
-/// Endpoints that answer, beside the one that does not. Source: rules D.10.
+/// Number of endpoints that respond, in addition to the endpoint that hangs. Source: rules D.10.
 const GOOD_ENDPOINTS: usize = 99;
 
-/// Rounds with and without the receiver that hangs, in turns.
+/// Number of rounds with the hanging receiver. The same number of rounds without it alternate with them.
 const ISOLATION_ROUNDS: usize = 3;
 
-/// What a busy machine adds to a time by itself.
+/// Additional time that a busy machine may need, in milliseconds.
 const NOISE_MS: i64 = 50;
 
-/// Pauses before each repetition, in milliseconds. Source: interface §6.1 (5).
+/// Pauses before the second, third and fourth attempt of a delivery, in milliseconds. Source: interface §6.1 (5).
 const DELAYS_MS: [i64; 3] = [1_000, 5_000, 15_000];
 
-/// How late a repetition may be on a busy machine: an endpoint that does not answer has few places, and all its
-/// deliveries are due at about the same time.
+/// How late an attempt may be on a busy machine, in milliseconds. An endpoint that does not respond gets few slots, and
+/// all its deliveries are due at about the same time.
 const LATE_MS_MAX: i64 = 5_000;
 
-/// Every kind of bad receiver at once.
+/// Sends events to one receiver of every bad kind at the same time.
 pub(crate) fn bad(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open(plan, Fault::BadReceivers, Database::Sqlite)?;
-    // What the same load costs without anybody to tell it to.
+    // Measures the memory of the same load without any receiver.
     stage.make_events(&mut Records::default(), plan.bad_events)?;
     let calm_kib = stage.machines.service.memory_kib()?;
     let mut endpoints = HashMap::new();
@@ -68,7 +69,7 @@ pub(crate) fn bad(plan: &Plan) -> Result<Row> {
     let mut peak_kib = 0;
     let mut tries = Vec::new();
     for (path, _) in BEHAVIOURS {
-        let of_endpoint = wait_for("a try of each delivery", || {
+        let of_endpoint = wait_for("an attempt of each delivery", || {
             peak_kib = peak_kib.max(stage.machines.service.memory_kib()?);
             let list = format!("/v2/deliveries?endpointId={}", endpoints[path]);
             let mut found = Vec::new();
@@ -96,12 +97,12 @@ pub(crate) fn bad(plan: &Plan) -> Result<Row> {
     let mut longest_ms = 0;
     for ((path, status), (_, details)) in BEHAVIOURS.iter().zip(&tries) {
         for detail in details {
-            for tried in detail["tries"].as_array().context("no tries")? {
+            for tried in detail["tries"].as_array().context("no attempts")? {
                 longest_ms = longest_ms.max(tried["durationMs"].as_u64().context("no durationMs")?);
             }
             let first = &detail["tries"][0];
             let shown = first["status"].as_u64().filter(|_| first["error"].is_null());
-            row.check(shown == *status, || format!("a try of {path} shows {first}"));
+            row.check(shown == *status, || format!("an attempt of {path} shows {first}"));
             let is_delivered = detail["delivery"]["state"] == "delivered";
             let is_taken = matches!(*path, "late" | "huge" | "lose");
             row.check(is_delivered == is_taken, || {
@@ -109,7 +110,7 @@ pub(crate) fn bad(plan: &Plan) -> Result<Row> {
             });
         }
     }
-    row.check(longest_ms <= TRY_MS_MAX, || format!("a try took {longest_ms} ms"));
+    row.check(longest_ms <= TRY_MS_MAX, || format!("an attempt took {longest_ms} ms"));
     let growth_kib = peak_kib.saturating_sub(calm_kib);
     row.check(growth_kib <= MEMORY_KIB_MAX, || {
         format!("memory grew by {growth_kib} KiB")
@@ -125,21 +126,21 @@ pub(crate) fn bad(plan: &Plan) -> Result<Row> {
     }
     row.check(
         bodies.len() == events && bodies.values().all(|bodies| bodies.len() > 1),
-        || "what was read and not answered was not repeated under its identity".to_owned(),
+        || "a delivery that was read without a response was not repeated with its identity".to_owned(),
     );
     row.changed += bodies
         .values()
         .filter(|same| same.iter().any(|body| *body != same[0]))
         .count();
     row.note(&format!(
-        "{} behaviours, longest try {longest_ms} ms, memory +{} KiB",
+        "{} behaviours, longest attempt {longest_ms} ms, memory +{} KiB",
         BEHAVIOURS.len(),
         growth_kib
     ));
     Ok(row)
 }
 
-/// One receiver that hangs among a hundred.
+/// Sends events to a hundred receivers of which one hangs.
 pub(crate) fn one_hanging(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open(plan, Fault::HangingReceiver, Database::Sqlite)?;
     for number in 0..GOOD_ENDPOINTS {
@@ -167,7 +168,8 @@ pub(crate) fn one_hanging(plan: &Plan) -> Result<Row> {
     with.sort_unstable();
     without.sort_unstable();
     let (usual, usual_without) = (with[ISOLATION_ROUNDS / 2], without[ISOLATION_ROUNDS / 2]);
-    // A busy machine makes equal rounds differ by more than the limit, so the worst of them sets it.
+    // On a busy machine, equal rounds differ by more than the allowed difference. The slowest round without the hanging
+    // receiver therefore sets the limit.
     let slowest_without = without[ISOLATION_ROUNDS - 1];
     row.check(usual <= slowest_without * 12 / 10 + NOISE_MS, || {
         format!("with a hanging receiver the others waited {usual} ms, without it {slowest_without} ms at most (p99)")
@@ -178,7 +180,7 @@ pub(crate) fn one_hanging(plan: &Plan) -> Result<Row> {
     Ok(row)
 }
 
-/// From the event to its arrival at each good endpoint, in milliseconds.
+/// Times from the creation of each event to its arrival at each responding endpoint, in milliseconds.
 fn latencies(stage: &mut Stage, records: &mut Records, events: usize) -> Result<Vec<i64>> {
     let before = stage.machines.sink.count();
     let logged = stage.make_events(records, events)?;
@@ -205,7 +207,8 @@ fn p99(mut times: Vec<i64>) -> i64 {
     times.get(times.len() * 99 / 100).copied().unwrap_or_default()
 }
 
-/// The receiver is away for longer than the repetitions take, and everything is asked for again when it is back.
+/// The receiver is unreachable until every delivery has used all attempts. All events are replayed when the receiver is
+/// back.
 pub(crate) fn away(plan: &Plan) -> Result<Row> {
     let mut stage = Stage::open(plan, Fault::AbsentReceiver, Database::Postgres)?;
     let endpoint = stage.register("late")?;
@@ -221,14 +224,14 @@ pub(crate) fn away(plan: &Plan) -> Result<Row> {
     let (mut early, mut late_ms, mut wrong_tries) = (0, 0, 0);
     for delivery in &failed {
         let detail = stage.get(&format!("/v2/deliveries/{}", member(delivery, "id")?))?;
-        let tries = detail["tries"].as_array().context("no tries")?;
+        let tries = detail["tries"].as_array().context("no attempts")?;
         wrong_tries += usize::from(tries.len() != 1 + DELAYS_MS.len());
         for (pair, delay_ms) in tries.windows(2).zip(DELAYS_MS) {
             let [one, next] = pair else { bail!("no pair") };
             let took_ms = i64::try_from(one["durationMs"].as_u64().context("no durationMs")?)?;
             let begun = milliseconds(member(one, "startedAt")?)?;
             let lateness = milliseconds(member(next, "startedAt")?)? - begun - took_ms - delay_ms;
-            // Both times are rounded to milliseconds.
+            // Both times are rounded to milliseconds, so an attempt may seem to be a millisecond early.
             early += usize::from(lateness < -1);
             late_ms = late_ms.max(lateness);
         }
@@ -243,7 +246,7 @@ pub(crate) fn away(plan: &Plan) -> Result<Row> {
         &verdict,
     );
     row.check(wrong_tries == 0, || {
-        format!("{wrong_tries} deliveries had other than 4 tries")
+        format!("{wrong_tries} deliveries did not have 4 attempts")
     });
     row.check(early == 0, || format!("{early} repetitions came early"));
     row.check(late_ms <= LATE_MS_MAX, || {
@@ -253,11 +256,11 @@ pub(crate) fn away(plan: &Plan) -> Result<Row> {
         format!("{replayed} deliveries were queued again instead of {}", events.len())
     });
     row.note(&format!(
-        "tries at 0, 1, 6 and 21 s, {late_ms} ms late at most; replay delivered {} of {}",
+        "attempts at 0, 1, 6 and 21 s, {late_ms} ms late at most; replay delivered {} of {}",
         verdict.events_expected - verdict.events_lost,
         verdict.events_expected
     ));
-    // A replay that was sent twice would be seen here.
+    // If the replay sent a delivery twice, the second one would arrive during this pause.
     thread::sleep(if plan.is_short { POLL } else { QUIET_TIME });
     let arrived = stage.machines.sink.count();
     row.check(arrived == events.len(), || {

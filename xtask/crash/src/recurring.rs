@@ -1,4 +1,4 @@
-//! The service dies while recurring payments and recurring requests are due, alone and as one of two instances.
+//! The service dies while recurring payments and requests are due, as a single process and as one of two instances.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,25 +21,27 @@ use crate::service::Service;
 use crate::settled::{Ended, settle};
 use crate::stage::{POLL, Stage, wait_for};
 
-/// Pause between two days, in milliseconds.
+/// Real time in milliseconds between two steps of the clock by a day.
 const DAY_MS: std::ops::RangeInclusive<u64> = 10..=120;
 
-/// How long a process lives after its last day, in milliseconds, when it dies at a random moment.
+/// How long a process runs after the last step of the clock before it dies at a random moment, in milliseconds.
 const LIFE_MS: std::ops::RangeInclusive<u64> = 0..=1_500;
 
-/// How long it may live after that when it is to end at a point.
+/// Time limit for a process to reach its crash point after the last step of the clock.
 const POINT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The same for one of two instances.
+/// Time limit for one of two instances to reach its crash point after the last step of the clock.
 const TWIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What an instance needs beyond that: it asks the server for the time every five seconds.
+/// Additional time for an instance, because it reads the time of the database server only every five seconds.
 const TIME_LAG: Duration = Duration::from_secs(5);
 
-/// How long is waited for doubles in a short run, where the clock ends the leases of the dead.
+/// How long a short run waits at its end for deliveries that are sent again. The clock was advanced, which ends the
+/// leases of dead processes, so less time is needed than in other runs.
 const SHORT_QUIET: Duration = Duration::from_secs(3);
 
-/// Deaths while payments and requests are due, of one service or of two instances that lead in turns.
+/// Processes die while recurring payments and requests are due: a single service, or two instances that alternate as
+/// leader.
 pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     let clock = ShownClock::new()?;
     let environment = clock.environment();
@@ -82,7 +84,8 @@ pub(crate) fn kills(plan: &Plan, database: Database) -> Result<Row> {
     Ok(judged(plan, database, wanted, &deaths, &ended))
 }
 
-/// What a service needs to execute payments, and to be ready on a chain that a day passes on at once.
+/// Settings for a service that executes recurring payments and stays ready although the time of its chain jumps by
+/// days.
 fn relaying(stage: &Stage) -> Result<[(&'static str, String); 2]> {
     const WEEK_S: u64 = 7 * DAY_S;
     let relayer = stage.chain.accounts().get(RELAYER_INDEX).context("no relayer")?;
@@ -99,7 +102,7 @@ fn may_go_on() -> Result<()> {
     Ok(())
 }
 
-/// Lets days pass until this one, for whoever is alive.
+/// Advances the clock day by day up to this day, while processes are running.
 fn pass_until(day: u64, calendar: &mut Calendar, rng: &mut Rng, mut is_dead: impl FnMut() -> bool) -> Result<()> {
     while calendar.days() < day {
         may_go_on()?;
@@ -111,8 +114,8 @@ fn pass_until(day: u64, calendar: &mut Calendar, rng: &mut Rng, mut is_dead: imp
     Ok(())
 }
 
-/// One service dies again and again: at points and at random moments, some days passing while it lives and others while
-/// it is dead.
+/// A single service dies repeatedly, at crash points and at random moments. Some days pass while the service runs,
+/// others while it is dead.
 fn alone(
     plan: &Plan,
     stage: &mut Stage,
@@ -142,14 +145,15 @@ fn alone(
             thread::sleep(POLL);
         }
         let is_reached = service.has_ended();
-        match is_reached {
-            true => service.bury()?,
-            false => service.kill()?,
+        if is_reached {
+            service.bury()?
+        } else {
+            service.kill()?
         }
         deaths.note(end, is_reached);
         calendar.agree()?;
     }
-    // What the dead had taken is free again.
+    // Another day passes, so that the leases of the dead process expire.
     calendar.forward(DAY_S)?;
     service.start().map(drop)
 }
@@ -163,8 +167,8 @@ fn ready_or_dead(service: &mut Service) -> Result<()> {
     })
 }
 
-/// Two workers share a database, and the one that leads the network dies again and again; so does the other one, when
-/// it comes to its point first.
+/// Two workers share a database. The leader of the network dies repeatedly, and the other worker also dies if it
+/// reaches its crash point first.
 fn twins(
     plan: &Plan,
     workers: &mut [Service],
@@ -207,16 +211,17 @@ fn twins(
             }
             thread::sleep(POLL);
         };
-        // The lease of the dead ends with the day, and the other one takes over before that one is back.
+        // Another day passes, so that the lease of the dead worker expires. The other worker takes over before the dead
+        // worker is restarted.
         calendar.forward(DAY_S)?;
         leader_or_death(&mut workers[1 - dead..=1 - dead])?;
         ends[dead] = deaths.draw(rng);
         launch(&mut workers[dead], ends[dead])?;
-        // A server whose clock jumps ends statements as late, and who only starts gives up then.
+        // A database server whose clock jumps may time out statements, and a process that is starting then gives up.
         ready_or_dead(&mut workers[dead])?;
     }
     for worker in workers.iter_mut() {
-        // One of them may have come to its point by now.
+        // The worker may have died at its crash point by now.
         if !worker.has_ended() {
             worker.kill()?;
         }
@@ -228,7 +233,7 @@ fn twins(
     Ok(())
 }
 
-/// Which one leads the network; nothing when one has died before any of them did.
+/// Index of the worker that leads the network; `None` if a worker died before any of them led.
 fn leader_or_death(workers: &mut [Service]) -> Result<Option<usize>> {
     wait_for("a leader or a death", || {
         let leader = workers.iter().position(leads);
@@ -248,10 +253,10 @@ fn judged(plan: &Plan, database: Database, wanted: u64, deaths: &Deaths, ended: 
     row.lost += tally.lost();
     row.doubled += tally.doubled();
     row.check(tally.failures == 0, || {
-        format!("{} payments were told as failed", tally.failures)
+        format!("{} payments were reported as failed", tally.failures)
     });
     row.check(tally.nonces_lost == 0, || {
-        format!("{} places among the transactions are lost", tally.nonces_lost)
+        format!("{} nonces of the relayer are lost", tally.nonces_lost)
     });
     row.check((tally.lost(), tally.doubled()) == (0, 0), || format!("{tally:?}"));
     let never: Vec<&str> = POINTS

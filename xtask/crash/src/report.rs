@@ -1,28 +1,28 @@
-//! What the faults cost, as one table.
+//! The results of the faults as one table.
 
 use crate::fault::{Database, Fault};
 use crate::verdict::Verdict;
 
-/// One fault on one database.
+/// The result of one fault on one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// What was done.
+    /// The fault.
     pub(crate) fault: Fault,
-    /// Where the state was.
+    /// The database of the service.
     pub(crate) database: Database,
-    /// How often.
+    /// Number of rounds.
     pub(crate) rounds: u64,
-    /// Requests that were answered with 201.
+    /// Number of requests that were acknowledged with 201.
     pub(crate) acknowledged: usize,
-    /// Requests, credits and events that are missing.
+    /// Number of requests, credits and events that are missing.
     pub(crate) lost: usize,
-    /// Requests, credits and events that are too many.
+    /// Number of requests, credits and events that are surplus.
     pub(crate) doubled: usize,
-    /// Deliveries whose bytes or signature are not those that they should be.
+    /// Number of deliveries whose bytes or signature are wrong.
     pub(crate) changed: usize,
-    /// The figure that belongs to this fault.
+    /// A measured value that is specific to this fault, as text.
     pub(crate) note: String,
-    /// Promises of this fault that did not hold, besides the counts.
+    /// Promises that this fault checks in addition to the counts, and that did not hold.
     pub(crate) violations: Vec<String>,
 }
 
@@ -45,20 +45,20 @@ impl Row {
         }
     }
 
-    /// A fault that could not be played to its end.
+    /// The row of a fault that ended with an error.
     pub(crate) fn failed(fault: Fault, database: Database, error: &anyhow::Error) -> Self {
         let mut row = Self::of(fault, database, 0, &Verdict::default());
-        row.note = "did not end".to_owned();
+        row.note = "did not finish".to_owned();
         row.violations.push(format!("{error:#}"));
         row
     }
 
-    /// Adds the fault's own figure.
+    /// Puts the measured value of this fault before the existing note.
     pub(crate) fn note(&mut self, figure: &str) {
         self.note = format!("{figure}; {}", self.note);
     }
 
-    /// Adds a promise unless it held.
+    /// Records a violation if the promise does not hold.
     pub(crate) fn check(&mut self, holds: bool, promise: impl FnOnce() -> String) {
         if !holds {
             self.violations.push(promise());
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// All rows below each other, and what is wrong with them below that.
+/// All rows, followed by the violations.
 pub(crate) fn table(rows: &[Row]) -> String {
     let head = [
         "fault",
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_adds_up_what_is_missing_too_much_and_changed() {
+    fn a_row_adds_up_lost_doubled_and_changed_items() {
         let verdict = Verdict {
             acknowledged: 9,
             requests_lost: 1,
@@ -144,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_each_row_and_what_is_wrong() {
+    fn the_table_shows_each_row_and_its_violations() {
         let mut row = Row::of(Fault::DatabaseOutages, Database::Postgres, 3, &Verdict::default());
-        row.note("slowest answer 40 ms");
+        row.note("slowest response 40 ms");
         row.check(true, || "never shown".to_owned());
-        row.check(false, || "an answer took 3 s".to_owned());
+        row.check(false, || "a response took 3 s".to_owned());
         let table = table(&[row]);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[0].starts_with("| fault "));
         assert!(lines[2].contains("| postgres | 3 "));
-        assert!(lines[2].contains("slowest answer 40 ms; 0 paid"));
-        assert_eq!(lines[3], "database-outages (F4) on postgres: an answer took 3 s");
+        assert!(lines[2].contains("slowest response 40 ms; 0 paid"));
+        assert_eq!(lines[3], "database-outages (F4) on postgres: a response took 3 s");
     }
 }

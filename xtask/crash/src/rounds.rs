@@ -1,4 +1,4 @@
-//! Lives that each end at a named point, while payers go on.
+//! Runs the service again and again until it dies at a crash point, while payers keep calling it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,14 +12,14 @@ use crate::client::Client;
 use crate::plan::Plan;
 use crate::stage::{Machines, PAYERS};
 
-/// How long a life may last that ends at a point.
+/// Time limit for a process to reach its crash point.
 const POINT_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// How often a point is passed at most before it ends the process.
+/// Maximum number of times that a process passes a crash point before it ends there.
 const PASSES_MAX: u64 = 2;
 
-/// Has every payer work until `is_over`, and lets the service die at each point, `plan.rounds_per_point` times; a point that
-/// was never reached is tried once more, at its first pass. Returns where a life ended.
+/// Runs every payer until `is_over`. Meanwhile the service dies `plan.rounds_per_point` times at each crash point. A
+/// point that was never reached gets one more try, at its first pass. Returns the points at which the service died.
 pub(crate) fn die(
     plan: &Plan,
     points: &[&'static str],

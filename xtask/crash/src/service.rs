@@ -1,4 +1,4 @@
-//! The service as a process that is killed and started again: its settings, its log, and when it is ready.
+//! The service as a process that is killed and restarted, with its settings, its log and its readiness.
 
 use std::fs::{self, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,37 +14,37 @@ use serde_json::{Value, json};
 use xtask::machine::command::{self, Running};
 use xtask::service::client::{Call, Client};
 
-/// Ports below those that the system gives to outgoing connections: a client that connects while nobody listens could
-/// otherwise be connected with itself and keep the port.
+/// Ports below the range that the system assigns to outgoing connections. If the service used a port of that range, a
+/// client that connects while the service is down could get this port for itself and block it.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// The first start migrates an empty database.
+/// Time limit for the service to become ready. The first start migrates an empty database.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How closely the time until readiness is measured.
+/// Poll interval for readiness.
 const READY_POLL: Duration = Duration::from_millis(2);
 
-/// How much of the log is shown when the service does not come up.
+/// Number of log lines that are shown if the service does not start.
 const LOG_LINES_SHOWN: usize = 30;
 
-/// The signal with which a process ends at a point.
+/// The signal with which a process dies at a crash point (SIGABRT).
 const ABORT: i32 = 6;
 
-/// How often a process that is to end by itself is looked at.
+/// Poll interval while waiting for a process to end on its own.
 const END_POLL: Duration = Duration::from_millis(5);
 
-/// What a process of the service is started with.
+/// Parameters of a process of the service.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings<'a> {
     /// The binary.
     pub(crate) prs: &'a Path,
-    /// Where everything of the run is.
+    /// The folder with all files of the run.
     pub(crate) folder: &'a Path,
-    /// Tells it from another process of the same run.
+    /// A name that distinguishes the process from other processes of the same run.
     pub(crate) name: &'a str,
     /// `all`, `api` or `worker`.
     pub(crate) role: &'a str,
-    /// Where its output goes.
+    /// Path of its log.
     pub(crate) log: &'a Path,
     /// The database.
     pub(crate) database_url: &'a str,
@@ -52,7 +52,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) chain: &'a Devnet,
 }
 
-/// One database, one port, and one process after the other.
+/// A service with one database and one port. Its processes run one after another.
 pub(crate) struct Service {
     prs: PathBuf,
     config: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Writes the settings into the folder; nothing runs yet.
+    /// Writes the settings into the folder; starts nothing.
     pub(crate) fn new(with: Settings<'_>) -> Result<Self> {
         let port = free_port()?;
         let listen = format!("127.0.0.1:{port}");
@@ -104,17 +104,18 @@ impl Service {
         })
     }
 
-    /// Where it answers.
+    /// Its base URL.
     pub(crate) fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Adds a variable to the environment of every process that is started from now on.
+    /// Adds an environment variable for every process that is started from now on.
     pub(crate) fn set_variable(&mut self, name: &'static str, value: String) {
         self.environment.push((name, value));
     }
 
-    /// Runs a provisioning command, on a schema that is complete, and returns what it prints.
+    /// Migrates the database schema, runs a command of `prs` that creates a tenant or credentials, and returns the
+    /// command's output.
     pub(crate) fn provision(&self, arguments: &[&str]) -> Result<Value> {
         command::run(self.command().args(["migrate", "up"]))?;
         let mut command = self.command();
@@ -122,7 +123,7 @@ impl Service {
         Ok(serde_json::from_slice(&command::capture(&mut command)?)?)
     }
 
-    /// Starts a process that ends by itself at the named points, and waits for nothing.
+    /// Starts a process that dies at these crash points, and does not wait until it is ready.
     pub(crate) fn launch(&mut self, points: Option<&str>) -> Result<()> {
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         let mut command = self.command();
@@ -139,7 +140,7 @@ impl Service {
         Ok(())
     }
 
-    /// Starts a process and returns how long it took until it was ready.
+    /// Starts a process and returns the time until it was ready.
     pub(crate) fn start(&mut self) -> Result<Duration> {
         let begun = Instant::now();
         self.launch(None)?;
@@ -167,9 +168,9 @@ impl Service {
         outcome
     }
 
-    /// Ends the process with SIGKILL: it gets no chance to finish anything.
+    /// Kills the process with SIGKILL, so that it cannot finish its work.
     pub(crate) fn kill(&mut self) -> Result<()> {
-        // A process that ended by itself would make a crash look like a kill.
+        // If the process had already ended on its own, it crashed. That must not count as a kill.
         if let Err(error) = self.still_running() {
             self.show_log();
             return Err(error);
@@ -187,7 +188,7 @@ impl Service {
         command::run(Command::new("kill").args(["-s", name, &process]))
     }
 
-    /// Whether the process ended by itself within this time; otherwise it is killed.
+    /// Waits until the process ends on its own; returns whether it did. Kills the process after this time.
     pub(crate) fn ended_within(&mut self, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now() + timeout;
         while self.still_running().is_ok() {
@@ -201,23 +202,23 @@ impl Service {
         Ok(true)
     }
 
-    /// Whether the process has ended by itself, at a point or in another way.
+    /// Whether the process has ended without being killed by the test, at a crash point or in another way.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.still_running().is_err()
     }
 
-    /// The end of a process that was to end at a point. Errors: it ended in another way.
+    /// Checks how a process ended that had to die at a crash point. Returns an error if it ended in another way.
     pub(crate) fn bury(&mut self) -> Result<()> {
         let mut running = self.running.take().context("the service is not running")?;
         let status = running.child().wait()?;
         if status.signal() != Some(ABORT) {
             self.show_log();
-            bail!("the service ended by itself with {status}");
+            bail!("the service ended on its own with {status}");
         }
         Ok(())
     }
 
-    /// The memory that the process holds for itself at this moment, in KiB; pages of its database do not count.
+    /// The private memory of the process in KiB. Memory that it shares with files is not counted.
     pub(crate) fn memory_kib(&mut self) -> Result<u64> {
         let running = self.running.as_mut().context("the service is not running")?;
         let status = fs::read_to_string(format!("/proc/{}/status", running.child().id()))?;
@@ -236,7 +237,8 @@ impl Service {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.prs);
         command.current_dir(&self.folder).arg("--config").arg(&self.config);
-        // The environment wins over the file, and somebody's real database must not be what is tested.
+        // Environment variables override the settings file. Those of the user are removed, so that the test never uses
+        // a real database.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"PRS_") || name == "FAILPOINTS" {
                 command.env_remove(name);
@@ -244,7 +246,7 @@ impl Service {
         }
         // One caller makes all the load here.
         command.env("PRS_RATE_LIMITS__ENABLED", "false");
-        // The rows count the four tries.
+        // The verdict assumes four attempts for each delivery, so recovery rounds are turned off.
         command.env("PRS_WEBHOOKS__RECOVERY_ROUNDS_S", "[]");
         command
     }
@@ -257,7 +259,7 @@ impl Service {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that no process listens on.
 pub(crate) fn free_port() -> Result<u16> {
     for _ in 0..PORTS.len() {
         let port = fastrand::u16(PORTS);

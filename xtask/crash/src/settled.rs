@@ -1,4 +1,4 @@
-//! What a run with recurring payments and requests comes to, read from the service, the chain and the receiver.
+//! Reads the result of a run with recurring payments and requests from the service, the chain and the receiver.
 
 use std::collections::HashMap;
 use std::thread;
@@ -27,28 +27,28 @@ sol! {
 }
 /// Seconds of an hour.
 const HOUR_S: u64 = 3_600;
-/// How long nothing may change in the end before what is missing counts as lost.
+/// How long nothing may change at the end of a run. Items that are still missing then count as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// After how long without a change an hour passes: what is put off waits by the clock.
+/// If nothing changes for this time, the clock advances by an hour, because postponed work waits until a certain time.
 const STANDSTILL: Duration = Duration::from_secs(6);
 
-/// How many hours may pass so.
+/// Maximum number of hours by which the clock is advanced.
 const HOURS_MAX: u64 = 20;
-/// How far apart two looks at everything are.
+/// Pause between two reads of the whole state.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the run came to.
+/// The result of the run.
 pub(crate) struct Ended {
-    /// What holds for every payment.
+    /// What happened to every payment, whether recurring or not.
     pub(crate) verdict: Verdict,
-    /// What holds for what recurs.
+    /// What happened to the recurring items.
     pub(crate) tally: Tally,
-    /// The account that executed the payments.
+    /// The account that executed the recurring payments.
     pub(crate) relayer: Relayer,
 }
 
-/// Waits until everything that was due has happened and been told, and nothing more happens.
+/// Waits until all due items have happened and been reported, and until nothing changes.
 pub(crate) fn settle(
     stage: &Stage,
     workers: &[Service],
@@ -63,7 +63,7 @@ pub(crate) fn settle(
         }
         let (records, dues) = read_back(stage, calendar, asked)?;
         let mut verdict = Verdict::of(&records);
-        // They are counted by what they name.
+        // [`Tally`] counts the events of recurring items, so the verdict does not count them again.
         (verdict.events_lost, verdict.events_doubled) = (0, 0);
         let tally = Tally::of(&dues);
         let lost = verdict.lost() + tally.lost();
@@ -119,7 +119,8 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
             .unwrap_or_default()
             .into_iter()
             .map(|(topic, tx_hash, amount)| Paid {
-                // A reference that belongs to nothing stands for itself, and is missing everywhere else.
+                // If no request has the payment's reference, the topic of the reference takes the place of the
+                // request's id. Such an id equals that of no request.
                 request_id: of_topic.get(&topic).cloned().unwrap_or_else(|| topic.to_string()),
                 tx_hash: tx_hash.to_string(),
                 amount,
@@ -136,7 +137,7 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
         });
     }
     if !on_chain.is_empty() {
-        bail!("payments on the chain to payees of nothing: {:?}", on_chain.keys());
+        bail!("payments on the chain to unknown payees: {:?}", on_chain.keys());
     }
     let now = calendar.now();
     for (id, payee, first) in &asked.parents {
@@ -168,7 +169,7 @@ fn read_back(stage: &Stage, calendar: &Calendar, asked: &Asked) -> Result<(Recor
     Ok((records, dues))
 }
 
-/// A payment through the fee proxy: topic of its reference, transaction, amount.
+/// A payment through the fee proxy: the topic of its payment reference, the transaction hash, and the amount.
 type OnChain = (B256, B256, String);
 
 /// Every payment of the chain, by payee.
@@ -187,7 +188,7 @@ fn payments(stage: &Stage) -> Result<HashMap<Address, Vec<OnChain>>> {
     Ok(payments)
 }
 
-/// What blocks hold of the account that executes payments, and what the service still waits for.
+/// The transactions of the executing account in all blocks, and the transactions that the service still waits for.
 fn relayer(stage: &Stage, workers: &[Service]) -> Result<Relayer> {
     let (chain, runtime) = (&stage.chain, stage.runtime());
     let address = chain.accounts().get(RELAYER_INDEX).context("no relayer")?.address;
@@ -220,7 +221,7 @@ fn relayer(stage: &Stage, workers: &[Service]) -> Result<Relayer> {
     })
 }
 
-/// The sum of a gauge over its labels; nothing where it was never set.
+/// The sum of a gauge over its labels; `None` if it was never set.
 fn gauge(page: &str, name: &str) -> usize {
     let lines = page.lines().filter(|line| line.starts_with(name));
     let numbers = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());

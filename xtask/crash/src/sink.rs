@@ -1,4 +1,4 @@
-//! A receiver of events that writes down what arrives and then behaves as badly as its path says.
+//! A webhook receiver that records every delivery. The path of the endpoint then determines how it responds or fails.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,32 +12,33 @@ use tokio::runtime::Runtime;
 
 use xtask::service::delivery::Delivery;
 
-/// Larger than any event; a sender that announces more is not ours.
+/// Maximum length of a body in bytes, larger than any event of the service. A message that announces a larger body
+/// comes from another sender.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// How long `/late` thinks about its answer: without it, hardly any kill would fall between an arrival and its record.
+/// Delay of `/late`. Without it, hardly any kill would fall between the arrival of a delivery and its record.
 const THINKING: Duration = Duration::from_millis(50);
 
-/// How long `/slow` needs, longer than any sender waits.
+/// Delay of `/slow`, longer than any sender waits.
 const TOO_LONG: Duration = Duration::from_secs(7);
 
-/// How long `/hang` holds a connection that nobody takes away.
+/// How long `/hang` keeps a connection open without a response.
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 
 /// Pause between two bytes of `/drip`.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// Repeats of a delivery that `/flaky` refuses before it takes it.
+/// How often `/flaky` refuses a delivery before it accepts it.
 const FLAKY_REFUSALS: u32 = 2;
 
-/// One delivery that was read to its end.
+/// One completely read delivery.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
-    /// The path it was posted to.
+    /// The path to which the delivery was posted.
     pub(crate) path: String,
-    /// The time of day, to be compared with times that the service shows.
+    /// Time of arrival by the clock of the machine, to compare it with times that the service shows.
     pub(crate) at: SystemTime,
-    /// Headers, body and the moment of the arrival.
+    /// Headers, body and time of arrival.
     pub(crate) delivery: Delivery,
 }
 
@@ -47,7 +48,7 @@ impl Arrival {
         self.delivery.headers.get(name).map_or("", String::as_str)
     }
 
-    /// How often it had been tried before.
+    /// Number of earlier attempts, as the delivery reports it.
     pub(crate) fn retry_count(&self) -> u32 {
         self.header("x-service-retry-count").parse().unwrap_or_default()
     }
@@ -55,7 +56,7 @@ impl Arrival {
 
 type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 
-/// The receiver; gone with its port when dropped.
+/// The receiver; it closes its port on drop.
 pub(crate) struct Sink {
     port: u16,
     arrivals: Arrivals,
@@ -63,7 +64,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Listens on a port; what arrives is added to what arrived before.
+    /// Starts to listen on a port. New deliveries are added to earlier ones.
     pub(crate) fn open(port: u16) -> Result<Self> {
         let mut sink = Self {
             port,
@@ -74,19 +75,19 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Where deliveries for this behaviour are posted to.
+    /// The URL of a behaviour.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }
 
-    /// Refuses connections from now on, and cuts those it has.
+    /// Refuses connections from now on, and closes the open connections.
     pub(crate) fn close(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
     }
 
-    /// Listens again on the same port.
+    /// Starts to listen on the same port again.
     pub(crate) fn reopen(&mut self) -> Result<()> {
         self.close();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -95,12 +96,12 @@ impl Sink {
             .build()?;
         let listener = runtime
             .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)))
-            .context("the port of the receiver is taken")?;
+            .context("the port of the receiver is in use")?;
         let arrivals = Arc::clone(&self.arrivals);
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let arrivals = Arc::clone(&arrivals);
-                // A broken connection is what most of the behaviours are about.
+                // Many behaviours break the connection on purpose, so errors are ignored.
                 tokio::spawn(async move { serve(stream, &arrivals).await.ok() });
             }
         });
@@ -108,17 +109,17 @@ impl Sink {
         Ok(())
     }
 
-    /// Everything that arrived so far, in its order.
+    /// All deliveries so far, in order of arrival.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many arrived so far.
+    /// Number of deliveries so far.
     pub(crate) fn count(&self) -> usize {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// What arrived after so many others.
+    /// All deliveries except the first `count`.
     pub(crate) fn arrivals_after(&self, count: usize) -> Vec<Arrival> {
         let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.get(count..).unwrap_or_default().to_vec()
@@ -134,7 +135,7 @@ impl Drop for Sink {
 async fn serve(stream: TcpStream, arrivals: &Arrivals) -> Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some((path, headers)) = read_head(&mut stream).await? {
-        // What these two do, they do before they know what it is about.
+        // These two behaviours act before the request is read.
         match behaviour(&path) {
             "hang" => tokio::time::sleep(FOR_EVER).await,
             "reset" => return reset(stream.into_inner()),
@@ -172,7 +173,7 @@ fn arrived(path: String, headers: BTreeMap<String, String>, body: Vec<u8>) -> Ar
     }
 }
 
-/// The path and the headers, or nothing when the sender is gone.
+/// Reads the path and the headers of a request; `None` if the sender has closed the connection.
 async fn read_head(stream: &mut BufReader<TcpStream>) -> Result<Option<(String, BTreeMap<String, String>)>> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {
@@ -191,16 +192,16 @@ async fn read_head(stream: &mut BufReader<TcpStream>) -> Result<Option<(String, 
     }
 }
 
-/// The word that says how to behave; what follows a question mark only tells endpoints apart.
+/// The behaviour in a path. The text after a question mark only makes endpoints distinct.
 fn behaviour(path: &str) -> &str {
     path.trim_start_matches('/').split('?').next().unwrap_or_default()
 }
 
-/// Answers as the path says; `false` when the connection is to be broken instead.
+/// Sends the response that the path names. `false` means that the connection must be broken without one.
 async fn answer(stream: &mut BufReader<TcpStream>, path: &str, retry_count: u32) -> Result<bool> {
     let stream = stream.get_mut();
     let (status, header) = match behaviour(path) {
-        // The receiver has understood, and the sender never learns it; the repeat is taken.
+        // The receiver stores the first attempt and sends no response. The second attempt gets a response.
         "lose" if retry_count == 0 => return Ok(false),
         "half" => {
             stream.write_all(b"HTTP/1.1 2").await?;
@@ -229,7 +230,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, path: &str, retry_count: u32)
     Ok(true)
 }
 
-/// Says 200 and then never ends its body; ends with the error of the sender that had enough.
+/// Sends 200 and then a body without end; fails when the sender closes the connection.
 async fn loop_body<T>(stream: &mut TcpStream, chunk: &[u8], pause: Duration) -> Result<T> {
     stream
         .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_behaves_as_it_is_called() {
+    fn each_path_behaves_as_named() {
         let sink = Sink::open(free_port().unwrap()).unwrap();
         assert!(post(&sink, "ok", 0).unwrap().starts_with("HTTP/1.1 200"));
         assert!(post(&sink, "302", 0).unwrap().contains("location: /ok"));
@@ -281,7 +282,7 @@ mod tests {
         for silent in ["hang", "reset"] {
             assert!(post(&sink, silent, 0).is_err(), "{silent}");
         }
-        assert_eq!(sink.count(), seen, "what was not read has not arrived");
+        assert_eq!(sink.count(), seen, "an unread delivery has not arrived");
         assert_eq!(sink.arrivals_after(5)[0].path, "/lose");
     }
 

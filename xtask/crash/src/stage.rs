@@ -1,5 +1,5 @@
-//! What a fault plays on: a fresh database, a fresh chain and a receiver that all outlive the service, a tenant, and
-//! requests that are created and paid meanwhile.
+//! The stage of a fault: everything that the fault needs. Database, chain and receiver are new and keep running when
+//! the service dies. Meanwhile the requests of a tenant are created and paid.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -29,48 +29,50 @@ use xtask::machine::command;
 use xtask::machine::postgres::{DATABASE, Postgres};
 use xtask::service::client::Call;
 
-/// Threads that create requests, unless a fault needs more; every second one sends no idempotency key.
+/// Number of threads that create requests, unless a fault sets another number. Every second thread sends no idempotency
+/// key.
 const WRITERS: usize = 2;
 
-/// Accounts that pay, each in a thread of its own; the first ones belong to the deployment.
+/// Indexes of the accounts that pay. Each account has its own thread. Lower indexes are reserved for the deployment.
 pub(crate) const PAYERS: [usize; 2] = [2, 3];
 
-/// Requests that wait for their payer, unless a fault needs more; more would only make the end of the run longer.
+/// Maximum number of created requests that no payer has paid yet, unless a fault sets another number. A larger number
+/// would only make the end of the run longer.
 const WAITING_MAX: usize = 16;
 
-/// How long the receiver may get nothing before what is still missing counts as lost.
+/// How long the receiver may get no delivery before missing deliveries count as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// How often something that happens by itself is looked for.
+/// Poll interval while waiting for an event.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// Requests of one page of a list.
+/// Number of requests in one page of a list.
 const PAGE: usize = 100;
 
 const DELIVERY_HEADER: &str = "x-service-delivery";
 
-/// Longer than any span that is waited for on purpose.
+/// Time limit of [`wait_for`], longer than any wait that a fault intends.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// What can be broken while the load goes on.
+/// The processes that a fault can break during the load.
 pub(crate) struct Machines {
-    /// The service that clients talk to.
+    /// The service that clients call.
     pub(crate) service: Service,
-    /// Between the service and PostgreSQL, when asked for.
+    /// The link between the service and PostgreSQL, if requested.
     pub(crate) link: Option<Link>,
     /// The receiver.
     pub(crate) sink: Sink,
-    /// The database server; nothing with SQLite.
+    /// The database server; `None` with SQLite.
     pub(crate) postgres: Option<Postgres>,
 }
 
-/// Everything that one fault needs. The service is gone before what it talks to.
+/// Everything that one fault needs. The service is dropped before its dependencies.
 pub(crate) struct Stage {
-    /// What can be broken.
+    /// What a fault can break.
     pub(crate) machines: Machines,
-    /// Speaks for the merchant's page.
+    /// Client of the merchant's page.
     pub(crate) client: Client,
-    /// What the service follows and its payers pay on.
+    /// The chain that the service follows and that payers pay on.
     pub(crate) chain: Arc<Devnet>,
     runtime: Runtime,
     secrets: HashMap<String, String>,
@@ -81,11 +83,11 @@ pub(crate) struct Stage {
     seed: u64,
     /// Pause of each writer after a request.
     pub(crate) pace: Duration,
-    /// Threads that create requests.
+    /// Number of threads that create requests.
     pub(crate) writers: usize,
-    /// Requests that wait for their payer at most.
+    /// Maximum number of requests that wait for their payer.
     pub(crate) waiting_max: usize,
-    /// The next round of the load; no two loads of a stage share one.
+    /// Number of the next round of the load. All loads of a stage use different numbers.
     round: u64,
 }
 
@@ -95,28 +97,28 @@ impl Stage {
         Self::open_with(plan, fault, database, false, &[])
     }
 
-    /// [`Self::open`] on PostgreSQL, where the service that clients talk to follows no network and sends nothing.
+    /// Like [`Self::open`], on PostgreSQL. The service that clients call follows no network and sends no deliveries.
     pub(crate) fn open_api(plan: &Plan, fault: Fault, environment: &[(&'static str, String)]) -> Result<Self> {
         Self::open_as("api", plan, fault, Database::Postgres, false, environment)
     }
 
-    /// [`Self::open`] with a link in front of PostgreSQL.
+    /// Like [`Self::open`], with a link in front of PostgreSQL.
     pub(crate) fn open_wired(plan: &Plan, fault: Fault) -> Result<Self> {
         Self::open_with(plan, fault, Database::Postgres, true, &[])
     }
 
-    /// [`Self::open_wired`] where the service behind the link follows no network and sends nothing, and a worker that does has
-    /// a way of its own to PostgreSQL; it does not run yet.
+    /// Like [`Self::open_wired`], but the service behind the link follows no network and sends no deliveries. Also
+    /// returns a worker that does both, with a direct connection to PostgreSQL; the worker is not started yet.
     pub(crate) fn open_wired_api(plan: &Plan, fault: Fault) -> Result<(Self, Service)> {
         let mut stage = Self::open_as("api", plan, fault, Database::Postgres, true, &[])?;
-        let postgres = stage.machines.postgres.as_ref().context("there is no PostgreSQL")?;
+        let postgres = stage.machines.postgres.as_ref().context("PostgreSQL is not running")?;
         let wired = std::mem::replace(&mut stage.database_url, postgres.url());
         let worker = stage.worker("worker")?;
         stage.database_url = wired;
         Ok((stage, worker))
     }
 
-    /// [`Self::open`] with variables in the environment of the service and its database server, or a link.
+    /// Like [`Self::open`], with environment variables for the service and its database server, or with a link.
     pub(crate) fn open_with(
         plan: &Plan,
         fault: Fault,
@@ -201,12 +203,12 @@ impl Stage {
         })
     }
 
-    /// A worker of the service on the same database and chain; it does not run yet.
+    /// Creates a worker of the same service, on the same database and chain, and does not start it.
     pub(crate) fn worker(&self, name: &str) -> Result<Service> {
         self.instance(name, "worker")
     }
 
-    /// The same with another role.
+    /// Like [`Self::worker`], with another role.
     pub(crate) fn instance(&self, name: &str, role: &str) -> Result<Service> {
         Service::new(Settings {
             prs: &self.prs,
@@ -234,7 +236,7 @@ impl Stage {
         answer.expect(200).map(|_| ())
     }
 
-    /// Creates and pays requests while something else goes on; ends when everything that was created is paid.
+    /// Creates and pays requests during a fault; ends when every created request is paid.
     pub(crate) fn under_load<T>(
         &mut self,
         meanwhile: impl FnOnce(&mut Machines, &Pressure<'_>) -> Result<T>,
@@ -265,7 +267,8 @@ impl Stage {
                 let (load, queue) = (&load, Arc::clone(&queue));
                 threads.push(scope.spawn(move || load.pay(chain, runtime, account, &queue)));
             }
-            // The ends that the threads hold are the only ones, so that each side sees when the other one is gone.
+            // Drops the channel ends of this function. Only the threads have ends now, so each side notices when the
+            // other side has stopped.
             drop((to_pay, queue));
             let pressure = Pressure {
                 load: &load,
@@ -283,7 +286,8 @@ impl Stage {
                     .unwrap_or_else(|_| Err(anyhow!("a thread of the load panicked")));
                 outcome = outcome.and(ended);
             }
-            // What stopped the load explains more than the end of the fault, which follows from it.
+            // If the load stopped with an error, that error is the cause of the fault's error and is returned in its
+            // place.
             outcome.and(value)
         })?;
         let last_round = load.round.load(Ordering::SeqCst);
@@ -300,7 +304,7 @@ impl Stage {
         Ok((value, records))
     }
 
-    /// Creates and pays this many requests, adds them to the records, and waits until their events are in the log.
+    /// Creates and pays this number of requests, adds them to the records, and waits until their events are in the log.
     pub(crate) fn make_events(&mut self, records: &mut Records, count: usize) -> Result<Vec<Logged>> {
         let known = self.events()?.len();
         let ((), mut made) = self.under_load(|_, pressure| {
@@ -330,7 +334,7 @@ impl Stage {
         pages.iter().map(Logged::read).collect()
     }
 
-    /// All objects behind a list with a cursor.
+    /// All objects of a list with a cursor.
     pub(crate) fn pages(&self, path: &str, list: &str) -> Result<Vec<Value>> {
         let mut all = Vec::new();
         let mut cursor = String::new();
@@ -344,17 +348,17 @@ impl Stage {
         }
     }
 
-    /// Where the chain is asked.
+    /// RPC client of the chain.
     pub(crate) fn runtime(&self) -> &Handle {
         self.runtime.handle()
     }
 
-    /// Reads, however often it takes.
+    /// Reads a path of the service; repeats the call until the response is final.
     pub(crate) fn get(&self, path: &str) -> Result<Value> {
         read(&self.client, path)
     }
 
-    /// Asks for all events again; returns how many deliveries were queued.
+    /// Replays all events; returns the number of queued deliveries.
     pub(crate) fn replay(&self, is_failed_only: bool) -> Result<u64> {
         let body = json!({"since": "2020-01-01T00:00:00.000Z", "failedOnly": is_failed_only});
         let call = Call::Post(&body);
@@ -362,8 +366,8 @@ impl Stage {
         answer["replayed"].as_u64().context("no number of replays")
     }
 
-    /// Takes deliveries to `path` until every payment is confirmed and repeats have had their time, then asks the
-    /// service for everything that it acknowledged.
+    /// Waits until the service has confirmed every payment, the deliveries to `path` have arrived, and deliveries that
+    /// are sent again had time to arrive. Then reads back everything that the service acknowledged.
     pub(crate) fn settle(&self, records: &mut Records, path: &str, quiet: Duration) -> Result<Verdict> {
         let begun = Instant::now();
         let mut last = (0, begun);
@@ -389,7 +393,7 @@ impl Stage {
         Ok(Verdict::of(records))
     }
 
-    /// Takes what has arrived at `path`.
+    /// Collects the deliveries to `path`.
     pub(crate) fn collect(&self, records: &mut Records, path: &str) {
         let path = format!("/{path}");
         let secret = self.secrets.get(&path).map_or("", String::as_str);
@@ -402,12 +406,12 @@ impl Stage {
     }
 }
 
-/// An event as the log shows it.
+/// An event in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
-    /// What it is about.
+    /// The request that the event is about.
     pub(crate) request_id: String,
-    /// When it was written, in milliseconds since 1970.
+    /// When the event was written, in milliseconds since 1970.
     pub(crate) created_ms: i64,
 }
 
@@ -420,15 +424,15 @@ impl Logged {
     }
 }
 
-/// The load, as the fault sees it.
+/// Lets a fault control the load of its stage.
 pub(crate) struct Pressure<'a> {
-    /// What goes on.
+    /// The shared state of the load.
     pub(crate) load: &'a Load<'a>,
     is_broken: &'a dyn Fn() -> bool,
 }
 
 impl Pressure<'_> {
-    /// Sleeps, and ends with an error when the run makes no sense any more.
+    /// Pauses, and returns an error if the load has stopped meanwhile.
     pub(crate) fn pause(&self, time: Duration) -> Result<()> {
         thread::sleep(time);
         if command::interrupted() {
@@ -440,13 +444,13 @@ impl Pressure<'_> {
         Ok(())
     }
 
-    /// Begins the next round; its requests pay a wallet of their own.
+    /// Starts the next round of the load. The requests of the new round pay a new wallet.
     pub(crate) fn next_round(&self) {
         self.load.round.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Asks until there is an answer.
+/// Polls until `ask` returns a result. Returns an error after the time limit.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begun = Instant::now();
     loop {
@@ -457,13 +461,13 @@ pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Result<Option<T>>
             bail!("interrupted");
         }
         if begun.elapsed() > WAIT_MAX {
-            bail!("no {what} after {} s", WAIT_MAX.as_secs());
+            bail!("timed out waiting for {what} after {} s", WAIT_MAX.as_secs());
         }
         thread::sleep(POLL);
     }
 }
 
-/// A chain whose payers have approved the proxy once and for all, so that every request is one transaction.
+/// A chain whose payers have approved the proxy permanently, so that every request is one transaction.
 async fn start_chain() -> Result<Devnet> {
     let chain = Devnet::start(devnet::Options::default()).await?;
     let (token, spender) = (chain.tokens().fau, chain.contracts().erc20_fee_proxy);
@@ -473,7 +477,7 @@ async fn start_chain() -> Result<Devnet> {
     Ok(chain)
 }
 
-/// A text of an object.
+/// A string member of an object.
 pub(crate) fn member<'a>(body: &'a Value, name: &str) -> Result<&'a str> {
     body[name].as_str().with_context(|| format!("no {name} in {body}"))
 }
@@ -496,7 +500,7 @@ fn read(client: &Client, path: &str) -> Result<Value> {
     answer.expect(200).with_context(|| path.to_owned())
 }
 
-/// Asks the service for everything that it acknowledged, and for how much it has.
+/// Reads from the service everything that it acknowledged, as it is stored now.
 fn read_back(records: &mut Records, client: &Client) -> Result<()> {
     let mut found = HashMap::new();
     for Acknowledged { request_id, .. } in &records.acknowledged {
@@ -530,14 +534,14 @@ pub(crate) fn listed(client: &Client, payee: &str) -> Result<Vec<Listed>> {
     }
 }
 
-/// Ids of the requests in the tables themselves, without the service in between.
+/// Ids of all requests, read directly from the table.
 fn stored(postgres: &Postgres) -> Result<HashSet<String>> {
     let mut psql = postgres.psql(DATABASE);
     let ids = command::capture(psql.args(["--command", "SELECT request_id FROM requests"]))?;
     Ok(String::from_utf8(ids)?.lines().map(str::to_owned).collect())
 }
 
-/// A request as the service shows it, with its payments; nothing when it does not know it.
+/// A request as the service shows it, with its payments; `None` if the service does not know the request.
 pub(crate) fn find(client: &Client, request_id: &str) -> Result<Option<Found>> {
     let path = format!("/v2/request/{request_id}");
     let request = client.insist(&path, &Call::Get)?;
@@ -561,6 +565,6 @@ fn credit(payment: &Value) -> Result<Credit> {
 
 /// Milliseconds since 1970 of a time such as `2030-01-31T12:00:00.000Z`.
 pub(crate) fn milliseconds(text: &str) -> Result<i64> {
-    let time = DateTime::parse_from_rfc3339(text).with_context(|| format!("{text} is no time"))?;
+    let time = DateTime::parse_from_rfc3339(text).with_context(|| format!("{text} is not a time"))?;
     Ok(time.timestamp_millis())
 }

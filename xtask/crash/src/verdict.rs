@@ -1,4 +1,4 @@
-//! What the records of a run say: how many promises were broken, counted without knowing how the run was made.
+//! The verdict on a run: how many promises of the service were broken, counted only from the records of the run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use xtask::service::delivery::EVENT;
 
-/// A request that the service answered with 201.
+/// A request that the service acknowledged with 201.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Acknowledged {
-    /// The idempotency key that it was created with; nothing when it was created without one.
+    /// The idempotency key of the creation; `None` if the request was created without a key.
     pub(crate) key: Option<String>,
-    /// The id that the answer gave.
+    /// The id in the response.
     pub(crate) request_id: String,
-    /// The amount that it asks for.
+    /// The requested amount.
     pub(crate) amount: String,
 }
 
-/// What a request asks for. No two creations of a load ask for the same.
+/// The terms of a request. No two requests of a load have the same terms.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Terms {
     payee: String,
@@ -25,7 +25,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// These terms, in the one form in which they are compared.
+    /// The terms in a normalized form, so that different spellings of an address or amount compare as equal.
     pub(crate) fn new(payee: &str, amount: &str) -> Self {
         Self {
             payee: payee.to_ascii_lowercase(),
@@ -34,23 +34,23 @@ impl Terms {
     }
 }
 
-/// A request in the list of the wallet that it pays.
+/// A request in the list of requests that pay a wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     /// Its id.
     pub(crate) request_id: String,
-    /// What it asks for.
+    /// Its terms.
     pub(crate) terms: Terms,
 }
 
-/// A payment that is part of the chain.
+/// A payment on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Paid {
-    /// What it pays.
+    /// The request that it pays.
     pub(crate) request_id: String,
     /// The hash of the transaction.
     pub(crate) tx_hash: String,
-    /// How much.
+    /// The amount.
     pub(crate) amount: String,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Paid {
 pub(crate) struct Credit {
     /// The hash of the transaction.
     pub(crate) tx_hash: String,
-    /// How much was credited.
+    /// The credited amount.
     pub(crate) amount: String,
 }
 
@@ -75,72 +75,75 @@ pub(crate) struct Found {
 /// One delivery as it arrived at the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delivered {
-    /// The delivery's identity; nothing when it carried none.
+    /// The id of the delivery, which is the same for all its attempts; `None` if it arrived without one.
     pub(crate) id: Option<String>,
     /// The kind of the event.
     pub(crate) event: String,
     /// The request that the event is about.
     pub(crate) request_id: String,
-    /// The bytes.
+    /// The body.
     pub(crate) body: Vec<u8>,
-    /// Whether the signature fits them.
+    /// Whether the signature matches the body.
     pub(crate) is_signed: bool,
 }
 
-/// Everything that was written down during a run and read back after it.
+/// Everything that was recorded during a run and read back after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Records {
-    /// One for every 201.
+    /// One entry for every creation that the service acknowledged with 201.
     pub(crate) acknowledged: Vec<Acknowledged>,
-    /// One for every creation without an idempotency key whose answer says nothing: each of them made one request or none.
+    /// Terms of each creation that was sent without an idempotency key and got no response. It created one request or
+    /// none.
     pub(crate) unanswered: Vec<Terms>,
     /// Ids of requests that the service did not know right after it had acknowledged them.
     pub(crate) unknown: HashSet<String>,
-    /// One for every payment on the chain.
+    /// Every payment on the chain, once.
     pub(crate) paid: Vec<Paid>,
-    /// Requests by id, those that the service still knows.
+    /// The requests that the service finds after the run, by id.
     pub(crate) found: HashMap<String, Found>,
-    /// Ids of all requests that the tables of PostgreSQL hold; nothing on SQLite.
+    /// Ids of all requests in the tables of PostgreSQL; `None` on SQLite.
     pub(crate) stored: Option<HashSet<String>>,
     /// Wallets whose requests are listed.
     pub(crate) payees: Vec<String>,
-    /// What the lists of these wallets show.
+    /// The lists of these wallets.
     pub(crate) listed: Vec<Listed>,
-    /// In the order of arrival.
+    /// Deliveries in order of arrival.
     pub(crate) deliveries: Vec<Delivered>,
 }
 
-/// The counts. All but the plain totals have to be zero.
+/// Counts of what happened to requests, payments and events. Every count except a plain total must be zero.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Requests that were answered with 201.
+    /// Number of requests that were acknowledged with 201.
     pub(crate) acknowledged: usize,
-    /// Of these, the ones that are gone, were unknown right after their answer or when they should be paid, or share their id
-    /// with another one.
+    /// Number of acknowledged requests that count as lost for one of three reasons: the request is gone; the service
+    /// did not know it right after the response or when it had to be paid; or it shares its id with another request.
     pub(crate) requests_lost: usize,
-    /// Requests that exist although nobody was told so, and no unanswered creation accounts for them.
+    /// Number of requests that exist without reason: no client got a response for them, and no creation without a
+    /// response explains them.
     pub(crate) requests_surplus: usize,
     /// Payments on the chain.
     pub(crate) paid: usize,
-    /// Of these, the ones that were credited more than once.
+    /// Number of payments that were credited more than once.
     pub(crate) credited_twice: usize,
-    /// Of these, the ones that were not credited, or not as they were paid.
+    /// Number of payments that were not credited, or credited with another transaction or amount.
     pub(crate) not_credited: usize,
-    /// Confirmations that a receiver has to get: one for each payment.
+    /// Number of confirmations that a receiver must get: one for each payment.
     pub(crate) events_expected: usize,
-    /// Of these, the ones that never arrived.
+    /// Confirmations that never arrived.
     pub(crate) events_lost: usize,
-    /// Of these, the ones that arrived under several identities.
+    /// Number of confirmations that arrived in several deliveries with different ids.
     pub(crate) events_doubled: usize,
-    /// Confirmations of requests that nobody paid.
+    /// Number of confirmations of requests that were not paid.
     pub(crate) events_surplus: usize,
-    /// Everything that arrived.
+    /// All deliveries that arrived.
     pub(crate) deliveries: usize,
-    /// Of these, the ones whose identity had arrived before; allowed, because a killed sender cannot know.
+    /// Number of deliveries whose id had arrived before. This is allowed, because a killed sender cannot know that the
+    /// delivery arrived.
     pub(crate) deliveries_repeated: usize,
-    /// Identities whose repeats differ in at least one byte.
+    /// Number of delivery ids whose attempts differ in at least one byte.
     pub(crate) deliveries_changed: usize,
-    /// Deliveries without identity or with a signature that does not fit.
+    /// Number of deliveries without an id or with a wrong signature.
     pub(crate) deliveries_unsigned: usize,
 }
 
@@ -219,28 +222,28 @@ impl Verdict {
         }
     }
 
-    /// Requests, credits and events that are missing.
+    /// Number of missing requests, credits and events.
     pub(crate) fn lost(&self) -> usize {
         self.requests_lost + self.not_credited + self.events_lost
     }
 
-    /// Requests, credits and events that are too many.
+    /// Number of surplus requests, credits and events.
     pub(crate) fn doubled(&self) -> usize {
         self.requests_surplus + self.credited_twice + self.events_doubled + self.events_surplus
     }
 
-    /// Deliveries whose bytes, signature or identity are not what they should be.
+    /// Number of deliveries whose bytes, signature or id are wrong.
     pub(crate) fn changed(&self) -> usize {
         self.deliveries_changed + self.deliveries_unsigned
     }
 }
 
-/// Whether two decimal strings are the same number; only zeros at the end of a fraction may differ.
+/// Whether two decimal strings are the same number; only trailing zeros of a fraction may differ.
 fn is_same_amount(one: &str, other: &str) -> bool {
     shortest(one) == shortest(other)
 }
 
-/// A decimal string without zeros at the end of its fraction.
+/// A decimal string without trailing zeros in its fraction.
 fn shortest(amount: &str) -> &str {
     if amount.contains('.') {
         amount.trim_end_matches('0').trim_end_matches('.')
@@ -270,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Two requests, both paid, credited and told.
+    /// Two requests, both paid, credited and reported.
     fn clean() -> Records {
         let mut records = Records {
             stored: Some(["a", "b"].map(str::to_owned).into()),
@@ -299,7 +302,7 @@ mod tests {
         records
     }
 
-    /// Asserts that this is all that changes in the verdict on a clean run.
+    /// Asserts that an edit of a clean run changes exactly these counts.
     #[track_caller]
     fn after(edit: fn(&mut Records), expected: fn(&mut Verdict)) {
         let (mut records, mut verdict) = (clean(), Verdict::of(&clean()));
@@ -361,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_unknown_after_its_answer_is_lost() {
+    fn a_request_that_was_unknown_after_its_response_is_lost() {
         after(|r| r.unknown = ["a".to_owned()].into(), |v| v.requests_lost = 1);
     }
 
     #[test]
-    fn a_creation_without_key_and_answer_made_one_request_or_none() {
+    fn a_creation_without_key_and_response_made_one_request_or_none() {
         let unanswered = |r: &mut Records| r.unanswered.push(Terms::new("0xa", "0.50"));
         after(unanswered, |_| {});
         after(
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_has_the_same_bytes_and_every_delivery_a_signature_and_an_identity() {
+    fn repetitions_are_identical_and_deliveries_have_a_signature_and_an_id() {
         let repeated = |r: &mut Records| r.deliveries.push(delivered("d0", "a"));
         after(repeated, |v| (v.deliveries, v.deliveries_repeated) = (3, 1));
         let altered = |r: &mut Records| {

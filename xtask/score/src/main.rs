@@ -1,7 +1,8 @@
-//! `cargo xtask openapi score`: what the documents have of everything that is typed, secured, shown, named and described,
-//! beside the published ones. Ends with 4 when a share of ours is less than 100.
+//! `cargo xtask openapi score`: computes for each document which share of its parts has a type, security, an example, a
+//! name and a description, and compares the shares with those of the published documents. Exits with 4 if a share of
+//! our documents is less than 100 percent.
 //!
-//! It is a program of its own because it validates examples, and nothing else of xtask needs what validates.
+//! This is a separate program, because it validates examples and no other part of xtask needs a validator.
 
 use std::fs;
 use std::process::ExitCode;
@@ -12,10 +13,11 @@ use contract::turned::turned;
 use contract::validation::json_schema;
 use serde_json::Value;
 
-/// A document of ours is out of date, or misses something.
+/// Exit code if a document of ours is out of date or incomplete.
 const EXIT_NEEDS_UPDATE: u8 = 4;
 
-/// What the facts of the published documents leave out.
+/// Shares that cannot be computed for the published documents, because the stored facts about these documents lack
+/// them.
 const NOT_KEPT: [&str; 2] = ["examples that fit", "described members"];
 
 fn main() -> Result<ExitCode> {
@@ -35,13 +37,14 @@ fn main() -> Result<ExitCode> {
             }
         }
     }
-    Ok(match is_whole {
-        true => ExitCode::SUCCESS,
-        false => EXIT_NEEDS_UPDATE.into(),
+    Ok(if is_whole {
+        ExitCode::SUCCESS
+    } else {
+        EXIT_NEEDS_UPDATE.into()
     })
 }
 
-/// Prints a line for each document; `of_ours` of them are ours.
+/// Prints a line for each document; the first `of_ours` documents are ours.
 fn print(names: &[&String], scores: &[Score], of_ours: usize) {
     println!("{:<32}{}", "", NAMES.map(|name| format!("{name:>21}")).concat());
     for (index, (name, score)) in names.iter().zip(scores).enumerate() {
@@ -64,7 +67,7 @@ fn of_file(path: &str) -> Result<Score> {
     Ok(score(&document, &|schema, example| fits(&document, schema, example)))
 }
 
-/// Whether an example fits. A schema that cannot be compiled fits nothing.
+/// Whether an example matches. A schema that cannot be compiled matches nothing.
 fn fits(document: &Value, schema: &Value, example: &Value) -> bool {
     let schema = json_schema(document, schema);
     let options = jsonschema::options();

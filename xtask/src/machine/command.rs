@@ -1,4 +1,4 @@
-//! Starting other programs: with their output shown, captured, or both.
+//! Runs other programs, with their output shown, captured, or both.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -9,26 +9,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Set once the user asked us to stop; children of our process group get the signal themselves.
+/// Set when the user stops the run. Child processes in our process group get the same signal directly from the
+/// terminal.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// How often something that happens by itself is asked for.
+/// Poll interval while waiting for an event.
 pub const POLL: Duration = Duration::from_millis(50);
 
-/// How long a child may take to end by itself.
+/// How long a child process may take to exit on its own.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Turns Ctrl-C and SIGTERM into a flag, so that whatever we started is taken down before we end.
+/// Turns Ctrl-C and SIGTERM into a flag, so that the run stops its child processes before it exits.
 pub fn watch_interrupts() -> Result<()> {
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst)).context("cannot watch for Ctrl-C")
 }
 
-/// Whether the user asked us to stop.
+/// Whether the user stopped the run.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// The command as a person would type it.
+/// The text of a command as a person would type it.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()
@@ -66,15 +67,17 @@ pub fn capture(command: &mut Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Runs a command, showing its output line by line and handing each line to `watch`.
+/// Runs a command, shows its output line by line and passes each line to `watch`.
 ///
-/// Both streams are joined into one, because the programs we count by write their summaries to either.
+/// Joins both output streams, because some programs whose output is counted write their summary to standard output and
+/// others to standard error.
 pub fn run_watched(command: &mut Command, mut watch: impl FnMut(&str)) -> Result<bool> {
     let (reader, writer) = std::io::pipe().context("cannot open a pipe")?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let name = shown(command);
     let mut child = command.spawn().with_context(|| format!("cannot start `{name}`"))?;
-    // The command holds the writing ends; the reader sees the end of the stream only without them.
+    // The command holds the writing ends of the pipe. The reader reaches the end of the stream only once they are
+    // dropped.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     for line in BufReader::new(reader).lines() {
         let line = line?;
@@ -88,7 +91,7 @@ pub fn run_watched(command: &mut Command, mut watch: impl FnMut(&str)) -> Result
     Ok(status.success())
 }
 
-/// The program of this name on the PATH.
+/// Path of the program with this name on the PATH.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths)
@@ -96,20 +99,21 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Whether this run is allowed to install system packages.
+/// Whether this run is root and may install system packages.
 pub fn is_root() -> bool {
     capture(Command::new("id").arg("-u")).is_ok_and(|output| output.trim_ascii() == b"0")
 }
 
-/// Whether this run is one of continuous integration, where nothing may be left out.
+/// Whether this run is in continuous integration, where no step may be skipped.
 pub fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 
-/// After Ctrl-C the terminal has told the child already, so it gets this long before it is told again.
+/// Grace period after Ctrl-C. The terminal has already sent the signal to the child process, so we wait this long
+/// before we send another one.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(3);
 
-/// A child that is ended, first politely, when this goes out of scope.
+/// A child process that is stopped when this value is dropped, first with SIGTERM.
 pub struct Running {
     child: Child,
     name: String,
@@ -123,12 +127,12 @@ impl Running {
         Ok(Self { child, name })
     }
 
-    /// The child itself, for its pipes.
+    /// The child process itself, for access to its pipes.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// An error when the child has ended although it should still run.
+    /// Returns an error if the child has exited although it should still run.
     pub fn still_running(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -136,7 +140,7 @@ impl Running {
         }
     }
 
-    /// Whether the child ended within this time.
+    /// Whether the child exited within this time.
     fn ended_within(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
@@ -156,7 +160,8 @@ impl Drop for Running {
         if self.ended_within(if interrupted() { INTERRUPT_GRACE } else { Duration::ZERO }) {
             return;
         }
-        // The standard library can only kill; the child needs a signal it can act on to take down its own children.
+        // The standard library can only kill a process. The child needs a signal that it can handle, so that it can
+        // stop its own child processes.
         let _ = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status();

@@ -1,24 +1,24 @@
-//! How a verb ends badly: something is out of date, or something is broken.
+//! How a command fails: a committed file is out of date, a check failed, or a person has to fix an error.
 
 use std::process::ExitCode;
 
-/// A file in the repository is stale and a command can renew it.
+/// Exit code: a file in the repository is stale, and a command can regenerate it.
 const EXIT_NEEDS_UPDATE: u8 = 4;
 
-/// A step of the demonstration did not come about, or a promise did not hold.
+/// Exit code: a step of the demonstration failed, or a tested promise was broken.
 const EXIT_STEP_FAILED: u8 = 1;
 
-/// Something has to be repaired by hand.
+/// Exit code: an error that no command can fix.
 const EXIT_BROKEN: u8 = 100;
 
-/// Why a verb did not succeed.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// A committed file is not what the code produces; the text names the command that renews it.
+    /// A committed file differs from what the code produces; the text names the command that regenerates it.
     NeedsUpdate(String),
-    /// The demonstration, the crash test, the abuse test or the fuzzer does not show what it should; the first cause says what.
+    /// The demonstration, the crash test, the abuse test or the fuzzer found a failure; the first cause describes it.
     StepFailed(anyhow::Error),
-    /// Anything else, with its chain of causes.
+    /// Any other error, with its chain of causes.
     Broken(anyhow::Error),
 }
 
@@ -32,7 +32,7 @@ impl Failure {
         }
     }
 
-    /// Whether a command renews what is wrong.
+    /// Whether the failure is a stale file, which a command can regenerate.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::NeedsUpdate(_))
     }
@@ -54,10 +54,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// The result of a verb or of one of its steps.
+/// The result of a command or of one of its steps.
 pub type Outcome = Result<(), Failure>;
 
-/// Ends the program: a failure is printed, and its kind becomes the exit code.
+/// Ends the program: prints a failure and maps its kind to the exit code.
 pub fn ended(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,7 +68,7 @@ pub fn ended(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// The worst of several outcomes; the failures it stands for are printed, so that one run shows everything.
+/// The worst of several outcomes. Prints the other failures, so that one run shows all of them.
 pub fn worst(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
     let mut failures: Vec<Failure> = outcomes.into_iter().filter_map(Result::err).collect();
     failures.sort_by_key(|failure| !failure.is_stale());

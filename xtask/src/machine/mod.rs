@@ -1,4 +1,4 @@
-//! The machine that a verb runs on: its programs, its packages, the repository on it.
+//! The machine that a command runs on: programs, packages and the repository.
 
 pub mod command;
 pub mod failure;

@@ -1,4 +1,5 @@
-//! Programs of the machine that a verb needs: found, installed when we may, or named with the command that does it.
+//! Programs that a command needs. A missing program is installed if this run is root. Otherwise the error names the
+//! command that installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::machine::{command, workspace};
 
-/// Installs Debian packages as root; any other user gets the command to run.
+/// Installs Debian packages if this run is root; otherwise returns an error with the command to run.
 pub fn install(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     if !command::is_root() || command::find_program("apt-get").is_none() {
@@ -26,7 +27,7 @@ fn apt() -> Command {
     apt
 }
 
-/// Makes sure a program is on the PATH.
+/// Ensures that a program is on the PATH.
 pub fn ensure_program(program: &str, packages: &[&str]) -> Result<PathBuf> {
     if let Some(path) = command::find_program(program) {
         return Ok(path);
@@ -34,21 +35,18 @@ pub fn ensure_program(program: &str, packages: &[&str]) -> Result<PathBuf> {
     install(packages)?;
     match command::find_program(program) {
         Some(path) => Ok(path),
-        None => bail!(
-            "{} installed, and yet there is no {program} on the PATH",
-            packages.join(" ")
-        ),
+        None => bail!("{} is installed, but {program} is not on the PATH", packages.join(" ")),
     }
 }
 
-/// Makes sure there is a browser, and what drives it.
+/// Ensures that a browser and its driver are installed.
 pub fn ensure_browser() -> Result<()> {
     ensure_program("chromium", &["chromium", "chromium-driver"])?;
     ensure_program("chromedriver", &["chromium-driver"]).map(drop)
 }
 
-/// Makes sure that the tests can install the published verifiers of webhooks, of which one needs npm and the other one
-/// `venv`, and run the samples of verification that are shown.
+/// Ensures that everything is installed with which the tests verify webhooks: npm and Python's `venv` for the published
+/// libraries, and the interpreters that run the published code samples.
 pub fn ensure_webhook_verifiers() -> Result<()> {
     ensure_program("go", &["golang-go"])?;
     ensure_program("node", &["nodejs"])?;
@@ -56,19 +54,19 @@ pub fn ensure_webhook_verifiers() -> Result<()> {
     ensure_python().map(drop)
 }
 
-/// Makes sure that there is a Python that makes environments of its own.
+/// Ensures that a Python is installed that can create virtual environments.
 pub fn ensure_python() -> Result<PathBuf> {
     let python = ensure_program("python3", &["python3", "python3-venv"])?;
     let mut look = Command::new(&python);
-    // Debian packages `venv` without the part that brings pip into it.
+    // Debian packages `venv` without the part that installs pip into an environment.
     if command::capture(look.args(["-c", "import ensurepip, venv"])).is_err() {
         install(&["python3-venv"])?;
     }
     Ok(python)
 }
 
-/// Makes sure that the PyPI packages of a list, which names their hashes, are in an environment in this folder. Returns the
-/// folder of its programs.
+/// Ensures that the PyPI packages of a list with hashes are installed in a virtual environment in this folder. Returns
+/// the folder of its programs.
 pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
     let (installed, programs) = (folder.join("installed.txt"), folder.join("bin"));
     let wanted = fs::read(lock).with_context(|| lock.display().to_string())?;
@@ -76,7 +74,7 @@ pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
         return Ok(programs);
     }
     let python = ensure_python()?;
-    eprintln!("fetching what {} names", lock.display());
+    eprintln!("fetching the packages in {}", lock.display());
     command::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(folder))?;
     let mut pip = Command::new(programs.join("pip"));
     pip.args([
@@ -91,7 +89,7 @@ pub fn ensure_python_packages(lock: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Makes sure there is a local chain node: the one of the machine, or the pinned npm package of `devnet/`.
+/// Ensures that a local chain node is installed: one that the machine has, or else the pinned npm package of `devnet/`.
 pub fn ensure_chain_node() -> Result<()> {
     if std::env::var_os("PRS_ANVIL").is_some() || command::find_program("anvil").is_some() {
         return Ok(());
@@ -99,31 +97,33 @@ pub fn ensure_chain_node() -> Result<()> {
     fetch("devnet", "the local chain node")
 }
 
-/// Makes sure that there are the job queues that the delivery of events is measured beside, and what they wait in.
+/// Ensures that the other job queues, with which the delivery benchmark compares the service, are installed, and also
+/// the store that they use.
 pub fn ensure_job_queues() -> Result<()> {
     ensure_program("node", &["nodejs"])?;
     ensure_program("redis-server", &["redis-server"])?;
     fetch("benches/peers/events", "BullMQ and graphile-worker")
 }
 
-/// Makes sure that there is what the search that ours is measured beside is made of.
+/// Ensures that the npm packages of the Node.js service, with which the search benchmark compares this service, are
+/// installed.
 pub fn ensure_search_peer() -> Result<()> {
     ensure_program("node", &["nodejs"])?;
     fetch("benches/peers/search", "fastify and pg")
 }
 
-/// Makes sure that there is what judges the exported documents.
+/// Ensures that the linters of the exported documents are installed.
 pub fn ensure_linters() -> Result<()> {
     ensure_program("node", &["nodejs"])?;
     fetch("xtask/lint", "the linters of the documents")
 }
 
-/// Fetches the pinned npm packages of a folder, unless they are there.
+/// Fetches the pinned npm packages of a folder unless they are installed.
 fn fetch(folder: &str, what: &str) -> Result<()> {
     fetch_into(&workspace::root().join(folder), what)
 }
 
-/// Fetches the pinned npm packages of any folder, unless they are there.
+/// Fetches the pinned npm packages of any folder unless they are installed.
 pub fn fetch_into(folder: &Path, what: &str) -> Result<()> {
     let (lock, installed) = (
         folder.join("package-lock.json"),
@@ -145,7 +145,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|entry| entry.modified()).ok()
 }
 
-/// Whether what is installed is missing or older than what it was installed from.
+/// Whether the installed packages are missing or older than their lock file.
 fn is_older(installed: Option<SystemTime>, lock: Option<SystemTime>) -> bool {
     match (installed, lock) {
         (Some(installed), Some(lock)) => installed < lock,
@@ -160,7 +160,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_older_than_its_lock_file_is_installed_again() {
+    fn an_installation_older_than_its_lock_file_is_replaced() {
         let early = SystemTime::UNIX_EPOCH;
         let late = early + Duration::from_secs(1);
         assert!(is_older(None, Some(early)));

@@ -1,4 +1,5 @@
-//! A throwaway PostgreSQL: its own cluster in a temporary folder, on loopback, gone with its owner.
+//! A temporary PostgreSQL: a database cluster in a temporary folder that listens on loopback. The cluster is removed
+//! when its Rust value is dropped.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -13,66 +14,68 @@ use tempfile::TempDir;
 
 use crate::machine::{command, packages};
 
-/// Where Debian keeps the programs of each major version.
+/// Folder where Debian installs the programs of each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// The database that every cluster has.
+/// A database that every cluster has.
 pub const DATABASE: &str = "postgres";
 
 /// The superuser of the cluster.
 const USER: &str = "prs";
 
-/// A file system in memory, where Linux has one: a database is copied there in a third of the time.
+/// An in-memory file system, if this is Linux. Copying a database in it takes a third of the time.
 const MEMORY: &str = "/dev/shm";
 
-/// Free space in bytes that a cluster needs in memory: the tests write less than half of it.
+/// Free space in bytes that the in-memory file system must have for a cluster; the tests write less than half of it.
 const MEMORY_MIN: u64 = 8 << 30;
 
-/// How often processes that are ending are looked for.
+/// Poll interval for processes that are exiting.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A port found free can be taken before the server has it; another one is tried then.
+/// Maximum number of starts. Another process can take a free port before the server listens on it; the server is then
+/// started again on another port.
 const STARTS_MAX: usize = 3;
 
-/// What a cluster does for the case that the machine fails.
+/// Whether the cluster still has its commits after the machine fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
-    /// Nothing: nobody wants the rows after the run, so waiting for the disk only costs time.
+    /// Commits may be lost. No row is needed after the run, so waiting for the disk would only cost time.
     Off,
-    /// What PostgreSQL does by default, for runs that are about losing nothing.
+    /// Commits survive, as with PostgreSQL's default. For runs that test data loss.
     Full,
 }
 
-/// What stands before each entry of the log of a server that records: the program that asked.
+/// The `log_line_prefix` of a server that records its statements; `%a` is the application name of the client.
 const RECORD_PREFIX: &str = "@%a@ ";
 
-/// The program and the message of an entry of the log of a server that records.
+/// Splits a log entry of a server that records its statements into the application name of the client and the message.
 pub fn recorded(entry: &str) -> Option<(&str, &str)> {
     entry.strip_prefix('@')?.split_once("@ ")
 }
 
-/// A running cluster; stopped and removed when dropped.
+/// A running cluster, which is stopped and removed on drop.
 pub struct Postgres {
     folder: TempDir,
     programs: PathBuf,
     port: u16,
-    /// What the server is started with.
+    /// Environment variables of the server.
     environment: Vec<(&'static str, String)>,
 }
 
 impl Postgres {
-    /// Starts a cluster, installing the server first when it is missing and we may.
+    /// Starts a cluster. Installs the server first if it is missing and this run is root.
     pub fn start() -> Result<Self> {
         Self::start_with(Durability::Off, &[], &[])
     }
 
-    /// Starts a cluster that writes every statement with its values into [`Self::log`]; see [`recorded`].
+    /// Starts a cluster that logs every statement with its values to [`Self::log`]; see [`recorded`].
     pub fn start_recording() -> Result<Self> {
         let prefix = format!("log_line_prefix = '{RECORD_PREFIX}'");
         Self::start_with(Durability::Off, &[&prefix, "log_statement = all"], &[])
     }
 
-    /// Starts a cluster that waits for the disk as one in production does, with variables in the environment of its server.
+    /// Starts a cluster that waits for the disk at each commit, as in production. The server gets these environment
+    /// variables.
     pub fn start_durable(environment: &[(&'static str, String)]) -> Result<Self> {
         Self::start_with(Durability::Full, &[], environment)
     }
@@ -82,7 +85,7 @@ impl Postgres {
             Some(programs) => programs,
             None => {
                 packages::install(&["postgresql"])?;
-                find_programs().context("postgresql is installed, and yet there is no pg_ctl")?
+                find_programs().context("postgresql is installed, but pg_ctl is missing")?
             }
         };
         let mut folder = tempfile::Builder::new();
@@ -122,22 +125,22 @@ impl Postgres {
         bail!("PostgreSQL does not start")
     }
 
-    /// Whether the server can be started without installing anything.
+    /// Whether the PostgreSQL server is installed.
     pub fn is_installed() -> bool {
         find_programs().is_some()
     }
 
-    /// The address of the database every cluster has.
+    /// The URL of the default database.
     pub fn url(&self) -> String {
         self.database(DATABASE)
     }
 
-    /// What it says about itself, and what it records.
+    /// Path of the server's log, with its recorded statements.
     pub fn log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
 
-    /// A `psql` that is connected to one of its databases and says nothing but results.
+    /// A `psql` that is connected to one of the databases and prints only results.
     pub fn psql(&self, database: &str) -> Command {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--dbname"])
@@ -145,29 +148,29 @@ impl Postgres {
         psql
     }
 
-    /// A PATH on which the programs of this version come first.
+    /// The `PATH` of this process, with the folder of this PostgreSQL version's programs put first.
     pub fn path(&self) -> Result<OsString> {
         let others = std::env::var_os("PATH").unwrap_or_default();
         let paths = std::iter::once(self.programs.clone()).chain(std::env::split_paths(&others));
         Ok(std::env::join_paths(paths)?)
     }
 
-    /// The address of a database of this name.
+    /// The URL of a database by name.
     pub fn database(&self, name: &str) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Where it listens.
+    /// The port that the server listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Ends every process of the server with SIGKILL: it gets no chance to finish anything.
+    /// Kills every process of the server with SIGKILL, so that none can finish its work.
     pub fn kill(&self) -> Result<()> {
         let lock = self.cluster().join("postmaster.pid");
         let text = fs::read_to_string(&lock).context("PostgreSQL is not running")?;
         let server: u32 = text.lines().next().unwrap_or_default().trim().parse()?;
-        // The server comes first, so that it starts nothing in place of what is ended next.
+        // Kills the main process first, so that it does not replace the processes that are killed next.
         let mut processes = vec![server];
         processes.extend(children_of(server)?);
         let pids: Vec<String> = processes.iter().map(u32::to_string).collect();
@@ -179,11 +182,12 @@ impl Postgres {
         while processes.iter().any(|pid| parent_of(*pid).is_some()) {
             std::thread::sleep(POLL);
         }
-        // Whoever inherits the dead server may not have reaped it yet, and the lock would then count as held.
+        // The parent process may not have reaped the dead server yet. A restart would then refuse the lock file,
+        // because its process seems to exist.
         Ok(fs::remove_file(&lock)?)
     }
 
-    /// Starts the server again where it was.
+    /// Starts the server again in the same folder.
     pub fn restart(&self) -> Result<()> {
         self.launch()
     }
@@ -192,12 +196,13 @@ impl Postgres {
         self.folder.path().join("cluster")
     }
 
-    /// A program of the server, under the user who may run it: PostgreSQL refuses root.
+    /// A program of the server, run as a user that may run it: PostgreSQL refuses root.
     fn program(&self, name: &str) -> Command {
         self.program_with(&[], name)
     }
 
-    /// The same with variables that only the program sees: a library that is loaded into it is none of whoever starts it.
+    /// Like `program`, with environment variables for the program alone. A library in `LD_PRELOAD` must not be loaded
+    /// into the command that switches the user.
     fn program_with(&self, environment: &[(&'static str, String)], name: &str) -> Command {
         let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
         let mut command = if command::is_root() {
@@ -225,7 +230,8 @@ impl Postgres {
                 settings,
                 "fsync = off\nfull_page_writes = off\nsynchronous_commit = off"
             )?;
-            // A database that sets `synchronous_commit` waits for this standby at each commit, for ever.
+            // No standby has this name. A database that sets `synchronous_commit` therefore waits forever at each
+            // commit.
             writeln!(settings, "synchronous_standby_names = 'absent'")?;
         }
         for line in further {
@@ -248,7 +254,7 @@ impl Postgres {
             .arg("--log")
             .arg(&log);
         start.args(["--options", &format!("-p {}", self.port)]);
-        // The server keeps the streams it inherits open, so a captured one would never end.
+        // The server keeps the output streams that it inherits open, so a caller that captured them would wait forever.
         let status = start
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -277,7 +283,8 @@ impl Drop for Postgres {
     }
 }
 
-/// Whether the file system in memory has room for a cluster; machines without one, and small containers, use the disk.
+/// Whether the in-memory file system has room for a cluster. Small containers, and machines without such a file system,
+/// use the disk.
 fn has_room_in_memory() -> bool {
     let free = command::capture(Command::new("df").args(["--output=avail", "--block-size=1", MEMORY]));
     let free = free
@@ -286,10 +293,10 @@ fn has_room_in_memory() -> bool {
     free.is_some_and(|free: u64| free >= MEMORY_MIN)
 }
 
-/// The parent of a process that lives; nothing when it is dead, reaped or not.
+/// The parent of a live process; `None` if the process is dead, even if its parent has not reaped it yet.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in brackets and may hold anything.
+    // The program name is in parentheses and may contain any character.
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -306,7 +313,7 @@ fn children_of(parent: u32) -> Result<Vec<u32>> {
     Ok(children)
 }
 
-/// The folder with the server's programs: the newest version of Debian, else what is on the PATH.
+/// The folder with the server's programs: the newest Debian version, else the PATH.
 fn find_programs() -> Option<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(VERSIONS)
         .into_iter()
@@ -329,7 +336,7 @@ mod tests {
     use std::net::TcpStream;
 
     #[test]
-    fn a_cluster_answers_while_it_lives_and_leaves_nothing_behind() {
+    fn a_cluster_responds_while_it_runs_and_leaves_nothing_behind() {
         if !Postgres::is_installed() {
             assert!(!command::is_ci(), "PostgreSQL is needed in continuous integration");
             return;

@@ -1,4 +1,4 @@
-//! Where things are: the repository, its tracked files, the target directory, the `prs` binary.
+//! Paths: the repository, its tracked files, the target directory, the `prs` binary.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,8 @@ pub fn root() -> PathBuf {
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
-    // `cargo run` describes xtask in these; build scripts that watch them would run again for every other caller.
+    // `cargo run` sets these variables for xtask. If they were passed on, build scripts that watch them would run again
+    // in every other cargo command.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -28,7 +29,7 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// The directory cargo builds into, wherever the settings of the machine put it.
+/// The directory that cargo builds into, as configured on the machine.
 pub fn target_directory() -> Result<PathBuf> {
     let metadata = metadata()?;
     let path = metadata["target_directory"]
@@ -55,14 +56,14 @@ fn metadata() -> Result<Value> {
     Ok(serde_json::from_slice(&output)?)
 }
 
-/// Builds `prs` and returns where cargo put it.
+/// Builds `prs` and returns its path.
 pub fn build_prs() -> Result<PathBuf> {
     build("prs")
 }
 
-/// Builds a program of the workspace and returns where cargo put it.
+/// Builds a program of the workspace and returns its path.
 pub fn build(program: &str) -> Result<PathBuf> {
-    eprintln!("building {program}; the first time takes minutes, and cargo says what it is at");
+    eprintln!("building {program}; the first build takes minutes, and cargo prints its progress");
     let mut build = cargo();
     build.args(["build", "--workspace", "--bin", program]);
     build
@@ -77,7 +78,7 @@ pub fn build(program: &str) -> Result<PathBuf> {
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
     {
-        let message: Value = serde_json::from_slice(line).context("cargo printed something else than messages")?;
+        let message: Value = serde_json::from_slice(line).context("cargo printed a line that is not a JSON message")?;
         if message["reason"] == "compiler-artifact"
             && message["target"]["name"] == program
             && let Some(executable) = message["executable"].as_str()
@@ -88,7 +89,7 @@ pub fn build(program: &str) -> Result<PathBuf> {
     bail!("cargo built no binary named `{program}`")
 }
 
-/// Files of the repository as git sees them, relative to the root: tracked, or new and not ignored.
+/// Files of the repository as git lists them, relative to the root: tracked, or new and not ignored.
 pub fn files() -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.current_dir(root())
@@ -103,12 +104,12 @@ pub fn files() -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// A file as it is on the main branch; nothing when there is no such branch or file.
+/// The content of a file on the main branch; `None` if the branch or the file does not exist.
 pub fn on_main(path: &str) -> Option<Vec<u8>> {
     ["main", "origin/main"].iter().find_map(|branch| at(branch, path))
 }
 
-/// A file as it is at a revision; nothing when there is no such revision or file.
+/// The content of a file at a revision; `None` if the revision or the file does not exist.
 pub fn at(revision: &str, path: &str) -> Option<Vec<u8>> {
     let mut git = Command::new("git");
     git.current_dir(root()).args(["show", &format!("{revision}:{path}")]);

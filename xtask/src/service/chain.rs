@@ -1,4 +1,4 @@
-//! The chain node behind a running `prs dev`, whose accounts are unlocked: what pays a request.
+//! The chain node of a running `prs dev`. The node has unlocked its accounts, which pay requests.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use crate::machine::command::{self, POLL};
 use crate::service::client::{Call, Client};
 use crate::service::ready::Ready;
 
-/// How long a transaction may take to be in a block of the local chain.
+/// How long a transaction may take to be included in a block of the local chain.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Speaks JSON-RPC.
+/// JSON-RPC client.
 pub struct Chain(Client);
 
 impl Chain {
-    /// The node at an address.
+    /// A client of the node at a URL.
     pub fn at(rpc_url: &str) -> Self {
         Self(Client::new(rpc_url, Vec::new()))
     }
 
-    /// The node of a running service.
+    /// A client of the node of a running service.
     pub fn of(ready: &Ready) -> Result<Self> {
         Ok(Self::at(ready.member("/chain/rpcUrl")?))
     }
 
-    /// Makes one call.
+    /// Sends one JSON-RPC call.
     pub fn call(&self, method: &str, params: &Value) -> Result<Value> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut answer = self.0.call("", &Call::Post(&body))?.expect(200)?;
@@ -36,35 +36,36 @@ impl Chain {
         }
     }
 
-    /// The id of the chain that the node is on.
+    /// The chain id of the node.
     pub fn id(&self) -> Result<u64> {
         let id = self.call("eth_chainId", &json!([]))?;
         let digits = id.as_str().and_then(|text| text.strip_prefix("0x"));
-        u64::from_str_radix(digits.context("the node names no chain")?, 16).context("the id of the chain")
+        u64::from_str_radix(digits.context("the node returned no chain id")?, 16)
+            .context("the chain id is not a number")
     }
 
-    /// The signature of an unlocked account over a text, as wallets sign one.
+    /// The signature of an unlocked account over a text. The text is signed as wallets sign messages.
     pub fn sign_text(&self, account: &str, text: &str) -> Result<String> {
         let bytes = format!("0x{}", hex::encode(text));
         self.signature("personal_sign", &json!([bytes, account]))
     }
 
-    /// The signature of an unlocked account over typed data, the type of its domain included.
+    /// The signature of an unlocked account over typed data. The data must include the type of its domain.
     pub fn sign_data(&self, account: &str, data: &Value) -> Result<String> {
         self.signature("eth_signTypedData_v4", &json!([account, data]))
     }
 
     fn signature(&self, method: &str, params: &Value) -> Result<String> {
         let signature = self.call(method, params)?;
-        let text = signature.as_str().context("the node gave no signature")?;
+        let text = signature.as_str().context("the node returned no signature")?;
         Ok(text.to_owned())
     }
 
-    /// Sends the transactions of an answer from an unlocked account, in their order; returns their hashes.
+    /// Sends the transactions of a response from an unlocked account, in order; returns their hashes.
     pub fn send_all(&self, answer: &Value, payer: &str) -> Result<Vec<String>> {
         let transactions = transactions(answer);
         if transactions.is_empty() {
-            bail!("the answer has no transactions: {answer}");
+            bail!("the response has no transactions: {answer}");
         }
         let sent = transactions
             .into_iter()
@@ -72,12 +73,15 @@ impl Chain {
         sent.collect()
     }
 
-    /// Sends one transaction of an answer from an unlocked account; returns its hash once it succeeded.
+    /// Sends one transaction of a response from an unlocked account; returns its hash after it succeeded.
     fn send(&self, from: &str, transaction: &Value) -> Result<String> {
-        let value = quantity(&transaction["value"]).context("a transaction has no value that can be read")?;
+        let value = quantity(&transaction["value"]).context("a transaction has no readable value")?;
         let call = json!({"from": from, "to": transaction["to"], "data": transaction["data"], "value": value});
         let hash = self.call("eth_sendTransaction", &json!([call]))?;
-        let hash = hash.as_str().context("the node gave no transaction hash")?.to_owned();
+        let hash = hash
+            .as_str()
+            .context("the node returned no transaction hash")?
+            .to_owned();
         let deadline = Instant::now() + RECEIPT_TIMEOUT;
         while Instant::now() < deadline && !command::interrupted() {
             let receipt = self.call("eth_getTransactionReceipt", &json!([hash]))?;
@@ -88,33 +92,33 @@ impl Chain {
             }
         }
         bail!(
-            "transaction {hash} is in no block after {} s",
+            "transaction {hash} was not included in a block within {} s",
             RECEIPT_TIMEOUT.as_secs()
         )
     }
 }
 
-/// Asks the service for the transactions that pay a request and sends them from an account; returns their hashes.
+/// Fetches the transactions that pay a request and sends them from an account; returns their hashes.
 pub fn pay(service: &Client, ready: &Ready, request_id: &str, account: usize) -> Result<Vec<String>> {
     let payer = ready.account(account)?;
     let answer = service.get(&format!("/v2/request/{request_id}/pay?wallet={payer}"))?;
     send_all(ready, &answer, account)
 }
 
-/// Sends the transactions of an answer from an account, in their order; returns their hashes.
+/// Sends the transactions of a response from an account, in order; returns their hashes.
 pub fn send_all(ready: &Ready, answer: &Value, account: usize) -> Result<Vec<String>> {
     Chain::of(ready)?.send_all(answer, ready.account(account)?)
 }
 
-/// The transactions of an answer of `/pay`, of a payout or of a batch: approvals first, the payment last.
+/// The transactions in a response of `/pay`, of a payout or of a batch: approvals first, the payment last.
 fn transactions(answer: &Value) -> Vec<&Value> {
     let lists = ["transactions", "ERC20ApprovalTransactions"].into_iter();
     let listed = lists.filter_map(|name| answer[name].as_array()).flatten();
     listed.chain(answer.get("batchPaymentTransaction")).collect()
 }
 
-/// A number as JSON-RPC writes quantities, without leading zeros: of the big numbers of payments, of the text of links, and
-/// of the plain ones of approvals in a batch.
+/// A number as a JSON-RPC quantity, without leading zeros. The number may be an object (in requests and payouts), a
+/// string (in links), or a plain number (in batch approvals).
 fn quantity(value: &Value) -> Option<String> {
     if let Some(number) = value.as_u64() {
         return Some(format!("{number:#x}"));

@@ -7,29 +7,30 @@ use serde_json::Value;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody, Body};
 
-/// Longer than any answer takes; what hangs longer died with the service.
+/// Time limit of a call, longer than any response takes. If a call takes longer, the service died and there will be no
+/// response.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The body; a text if it is not JSON.
+    /// The response body as JSON; as a JSON string if it is no JSON.
     pub body: Value,
     cookies: Vec<String>,
 }
 
 impl Answer {
-    /// The body of an answer that has to have this status.
+    /// The response body; an error if the status differs.
     pub fn expect(self, status: u16) -> Result<Value> {
         if self.status != status {
-            bail!("answered {} instead of {status}: {}", self.status, self.body);
+            bail!("returned {} instead of {status}: {}", self.status, self.body);
         }
         Ok(self.body)
     }
 
-    /// The value of a cookie that the answer sets.
+    /// The value of a cookie that the response sets.
     pub fn cookie(&self, name: &str) -> Option<&str> {
         self.cookies.iter().find_map(|cookie| {
             let (pair, _) = cookie.split_once(';').unwrap_or((cookie, ""));
@@ -39,20 +40,20 @@ impl Answer {
     }
 }
 
-/// What is called.
+/// An HTTP method with the request body, if any.
 #[derive(Debug)]
 pub enum Call<'a> {
-    /// Reads.
+    /// GET.
     Get,
-    /// Deletes.
+    /// DELETE.
     Delete,
-    /// Creates.
+    /// POST.
     Post(&'a Value),
-    /// Creates once for each idempotency key.
+    /// POST with an idempotency key.
     PostOnce(&'a Value, &'a str),
 }
 
-/// Calls with one credential.
+/// Makes calls with one credential.
 pub struct Client {
     agent: Agent,
     base_url: String,
@@ -70,22 +71,23 @@ impl Client {
         }
     }
 
-    /// The same caller with connections of its own.
+    /// The same client with a separate connection pool.
     pub fn again(&self) -> Self {
         self.at(&self.base_url)
     }
 
-    /// The same caller at another address.
+    /// The same client with another base URL.
     pub fn at(&self, base_url: &str) -> Self {
         Self::new(base_url, self.headers.clone())
     }
 
-    /// Calls once.
+    /// Makes one call.
     pub fn call(&self, path: &str, call: &Call<'_>) -> Result<Answer> {
         self.call_within(CALL_TIMEOUT, path, call)
     }
 
-    /// Calls once and hangs up when the answer takes longer, as a caller does whose connection breaks.
+    /// Makes one call. Drops the connection if the response takes longer than the timeout, like a caller whose
+    /// connection breaks.
     pub fn call_within(&self, timeout: Duration, path: &str, call: &Call<'_>) -> Result<Answer> {
         let url = format!("{}{path}", self.base_url);
         let mut request = match call {
@@ -118,14 +120,14 @@ impl Client {
         self.agent.run(request.timeout_global(Some(timeout)).build())
     }
 
-    /// Reads.
+    /// Sends a GET.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.call(path, &Call::Get)?
             .expect(200)
             .with_context(|| format!("GET {path}"))
     }
 
-    /// Creates.
+    /// Sends a POST.
     pub fn create(&self, path: &str, body: &Value) -> Result<Value> {
         self.call(path, &Call::Post(body))?
             .expect(201)

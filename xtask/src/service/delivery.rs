@@ -7,24 +7,24 @@ use anyhow::{Context, Result};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The event that ends a paid request.
+/// The event that reports that a request is paid.
 pub const EVENT: &str = "payment.confirmed";
 
 const SIGNATURE_HEADER: &str = "x-service-signature";
 
-/// One event as it arrived.
+/// One delivery of an event, as it arrived at the receiver.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// By name in lower case.
+    /// Headers by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// The bytes as they arrived.
     pub body: Vec<u8>,
-    /// When it was there to its last byte.
+    /// When its last byte arrived.
     pub arrived: Instant,
 }
 
 impl Delivery {
-    /// Checks the signature over the bytes as they arrived, keyed with the secret as it is shown to its owner.
+    /// Checks the signature of the body. `secret` is the endpoint's secret in the form that the API shows.
     pub fn verify(&self, secret: &str) -> Result<()> {
         let signature = self
             .headers
@@ -34,7 +34,7 @@ impl Delivery {
         mac.update(&self.body);
         let signature = hex::decode(signature).context("the signature is not hexadecimal")?;
         mac.verify_slice(&signature)
-            .context("the signature does not fit the body")
+            .context("the signature does not match the body")
     }
 }
 

@@ -1,4 +1,4 @@
-//! `prs dev` as a process: built, started, waited for.
+//! Builds and starts `prs dev` as a process and waits for it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,35 +13,35 @@ use crate::machine::command::{self, POLL, Running};
 use crate::machine::{packages, workspace};
 use crate::service::ready::Ready;
 
-/// The service migrates, starts a chain and deploys contracts before it is ready.
+/// Time limit for `prs dev` to become ready: it first migrates, starts a chain and deploys contracts.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How much of the log is shown when the service does not come up.
+/// Number of log lines that are shown if the service does not start.
 const LOG_LINES_SHOWN: usize = 30;
 
-/// Where `prs dev` listens and what it keeps.
+/// Options for the start of `prs dev`: its port and its data folder.
 #[derive(Debug, Default, clap::Args)]
 pub struct StartOptions {
-    /// Listen on this port instead of one the service chooses
+    /// Listen on this port instead of a free one
     #[arg(long)]
     pub port: Option<u16>,
-    /// Keep the database in this folder
+    /// Store the database in this folder
     #[arg(long)]
     pub data: Option<PathBuf>,
 }
 
-/// A running `prs dev`, ended with this value.
+/// A running `prs dev`; stopped on drop.
 pub struct Dev {
     running: Running,
-    /// What it said about itself.
+    /// The line that `prs dev` printed when it was ready.
     pub ready: Ready,
-    /// Where its log is.
+    /// Path of its log.
     pub log: PathBuf,
 }
 
 impl Dev {
-    /// Builds it and starts it with settings in its environment, and waits until it is ready. Its log has the name of who
-    /// needs it.
+    /// Builds `prs dev`, starts it with these environment variables, and waits until it is ready. The log file is named
+    /// after `name`.
     pub fn start(options: &StartOptions, name: &str, settings: &[(&str, &str)]) -> Result<Self> {
         packages::ensure_chain_node()?;
         let prs = workspace::build_prs()?;
@@ -65,7 +65,7 @@ impl Dev {
         Ok(Self { running, ready, log })
     }
 
-    /// An error, with the end of the log, when the service has ended although it should still run.
+    /// Returns an error with the end of the log if the service has exited although it should still run.
     pub fn still_running(&mut self) -> Result<()> {
         let ended = self.running.still_running();
         ended.map_err(|error| self.explain(error))
@@ -92,7 +92,7 @@ fn wait_until_ready(running: &mut Running) -> Result<Ready> {
         .take()
         .context("the service has no standard output")?;
     let (sender, receiver) = mpsc::channel();
-    // The pipe is read to its end, because a full one would stop the service.
+    // The pipe is drained, because a full one would block the service.
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let _ = sender.send(line);
@@ -116,7 +116,7 @@ fn wait_until_ready(running: &mut Running) -> Result<Ready> {
     }
 }
 
-/// The folder for what a run leaves behind: logs, and where the running service is.
+/// The folder for the files of xtask runs: logs, and the file with the address of the running service.
 pub fn scratch() -> Result<PathBuf> {
     let folder = workspace::target_directory()?.join("xtask");
     fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! A receiver of events on loopback.
+//! A webhook receiver on loopback.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,29 +12,29 @@ use serde_json::Value;
 use crate::machine::command::{self, POLL};
 use crate::service::delivery::Delivery;
 
-/// How long a sender may take over one delivery.
+/// Time limit for a sender to transmit one delivery.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Larger than any event; a sender that announces more is not ours.
+/// Maximum length of a message, larger than any event. A larger announced length does not come from our service.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Headers by name in lower case.
 pub type Headers = BTreeMap<String, String>;
 
-/// What arrived, in its order.
+/// Received deliveries in order.
 type Arrived = Arc<Mutex<Vec<Delivery>>>;
 
-/// With which status a delivery is answered.
+/// Chooses the response status for each delivery.
 type Status = fn(&Delivery) -> u16;
 
-/// A receiver, for as long as the program runs.
+/// A receiver that listens until the program ends.
 pub struct Hooks {
     port: u16,
     arrived: Arrived,
 }
 
 impl Hooks {
-    /// Listens on a port, or on a free one for 0, and answers each delivery with the status that it is given.
+    /// Listens on a port, or on a free one for 0, and responds to each delivery with the given status.
     pub fn listen(port: u16, status: Status) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
@@ -44,7 +44,7 @@ impl Hooks {
             for stream in listener.incoming().map_while(Result::ok) {
                 let shared = Arc::clone(&shared);
                 std::thread::spawn(move || {
-                    // A connection that is no delivery is the sender's mistake, and the next one may be right.
+                    // A malformed connection is the sender's mistake; the next one may be valid.
                     if let Err(error) = receive(stream, &shared, status) {
                         eprintln!("receiver: {error:#}");
                     }
@@ -54,12 +54,12 @@ impl Hooks {
         Ok(Self { port, arrived })
     }
 
-    /// Where events are posted to.
+    /// The URL to which events are posted.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/hook", self.port)
     }
 
-    /// Deliveries of which this is true, as soon as there are so many, or what there is after a while.
+    /// Waits until enough deliveries match, or until the timeout; returns the deliveries that match.
     pub fn wait(&self, count: usize, timeout: Duration, is_meant: impl Fn(&Value, &Delivery) -> bool) -> Vec<Delivery> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -78,7 +78,7 @@ impl Hooks {
     }
 }
 
-/// Reads one delivery, keeps it and answers.
+/// Reads one delivery, stores it and responds.
 fn receive(mut stream: TcpStream, arrived: &Arrived, status: Status) -> Result<()> {
     stream.set_read_timeout(Some(DELIVERY_TIMEOUT))?;
     let Some(message) = read_message(&mut BufReader::new(stream.try_clone()?))? else {
@@ -91,7 +91,7 @@ fn receive(mut stream: TcpStream, arrived: &Arrived, status: Status) -> Result<(
     };
     let status = status(&delivery);
     arrived.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
-    // What arrived has arrived, even if its sender did not live to see the answer.
+    // A delivery counts as received even if its sender died before it read the response.
     let _ = write!(
         stream,
         "HTTP/1.1 {status} Received\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -105,11 +105,11 @@ pub struct Message {
     pub line: String,
     /// Its headers.
     pub headers: Headers,
-    /// Its body; empty where no length is declared.
+    /// The body of the request; empty if no length is declared.
     pub body: Vec<u8>,
 }
 
-/// Reads one HTTP/1.1 request; nothing when its sender was gone before it said anything.
+/// Reads one HTTP/1.1 request; `None` if the sender closed the connection before it sent anything.
 pub fn read_message(reader: &mut impl BufRead) -> Result<Option<Message>> {
     let mut first = String::new();
     if reader.read_line(&mut first)? == 0 {
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_receiver_hands_over_what_is_meant_and_answers_as_it_is_told() {
+    fn the_receiver_returns_matching_deliveries_and_responds_as_configured() {
         let status = |delivery: &Delivery| if delivery.body.ends_with(b"\"01b\"}") { 500 } else { 200 };
         let hooks = Hooks::listen(0, status).unwrap();
         let sender = Client::new(&hooks.url(), vec![("x-api-key", "k".to_owned())]);

@@ -1,4 +1,4 @@
-//! The running service, seen from outside.
+//! The running service as its clients see it.
 
 pub mod chain;
 pub mod client;

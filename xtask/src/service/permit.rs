@@ -1,13 +1,13 @@
-//! The permit of a recurring payout, in the form in which wallets and nodes sign it.
+//! The permit of a recurring payout, in the form that wallets and nodes sign.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Name of the struct that is signed.
+/// Name of the signed struct.
 const STRUCT: &str = "SchedulePermit";
 
-/// Who signs an answer of POST /v2/payouts, or the permit in it, and what: with the type of the domain, which libraries
-/// add by themselves.
+/// The signer and the typed data of a recurring payment. `answer` is a response of POST /v2/payouts, or the permit in
+/// such a response. Adds the type of the domain: nodes require this type, and client libraries would add it themselves.
 pub fn typed_data(answer: &Value) -> Result<(&str, Value)> {
     let permit = match &answer["recurringPaymentPermit"] {
         Value::Null => answer,
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_permit_is_found_in_the_answer_and_alone() {
+    fn a_permit_is_read_from_a_response_and_on_its_own() {
         let permit = json!({
             "domain": { "chainId": 1 }, "types": { STRUCT: [] }, "values": { "subscriber": "0xab" },
         });

@@ -1,26 +1,26 @@
-//! What a running `prs dev` says about itself.
+//! The line that `prs dev --json` prints when it is ready.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::service::client::Client;
 
-/// What `prs dev --json` says when it is ready.
+/// The JSON that `prs dev --json` prints when it is ready.
 pub struct Ready(Value);
 
 impl Ready {
-    /// Reads the one line of standard output.
+    /// Parses the line of standard output.
     pub fn parse(line: &str) -> Result<Self> {
         let value = serde_json::from_str(line).with_context(|| format!("`prs dev --json` printed `{line}`"))?;
         Ok(Self(value))
     }
 
-    /// The line again.
+    /// The line as text.
     pub fn text(&self) -> String {
         self.0.to_string()
     }
 
-    /// A member by JSON pointer.
+    /// A string member by JSON pointer.
     pub fn member(&self, pointer: &str) -> Result<&str> {
         self.0
             .pointer(pointer)
@@ -34,7 +34,8 @@ impl Ready {
         object.with_context(|| format!("`prs dev --json` names no {pointer}"))
     }
 
-    /// A caller with a credential of the seeded tenant: the name of its header, and where the line has it.
+    /// A client that calls with a credential of the tenant that `prs dev` creates. `header` is the credential's header,
+    /// and `pointer` is the JSON pointer to its value.
     pub fn client(&self, header: &'static str, pointer: &str) -> Result<Client> {
         let headers = vec![(header, self.member(pointer)?.to_owned())];
         Ok(Client::new(self.member("/baseUrl")?, headers))
@@ -46,7 +47,7 @@ impl Ready {
     }
 }
 
-/// The request that the printed curl and the demonstration create.
+/// The request that the printed curl command and the demonstration create.
 pub fn sample_request(payee: &str) -> Value {
     json!({"payee": payee, "amount": "1.5", "invoiceCurrency": "FAU-sepolia", "paymentCurrency": "FAU-sepolia"})
 }

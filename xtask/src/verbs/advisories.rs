@@ -1,5 +1,6 @@
-//! Advisories about the dependencies: which versions are yanked, as the registry tells, and a copy of published advisories
-//! that is kept in the repository, because the database of advisories is on no registry.
+//! Checks the versions of the dependencies: a version must not be yanked from the registry, and no published security
+//! advisory may concern it. The repository contains a copy of the advisories, because no package registry serves the
+//! advisory database.
 
 use std::fs;
 use std::path::Path;
@@ -12,26 +13,27 @@ use crate::verbs::deny;
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, workspace};
 
-/// The copy, below the root of the repository.
+/// Path of the copied advisories, relative to the root of the repository.
 const COPY: &str = "xtask/advisories.json";
 
-/// The database that cargo-deny asks for, which the copy stands in for.
+/// The address of the database that cargo-deny fetches. Git is configured to fetch our copy in its place.
 const UPSTREAM: &str = "https://github.com/RustSec/advisory-db";
 
-/// Checks the versions of `Cargo.lock` against both; a registry that cannot be reached fails in continuous integration.
+/// Checks the versions of `Cargo.lock` for yanked versions and for advisories. An unreachable registry fails in
+/// continuous integration.
 pub(crate) fn check() -> Outcome {
     let copy = Copy::read()?;
-    // Whoever cannot ask the registry knows only what it said the last time.
+    // If the registry cannot be reached, cargo only knows what the registry returned the last time.
     let refreshed = command::capture(workspace::cargo().args(["update", "--dry-run", "--quiet"]));
     if let Err(error) = refreshed {
         if command::is_ci() {
             return Err(error
-                .context("the registry cannot be asked which versions are yanked")
+                .context("the registry cannot be reached to find yanked versions")
                 .into());
         }
-        println!("the registry cannot be reached: which versions are yanked is not known");
+        println!("the registry cannot be reached: yanked versions are not checked");
     }
-    let folder = tempfile::tempdir().context("cannot make a folder for the advisories")?;
+    let folder = tempfile::tempdir().context("cannot create a folder for the advisories")?;
     let repository = folder.path().join("repository");
     copy.write(&repository)?;
     let mut deny = deny::with_database(folder.path())?;
@@ -52,7 +54,7 @@ pub(crate) fn check() -> Outcome {
     Ok(())
 }
 
-/// What was published until a day about crates that we use.
+/// Advisories about our crates that were published up to a date.
 struct Copy {
     date: String,
     advisories: Vec<Value>,
@@ -73,7 +75,7 @@ impl Copy {
         })
     }
 
-    /// Writes them out as the repository that cargo-deny clones.
+    /// Writes the advisories as a git repository, in the layout of the database that cargo-deny clones.
     fn write(&self, repository: &Path) -> Result<()> {
         for advisory in &self.advisories {
             let member = |name: &str| {
@@ -98,7 +100,8 @@ impl Copy {
     }
 }
 
-/// An advisory in the form of the database. Texts and lists of JSON are also those of TOML.
+/// An advisory in the file format of the advisory database. The values are written as JSON strings and lists, which are
+/// valid TOML.
 fn written(advisory: &Value) -> Result<String> {
     let title = advisory["title"].as_str().context("an advisory has no title")?;
     let informational = match &advisory["informational"] {
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_advisory_of_the_copy_has_what_the_database_demands() {
+    fn every_advisory_of_the_copy_has_the_required_fields() {
         let copy = Copy::parse(include_str!("../../advisories.json")).unwrap();
         for advisory in &copy.advisories {
             let date = advisory["date"].as_str().unwrap();

@@ -1,6 +1,6 @@
-//! Whether all commands share one set of built dependencies. A dependency is built once for each set of its features, and a
-//! command unifies those of the packages that it selects: what one of them would build anew is named here, as cargo plans it,
-//! and nothing is built.
+//! Checks that all cargo commands share one set of built dependencies. Cargo builds a dependency once for each set of
+//! features, and each command enables the features that its selected packages need together. The check reads cargo's
+//! plan for each command, builds nothing, and lists what a command would have to build again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, workspace};
 
-/// Commands that build everything, and those that must find what they need among that.
+/// Two groups of commands. In each, the `whole` commands build everything, and the `parts` must need no further
+/// artifacts.
 const COMMANDS: [Commands; 2] = [
     Commands {
         whole: &["build --workspace --all-targets", "test --workspace --no-run"],
@@ -34,7 +35,7 @@ struct Commands {
     parts: &'static [&'static str],
 }
 
-/// What cargo would build, by everything that makes one artifact another one.
+/// The units that cargo would build: the name of each, by its identity.
 type Units = BTreeMap<String, String>;
 
 /// Compares the plans of the commands.
@@ -52,16 +53,17 @@ pub(crate) fn check() -> Outcome {
             }
         }
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Broken(anyhow!(
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Broken(anyhow!(
             "{}; declare the features that differ in Cargo.toml of the service",
             found.join("; ")
-        ))),
+        )))
     }
 }
 
-/// What cargo plans for a command line. Plans are printed by cargo of the nightly channel, which this variable has it be.
+/// Cargo's plan for a command line. Only nightly cargo prints plans; the variable `RUSTC_BOOTSTRAP` enables that.
 fn plan(line: &str) -> Result<Value> {
     let mut cargo = workspace::cargo();
     cargo
@@ -71,7 +73,7 @@ fn plan(line: &str) -> Result<Value> {
     serde_json::from_slice(&plan).context("the plan of cargo")
 }
 
-/// The units of a plan with their names.
+/// The units of a plan, with their names.
 fn units(plan: &Value) -> Result<Units> {
     let units = plan["units"].as_array().context("the plan of cargo has no units")?;
     let mut known = HashMap::new();
@@ -84,7 +86,7 @@ fn units(plan: &Value) -> Result<Units> {
     Ok(named.collect())
 }
 
-/// All that tells a unit from others of the same package: itself, and the same of each unit that it depends on.
+/// The identity of a unit: a text of its own properties and of the identities of the units that it depends on.
 fn identify(index: usize, units: &[Value], known: &mut HashMap<usize, String>) -> Result<String> {
     if let Some(identity) = known.get(&index) {
         return Ok(identity.clone());
@@ -110,7 +112,7 @@ fn digest(text: &str) -> String {
     hex::encode(Sha256::digest(text.as_bytes()))
 }
 
-/// Package, version and features.
+/// A unit in words: its package, version and features.
 fn name(unit: &Value) -> String {
     let package = unit["pkg_id"].as_str().unwrap_or_default();
     let package = package.rsplit('/').next().unwrap_or_default();
@@ -121,7 +123,7 @@ fn name(unit: &Value) -> String {
     )
 }
 
-/// Names of units of a part that the whole does not have.
+/// Names of the units that one command needs and that the shared set of units does not contain.
 fn missing(part: Units, whole: &Units) -> Vec<String> {
     let mut names: Vec<String> = part
         .into_iter()
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A plan of a library with these features, and of a program that uses it.
+    /// A plan with a library that has these features, and with a program that uses the library.
     fn plan_with(features: &[&str]) -> Value {
         let target = json!({ "name": "it" });
         json!({ "units": [
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_with_other_features_is_built_once_more_with_all_that_stand_on_it() {
+    fn a_dependency_with_other_features_is_rebuilt_with_its_dependents() {
         let whole = units(&plan_with(&["server", "test"])).expect("a plan");
         assert_eq!(missing(whole.clone(), &whole), Vec::<String>::new());
         let part = units(&plan_with(&["server"])).expect("a plan");

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the numbers of the service beside their baselines, with everything they need started around them.
+//! `cargo xtask bench`: measures the service and compares it with its baselines. Starts everything that a benchmark
+//! needs.
 
 use std::process::Command;
 
@@ -6,38 +7,38 @@ use xtask::machine::failure::Outcome;
 use xtask::machine::postgres::Postgres;
 use xtask::machine::{command, packages, workspace};
 
-/// Numbers that are measured on PostgreSQL.
+/// Benchmarks on PostgreSQL.
 const ON_POSTGRES: [&str; 5] = ["create", "payout", "events", "links", "payer"];
 
-/// Numbers that are measured on a PostgreSQL that waits for the disk.
+/// Names of the benchmarks that need a PostgreSQL that waits for the disk at each commit.
 const ON_DURABLE_POSTGRES: [&str; 4] = ["ingest", "events", "search", "export"];
 
-/// Numbers that are measured beside other job queues.
+/// Names of the benchmarks that compare the service with other job queues.
 const BESIDE_QUEUES: [&str; 1] = ["events"];
 
-/// Numbers that are measured beside a service in Node.js.
+/// Names of the benchmarks that compare the service with a service in Node.js.
 const BESIDE_NODE: [&str; 1] = ["search"];
 
-/// Numbers that are measured on a local chain.
+/// Names of the benchmarks that need a local chain.
 const ON_CHAIN: [&str; 7] = ["idle", "payout", "ingest", "latency", "burst", "rpc", "page"];
 
-/// Numbers that are measured in a browser.
+/// Names of the benchmarks that need a browser.
 const IN_BROWSER: [&str; 1] = ["page"];
 
-/// How `cargo xtask bench` measures.
+/// Options of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Numbers to measure, such as `create`; all of them when none is named
+    /// Benchmarks to run, such as `create`. Default: all
     names: Vec<String>,
-    /// Share of the full amount of work, such as 0.1 for a quick trial
+    /// Fraction of the full amount of work, such as 0.1 for a quick trial
     #[arg(long)]
     scale: Option<String>,
-    /// Payments that `search` and `export` find, and links among which `links` reads, such as 10000000; a million when absent
+    /// Number of payments for `search` and `export`, and of links for `links`, such as 10000000. Default: one million
     #[arg(long)]
     rows: Option<String>,
 }
 
-/// Measures and prints. A missed goal is part of the result, not a failure.
+/// Runs the benchmarks and prints the results. A missed goal is part of the result, not a failure.
 pub(crate) fn run(options: &Options) -> Outcome {
     let postgres = needs(&options.names, &ON_POSTGRES).then(Postgres::start).transpose()?;
     let durable = needs(&options.names, &ON_DURABLE_POSTGRES);
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(command::run(&mut bench)?)
 }
 
-/// Whether one of the chosen numbers is among these; choosing none chooses all.
+/// Whether one of the chosen benchmarks is in this list; an empty choice means all.
 fn needs(names: &[String], among: &[&str]) -> bool {
     names.is_empty() || names.iter().any(|name| among.contains(&name.as_str()))
 }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_chosen_numbers_need_is_started() {
+    fn only_requirements_of_the_chosen_benchmarks_are_started() {
         let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
         assert!(needs(&[], &ON_POSTGRES) && needs(&[], &ON_CHAIN));
         assert!(needs(&names(&["idle", "create"]), &ON_POSTGRES));

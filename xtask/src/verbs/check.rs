@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that can be said about the code without running its tests.
+//! `cargo xtask check`: all checks of the code that need no tests.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use crate::verbs::{advisories, artifacts, deny, lint, openapi, page, schema, tid
 use xtask::machine::failure::{Failure, Outcome};
 use xtask::machine::{command, workspace};
 
-/// What is checked beyond the ordinary.
+/// Options of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Ask the database of advisories too, which is beyond the registries
+    /// Also use the advisory database, which needs network access beyond the registries
     #[arg(long)]
     advisories: bool,
     /// Accept changes that break clients written against the main branch
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 type Step<'a> = (&'a str, Box<dyn Fn() -> Outcome + 'a>);
 
-/// Runs every step, also after one failed, and prints how long each took.
+/// Runs every step, also after a failure, and prints how long each took.
 pub(crate) fn run(options: &Options) -> Outcome {
     let openapi_options = CheckOptions {
         allow_breaking: options.allow_breaking,
@@ -86,5 +86,5 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 fn cargo(arguments: &[&str], repair: &str) -> Outcome {
     command::run(workspace::cargo().args(arguments))
-        .map_err(|error| Failure::Broken(error.context(format!("`{repair}` repairs what it can"))))
+        .map_err(|error| Failure::Broken(error.context(format!("`{repair}` fixes what it can"))))
 }

@@ -1,4 +1,5 @@
-//! cargo-deny: licences, bans and sources of the dependencies; advisories on request, because they need the network.
+//! Runs cargo-deny, which checks the licences, the sources and the bans of the dependencies. It checks advisories only
+//! on request, because that needs the network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,24 +10,24 @@ use anyhow::{Context, Result};
 use xtask::machine::failure::Outcome;
 use xtask::machine::{command, workspace};
 
-/// The version that is installed when the machine has none.
+/// The version that is installed if the machine has none.
 const VERSION: &str = "0.20.2";
 
-/// What cargo-deny says when it could not load the advisory database at all.
+/// Parts of the messages with which cargo-deny says that it could not load the advisory database.
 const UNREACHABLE: [&str; 3] = [
     "failed to fetch advisory database",
     "failed to load advisory database",
     "failed to acquire",
 ];
 
-/// Checks what needs no network.
+/// Runs the checks that need no network.
 pub(crate) fn check() -> Outcome {
     let mut deny = deny()?;
     deny.args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
     Ok(command::run(&mut deny)?)
 }
 
-/// Checks the advisory database; one that cannot be reached is said, and fails in continuous integration.
+/// Checks the advisory database. An unreachable database is reported, and fails in continuous integration.
 pub(crate) fn check_advisories() -> Outcome {
     let mut unreachable = false;
     let mut deny = deny()?;
@@ -46,7 +47,7 @@ pub(crate) fn check_advisories() -> Outcome {
     )
 }
 
-/// cargo-deny with our rules, which keeps databases of advisories in a folder.
+/// A cargo-deny command with the rules of this repository and with this folder for the advisory database.
 pub(crate) fn with_database(folder: &Path) -> Result<Command> {
     let rules = fs::read_to_string(workspace::root().join("deny.toml")).context("deny.toml")?;
     let databases = format!("[advisories]\ndb-path = {:?}\n", folder.join("databases"));
@@ -57,7 +58,7 @@ pub(crate) fn with_database(folder: &Path) -> Result<Command> {
     Ok(deny)
 }
 
-/// The cargo-deny of the machine, else one of our own below the target directory.
+/// The path of cargo-deny. If cargo-deny is not installed, builds it below the target directory.
 fn deny() -> Result<Command> {
     let mut command = Command::new(find()?);
     command.current_dir(workspace::root());
@@ -73,7 +74,7 @@ fn find() -> Result<PathBuf> {
     if !path.is_file() {
         println!("installing cargo-deny {VERSION}");
         let mut install = workspace::cargo();
-        // A build without optimisation is a third of the wait and fast enough for one manifest.
+        // A debug build takes a third of the time and is fast enough for one manifest.
         install
             .args(["install", "--locked", "--debug", "--root"])
             .arg(&tools)

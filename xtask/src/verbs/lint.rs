@@ -1,5 +1,5 @@
-//! `cargo xtask openapi lint`: what linters of others say about the exported documents: spectral with every rule, the
-//! rules of OWASP, and redocly with its strict rules. It needs no build of the service.
+//! `cargo xtask openapi lint`: third-party linters over the exported documents: spectral with every rule, the OWASP
+//! rules, and redocly with its strict rules. It needs no build of the service.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::verbs::openapi::{DOCUMENTS, document_path};
 
 const EXCEPTIONS: &str = "openapi/exceptions.toml";
 
-/// The sets of rules, in the order in which their counts are printed.
+/// The rule sets, in the order in which their counts are printed.
 const LINTERS: [&str; 3] = ["spectral", "redocly", "owasp"];
 
 /// Lints the committed documents.
@@ -47,7 +47,7 @@ pub(crate) fn run() -> Outcome {
     if judgement.open.is_empty() && judgement.rows.is_empty() {
         return Ok(());
     }
-    Err(anyhow!("the linters have something to say; repair the code, or name the exception in {EXCEPTIONS}").into())
+    Err(anyhow!("the linters found problems; fix the code, or list the exception in {EXCEPTIONS}").into())
 }
 
 fn spectral() -> Result<Vec<Complaint>> {
@@ -66,7 +66,7 @@ fn spectral() -> Result<Vec<Complaint>> {
     spectral.arg(&report).args(documents());
     said(&mut spectral)?;
     let report = fs::read(&report).context("spectral wrote no report")?;
-    let found: Vec<Value> = serde_json::from_slice(&report).context("the report of spectral is no JSON")?;
+    let found: Vec<Value> = serde_json::from_slice(&report).context("the report of spectral is not JSON")?;
     let complaints = found.iter().map(|one| {
         let rule = text(&one["code"]);
         let names = one["path"].as_array().into_iter().flatten();
@@ -100,9 +100,9 @@ fn redocly() -> Result<Vec<Complaint>> {
     ]);
     redocly.args(documents()).env("REDOCLY_TELEMETRY", "off");
     let mut complaints = Vec::new();
-    // One report for each document, one after the other.
+    // The output of redocly has one report for each document, one after another.
     for report in Deserializer::from_slice(&said(&mut redocly)?).into_iter::<Value>() {
-        let report = report.context("the report of redocly is no JSON")?;
+        let report = report.context("the report of redocly is not JSON")?;
         for problem in report["problems"].as_array().context("redocly reported no list")? {
             let location = &problem["location"][0];
             let pointer = text(&location["pointer"]).replace("~1", "/");
@@ -134,9 +134,9 @@ fn documents() -> impl Iterator<Item = std::path::PathBuf> {
         .into_iter()
 }
 
-/// What a linter prints. It ends with 1 when it has something to say, and with more when it broke.
+/// The output of a linter. It exits with 1 if it found problems, and with a higher code if it failed.
 fn said(linter: &mut Command) -> Result<Vec<u8>> {
-    let output = linter.output().context("a linter does not start")?;
+    let output = linter.output().context("cannot start a linter")?;
     match output.status.code() {
         Some(0 | 1) => Ok(output.stdout),
         _ => Err(anyhow!(
@@ -147,7 +147,7 @@ fn said(linter: &mut Command) -> Result<Vec<u8>> {
     }
 }
 
-/// Name of the document that a path or an address means.
+/// Name of the document to which a path or URL in a report refers.
 fn document_of(source: &Value) -> String {
     let stem = source.as_str().and_then(|path| Path::new(path).file_stem()?.to_str());
     stem.unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! `cargo xtask crash` and `cargo xtask conformance`: programs that need what no other verb needs. They are built when they
-//! are asked for.
+//! `cargo xtask crash` and `cargo xtask conformance`: programs with dependencies that no other command needs. They are
+//! built on demand.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use xtask::machine::failure::Outcome;
 use xtask::machine::workspace;
 
-/// What is handed on.
+/// Arguments that are passed to the program unchanged.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Options {
@@ -16,9 +16,11 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Runs the program of a package in place of this process, so that signals and the exit code are its own.
+/// Replaces this process with the program of a package. Signals then reach the program directly, and its exit code
+/// becomes that of the command.
 pub(crate) fn run(package: &str, options: &Options) -> Outcome {
-    // What belongs to the same selection as the service shares its dependencies; `cargo run --package` builds them once more.
+    // Builds the service too, so that both share one set of dependencies. `cargo run --package` alone would build the
+    // dependencies again with other features.
     let mut program = Command::new(workspace::build(package)?);
     program.current_dir(workspace::root()).args(&options.arguments);
     Err(program.exec().into())

@@ -1,4 +1,4 @@
-//! One file for each verb of `cargo xtask`.
+//! One file for each command of `cargo xtask`.
 
 pub(crate) mod advisories;
 pub(crate) mod artifacts;

@@ -1,7 +1,8 @@
 //! `cargo xtask openapi`: writes the exported documents, checks them in five ways, scores them, and lists their changes.
 //!
-//! The committed bytes are the exported ones; the meaning is that of the contract; the rules of this repository are
-//! kept; the differences are listed; nothing breaks clients written against the main branch.
+//! The five checks: the committed files have the same bytes as the export; the meaning equals the contract; every
+//! difference is listed; the rules of this repository hold; and no change breaks clients written against the main
+//! branch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +19,11 @@ use contract::{published, rules};
 use xtask::machine::failure::{self, Failure, Outcome};
 use xtask::machine::{command, workspace};
 
-/// The exported documents by the name `prs export openapi` knows them by.
+/// The exported documents, by their names in `prs export openapi`.
 pub(crate) const DOCUMENTS: [&str; 3] = ["v2", "auth", "webhooks"];
 
-/// Documents that describe our own HTTP interface; the third describes what we send to others.
+/// The documents of our HTTP interface. The third document, which describes the webhooks that we send, is not among
+/// them.
 const HTTP_DOCUMENTS: [&str; 2] = ["v2", "auth"];
 
 const CONTRACTS: [&str; 2] = ["openapi/contract/v2-0.13.0.json", "openapi/contract/auth-v1.json"];
@@ -30,18 +32,18 @@ const DEVIATIONS: &str = "openapi/deviations.toml";
 
 const GENERATE: &str = "cargo xtask openapi generate";
 
-/// How strict `openapi check` is and what it prints.
+/// Options of `openapi check`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct CheckOptions {
     /// Accept changes that break clients written against the main branch
     #[arg(long)]
     pub(crate) allow_breaking: bool,
-    /// Print the rows that are missing in openapi/deviations.toml, ready to be completed
+    /// Print the missing rows of openapi/deviations.toml, to be completed
     #[arg(long)]
     pub(crate) print_missing_rows: bool,
 }
 
-/// Exports everything the repository keeps a copy of.
+/// Writes every export that is committed to the repository.
 pub(crate) fn generate() -> Outcome {
     let exported = export(&workspace::build_prs()?)?;
     let root = workspace::root();
@@ -66,7 +68,7 @@ pub(crate) fn generate() -> Outcome {
     Ok(())
 }
 
-/// Checks bytes, meaning, deviations, rules and compatibility; all of them, so that one run shows everything.
+/// Checks bytes, meaning, deviations, rules and compatibility. Runs all of them, so that one run shows everything.
 pub(crate) fn check(options: CheckOptions) -> Outcome {
     let exported = export(&workspace::build_prs()?)?;
     let documents = http_documents(&exported)?;
@@ -82,16 +84,16 @@ pub(crate) fn check(options: CheckOptions) -> Outcome {
     ])
 }
 
-/// What `openapi diff` compares.
+/// The operands of `openapi diff`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operands<'a> {
-    /// The committed documents with those of the main branch, or of another revision.
+    /// The committed documents and those of the main branch or another revision.
     Revision(Option<&'a str>),
     /// Two files.
     Files(&'a Path, &'a Path),
 }
 
-/// The changes of the documents as a section for CHANGELOG.md.
+/// Prints the changes of the documents as a section for CHANGELOG.md.
 pub(crate) fn diff(operands: Operands<'_>) -> Outcome {
     let mut changes = Vec::new();
     match operands {
@@ -115,7 +117,7 @@ pub(crate) fn diff(operands: Operands<'_>) -> Outcome {
     Ok(())
 }
 
-/// How complete the committed documents are, beside the published ones.
+/// Scores how complete the committed documents are, compared with the published ones.
 pub(crate) fn score() -> Outcome {
     let mut score = workspace::cargo();
     score.args(["run", "--quiet", "--bin", "score", "--"]);
@@ -124,18 +126,18 @@ pub(crate) fn score() -> Outcome {
     match status.code() {
         Some(0) => Ok(()),
         Some(4) => Err(Failure::NeedsUpdate(
-            "a document misses something; see the places above".to_owned(),
+            "a document is incomplete; see the list above".to_owned(),
         )),
-        _ => Err(anyhow!("the score ended with {status}").into()),
+        _ => Err(anyhow!("`score` exited with {status}").into()),
     }
 }
 
-/// Where a document stands in the repository.
+/// Path of a document in the repository.
 pub(crate) fn document_path(name: &str) -> String {
     format!("openapi/{name}.json")
 }
 
-/// Everything `prs` exports, by its path in the repository.
+/// All files that `prs` exports, by their path in the repository.
 fn export(prs: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let folder = tempfile::tempdir()?;
     let mut files = BTreeMap::new();
@@ -152,7 +154,7 @@ fn export(prs: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
-            .context("an event schema has a nameless file")?;
+            .context("an event schema has no file name")?;
         files.insert(format!("openapi/events/{name}"), fs::read(&path)?);
     }
     Ok(files)
@@ -243,7 +245,7 @@ fn report_verdict(verdict: &Verdict) -> Outcome {
         return Ok(());
     }
     Err(anyhow!(
-        "export and contract differ from what {DEVIATIONS} allows; repair the code, or run \
+        "export and contract differ from what {DEVIATIONS} allows; fix the code, or run \
          `cargo xtask openapi check --print-missing-rows` and complete the rows"
     )
     .into())
@@ -258,7 +260,7 @@ fn rules_are_kept(documents: &[Value]) -> Outcome {
         }
     }
     if count > 0 {
-        return Err(anyhow!("{count} rules of the document are broken; repair the code, then run `{GENERATE}`").into());
+        return Err(anyhow!("{count} rules of the document are broken; fix the code, then run `{GENERATE}`").into());
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The files of the payment page: small enough, complete in every language, and drawn without markup out of texts.
+//! Checks the source files of the payment page: their sizes are limited, all translations are complete, and no code
+//! builds markup from texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,19 +12,19 @@ use serde_json::Value;
 use xtask::machine::failure::Outcome;
 use xtask::machine::workspace;
 
-/// Where the page is made.
+/// Folder of the page.
 const ROOM: &str = "src/http/hosted";
 
-/// Endings of files, and the most bytes that all of them may have together, compressed with Brotli.
+/// File extensions. Each has the maximum size in bytes of all its files together, after compression with Brotli.
 const BUDGETS: [(&str, usize); 2] = [("js", 30 * 1024), ("css", 6 * 1024)];
 
-/// The language that the others are compared with.
+/// The language with which all other languages are compared.
 const FIRST: &str = "en";
 
-/// Fewest languages.
+/// Minimum number of languages.
 const LANGUAGES_MIN: usize = 5;
 
-/// What writes markup out of texts, or runs texts.
+/// Pieces of code that build markup from texts or execute texts. The page must not contain them.
 const REFUSED: [&str; 6] = [
     "innerHTML",
     "outerHTML",
@@ -33,11 +34,12 @@ const REFUSED: [&str; 6] = [
     "new Function",
 ];
 
-/// Beginnings of names that a word of the code completes, and the end of the longer one of two texts.
+/// Prefixes of text names that the code completes with a word. The next constant is the suffix in the name of the
+/// longer of two texts.
 const PREFIXES: [&str; 2] = ["e_", "why_"];
 const LONGER: &str = "More";
 
-/// States that the service has names for, under which pages say that a link is over.
+/// States in which the service reports a closed link. For each state, the page has a text of the same name.
 const STATES: [&str; 3] = ["expired", "invalidated", "compliance_failed"];
 
 /// Checks the files; prints their sizes.
@@ -52,7 +54,7 @@ pub(crate) fn check() -> Outcome {
             .sum::<Result<usize>>()?;
         println!("payment page: {bytes} of {budget} bytes of {ending}, compressed");
         if bytes > budget {
-            wrong.push(format!("{bytes} bytes of {ending}, compressed; at most {budget} fit"));
+            wrong.push(format!("{bytes} bytes of {ending}, compressed; the limit is {budget}"));
         }
     }
     for (path, text) in &files {
@@ -66,9 +68,10 @@ pub(crate) fn check() -> Outcome {
         .map(|(_, text)| text)
         .collect();
     wrong.extend(words(&languages(&page.join("words"))?, &sources));
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(anyhow!("the payment page:\n{}", wrong.join("\n")).into()),
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!("the payment page:\n{}", wrong.join("\n")).into())
     }
 }
 
@@ -94,7 +97,7 @@ fn compressed(mut text: &[u8]) -> Result<usize> {
     Ok(out.len())
 }
 
-/// Texts by their names, those of all parts, by language.
+/// For each language, the texts of all parts of the page by name.
 type Languages = BTreeMap<String, BTreeMap<String, String>>;
 
 fn languages(folder: &Path) -> Result<Languages> {
@@ -120,11 +123,12 @@ fn languages(folder: &Path) -> Result<Languages> {
     Ok(languages)
 }
 
-/// What is missing in a language, left over, or says something else about other values; and names that nothing uses.
+/// Lists the errors in the texts: missing and extra texts of a language, texts whose placeholders differ, and names
+/// that the code does not use.
 fn words(languages: &Languages, sources: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let Some(first) = languages.get(FIRST) else {
-        return vec![format!("there are no words of {FIRST}")];
+        return vec![format!("there are no texts for {FIRST}")];
     };
     if languages.len() < LANGUAGES_MIN {
         wrong.push(format!("{} languages; at least {LANGUAGES_MIN}", languages.len()));
@@ -135,7 +139,7 @@ fn words(languages: &Languages, sources: &str) -> Vec<String> {
                 None => wrong.push(format!("{language}: {name} is missing")),
                 Some(own) if own.is_empty() => wrong.push(format!("{language}: {name} is empty")),
                 Some(own) if placeholders(own) != placeholders(text) => {
-                    wrong.push(format!("{language}: {name} is about other values than in {FIRST}"));
+                    wrong.push(format!("{language}: {name} has other placeholders than in {FIRST}"));
                 }
                 Some(_) => {}
             }
@@ -149,13 +153,13 @@ fn words(languages: &Languages, sources: &str) -> Vec<String> {
         .map(|(_, name)| name)
         .collect();
     let unused = names.iter().filter(|name| !is_used(name, sources));
-    wrong.extend(unused.map(|name| format!("{name} is used nowhere")));
+    wrong.extend(unused.map(|name| format!("{name} is not used")));
     let asked = asked(sources).filter(|name| !names.contains(name));
     wrong.extend(asked.map(|name| format!("{name} is in no language")));
     wrong
 }
 
-/// The names in calls of `t`, which reads the words.
+/// The names in calls of `t`, which looks up a text.
 fn asked(sources: &str) -> impl Iterator<Item = &str> {
     const CALL: &str = "t('";
     sources.match_indices(CALL).filter_map(|(at, _)| {
@@ -174,7 +178,7 @@ fn placeholders(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Whether the code names a text, whole or as the word that completes it.
+/// Whether the code uses a text: it contains the whole name, or a word that completes the name.
 fn is_used(name: &str, sources: &str) -> bool {
     let is_quoted = |word: &str| sources.contains(&format!("'{word}'")) || sources.contains(&format!("\"{word}\""));
     let bare = PREFIXES
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_say_the_same_about_the_same_values() {
+    fn languages_have_the_same_texts_and_placeholders() {
         let languages = |other: &[(&str, &str)]| {
             let first = texts(&[("page.pay", "Pay {amount}")]);
             Languages::from([("en".to_owned(), first), ("de".to_owned(), texts(other))])
@@ -210,7 +214,7 @@ mod tests {
         assert_eq!(found(&[("page.pay", "")]), "de: page.pay is empty");
         assert_eq!(
             found(&[("page.pay", "Zahlen")]),
-            "de: page.pay is about other values than in en"
+            "de: page.pay has other placeholders than in en"
         );
         let further = [("page.pay", "{amount}"), ("page.x", "x")];
         assert_eq!(found(&further), "de: page.x is not in en");
@@ -220,6 +224,6 @@ mod tests {
     fn texts_are_used_and_the_used_ones_are_there() {
         let languages = Languages::from([("en".to_owned(), texts(&[("page.e_busyMore", "x"), ("page.old", "x")]))]);
         let found = words(&languages, "new Trouble('busy'); t('lost', {}); text.split('.')")[1..].join("; ");
-        assert_eq!(found, "old is used nowhere; lost is in no language");
+        assert_eq!(found, "old is not used; lost is in no language");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the migrated database as text, and the proof that migrations go up, down and up again.
+//! `cargo xtask schema`: dumps the migrated database, and checks that the migrations run up, down and up again.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use xtask::machine::{command, workspace};
 
 const GENERATE: &str = "cargo xtask schema generate";
 
-/// Every migration is a file of this folder.
+/// Every migration is a file in this folder.
 const MIGRATIONS: &str = "migration/src";
 
-/// The table in which the migrations keep their own account.
+/// The bookkeeping table of the migrations.
 const MIGRATIONS_TABLE: &str = "seaql_migrations";
 
-/// Writes the dumps the repository keeps.
+/// Writes the dumps that the repository has.
 pub(crate) fn generate() -> Outcome {
     let root = workspace::root();
     for (path, dump) in dumps()? {
@@ -35,7 +35,7 @@ pub(crate) fn generate() -> Outcome {
     Ok(())
 }
 
-/// Holds the dumps against the committed ones.
+/// Compares the dumps with the committed ones.
 pub(crate) fn check() -> Outcome {
     let root = workspace::root();
     let mut stale = Vec::new();
@@ -66,12 +66,14 @@ fn dumps() -> Result<Vec<(&'static str, String)>> {
         let postgres = round_trip(&prs, folder.path(), &server.url()).context("on PostgreSQL")?;
         found.push(("snapshots/schema.postgres.sql", postgres));
     } else {
-        println!("PostgreSQL is not installed, its schema is left out; `sudo apt-get install -y postgresql` adds it");
+        println!(
+            "PostgreSQL is not installed, so its schema is skipped; `sudo apt-get install -y postgresql` installs it"
+        );
     }
     Ok(found)
 }
 
-/// How many steps lead down to the empty database.
+/// Number of migrations. This is also the number of steps that lead down to the empty database.
 fn migrations() -> Result<usize> {
     let mut steps = 0;
     for file in fs::read_dir(workspace::root().join(MIGRATIONS))? {
@@ -85,7 +87,7 @@ fn migrations() -> Result<usize> {
 fn round_trip(prs: &Path, folder: &Path, url: &str) -> Result<String> {
     let migrate = |arguments: &[&str]| -> Result<String> {
         let mut service = Command::new(prs);
-        // Neither a settings file nor the settings of the person who runs this may reach the database under test.
+        // No settings file and no setting of the user's environment may change which database is tested.
         service.current_dir(folder);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PRS_")) {
             service.env_remove(name);
@@ -108,7 +110,7 @@ fn round_trip(prs: &Path, folder: &Path, url: &str) -> Result<String> {
     Ok(second)
 }
 
-/// Statements of a dump other than those about the account of migrations.
+/// The statements of a dump that are not about the bookkeeping table of the migrations.
 fn left_over(dump: &str) -> Vec<String> {
     let without_comments: Vec<&str> = dump
         .lines()
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_account_of_migrations_may_stay_after_down() {
+    fn only_the_bookkeeping_of_migrations_may_remain_after_down() {
         let dump = "-- schema\nCREATE TABLE seaql_migrations (version text);\n";
         assert!(left_over(dump).is_empty());
         assert_eq!(

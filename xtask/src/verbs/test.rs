@@ -1,6 +1,7 @@
-//! `cargo xtask test`: every test once, and the integration suite once for each database. `cargo xtask test payer` runs
-//! those of payers and their bank accounts; `cargo xtask test abuse` measures instead.
-//! `cargo xtask plans`, and `cargo xtask test --plans` beside all tests, look at the plans of their statements.
+//! `cargo xtask test`: runs every test once, except the integration suite, which runs once for each database. With the
+//! name `payer` it runs only the tests of payers and their bank accounts. With the name `abuse` it runs a measurement
+//! and no tests. `cargo xtask plans` checks how PostgreSQL executes SQL statements; `cargo xtask test --plans` does so
+//! after the tests.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -18,25 +19,25 @@ use super::plans;
 /// The package whose integration suite runs once for each database.
 const SERVICE: &str = "payment-request-service";
 
-/// The variable that has tests search all of their databases for leaked secrets.
+/// The variable that makes tests search all of their databases for leaked secrets.
 const SEARCH_ALL: &str = "PRS_TEST_LEAKS";
 
-/// The variable that says how many tests run at the same time.
+/// The variable with the number of tests that run at the same time.
 const THREADS: &str = "NEXTEST_TEST_THREADS";
 
-/// Which part of the tests a run of cargo takes.
+/// The part of the tests that one run of cargo executes.
 #[derive(Clone, Copy)]
 enum Half {
-    /// Unit tests and all packages that need no database of ours.
+    /// Unit tests, and all packages that need no database of the service.
     Units,
-    /// The integration suite of the service, as it runs on SQLite.
+    /// The integration suite of the service on SQLite.
     OnSqlite,
-    /// The integration suite of the service without what no database can change.
+    /// The integration suite of the service on PostgreSQL, without the tests that do not depend on the database.
     OnPostgres,
 }
 
-/// Modules of the integration suite whose answers no database can change: forms of input, documents, pages, limits and
-/// commands. They run on SQLite alone.
+/// Modules of the integration suite whose results do not depend on the database, such as input formats, documents and
+/// pages. They run only on SQLite.
 const WITHOUT_DATABASE: [&str; 18] = [
     "bad_input",
     "browser",
@@ -58,33 +59,33 @@ const WITHOUT_DATABASE: [&str; 18] = [
     "vectors",
 ];
 
-/// The test binary of the way of the money; its name selects all of it.
+/// Name of the test binary of the payment path. As a name on the command line, it selects all tests of the binary.
 const MONEY: &str = "money";
 
-/// What selects the tests of payers and of payments to their bank accounts.
+/// The name on the command line that selects the tests of payers and of payments to their bank accounts.
 const PAYER: &str = "payer";
 
-/// Parts of the paths of these tests.
+/// Parts of the paths of the tests of payers and bank accounts.
 const PAYER_TESTS: [&str; 4] = ["off_ramp", "payer", "bank_rules", "guide_to_bank_accounts"];
 
-/// What a run of cargo did.
+/// Result of a cargo run.
 struct Tally {
     passed: usize,
     succeeded: bool,
 }
 
-/// The name of what is measured instead of tested: it is run alone, on a quiet machine, and never without being named.
+/// The name on the command line of a measurement. It needs an idle machine, so it runs alone and only if it is named.
 const ABUSE: &str = "abuse";
 
-/// Which tests run, and what is looked at beside them.
+/// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures what a greedy tenant does to a modest one
+    /// Parts of test paths, such as `access` or `tron`; `abuse` alone measures how a greedy tenant affects a modest one
     names: Vec<String>,
-    /// Also look how PostgreSQL executes their statements, as `cargo xtask plans` does
+    /// Also show how PostgreSQL executes the statements of these tests, as `cargo xtask plans` does
     #[arg(long)]
     plans: bool,
-    /// Search the database of every test for leaked secrets, not only of those that hold more than an API key
+    /// Search the database of every test for leaked secrets, not only of tests with secrets other than an API key
     #[arg(long)]
     leaks: bool,
 }
@@ -94,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let (asked, with_plans) = (options.names.as_slice(), options.plans);
     if asked.iter().any(|name| name == ABUSE) {
         if asked.len() > 1 {
-            return Err(anyhow!("`cargo xtask test {ABUSE}` measures, so it runs alone").into());
+            return Err(anyhow!("`cargo xtask test {ABUSE}` measures, so it cannot be combined with tests").into());
         }
         return abuse();
     }
@@ -109,9 +110,10 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     packages::ensure_chain_node()?;
     tolerate_outside_ci("verifiers of webhooks", packages::ensure_webhook_verifiers())?;
-    let postgres = match with_plans {
-        true => Some(Postgres::start_recording()?),
-        false => tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?,
+    let postgres = if with_plans {
+        Some(Postgres::start_recording()?)
+    } else {
+        tolerate_outside_ci("tests on PostgreSQL", Postgres::start())?
     };
     let nextest = command::capture(workspace::cargo().args(["nextest", "--version"])).is_ok();
 
@@ -139,10 +141,10 @@ pub(crate) fn run(options: &Options) -> Outcome {
             total += tally.passed;
             succeeded &= tally.succeeded;
         }
-        None => println!("postgres: not run, PostgreSQL is missing"),
+        None => println!("postgres: skipped, PostgreSQL is missing"),
     }
     let judged = match &postgres {
-        // Tests that failed leave statements out: what was recorded is judged all the same.
+        // After a failed test, fewer statements are recorded. The plans of the recorded ones are still checked.
         Some(server) if with_plans => plans::judge(server, succeeded && asked.is_empty()),
         _ => Ok(()),
     };
@@ -161,7 +163,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     judged
 }
 
-/// Runs the tests that meet PostgreSQL, or those that are named, and judges the plans of their statements.
+/// Runs the tests that use PostgreSQL, or those of them with one of the names, and checks the plans of their
+/// statements.
 pub(crate) fn plans(names: &[String]) -> Outcome {
     packages::ensure_chain_node()?;
     let postgres = Postgres::start_recording()?;
@@ -174,12 +177,12 @@ pub(crate) fn plans(names: &[String]) -> Outcome {
     let succeeded = units.succeeded && stored.succeeded;
     let judged = plans::judge(&postgres, succeeded && names.is_empty());
     if !succeeded {
-        return Err(anyhow!("tests failed, so that not every statement is known").into());
+        return Err(anyhow!("tests failed, so not every statement was recorded").into());
     }
     judged
 }
 
-/// Measures what a greedy tenant does to a modest one, as a release build; a missed goal is a failure.
+/// Measures with a release build how much a greedy tenant slows down a modest tenant. A missed goal is a failure.
 fn abuse() -> Outcome {
     packages::ensure_chain_node()?;
     packages::ensure_program("taskset", &["util-linux"])?;
@@ -197,7 +200,8 @@ fn abuse() -> Outcome {
     command::run(&mut bench).map_err(Failure::StepFailed)
 }
 
-/// What is missing fails in continuous integration; elsewhere it is said, with the command that brings it.
+/// Handles a missing program. In continuous integration it is an error; elsewhere a message names the command that
+/// installs the program, and the step is skipped.
 fn tolerate_outside_ci<T>(what: &str, result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -222,9 +226,10 @@ fn needs_browser() -> Result<bool> {
 
 fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)]) -> Result<Tally> {
     let members = workspace::packages()?;
-    let commands = match nextest {
-        true => vec![nextest_command(half, names, &members)],
-        false => plain_commands(half, names, &members),
+    let commands = if nextest {
+        vec![nextest_command(half, names, &members)]
+    } else {
+        plain_commands(half, names, &members)
     };
     let mut sum = Tally {
         passed: 0,
@@ -243,18 +248,19 @@ fn tally(nextest: bool, half: Half, names: &[String], settings: &[(&str, &str)])
 fn nextest_command(half: Half, names: &[String], members: &[String]) -> Command {
     let mut cargo = workspace::cargo();
     cargo.args(["nextest", "run", "--no-fail-fast", "--no-tests=pass"]);
-    // The other half has built all of it. A package by itself would have its dependencies built once more, with fewer features.
+    // An earlier run has already built the workspace. A build of one package would build its dependencies again with
+    // fewer features.
     cargo.arg("--workspace");
     cargo.args(["-E", &filter(half, names, members)]);
     if std::env::var_os(THREADS).is_none() {
-        // Half of the time of a test is spent waiting, for blocks, ends of calls, backoffs and looks of a page.
+        // Half of the time of a test is spent waiting: for blocks, ends of calls, backoffs and page polls.
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         cargo.env(THREADS, (2 * cores).to_string());
     }
     cargo
 }
 
-/// The filter expression of nextest for one half and the given names.
+/// The nextest filter expression that selects the tests of one half with the given names.
 fn filter(half: Half, names: &[String], members: &[String]) -> String {
     let stored = format!("binary_id(={SERVICE}::it) | (binary_id(={SERVICE}::{MONEY}) & test(/^findings::/))");
     let half = match half {
@@ -265,7 +271,7 @@ fn filter(half: Half, names: &[String], members: &[String]) -> String {
     if names.is_empty() {
         return half;
     }
-    // Nextest refuses a filter that names a package the workspace does not have.
+    // Nextest rejects a filter that names a package outside the workspace.
     let named = names.iter().map(|name| match name.as_str() {
         MONEY => format!("test(~{name}) | binary_id(={SERVICE}::{MONEY})"),
         _ if members.contains(name) => format!("test(~{name}) | package(={name})"),
@@ -275,7 +281,8 @@ fn filter(half: Half, names: &[String], members: &[String]) -> String {
     format!("({half}) & ({})", named.join(" | "))
 }
 
-/// Without nextest, libtest filters by name alone, so a package asked for by its name is a run of its own.
+/// The commands without nextest. Cargo filters tests only by name, so each package that a name selects needs a run of
+/// its own.
 fn plain_commands(half: Half, names: &[String], members: &[String]) -> Vec<Command> {
     let base = |arguments: &[&str], filters: &[&String]| {
         let mut cargo = workspace::cargo();
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_module_that_runs_on_one_database_is_there() {
+    fn every_module_that_runs_on_one_database_exists() {
         let suite = workspace::root().join("tests/it");
         for module in WITHOUT_DATABASE {
             let is_there = suite.join(format!("{module}.rs")).exists() || suite.join(module).is_dir();

@@ -1,4 +1,4 @@
-//! Collections for Bruno, written from the documents by Bruno's own program, and one request of them sent.
+//! Writes Bruno collections from the documents with Bruno's own program, and sends one request of them.
 
 use std::fs;
 use std::path::Path;
@@ -9,16 +9,17 @@ use serde_json::Value;
 
 use super::language::{installed, said};
 
-/// What it is called on the command line.
+/// Name on the command line.
 pub(super) const NAME: &str = "collection";
 
-/// The documents, and what their collections are called, as folders and in Bruno.
+/// The documents from which collections are written. Each has the name of its collection, which is also the
+/// collection's folder.
 const COLLECTIONS: [(&str, &str); 2] = [("v2", "payment-requests"), ("auth", "payment-requests-auth")];
 
-/// What is sent to see that they work, as Bruno calls its file.
+/// The request of the collection that is sent as a check, by its file name in Bruno.
 const SENT: &str = "Requests/Create a request.bru";
 
-/// Writes the collections and sends one request of the first; returns what there is to tell.
+/// Writes the collections and sends one request of the first; returns a summary.
 pub(super) fn run(documents: &Path, service: &Path, out: Option<&Path>) -> Result<String> {
     let folder = installed(NAME, "Bruno")?;
     let place = out.unwrap_or(&folder);
@@ -64,16 +65,16 @@ pub(super) fn run(documents: &Path, service: &Path, out: Option<&Path>) -> Resul
         .pointer("/0/results/0/response/status")
         .or_else(|| report.pointer("/results/0/response/status"));
     if status != Some(&Value::from(201)) {
-        bail!("`{SENT}` was answered with {status:?}");
+        bail!("`{SENT}` returned {status:?}");
     }
     Ok(format!(
-        "{requests} requests in {} collections below {}; `{SENT}` answered 201",
+        "{requests} requests in {} collections below {}; `{SENT}` returned 201",
         COLLECTIONS.len(),
         place.display()
     ))
 }
 
-/// How many requests there are in the folders of a collection.
+/// Number of requests in the folders of a collection.
 fn count(collection: &Path) -> Result<usize> {
     let mut requests = 0;
     for group in fs::read_dir(collection)? {

@@ -1,4 +1,5 @@
-//! The documents as a generator gets them: as they are committed, adapted to what it cannot read, or broken on purpose.
+//! The documents that a generator gets. They are the committed ones, possibly changed for a generator that cannot read
+//! a part of them, or broken on purpose.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +10,21 @@ use serde_json::{Map, Value};
 /// The documents that clients are generated from.
 pub(super) const NAMES: [&str; 2] = ["v2", "auth"];
 
-/// A change for the sake of one generator, which leaves what the service understands as it is.
+/// A change of a document that one generator needs. It must not change what the service accepts.
 pub(super) struct Adaptation {
-    /// Which document.
+    /// Name of the document.
     pub(super) document: &'static str,
-    /// What is changed, and what the generator would do otherwise.
+    /// A sentence that says what is changed, and why the generator needs the change.
     pub(super) reason: &'static str,
-    /// Changes the document; false when there was nothing to change.
+    /// Changes the document; returns false if there was nothing to change.
     pub(super) change: fn(&mut Value) -> bool,
 }
 
-/// The operation whose answer never ends.
+/// The operation whose response never ends.
 const STREAM: &str = "/v2/events/stream";
 
-/// Python: the generator reads a stream to its end before it looks at it, and hands text where it expects an object.
+/// Leaves the event stream out for the Python generator. The generated call would read the stream to its end before it
+/// parses it, and passes text where it expects an object.
 pub(super) const WITHOUT_STREAM: Adaptation = Adaptation {
     document: "v2",
     reason: "GET /v2/events/stream is left out: the generated call waits for the end of a stream that has none",
@@ -32,10 +34,11 @@ pub(super) const WITHOUT_STREAM: Adaptation = Adaptation {
     },
 };
 
-/// Rust: the generator keys parameters by their name alone.
+/// Renames a path parameter for the Rust generator, which confuses a path parameter with a query parameter of the same
+/// name.
 pub(super) const TOKEN_OF_LINKS: Adaptation = Adaptation {
     document: "v2",
-    reason: "the `token` in paths is called `linkToken`: the generator ends at a query parameter of the same name",
+    reason: "the path parameter `token` is renamed to `linkToken`: the generator fails at a query parameter of the same name",
     change: rename_token,
 };
 
@@ -62,12 +65,12 @@ fn rename_token(document: &mut Value) -> bool {
     renamed
 }
 
-/// What is broken on purpose, to see that somebody notices.
+/// How a document is broken on purpose, to check that a generator or a compiler reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// A reference leads nowhere.
+    /// The document refers to a component that does not exist.
     Reference,
-    /// A member of an answer has another name.
+    /// A member of a response has another name than the harness expects.
     Member,
 }
 
@@ -75,19 +78,19 @@ pub(super) enum Broken {
 const BROKEN: &str = "RequestCreated";
 
 impl Broken {
-    /// The heading of its column.
+    /// The heading of the column with the results for this kind of broken document.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Self::Reference => "a reference that leads nowhere",
+            Self::Reference => "a broken reference",
             Self::Member => "a renamed member",
         }
     }
 
-    /// Whether a complaint names what is wrong.
+    /// Whether an error message names the broken part.
     pub(super) fn is_named_in(self, complaint: &str) -> bool {
         let complaint = complaint.to_lowercase().replace('_', "");
         let names: &[&str] = match self {
-            // The component, or the operation that refers to it as a JSON pointer.
+            // The message names the component, or else the operation that refers to it, as a JSON pointer.
             Self::Reference => &["requestcreated", "~1v2~1request/"],
             Self::Member => &["requestid"],
         };
@@ -106,11 +109,11 @@ impl Broken {
                 Some(())
             }),
         }
-        .with_context(|| format!("{BROKEN} is not what it was; break something else"))
+        .with_context(|| format!("{BROKEN} has changed; break another component"))
     }
 }
 
-/// Reads a document from the folder of the committed ones, or from another one.
+/// Reads a document from the folder of committed documents, or from another folder.
 pub(super) fn read(folder: &Path, name: &str) -> Result<Value> {
     let path = folder.join(name).with_extension("json");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -124,7 +127,7 @@ pub(super) fn write(from: &Path, to: &Path, adaptations: &[Adaptation], broken: 
         let mut document = read(from, name)?;
         for adaptation in adaptations.iter().filter(|adaptation| adaptation.document == name) {
             if !(adaptation.change)(&mut document) {
-                bail!("nothing to adapt any more; remove it: {}", adaptation.reason);
+                bail!("this adaptation is no longer needed; remove it: {}", adaptation.reason);
             }
         }
         if let Some(broken) = broken.filter(|_| name == "v2") {
@@ -135,7 +138,8 @@ pub(super) fn write(from: &Path, to: &Path, adaptations: &[Adaptation], broken: 
     Ok(())
 }
 
-/// Where a document leaves a type open or without a name: what a generator turns into `any` or into a name of its own.
+/// Lists the places where a document leaves a type open or unnamed. A generator turns such a type into `any`, or makes
+/// up a name.
 pub(super) fn unnamed(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
@@ -174,7 +178,7 @@ fn look(schema: &Value, place: &str, is_component: bool, found: &mut Vec<String>
             _ => {}
         }
     } else if !is_component && schema["enum"].as_array().is_some_and(|values| values.len() > 1) {
-        // One value alone is a constant, which needs no name.
+        // A single value is a constant, for which generators need no name.
         found.push(format!("{place}: an enum without a name"));
     }
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_a_link_differs_from_that_of_a_currency() {
+    fn the_link_token_parameter_is_renamed_apart_from_the_currency_token() {
         let parameters = json!([{"name": "token", "in": "path"}, {"name": "token", "in": "query"}]);
         let mut document = json!({"paths": {"/x/{token}": {"get": {"parameters": parameters}}, "/y": {}}});
         assert!(rename_token(&mut document));
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_told_apart() {
+    fn the_two_broken_documents_are_distinguished() {
         assert!(Broken::Reference.is_named_in("Can't resolve $ref RequestCreated"));
         assert!(Broken::Member.is_named_in("no field `request_id`"));
         assert!(!Broken::Member.is_named_in("ended with exit status 1"));

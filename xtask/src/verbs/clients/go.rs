@@ -1,4 +1,4 @@
-//! Go, with its standard library alone.
+//! The client in Go, which uses only the standard library of Go.
 
 use std::fs;
 use std::process::Command;
@@ -53,7 +53,7 @@ pub(super) const GO: Language = Language {
     twins: none,
 };
 
-/// Go with what is here alone: nothing is fetched.
+/// A Go command that uses only the installed toolchain and modules, and downloads nothing.
 fn go(work: &Work, arguments: &[&str]) -> Command {
     let mut go = work.run("go", arguments);
     go.env("GOCACHE", work.path("cache"))

@@ -1,4 +1,5 @@
-//! What every language has: how its client is written, compiled and run, and what in it has no type or no name.
+//! What differs between the languages: how the client is generated, compiled and run, and how its untyped and unnamed
+//! parts are found.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,35 +11,36 @@ use xtask::machine::{command, packages, workspace};
 
 use super::documents::{self, Adaptation};
 
-/// A generator, and what runs its client.
+/// A language: its generator, and how the generated client is compiled and run.
 pub(super) struct Language {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub(super) name: &'static str,
-    /// The generator.
+    /// Name and version of the generator.
     pub(super) generator: &'static str,
-    /// The folder of the harness below `xtask/clients`.
+    /// The folder below `xtask/clients` with the harness, a hand-written program that calls the generated client.
     pub(super) folder: &'static str,
-    /// What it cannot read, said otherwise.
+    /// Changes of the documents, because the generator cannot read some parts of them.
     pub(super) adaptations: &'static [Adaptation],
-    /// Installs what it needs.
+    /// Installs the dependencies.
     pub(super) prepare: fn(&Work) -> Result<()>,
-    /// Writes the client of the documents of the folder.
+    /// Generates the client from the documents in the folder.
     pub(super) generate: fn(&Work) -> Result<()>,
-    /// Compiles the client and what uses it, strictly.
+    /// Compiles the client and the harness with strict checks.
     pub(super) compile: fn(&Work) -> Result<()>,
-    /// What runs the golden flow.
+    /// The command that makes the fixed sequence of calls (the golden flow) with the client.
     pub(super) golden: fn(&Work) -> Command,
-    /// Places in the generated code without a type or with a name that nobody gave.
+    /// Places in the generated code without a type, or with a name that the generator made up.
     pub(super) untyped: fn(&Work) -> Result<Vec<String>>,
-    /// Types that the generator named after a component that may be null, because it has no null beside a name.
+    /// Names that the generator invented for the value inside a nullable component, because it cannot make a named type
+    /// nullable.
     pub(super) twins: fn(&Work) -> Result<Vec<String>>,
 }
 
-/// How the name of a component ends that may be null.
+/// Suffix of the name of a nullable component.
 const OR_NULL: &str = "OrNull";
 
 impl Language {
-    /// A folder to work in, with the harness and what it needs.
+    /// Creates a working folder with the harness and its dependencies.
     pub(super) fn prepared(&self, service: &Path) -> Result<Work> {
         let folder = workspace::target_directory()?.join("clients").join(self.folder);
         let harness = workspace::root().join("xtask/clients").join(self.folder);
@@ -50,7 +52,7 @@ impl Language {
         Ok(work)
     }
 
-    /// Runs the golden flow; returns the parts that held.
+    /// Makes the fixed sequence of calls (the golden flow); returns the steps that passed.
     pub(super) fn golden(&self, work: &Work) -> Result<Vec<String>> {
         let mut golden = (self.golden)(work);
         let output = golden.output().with_context(|| command::shown(&golden))?;
@@ -68,14 +70,14 @@ impl Language {
     }
 }
 
-/// Where a client is generated, compiled and run.
+/// Working folder in which a client is generated, compiled and run.
 pub(super) struct Work {
     folder: PathBuf,
     service: PathBuf,
 }
 
 impl Work {
-    /// The folder of the documents that are generated from.
+    /// The folder of the documents that clients are generated from.
     pub(super) fn documents(&self) -> PathBuf {
         self.path("documents")
     }
@@ -85,7 +87,7 @@ impl Work {
         self.folder.join(path)
     }
 
-    /// A program that runs in the folder and knows where the service is.
+    /// A command for a program that runs in the folder. Its environment contains the address of the service.
     pub(super) fn run(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -95,14 +97,14 @@ impl Work {
         command
     }
 
-    /// A program of the npm packages.
+    /// A command for a program of the installed npm packages.
     pub(super) fn node(&self, program: &str) -> Command {
         let mut command = self.run(self.path("node_modules/.bin").join(program), &[]);
         command.env("NO_COLOR", "1");
         command
     }
 
-    /// Lines of generated files without comments, of which this is true.
+    /// Lines of generated files that match the predicate; comments are left out.
     pub(super) fn lines(&self, places: &[&str], is_meant: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for file in self.files(places)? {
@@ -151,13 +153,13 @@ impl Work {
     }
 }
 
-/// What a generator has that names nothing by itself.
+/// Returns no names, for a generator that makes up none.
 pub(super) fn none(_work: &Work) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// Names of a generator, with those apart that say which component they are of: the name of one that may be null, and
-/// what the generator puts behind it for its values.
+/// Splits names that a generator invented into two lists. The first has the names that the generator derived from
+/// nullable components by adding `suffix`. The second has all other names.
 pub(super) fn twins_of(work: &Work, names: Vec<String>, suffix: &str) -> Result<(Vec<String>, Vec<String>)> {
     let mut twins = Vec::new();
     for name in documents::NAMES {
@@ -169,23 +171,23 @@ pub(super) fn twins_of(work: &Work, names: Vec<String>, suffix: &str) -> Result<
     Ok(names.into_iter().partition(|name| is_one_of(&twins, name)))
 }
 
-/// Whether a word of a line, or of the name of a file, begins with one of these.
+/// Whether the text contains one of these names as the beginning of a word.
 fn is_one_of(twins: &[String], line: &str) -> bool {
     let mut words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.any(|word| twins.iter().any(|twin| plain(word).starts_with(twin)))
 }
 
-/// A name as generators of all languages write it, without their capitals and lines.
+/// A name in the form common to all generators: lower case without separators.
 fn plain(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }
 
-/// Where a document is below the folder.
+/// Path of a document below the folder.
 pub(super) fn document(name: &str) -> String {
     format!("documents/{name}.json")
 }
 
-/// Whether one of the words stands alone in the code of a line, outside of its texts.
+/// Whether the code of a line, outside string literals, contains one of these words as a whole word.
 pub(super) fn has_word(line: &str, words: &[&str]) -> bool {
     let mut code = String::new();
     for (index, part) in line.split(['"', '\'', '`']).enumerate() {
@@ -198,7 +200,7 @@ pub(super) fn has_word(line: &str, words: &[&str]) -> bool {
         .any(|word| words.contains(&word) || word.strip_prefix("z.").is_some_and(|word| words.contains(&word)))
 }
 
-/// The folder of a harness of npm packages alone, with the packages in it.
+/// Installs the npm packages of a harness that needs nothing else; returns the folder of the harness.
 pub(super) fn installed(name: &str, what: &str) -> Result<PathBuf> {
     packages::ensure_program("node", &["nodejs"])?;
     let folder = workspace::target_directory()?.join("clients").join(name);
@@ -207,7 +209,7 @@ pub(super) fn installed(name: &str, what: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Copies the files of a harness that are not there as they are.
+/// Copies the files of a harness that are missing or differ.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
@@ -226,7 +228,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command; what it said on either stream becomes the error text.
+/// Runs a command; its output on both streams becomes the error text.
 pub(super) fn said(run: &mut Command) -> Result<()> {
     let output = run
         .output()

@@ -1,5 +1,6 @@
-//! `cargo xtask clients`: for each language a client that is generated from the committed documents, compiled strictly and
-//! run through the golden flow against a running service; and what its generator says to a broken document.
+//! `cargo xtask clients`: for each language, generates a client from the committed documents, compiles it strictly, and
+//! runs it against a running service. The run follows the golden flow, a fixed sequence of calls. Also checks that each
+//! generator rejects a broken document.
 
 mod collection;
 mod documents;
@@ -23,10 +24,10 @@ use xtask::service::dev::{Dev, StartOptions, scratch};
 use self::documents::Broken;
 use self::language::{Language, Work};
 
-/// The parts of the golden flow, in their order.
+/// The steps of the golden flow, which each client makes in this order.
 const STEPS: [&str; 8] = ["create", "pay", "webhook", "search", "page", "refuse", "payout", "link"];
 
-/// All languages, in the order in which they are shown.
+/// All languages in display order.
 const LANGUAGES: [&Language; 5] = [
     &typescript::FETCH,
     &typescript::ZOD,
@@ -35,13 +36,13 @@ const LANGUAGES: [&Language; 5] = [
     &go::GO,
 ];
 
-/// How much of a complaint is shown.
+/// Maximum length of a printed complaint.
 const COMPLAINT_LETTERS: usize = 150;
 
-/// How many places without a type are shown for each language.
+/// Maximum number of places without a type that are printed for each language.
 const PLACES_SHOWN: usize = 5;
 
-/// A `prs dev` that clients call: the one that `PRS_DEV` says is running, or one that ends with this value.
+/// The `prs dev` that clients call: the running one whose file `PRS_DEV` names, or one that this run starts and stops.
 struct Target {
     /// The file with the line that `prs dev --json` printed.
     file: PathBuf,
@@ -49,7 +50,7 @@ struct Target {
 }
 
 impl Target {
-    /// Starts a service unless one is named.
+    /// Starts a service unless `PRS_DEV` names one.
     fn find() -> Result<Self> {
         if let Some(file) = env::var_os("PRS_DEV") {
             return Ok(Self {
@@ -67,20 +68,20 @@ impl Target {
     }
 }
 
-/// Which clients are looked at.
+/// Options of `cargo xtask clients`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// typescript-fetch, typescript-zod, python, rust, go, `collection` or `postman`; all of them when absent
+    /// typescript-fetch, typescript-zod, python, rust, go, `collection` or `postman`. Default: all
     languages: Vec<String>,
-    /// Generate from the documents of this folder instead of `openapi/`
+    /// Generate from the documents in this folder instead of `openapi/`
     #[arg(long)]
     documents: Option<PathBuf>,
-    /// Leave the collection in this folder; only with `collection`
+    /// Store the collection in this folder; only with `collection`
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
-/// Looks at each language, also after one failed, and prints a table.
+/// Checks each language, also after a failure, and prints a table.
 pub(crate) fn run(options: &Options) -> Outcome {
     let names: Vec<&str> = LANGUAGES
         .iter()
@@ -113,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if !rows.is_empty() {
         print(&rows);
         if print_open_types(&documents)? > 0 {
-            failed.push("open types of the documents");
+            failed.push("the documents have types that are open or have no name");
         }
     }
     type Collected<'a> = &'a dyn Fn() -> Result<String>;
@@ -132,17 +133,17 @@ pub(crate) fn run(options: &Options) -> Outcome {
             }
         }
     }
-    println!("{:<17} {:.0} s", "all of it", begun.elapsed().as_secs_f32());
+    println!("{:<17} {:.0} s", "total", begun.elapsed().as_secs_f32());
     match failed.as_slice() {
         [] => Ok(()),
         failed => Err(Failure::StepFailed(anyhow!("{}", failed.join(", ")))),
     }
 }
 
-/// A part that held, with its duration, or what was complained about.
+/// The result of one step: its duration if it passed, else the complaint.
 type Part = Result<Duration, String>;
 
-/// What was seen of one language.
+/// Results of one language.
 struct Row {
     language: &'static Language,
     prepared: Part,
@@ -215,7 +216,7 @@ fn timed(part: impl FnOnce() -> Result<()>) -> Part {
     part().map(|()| begun.elapsed()).map_err(|error| format!("{error:#}"))
 }
 
-/// Who refuses a broken document, and with which words.
+/// Runs the steps on a broken document. Says which step rejects it, and with which message.
 fn notices(language: &Language, work: &Work, documents: &Path, broken: Broken) -> Result<String, String> {
     let written = documents::write(documents, &work.documents(), language.adaptations, Some(broken));
     written.map_err(|error| format!("{error:#}"))?;
@@ -288,7 +289,7 @@ fn print(rows: &[Row]) {
         }
         if let Some(first) = row.twins.first() {
             println!(
-                "  or null     {} names of components that may be null and what the generator puts behind, such as {first}",
+                "  or null     {} names of nullable components with a suffix of the generator, such as {first}",
                 row.twins.len()
             );
         }
@@ -300,7 +301,7 @@ fn print(rows: &[Row]) {
     println!();
 }
 
-/// Prints where types without a name come from; returns how many there are.
+/// Prints where unnamed types come from; returns their number.
 fn print_open_types(documents: &Path) -> Result<usize> {
     let mut open = 0;
     for name in documents::NAMES {

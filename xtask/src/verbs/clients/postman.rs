@@ -1,5 +1,6 @@
-//! What Postman makes of the documents: each is converted by the program that Postman imports with, and every request of
-//! the collection of `v2` is sent. The examples cancel what they name, so a service answers them well once.
+//! Checks that Postman can use the documents. Postman's own import converter converts each document, and newman sends
+//! every request of the `v2` collection. A running service accepts some examples only once, because they cancel the
+//! object that they name.
 
 use std::fs;
 use std::path::Path;
@@ -11,25 +12,25 @@ use serde_json::{Value, json};
 use super::documents;
 use super::language::{installed, said};
 
-/// What it is called on the command line.
+/// Name on the command line.
 pub(super) const NAME: &str = "postman";
 
-/// Seconds in which a document is converted; a document that is imported takes one.
+/// Time limit in seconds for a conversion. A valid document takes about one second.
 const CONVERSION_S: &str = "60";
 
-/// Milliseconds for each answer.
+/// Time limit in milliseconds for each response.
 const ANSWER_MS: &str = "15000";
 
-/// The request whose answer never ends.
+/// The request whose response never ends.
 const STREAM: &str = "v2/events/stream";
 
-/// Requests that need one search parameter, where all of them are optional.
+/// Requests that fail without any search parameter, although each single search parameter is optional.
 const SEARCHES: [&str; 2] = ["v2/payments", "v2/payments/export"];
 
-/// The parameter that is sent with them.
+/// The search parameter that is sent with these requests.
 const SEARCHED_BY: &str = "reference";
 
-/// Converts the documents and sends the requests of the first; returns what there is to tell.
+/// Converts the documents and sends the requests of the first document; returns a summary.
 pub(super) fn run(documents: &Path, service: &Path) -> Result<String> {
     let folder = installed(NAME, "Postman's converter and newman")?;
     let program = |name: &str| folder.join("node_modules/.bin").join(name);
@@ -39,7 +40,8 @@ pub(super) fn run(documents: &Path, service: &Path) -> Result<String> {
     fs::write(folder.join("options.json"), options.to_string())?;
     for name in documents::NAMES {
         let document = documents.join(name).with_extension("json").canonicalize()?;
-        // As Postman does it by itself, with examples that it makes of schemas; then with those of the document.
+        // Converts each document twice: with examples derived from schemas, as Postman does by default, and with the
+        // examples of the document.
         for options in [&[][..], &["-c", "options.json"]] {
             let mut convert = Command::new("timeout");
             convert
@@ -80,11 +82,12 @@ pub(super) fn run(documents: &Path, service: &Path) -> Result<String> {
         bail!("{} of {requests} requests sent; {}", sent.len(), refused.join("; "));
     }
     Ok(format!(
-        "{requests} requests of the collection of v2 sent, none was refused as wrong"
+        "{requests} requests of the v2 collection sent, none was rejected as malformed"
     ))
 }
 
-/// Leaves out what has no end, and gives a search what it searches by; returns how many requests are left.
+/// Removes the request whose response never ends and adds a parameter to searches; returns the number of remaining
+/// requests.
 fn adapt(items: &mut Value) -> usize {
     let Some(items) = items.as_array_mut() else {
         return 0;
@@ -108,14 +111,15 @@ fn adapt(items: &mut Value) -> usize {
     requests
 }
 
-/// The path of a request, with its parameters as they are.
+/// The path of a request, with the placeholders of its parameters.
 fn path(request: &Value) -> String {
     let segments = request["url"]["path"].as_array().into_iter().flatten();
     segments.filter_map(Value::as_str).collect::<Vec<_>>().join("/")
 }
 
-/// What is wrong with an answer: it says that the request is malformed, that the service failed, or is missing. Requests
-/// of other credentials are refused, and what an example names need not be there.
+/// Why a response counts as a failure; `None` if it does not. It counts if the request was malformed, the service
+/// failed, or no response came. Other refusals do not count, because a request may need another credential, and the
+/// objects in the examples may not exist.
 fn complaint(sent: &Value) -> Option<String> {
     let status = sent["response"]["code"].as_u64();
     let is_fine = status.is_some_and(|status| (200..300).contains(&status) || [401, 403, 404, 409].contains(&status));
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_the_request_is_a_complaint_and_one_of_the_credential_is_none() {
+    fn a_malformed_request_is_a_complaint_and_a_refused_credential_is_not() {
         let sent = |code: u64| json!({ "request": { "method": "GET", "url": { "path": ["v2"] } }, "response": { "code": code, "stream": { "data": [104, 105] } } });
         assert_eq!(complaint(&sent(200)), None);
         assert_eq!(complaint(&sent(401)), None);

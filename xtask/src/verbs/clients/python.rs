@@ -1,4 +1,4 @@
-//! Python, checked by mypy.
+//! The client in Python, which is checked by mypy.
 
 use std::fs;
 use std::process::Command;
@@ -47,7 +47,7 @@ pub(super) const PYTHON: Language = Language {
         golden
     },
     untyped: |work| {
-        // Members that the document does not know are kept aside, whatever it says about the others.
+        // The generator adds a field for additional members to every model, whatever the document says about them.
         let mut found = work.lines(&["generated/v2/models", "generated/auth/models"], |line| {
             let is_member = line.starts_with("    ") && !line.starts_with("     ") && line.contains(": ");
             is_member
@@ -64,18 +64,18 @@ pub(super) const PYTHON: Language = Language {
     twins: |work| Ok(python_names(work)?.0),
 };
 
-/// Modules of Python that the generator named: those of components that may be null, and others.
+/// Names of modules that the Python generator invented: first those for nullable components, then all others.
 fn python_names(work: &Work) -> Result<(Vec<String>, Vec<String>)> {
     let names = work.names(&["generated/v2/models", "generated/auth/models"], &["_type_", "_item_"])?;
     twins_of(work, names, "Type")
 }
 
-/// A program of the environment of the folder.
+/// A command for a program in the virtual environment of the working folder.
 pub(super) fn installed(work: &Work, program: &str) -> Command {
     work.run(work.path("venv/bin").join(program), &[])
 }
 
-/// Makes sure that the pinned packages are installed into an environment of the folder.
+/// Installs the pinned packages into a virtual environment of the folder.
 pub(super) fn environment(work: &Work) -> Result<()> {
     packages::ensure_python_packages(&work.path("requirements.txt"), &work.path("venv")).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Rust, in a workspace of its own.
+//! The client in Rust, which is a cargo workspace of its own.
 
 use std::process::Command;
 
@@ -42,7 +42,7 @@ pub(super) const RUST: Language = Language {
     twins: |work| Ok(rust_names(work)?.0),
 };
 
-/// Types of Rust that the generator named: those of components that may be null, and others.
+/// Names of types that the Rust generator invented: first those for nullable components, then all others.
 fn rust_names(work: &Work) -> Result<(Vec<String>, Vec<String>)> {
     let names = work.lines(&["client/src"], |line| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! TypeScript, with types alone and with schemas that look at every body.
+//! Two TypeScript clients: one with types only, and one with schemas that validate every body.
 
 use anyhow::Result;
 use xtask::machine::packages;
@@ -6,7 +6,7 @@ use xtask::machine::packages;
 use super::documents;
 use super::language::{Language, Work, document, has_word, none, said};
 
-/// Types, and calls that use them.
+/// The client that consists of types, and of calls that use these types. It validates nothing at run time.
 pub(super) const FETCH: Language = Language {
     name: "typescript-fetch",
     generator: "openapi-typescript 7.13.0, openapi-fetch 0.17.0",
@@ -28,7 +28,7 @@ pub(super) const FETCH: Language = Language {
     compile: |work| said(work.node("tsc").args(["--project", "tsconfig.fetch.json"])),
     golden: |work| work.run("node", &["built/fetch/fetch.js"]),
     untyped: |work| {
-        // The generator leaves headers open, whatever the document says about them.
+        // The generator gives headers no type, whatever the document says about them.
         let open = |line: &str| line.trim() == "[name: string]: unknown;";
         work.lines(&["generated/fetch"], |line| {
             has_word(line, &["any", "unknown", "object"]) && !open(line)
@@ -37,7 +37,7 @@ pub(super) const FETCH: Language = Language {
     twins: none,
 };
 
-/// Calls whose bodies are looked at when they are sent and received.
+/// The client that validates the body of every request and response at run time.
 pub(super) const ZOD: Language = Language {
     name: "typescript-zod",
     generator: "@hey-api/openapi-ts 0.95.0 with zod 4",
@@ -60,5 +60,5 @@ pub(super) const ZOD: Language = Language {
 
 fn typescript(work: &Work) -> Result<()> {
     packages::ensure_program("node", &["nodejs"])?;
-    packages::fetch_into(&work.path("."), "the generators of TypeScript")
+    packages::fetch_into(&work.path("."), "the TypeScript generators")
 }

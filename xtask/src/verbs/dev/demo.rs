@@ -1,4 +1,4 @@
-//! The demonstration of `cargo xtask dev --demo`: one request from its creation to the signed event about its payment.
+//! The demonstration of `cargo xtask dev --demo`: one request, from its creation to the signed event about its payment.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use xtask::service::delivery::{Delivery, EVENT};
 use xtask::service::hooks::Hooks;
 use xtask::service::ready::{Ready, sample_request};
 
-/// How long one step may take before the demonstration gives up.
+/// Time limit for one step of the demonstration.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Goes through all steps and prints when each of them happened.
+/// Runs all steps, and prints for each step when it happened.
 pub(crate) fn run(ready: &Ready) -> Result<()> {
     let service = ready.client("x-client-id", "/backendClientId")?;
     let receiver = Hooks::listen(0, |_| 200).context("step `receiver`")?;
@@ -22,14 +22,14 @@ pub(crate) fn run(ready: &Ready) -> Result<()> {
     let registered = service.create("/v1/webhook", &hook).context("step `receiver`")?;
     let secret = registered["secret"]
         .as_str()
-        .context("step `receiver`: the answer has no secret")?;
+        .context("step `receiver`: the response has no secret")?;
 
     let mut timeline = Timeline::start();
     let body = sample_request(ready.account(1)?);
     let created = service.create("/v2/request", &body).context("step `created`")?;
     let request_id = created["requestId"]
         .as_str()
-        .context("step `created`: the answer has no requestId")?;
+        .context("step `created`: the response has no requestId")?;
     timeline.reached("created", request_id, Instant::now());
 
     let hashes = chain::pay(&service, ready, request_id, 0).context("step `paid`")?;
@@ -58,7 +58,7 @@ pub(crate) fn run(ready: &Ready) -> Result<()> {
     Ok(())
 }
 
-/// Prints the steps with the time since the beginning and since the step before.
+/// Prints each step with the time since the start and the time since the previous step.
 struct Timeline {
     begun: Instant,
     last: Instant,
@@ -95,7 +95,10 @@ fn wait_for(service: &Client, path: &str, reached: impl Fn(&Value) -> bool) -> R
             bail!("interrupted");
         }
         if Instant::now() > deadline {
-            bail!("not after {} s; the request is {request}", STEP_TIMEOUT.as_secs());
+            bail!(
+                "not reached within {} s; the request is {request}",
+                STEP_TIMEOUT.as_secs()
+            );
         }
         std::thread::sleep(POLL);
     }

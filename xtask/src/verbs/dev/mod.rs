@@ -1,4 +1,4 @@
-//! `cargo xtask dev`: the service with everything around it on this machine, and what to do with it.
+//! `cargo xtask dev`: runs the service with its dependencies on this machine, and prints how to use it.
 
 mod demo;
 mod sign;
@@ -15,10 +15,10 @@ use xtask::service::chain;
 use xtask::service::dev::{Dev, StartOptions, scratch};
 use xtask::service::ready::{Ready, sample_request};
 
-/// How `cargo xtask dev` runs the service.
+/// Options of `cargo xtask dev`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Create a request, pay it on the local chain, wait for the signed event, print the timeline and end
+    /// Create a request, pay it on the local chain, wait for the signed event, print the timeline and exit
     #[arg(long)]
     demo: bool,
     #[command(flatten)]
@@ -29,31 +29,31 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Pay a request, a payout or a batch of the service that `cargo xtask dev` has running
+    /// Pay a request, a payout or a batch of the service that `cargo xtask dev` is running
     Pay(PayOptions),
-    /// Sign the permit of a recurring payout with the local account that pays it, and print the signature
+    /// Sign the permit of a recurring payout with the local account of the payer, and print the signature
     Sign {
-        /// A file with the answer of POST /v2/payouts; standard input when absent
+        /// A file with the response of POST /v2/payouts. Default: standard input
         answer: Option<PathBuf>,
     },
 }
 
-/// What is paid, and by whom.
+/// Options of `cargo xtask dev pay`.
 #[derive(Debug, clap::Args)]
 struct PayOptions {
-    /// The `requestId` that POST /v2/request answered with
+    /// The `requestId` from the response of POST /v2/request
     #[arg(required_unless_present = "answer")]
     request_id: Option<String>,
-    /// A file with an answer whose transactions are sent, for example that of POST /v2/payouts/batch; `-` reads it from
-    /// standard input
+    /// A file with a response whose transactions are sent, for example of POST /v2/payouts/batch; `-` reads standard
+    /// input
     #[arg(long, conflicts_with = "request_id")]
     answer: Option<PathBuf>,
-    /// Which account of the local chain pays, from 0 to 9
+    /// Index of the paying account of the local chain, from 0 to 9
     #[arg(long, default_value_t = 0)]
     account: usize,
 }
 
-/// Starts the service and waits, shows the demonstration, or pays a request of the running service.
+/// Starts the service and waits, runs the demonstration, or pays a request on the running service.
 pub(crate) fn run(options: &Options) -> Outcome {
     match &options.verb {
         Some(Verb::Pay(options)) => return Ok(pay(options)?),
@@ -87,11 +87,11 @@ fn state_file() -> Result<PathBuf> {
     Ok(scratch()?.join("dev.json"))
 }
 
-/// What the running service said about itself: that of `cargo xtask dev`, or another `prs dev --json` whose line is in the
-/// file that `PRS_DEV` names.
+/// The line that the running service printed when it was ready. The service is the one of `cargo xtask dev`, or the one
+/// whose `prs dev --json` line is in the file that `PRS_DEV` names.
 fn running() -> Result<Ready> {
     let state = env::var_os("PRS_DEV").map_or_else(state_file, |path| Ok(path.into()))?;
-    let text = fs::read_to_string(state).context("nothing is running; start it with `cargo xtask dev`")?;
+    let text = fs::read_to_string(state).context("the service is not running; start it with `cargo xtask dev`")?;
     Ready::parse(&text)
 }
 
@@ -103,7 +103,7 @@ fn pay(options: &PayOptions) -> Result<()> {
             let service = ready.client("x-api-key", "/apiKey")?;
             chain::pay(&service, &ready, request_id, options.account)?
         }
-        (None, None) => bail!("name a request or an answer"),
+        (None, None) => bail!("name a request, or a response with --answer"),
     };
     for hash in hashes {
         println!("sent {hash}");
@@ -124,12 +124,12 @@ fn read_answer(path: &Path) -> Result<Value> {
         _ => fs::read_to_string(path),
     };
     let text = text.with_context(|| path.display().to_string())?;
-    serde_json::from_str(&text).with_context(|| format!("the answer is not JSON: {text}"))
+    serde_json::from_str(&text).with_context(|| format!("the response is not JSON: {text}"))
 }
 
 fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     let (base_url, key) = (ready.member("/baseUrl")?, ready.member("/apiKey")?);
-    println!("ready; Ctrl-C ends it and everything it started");
+    println!("ready; Ctrl-C stops it and everything it started");
     println!();
     println!("  start here   {}", ready.member("/docsUrl")?);
     println!("  API key      {key}");
@@ -150,7 +150,7 @@ fn print_instructions(ready: &Ready, log: &Path) -> Result<()> {
     );
     println!("pay it, in another terminal:");
     println!("  cargo xtask dev pay REQUEST_ID");
-    println!("pay what another operation answered, such as a payout or a batch:");
+    println!("pay the transactions of another response, such as a payout or a batch:");
     println!("  cargo xtask dev pay --answer FILE");
     println!("see it paid:");
     println!("  curl -s {base_url}/v2/request/REQUEST_ID -H 'x-api-key: {key}'");

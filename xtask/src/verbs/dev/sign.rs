@@ -10,7 +10,7 @@ use xtask::service::chain::Chain;
 use xtask::service::permit::typed_data;
 use xtask::service::ready::Ready;
 
-/// Reads the answer of POST /v2/payouts from a file or from standard input; returns the signature of its payer.
+/// Reads the response of POST /v2/payouts from a file or standard input; returns the payer's signature.
 pub(super) fn sign(ready: &Ready, answer: Option<&Path>) -> Result<String> {
     let text = match answer {
         Some(path) => fs::read_to_string(path).with_context(|| path.display().to_string())?,
@@ -20,7 +20,7 @@ pub(super) fn sign(ready: &Ready, answer: Option<&Path>) -> Result<String> {
             text
         }
     };
-    let answer: Value = serde_json::from_str(&text).context("the answer of POST /v2/payouts is JSON")?;
+    let answer: Value = serde_json::from_str(&text).context("the response of POST /v2/payouts is not JSON")?;
     let (payer, data) = typed_data(&answer)?;
     Chain::of(ready)?.sign_data(payer, &data)
 }

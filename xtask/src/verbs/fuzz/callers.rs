@@ -1,4 +1,5 @@
-//! Who calls: one credential for each way to authenticate, all of the tenant that `prs dev` begins with.
+//! The callers of the fuzzer. There is one for each way to authenticate, and all belong to the tenant that `prs dev`
+//! creates.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -6,41 +7,42 @@ use xtask::service::chain::Chain;
 use xtask::service::client::{Call, Client};
 use xtask::service::ready::Ready;
 
-/// The account of the local chain whose wallet the tenant belongs to.
+/// Index of the local chain account whose wallet belongs to the tenant.
 const OWNER: usize = 1;
 
 const SESSION_COOKIE: &str = "session_token";
 
-/// Who calls.
+/// A caller with its credential.
 #[derive(Debug)]
 pub(super) struct Caller {
-    /// What the table calls it.
+    /// Its name in the table.
     pub(super) name: &'static str,
-    /// How the documents name the scheme of its credential, and where that is from; nothing for a stranger.
+    /// The name of the caller's security scheme in the documents, and the source of the credential; `None` for an
+    /// anonymous caller.
     scheme: Option<(&'static str, Source)>,
-    /// The page that calls.
+    /// The origin of the calling page.
     pub(super) origin: Option<String>,
 }
 
-/// Where a credential is from.
+/// Where a credential comes from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// The line of `prs dev`, at this JSON pointer.
+    /// The credential is in the line that `prs dev` prints when it is ready, at this JSON pointer.
     Seeded(&'static str),
-    /// A wallet that signs in.
+    /// The credential is a session token, which the wallet gets by signing in.
     Session,
 }
 
-/// A scheme and what is sent for it.
+/// The name of a security scheme, and the credential that is sent for it.
 pub(super) type Credential = (&'static str, String);
 
-/// Every caller, in an order in which none is revoked by one before it: API keys change client IDs, sessions change API
-/// keys.
+/// All callers, in an order in which no caller revokes the credential of a later one: API keys change client IDs, and
+/// sessions change API keys.
 pub(super) fn all(ready: &Ready) -> Result<Vec<Caller>> {
     use Source::{Seeded, Session};
     let page = ready.member("/clientOrigin")?;
     let callers = [
-        ("nobody", None, None),
+        ("anonymous", None, None),
         ("client ID", Some(("ClientId", Seeded("/clientId"))), Some(page)),
         (
             "backend client ID",
@@ -64,7 +66,7 @@ pub(super) fn all(ready: &Ready) -> Result<Vec<Caller>> {
     Ok(callers.into())
 }
 
-/// Signs the wallet of the tenant in; returns the token of the session.
+/// Signs in the wallet of the tenant; returns the session token.
 fn sign_in(ready: &Ready) -> Result<String> {
     let service = Client::new(ready.member("/baseUrl")?, Vec::new());
     let wallet = ready.account(OWNER)?;
@@ -81,7 +83,8 @@ fn sign_in(ready: &Ready) -> Result<String> {
     token.with_context(|| format!("a sign-in set no {SESSION_COOKIE}"))
 }
 
-/// How each scheme is sent, and what it has to open as long as it is good.
+/// For each security scheme: its name, the header, the prefix of the credential in the header, and a path. A GET of
+/// this path succeeds as long as the credential is valid.
 const SCHEMES: [(&str, &str, &str, &str); 5] = [
     ("ApiKey", "x-api-key", "", "/v2/currencies"),
     ("ClientId", "x-client-id", "", "/v2/currencies"),
@@ -96,7 +99,8 @@ const SCHEMES: [(&str, &str, &str, &str); 5] = [
 ];
 
 impl Caller {
-    /// The credential for a turn that begins now: a session of before would have ended while others had theirs.
+    /// The credential of the caller for the trial that begins now. A session is opened anew for each trial, because an
+    /// earlier session would have expired.
     pub(super) fn credential(&self, ready: &Ready) -> Result<Option<Credential>> {
         let Some((scheme, source)) = self.scheme else {
             return Ok(None);
@@ -108,7 +112,8 @@ impl Caller {
         Ok(Some((scheme, value)))
     }
 
-    /// Errors: the credential opens nothing any more, so that what was tried with it says nothing.
+    /// Returns an error if the credential is no longer valid, because the results of the trial would then be
+    /// meaningless.
     pub(super) fn require_good(&self, credential: Option<&Credential>, base_url: &str) -> Result<()> {
         let Some((own, value)) = credential else {
             return Ok(());
@@ -119,11 +124,12 @@ impl Caller {
         headers.extend(self.origin.clone().map(|origin| ("origin", origin)));
         let answer = Client::new(base_url, headers).get(path);
         answer
-            .with_context(|| format!("{} was lost on the way", self.name))
+            .with_context(|| format!("{} became invalid during the run", self.name))
             .map(drop)
     }
 
-    /// The operations of a document that this credential opens; for a stranger those that need none.
+    /// The operations of a document that the caller may call with this credential. For an anonymous caller, the
+    /// operations that need no credential.
     pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<&'a str> {
         let paths = document["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
@@ -147,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_tries_what_its_credential_opens() {
+    fn a_caller_calls_the_operations_of_its_credential() {
         let document = json!({"paths": {
             "/a": {
                 "get": {"operationId": "read", "security": [{"ApiKey": []}, {"ClientId": []}]},

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: schemathesis makes calls out of the documents, good ones and bad ones, with every credential, and
-//! judges what a running `prs dev` answers.
+//! `cargo xtask fuzz`: schemathesis generates calls from the documents, valid and invalid ones, with every credential,
+//! and checks the responses of a running `prs dev`.
 
 mod callers;
 mod trial;
@@ -17,10 +17,10 @@ use xtask::service::dev::{Dev, StartOptions, scratch};
 use self::callers::Caller;
 use self::trial::{Bound, Found, Trial};
 
-/// Documents that describe calls.
+/// Documents that describe operations.
 const DOCUMENTS: [&str; 2] = ["v2", "auth"];
 
-/// Settings without which most calls would be refused because of those before them.
+/// Settings that prevent rate limits from refusing most calls.
 const SETTINGS: [(&str, &str); 12] = [
     ("PRS_RATE_LIMITS__ENABLED", "false"),
     ("PRS_CAPS__ENDPOINTS", "1000"),
@@ -36,27 +36,27 @@ const SETTINGS: [(&str, &str); 12] = [
     ("PRS_CAPS__BANK_ACCOUNTS", "1000"),
 ];
 
-/// What is tried, and for how long.
+/// Options of `cargo xtask fuzz`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Random calls of each operation with each credential, beside those that the document itself gives
+    /// Number of random calls of each operation with each credential, in addition to the examples of the document
     #[arg(long, default_value_t = 4)]
     examples: u64,
-    /// Seconds for all documents and credentials together, in place of a number of calls; one document with one credential
-    /// has six at least
+    /// Seconds for all documents and credentials together, instead of a number of calls; each document gets at least
+    /// six seconds per credential
     #[arg(long, conflicts_with = "examples")]
     seconds: Option<u64>,
-    /// Where the random choices begin; the same number makes the same calls
+    /// Seed of the random choices; the same seed makes the same calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One caller alone, such as "API key"
+    /// Call with the credential of only one caller, such as "API key"
     #[arg(long)]
     caller: Option<String>,
     #[command(flatten)]
     service: StartOptions,
 }
 
-/// Tries every document with every credential, prints what was tried and found, and fails on any finding.
+/// Tries every document with every credential, prints the results, and fails on any finding.
 pub(crate) fn run(options: &Options) -> Outcome {
     let lock = workspace::root().join("tests/fuzz/requirements.txt");
     let programs = packages::ensure_python_packages(&lock, &scratch()?.join("fuzz-python"))?;
@@ -118,9 +118,10 @@ pub(crate) fn run(options: &Options) -> Outcome {
         findings.len(),
         options.seed
     );
-    match findings.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::StepFailed(anyhow!(findings.join("\n")))),
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::StepFailed(anyhow!(findings.join("\n"))))
     }
 }
 
@@ -140,7 +141,7 @@ fn documents() -> Result<Vec<Document>> {
     DOCUMENTS.into_iter().map(read).collect()
 }
 
-/// What a trial found, and where it is told whole.
+/// The finding of a trial in words, with the file that has the details; `None` if nothing was found.
 fn explained(found: &Found, document: &str, caller: &str) -> Option<String> {
     let complaint = found.complaint.as_ref()?;
     Some(format!(
@@ -149,10 +150,10 @@ fn explained(found: &Found, document: &str, caller: &str) -> Option<String> {
     ))
 }
 
-/// The least time of a part: schemathesis looks at the document first, longer on a busy machine.
+/// Minimum time of a trial: schemathesis analyses the document first, and that takes longer on a busy machine.
 const PART_SECONDS: u64 = 6;
 
-/// The seconds of each part by its number of operations.
+/// How many seconds each trial gets: a share of the total in proportion to the number of operations in the trial.
 fn shares(seconds: u64, operations: impl Iterator<Item = usize> + Clone) -> Vec<u64> {
     let all: usize = operations.clone().sum();
     let share = |own: usize| (seconds * own as u64 / all.max(1) as u64).max(PART_SECONDS);
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_tries_more_operations_has_more_time() {
+    fn a_trial_of_more_operations_gets_more_time() {
         assert_eq!(
             shares(90, [45, 40, 4, 1].into_iter()),
             [45, 40, PART_SECONDS, PART_SECONDS]

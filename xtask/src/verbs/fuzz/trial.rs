@@ -1,4 +1,4 @@
-//! One run of schemathesis: one document, one credential, the operations that it opens.
+//! One run of schemathesis: one document, one credential, and the operations that the credential can call.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use serde_json::Value;
 use super::callers::{Caller, Credential};
 use xtask::machine::workspace;
 
-/// What is checked, and what is not.
+/// Which checks run.
 const CONFIG: &str = "tests/fuzz/schemathesis.toml";
 
-/// What is tried.
+/// Parameters of a trial.
 pub(super) struct Trial<'a> {
     pub(super) program: &'a Path,
-    /// Where logs and reports are written.
+    /// Folder for logs and reports.
     pub(super) folder: &'a Path,
-    /// Its name and where it is.
+    /// Name and URL of the document.
     pub(super) document: (&'a str, &'a Path),
     pub(super) caller: &'a Caller,
     pub(super) credential: Option<&'a Credential>,
@@ -28,31 +28,31 @@ pub(super) struct Trial<'a> {
     pub(super) seed: u64,
 }
 
-/// How far it goes. A number of calls is the same on every machine, so that what is found does not depend on its pace.
+/// When a trial ends. With a number of calls, the findings do not depend on the speed of the machine.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
-    /// Random calls of each operation.
+    /// After this number of random calls of each operation.
     Examples(u64),
-    /// Until the time is over.
+    /// After this number of seconds.
     Seconds(u64),
 }
 
-/// What came of it.
+/// Result of a trial.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Operations that were called.
+    /// Number of operations that were called.
     pub(super) tested: u64,
     pub(super) cases: u64,
-    /// Failures that differ from each other.
+    /// Distinct failures.
     pub(super) failures: u64,
-    /// Why the trial does not count as passed.
+    /// Why the trial failed.
     pub(super) complaint: Option<String>,
-    /// Each failure with the call that shows it.
+    /// The file with each failure and the call that reproduces it.
     pub(super) log: PathBuf,
 }
 
 impl Trial<'_> {
-    /// Runs it to its end.
+    /// Runs the trial to its end.
     pub(super) fn run(&self) -> Result<Found> {
         let name = format!("{}-{}", self.document.0, self.caller.name.replace(' ', "-"));
         let at = |ending: &str| self.folder.join(format!("{name}.{ending}"));
@@ -80,7 +80,8 @@ impl Trial<'_> {
             run.args(["--include-operation-id", operation]);
         }
         if self.operations.len() == 1 {
-            // From one operation alone nothing follows, and schemathesis takes that for an error of the document.
+            // With a single operation, no call can follow another. Schemathesis reports that as an error of the
+            // document, so its stateful phase is left out.
             run.args(["--phases", "examples,coverage,fuzzing"]);
         }
         if let Some(origin) = &self.caller.origin {
@@ -96,7 +97,7 @@ impl Trial<'_> {
         Ok(found(&serde_json::from_slice(&told)?, is_good, log))
     }
 
-    /// The committed configuration, and the credential.
+    /// The committed configuration of schemathesis plus the credential of the caller.
     fn config(&self) -> Result<String> {
         let mut config = fs::read_to_string(workspace::root().join(CONFIG)).context(CONFIG)?;
         if let Some((scheme, value)) = self.credential {
@@ -123,10 +124,10 @@ fn found(report: &Value, is_good: bool, log: PathBuf) -> Found {
     let (tested, cases) = (number("/operations/tested"), number("/test_cases/generated"));
     let mut complaints = [titles("failures"), titles("errors")].concat();
     if complaints.is_empty() && !is_good {
-        complaints.push("schemathesis ended badly".to_owned());
+        complaints.push("schemathesis exited with an error".to_owned());
     }
     if tested < number("/operations/selected") {
-        complaints.push("not every operation had its turn, more time is needed".to_owned());
+        complaints.push("not every operation was tested, more time is needed".to_owned());
     }
     if cases == 0 {
         complaints.push("nothing was called".to_owned());
@@ -146,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn failures_errors_and_what_had_no_turn_are_complaints() {
+    fn failures_errors_and_untested_operations_are_complaints() {
         let report = |selected: u64, failures: Value, errors: Value| {
             json!({
                 "operations": {"selected": selected, "tested": 3}, "failures": failures, "errors": errors,
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(said(&report(3, json!([]), error), false), "1 × Network error");
         assert_eq!(
             said(&report(3, json!([]), json!([])), false),
-            "schemathesis ended badly"
+            "schemathesis exited with an error"
         );
         assert!(said(&report(4, json!([]), json!([])), true).starts_with("not every operation"));
         assert_eq!(said(&json!({}), true), "nothing was called");

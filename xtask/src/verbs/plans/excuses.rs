@@ -1,19 +1,19 @@
-//! Findings that are known, each with the reason why it stands.
+//! Findings that are known and accepted, each with the reason.
 
 use super::judge::Finding;
 
-/// Parts of a statement, and why what is found of it stands.
+/// A statement with an accepted finding: texts that only this statement contains, and the reason.
 pub(super) type Excuse = (&'static [&'static str], &'static str);
 
-const ASIDE: &str = "few rows are set aside";
+const ASIDE: &str = "few rows are quarantined";
 const CLOCK: &str = "repairs times once, after the clock was set back";
-const RARE: &str = "asks for what does not occur: no index begins with the client ID of a request";
+const RARE: &str = "queries a value that does not occur: no index begins with the client ID of a request";
 const TYPES: &str = "the server cannot tell the types of its values; it finds its rows by their ids";
-const FEW_OPEN: &str = "few orders are open beside those that are over; in this database most are";
-const OPERATOR: &str = "asked for by the operator alone, by hand";
-const PASSED: &str = "passes what is kept no longer but is still needed; whole months are dropped";
+const FEW_OPEN: &str = "few orders are open compared with closed ones; in this database most are open";
+const OPERATOR: &str = "only the operator runs it, by hand";
+const PASSED: &str = "skips rows past retention that are still needed; whole months are dropped";
 
-/// Statements whose plans cost more than they may.
+/// Statements whose plans may cost more than the limit.
 pub(super) const PLANS: &[Excuse] = &[
     (&["UPDATE \"deliveries\" SET \"recover_from\" = (CASE"], TYPES),
     (&["UPDATE \"quotes\" SET \"ends_at\" = \"given\""], TYPES),
@@ -28,7 +28,7 @@ pub(super) const PLANS: &[Excuse] = &[
             "UPDATE \"delivery_queue\" SET",
             "WHERE \"delivery_queue\".\"lease_token\" = $",
         ],
-        "what a worker that stops hands back, once",
+        "a worker that stops returns its leases, once",
     ),
     (
         &[
@@ -66,19 +66,19 @@ pub(super) const PLANS: &[Excuse] = &[
     ),
     (
         &["WITH RECURSIVE endpoints(id) AS", "SELECT min("],
-        "one step for each endpoint that has something waiting",
+        "one step for each endpoint with waiting deliveries",
     ),
     (
         &["SELECT \"client_ids\".\"allowed_domains\""],
-        "reads the origins of all pages, which is remembered",
+        "reads the origins of all pages, and the result is cached",
     ),
     (
         &["FROM \"payments\" WHERE \"payments\".\"network\" = $ AND (\"payments\".\"block_number\" BETWEEN"],
-        "reads the blocks that are asked for; of all that there are, all of its payments",
+        "reads the requested blocks; for the whole range, it reads all payments of the network",
     ),
     (
         &["GROUP BY \"deliveries\".\"endpoint_id\", \"deliveries\".\"state\""],
-        "counts what it sums up",
+        "counts all rows that it sums up",
     ),
     (
         &[
@@ -99,17 +99,18 @@ pub(super) const PLANS: &[Excuse] = &[
     ),
 ];
 
-const CHAIN: &str = "follows a network, whoever is paid there";
-const CREDENTIAL: &str = "finds out who calls";
-const EXPIRY: &str = "removes what is kept no longer";
-const LINK: &str = "opens a secure payment by its token, whoever made it";
-const OPEN: &str = "asks the partner for what is open, whoever waits";
-const PARTNER: &str = "the partner knows its own ids alone, whoever registered";
-const SCREENED: &str = "screens who paid, whoever was paid";
-const SEAL: &str = "seals again under another key";
-const WORKER: &str = "delivers, whoever waits";
+const CHAIN: &str = "follows a network, for all platforms";
+const CREDENTIAL: &str = "identifies the caller";
+const EXPIRY: &str = "removes rows past retention";
+const LINK: &str = "opens a secure payment by its token, for any platform";
+const OPEN: &str = "queries the partner for open items of all platforms";
+const PARTNER: &str = "the partner only sends its own ids, for any platform";
+const SCREENED: &str = "screens payers, for all platforms";
+const SEAL: &str = "encrypts again with another key";
+const WORKER: &str = "delivers, for all platforms";
 
-/// Statements that are for no single platform, and who asks. Divided by platform, the database asks all its parts.
+/// Statements that do not select one platform, and the reason. In a database that is divided by platform, each would
+/// have to query all parts.
 pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["FROM \"payers\" WHERE \"payers\".\"ask_at\" <= $"], OPEN),
     (&["UPDATE \"payers\" SET \"ask_at\" = $"], OPEN),
@@ -147,15 +148,15 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     ),
     (
         &["FROM \"off_ramp_addresses\" WHERE \"off_ramp_addresses\".\"network\" = $"],
-        "an address of a network is that of one account, whoever has it",
+        "an address of a network belongs to one account, of any platform",
     ),
     (
         &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"network\" = $"],
-        "refuses an address that anybody else was given",
+        "refuses an address that was given to another account",
     ),
     (
         &["FROM \"off_ramp_quotes\" WHERE \"off_ramp_quotes\".\"partner_quote\" = $"],
-        "refuses a quote that is called like anybody else's",
+        "refuses a quote id that another quote has",
     ),
     (&["\"accounts\".\"email_hash\" = $"], CREDENTIAL),
     (&["\"client_ids\".\"client_id\" = $ LIMIT"], CREDENTIAL),
@@ -180,7 +181,7 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
     (&["FROM \"requests\" WHERE \"requests\".\"request_id\" = $"], CHAIN),
     (
         &["FROM \"requests\" WHERE \"requests\".\"next_period_at\" <= $"],
-        "makes what repeats, whoever asked for it",
+        "creates repeating requests, for all platforms",
     ),
     (&["\"schedules\".\"network\" = $"], CHAIN),
     (
@@ -241,14 +242,18 @@ pub(super) const NO_PLATFORM: &[Excuse] = &[
         LINK,
     ),
     (&["FROM \"event_keys\" INNER JOIN \"events\" ON"], EXPIRY),
-    (&["FROM pg_inherits"], "asks for the months of a table"),
+    (
+        &["\"orchestrator_links\".\"orchestrator_id\" = $ AND \"orchestrator_links\".\"status\" = $"],
+        "an orchestrator lists its links to client IDs of several platforms",
+    ),
+    (&["FROM pg_inherits"], "lists the monthly partitions of a table"),
     (&["AS place_owner"], SEAL),
     (&["AS TEXT) = $ AND ("], SEAL),
     (&["\"accounts\".\"email_hash\" IS NULL"], SEAL),
     (&["UPDATE \"accounts\" SET \"email_hash\""], SEAL),
 ];
 
-/// Statements that change rows of all owners, in tables whose key begins with the owner.
+/// Accepted statements that change rows of all owners, in tables whose primary key begins with the owner.
 pub(super) const ALL_OWNERS: &[Excuse] = &[(
     &[
         "UPDATE \"deliveries\" SET \"recover_from\" = $, \"recover_at\" = $, \"finished_at\" = $ WHERE (missed = 'failed'",
@@ -256,12 +261,12 @@ pub(super) const ALL_OWNERS: &[Excuse] = &[(
     CLOCK,
 )];
 
-/// Takes out the findings that are known; returns the excuses that nothing needs any more.
+/// Removes the accepted findings from the list; returns the excuses that matched no finding.
 pub(super) fn settle(excuses: &[Excuse], findings: &mut Vec<Finding>) -> Vec<Finding> {
     let covers = |parts: &[&str], shape: &str| parts.iter().all(|part| shape.contains(part));
     let is_unused = |(parts, _): &&Excuse| !findings.iter().any(|(shape, _)| covers(parts, shape));
     let unused = excuses.iter().filter(is_unused);
-    let unused = unused.map(|(parts, why)| (parts.join(" … "), format!("needs no excuse any more ({why})")));
+    let unused = unused.map(|(parts, why)| (parts.join(" … "), format!("no longer needs an excuse ({why})")));
     let unused = unused.collect();
     findings.retain(|(shape, _)| !excuses.iter().any(|(parts, _)| covers(parts, shape)));
     unused
@@ -280,7 +285,7 @@ mod tests {
         assert_eq!(findings, [finding("SELECT FROM a")]);
         assert_eq!(
             unused,
-            [("FROM c".to_owned(), "needs no excuse any more (small)".to_owned())]
+            [("FROM c".to_owned(), "no longer needs an excuse (small)".to_owned())]
         );
     }
 }

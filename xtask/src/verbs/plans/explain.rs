@@ -1,4 +1,4 @@
-//! Has a server execute statements under `EXPLAIN` and take back what they did.
+//! Executes statements under `EXPLAIN` on a server and rolls back their changes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,17 +10,16 @@ use xtask::machine::command;
 
 use super::record::Call;
 
-/// Longest run of one statement; one that a client would not wait for is worth no longer look.
+/// Time limit of one statement. A client would not wait longer, so a slower statement needs no further analysis.
 const TIMEOUT: &str = "10s";
 
-/// Begins what psql answers for one sample.
+/// Marks the start of psql's output for one sample.
 const MARK: &str = "@@ ";
 
-/// What the server says about a call: its plan as JSON, or why there is none.
+/// The server's plan for a call, as JSON; the error is the reason why there is no plan.
 pub(crate) type Explained = Result<Value, String>;
 
-/// Explains calls in their order, each with the literals that are given for it. `before` is executed first, in the same
-/// transaction.
+/// Explains calls in order, each with its literals. `before` runs first, in the same transaction.
 pub(crate) fn explain(psql: &mut Command, before: &str, calls: &[Call<'_>]) -> Result<Vec<Explained>> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("explain.sql");
@@ -40,8 +39,8 @@ fn script_of(before: &str, calls: &[Call<'_>]) -> String {
             [] => String::new(),
             values => format!("({})", values.join(", ")),
         };
-        // A statement is planned for its values, as the server does it while that is cheaper; what a row refers to need
-        // not exist.
+        // The server plans each statement for its actual values, as it does in production while such a plan is cheaper.
+        // Foreign keys are not checked, so that a value may refer to a row that does not exist.
         let _ = writeln!(
             script,
             "\\echo '{MARK}'\n\
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_plan_or_the_reason_why_there_is_none() {
+    fn a_response_is_a_plan_or_the_reason_why_there_is_none() {
         assert_eq!(answer("\n[{\"Plan\": {\"a\": 1}}]\n"), Ok(serde_json::json!({"a": 1})));
         assert_eq!(
             answer("\nrelation \"x\" does not exist\n"),

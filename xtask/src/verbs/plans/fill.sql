@@ -1,15 +1,15 @@
--- Rows for every table of a migrated database. What a column holds follows from its name and type, so that a new table or
--- column is filled without being told here. Who needs something else in a column says so in fill.chosen; the bench of
--- searches does (benches/numbers/payments/fill.sql).
+-- Rows for every table of a migrated database. The name and type of a column determine its values, so that a new table
+-- or column is filled without a change here. A caller that needs other values for a column lists them in fill.chosen;
+-- the bench of searches does (benches/numbers/payments/fill.sql).
 --
--- In the tables that grow with each payment, half of the rows belong to one platform; in the others, nobody has more than
--- twenty. A tenth of the rows names one wallet, and every word is the one that most rows share: a statement that looks for
--- another word looks for what does not occur.
+-- In the tables that grow with each payment, half of the rows belong to one platform; in the others, no platform has
+-- more than twenty. A tenth of the rows names one wallet, and every word is the one that most rows share: a statement
+-- that looks for another word looks for a value that does not occur.
 
 SET client_min_messages = warning;
 CREATE SCHEMA fill;
 
--- Rows come a minute apart, the last one now.
+-- Rows are a minute apart; the last one is now.
 CREATE TABLE fill.size AS SELECT :large::bigint AS large, :medium::bigint AS medium, now() - :large * interval '1 minute' AS begun;
 DO $$ BEGIN EXECUTE format($f$
   CREATE FUNCTION fill.at(i bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS
@@ -31,11 +31,11 @@ DO $$ BEGIN EXECUTE format($f$
     $q$ SELECT fill.ulid(%s + i * 60000, place, i) $q$
 $f$, (SELECT (extract(epoch FROM begun) * 1000)::bigint FROM fill.size)); END $$;
 
--- How many rows a table gets.
+-- Number of rows for each table.
 CREATE FUNCTION fill.rows(name text) RETURNS bigint LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN name IN ('payments', 'payment_parties', 'requests', 'events', 'deliveries', 'delivery_attempts') THEN large
-    -- One for each network, instance, relayer, group or key of the service.
+    -- One row for each network, instance, relayer, group or key of the service.
     WHEN name ~ '^(chain_(cursors|leaders|backlogs)|relay_bids|relay_transactions|key_material)$' THEN 10
     ELSE medium END FROM fill.size
 $$;
@@ -43,7 +43,7 @@ $$;
 CREATE VIEW fill.tables AS SELECT relname AS name, fill.rows(relname) AS rows FROM pg_class
   WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'seaql_migrations';
 
--- Expressions for columns that are to hold something of their own.
+-- Expressions for columns with chosen values.
 CREATE TABLE fill.chosen (of_table text, of_column text, expression text NOT NULL, PRIMARY KEY (of_table, of_column));
 
 -- The expression for a column of row i, of n rows.
@@ -68,7 +68,7 @@ BEGIN
     WHEN nullable AND col ~ '(reversed_at|reversal_reason|revoked_at|lease_until|lease_token|recover_at|recover_from|used_at|settled_at|next_period_at|period|parent_row|schedule_id|failing_since|failed_at|halted_reason|wake_at|holder|original_.*|flaw)$'
       THEN 'NULL'
     WHEN nullable AND type NOT IN ('text', 'bytea') THEN 'NULL'
-    -- Links hide the newer half of what was made with that client ID.
+    -- Links hide the newer half of the rows that were created with that client ID.
     WHEN col = 'is_hidden' THEN format('i %% 10 = 4 AND i > %s', fill.rows(tab) / 2)
     WHEN type = 'boolean' THEN CASE WHEN col ~ '^is_(active|approved|told|told_paid)$' THEN 'true' ELSE 'false' END
     WHEN type = 'bytea' THEN format('decode(%s, ''hex'')', coalesce(hexes, seed))
@@ -77,7 +77,7 @@ BEGIN
       THEN format('fill.id(''PLATFM'', i / %s)', CASE WHEN tab IN ('wallets', 'accounts') THEN 1 ELSE 20 END)
     WHEN col ~ '^(platform|owner)_id$'
       THEN 'CASE WHEN i % 2 = 0 THEN fill.id(''PLATFM'', 0) ELSE fill.id(''PLATFM'', i % 397) END'
-    -- A tenth of the rows was made with one client ID, which belongs to the platform that has half of them.
+    -- A tenth of the rows was created with one client ID, which belongs to the platform that has half of them.
     WHEN col = 'client_row' AND nullable THEN format('CASE WHEN i %% 10 = 4 THEN fill.id(%L, 2) END', fill.place(refers))
     WHEN refers IS NOT NULL AND fill.rows(refers) = (SELECT large FROM fill.size) THEN format('fill.id(%L, i)', fill.place(refers))
     WHEN refers IS NOT NULL AND in_key THEN format('fill.id(%L, i)', fill.place(refers))
@@ -87,7 +87,7 @@ BEGIN
     WHEN col = 'request_id' THEN '''01'' || ' || seed
     WHEN col = 'network' THEN CASE WHEN in_key AND fill.rows(tab) < 100 THEN '(ARRAY[''sepolia'',''base'',''mainnet'',''optimism'',''matic'',''bsc'',''arbitrum-one'',''tron'',''xdai'',''fantom''])[i::int]' ELSE '''sepolia''' END
     WHEN col IN ('state', 'status') AND type = 'text' THEN CASE tab
-      -- A backlog waits, and some have failed.
+      -- A backlog is waiting, and some deliveries have failed.
       WHEN 'deliveries' THEN 'CASE WHEN i % 10 = 0 THEN ''queued'' WHEN i % 50 = 1 THEN ''failed'' ELSE ''delivered'' END'
       WHEN 'requests' THEN 'CASE WHEN i % 100 = 0 THEN ''pending'' ELSE ''paid'' END'
       WHEN 'schedules' THEN '''active''' WHEN 'rates' THEN '''accepted''' ELSE '''settled''' END
@@ -104,7 +104,8 @@ BEGIN
     ELSE 'DEFAULT_IS_NOT_KNOWN_FOR_' || type END;
 END $$;
 
--- Fills a table; indexes are made again afterwards, which is faster than keeping them, unless a constraint is upheld by one.
+-- Fills a table. Indexes are dropped and rebuilt afterwards, which is faster than maintaining them, unless a constraint
+-- uses one.
 CREATE FUNCTION fill.fill(tab text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   columns text; expressions text; again text[]; dropping text;

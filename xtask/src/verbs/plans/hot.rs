@@ -1,14 +1,15 @@
-//! Puts the values that most rows share in place of those of a test: what is cheap for a new platform has to be cheap for
-//! the one that has half of all rows.
+//! Replaces the values of a test with the values that most rows share. A query that is cheap for a new platform must
+//! also be cheap for the platform that has half of all rows.
 
 use std::collections::BTreeMap;
 
 use super::record::Sample;
 
-/// The columns that say whose a row is.
+/// The columns that name the owner of a row.
 pub(crate) const OWNERS: [&str; 2] = ["platform_id", "owner_id"];
 
-/// Columns whose most frequent value replaces the one of a test. Words such as states and kinds stay what they are.
+/// Columns in which the value of a test is replaced with the most frequent value of the column. Columns with words,
+/// such as states and kinds, keep their value.
 pub(crate) const COLUMNS: [&str; 7] = [
     "platform_id",
     "owner_id",
@@ -19,10 +20,11 @@ pub(crate) const COLUMNS: [&str; 7] = [
     "group_key",
 ];
 
-/// The most frequent values, as literals, by their column.
+/// The most frequent value of each column, as a literal.
 pub(crate) type Frequent = BTreeMap<String, String>;
 
-/// The values of a call with the frequent ones of these columns in their places.
+/// The values of a recorded call. A value for one of these columns is replaced with the most frequent value of the
+/// column.
 pub(crate) fn heated(sample: &Sample, columns: &[&str], frequent: &Frequent) -> Vec<String> {
     let mut values = sample.values.clone();
     for (at, value) in values.iter_mut().enumerate() {
@@ -35,7 +37,8 @@ pub(crate) fn heated(sample: &Sample, columns: &[&str], frequent: &Frequent) -> 
     values
 }
 
-/// The column that placeholder `number` is compared with: `"wallet" = $2`, `wallet=$2` and `"wallet" IN ($1, $2)`.
+/// The column that a statement compares with placeholder `number`. Recognised forms are `"wallet" = $2`, `wallet=$2`
+/// and `"wallet" IN ($1, $2)`.
 pub(crate) fn compared_with(text: &str, number: usize) -> Option<&str> {
     let placeholder = format!("${number}");
     let (at, _) = text
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_compared_with_a_column_is_replaced() {
+    fn only_values_compared_with_a_column_are_replaced() {
         let sample = Sample {
             text: "SELECT $1 FROM t WHERE \"t\".\"wallet\" = $2 AND owner_id=$3 AND payee <> $4 AND \"payee\" IN ($5, $6) \
                    AND (kind = $7 OR wallet = $20)"

@@ -1,28 +1,31 @@
-//! What a plan costs, and what it may cost.
+//! The cost of a plan, and its limits.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// What is wrong with a statement, after its shape.
+/// A finding: the problem, and the shape of the statement that has it.
 pub(super) type Finding = (String, String);
 
-/// Pages that a statement may touch for one row. Source: rules E.5.
+/// Maximum number of pages that a statement may touch to find one row. Source: rules E.5.
 const BUFFERS: u64 = 64;
 
-/// Pages for each further row that it reads, and for each further entry of a list: two look-ups by a key.
+/// Maximum number of further pages for each further row that a statement reads, and for each further entry of a list in
+/// its values. Two index lookups touch about this number.
 const BUFFERS_READ: u64 = 12;
 
-/// Pages for each further part of a union: a descent of its own.
+/// Maximum number of further pages for each further part of a union, which needs one more index lookup.
 const BUFFERS_PART: u64 = 8;
 
-/// Pages for each row that it changes, with all its indexes.
+/// Maximum number of further pages for each row that a statement changes; the pages of all indexes are included.
 const BUFFERS_CHANGED: u64 = 64;
 
-/// A table with more rows is read by an index alone; of a smaller one, only pages count.
+/// Number of rows from which on a statement must read a table by an index. For smaller tables, only the number of pages
+/// is limited.
 pub(crate) const LARGE_ROWS: u64 = 100_000;
 
-/// What is wrong with the plan of a call whose lists have `entries` further entries; nothing when nothing is.
+/// The problem of a plan; `None` if there is none. `entries` is the number of list entries in the call, without the
+/// first entry of each list.
 pub(crate) fn judge(plan: &Value, entries: usize, large: &HashSet<String>) -> Option<String> {
     let mut nodes = Vec::new();
     collect(plan, &mut nodes);
@@ -38,7 +41,7 @@ pub(crate) fn judge(plan: &Value, entries: usize, large: &HashSet<String>) -> Op
         let below = || children(node).map(rows).max().unwrap_or_default();
         match text(node, "Node Type") {
             "ModifyTable" => (read, changed.max(below())),
-            // What a limit lets through, and what was given to look for.
+            // Counts the rows that pass a limit, and the list entries to look up.
             "Limit" | "Function Scan" | "Values Scan" => (read.max(rows(node)), changed),
             _ => (read, changed),
         }
@@ -50,7 +53,7 @@ pub(crate) fn judge(plan: &Value, entries: usize, large: &HashSet<String>) -> Op
     (touched > allowed).then(|| format!("touches {touched} pages for {read} rows read and {changed} changed"))
 }
 
-/// The names of the indexes that a plan reads by a condition on this column.
+/// The names of the indexes that a plan reads with a condition on this column.
 pub(crate) fn indexes_by(plan: &Value, column: &str) -> Vec<String> {
     let mut nodes = Vec::new();
     collect(plan, &mut nodes);
@@ -72,13 +75,14 @@ fn children(plan: &Value) -> impl Iterator<Item = &Value> {
     plan.get("Plans").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Further parts of a union; those of a table that is divided are no parts of it.
+/// Number of parts of a union after the first. The partitions of a table do not count as parts.
 fn parts(node: &Value) -> usize {
     let is_union = matches!(text(node, "Node Type"), "Append" | "Merge Append");
     let reads = |part: &Value| !text(part, "Relation Name").is_empty();
-    match is_union && !children(node).all(reads) {
-        true => children(node).count().saturating_sub(1),
-        false => 0,
+    if is_union && !children(node).all(reads) {
+        children(node).count().saturating_sub(1)
+    } else {
+        0
     }
 }
 

@@ -1,9 +1,9 @@
 //! `cargo xtask plans`: how PostgreSQL executes every statement of the service in a database of a million payments.
 //!
-//! The statements are those of the tests, with their values: the server writes them down. Each is executed under
-//! `EXPLAIN`, with the values of the test and with those that most rows share, and taken back. One that reads all of a
-//! large table, or touches more pages than its rows explain, is a finding. Each run also takes an index away, to see that
-//! this is found.
+//! The server logs the statements of the tests with their values. Each statement is executed under `EXPLAIN` and rolled
+//! back: once with the values of the test, and once with the values that most rows share. It is a finding if a
+//! statement reads the whole of a large table, or touches more pages than its number of rows justifies. Each run also
+//! drops an index and checks that this causes a finding.
 
 mod excuses;
 mod explain;
@@ -29,29 +29,29 @@ use hot::Frequent;
 use judge::Finding;
 use record::{Call, Sample, Statements};
 
-/// Rows of the tables that grow with each payment.
+/// Number of rows in each table that grows with each payment.
 const LARGE: u64 = 1_000_000;
 
-/// Rows of all other tables that grow.
+/// Number of rows in each other table that grows.
 const MEDIUM: u64 = 20_000;
 
-/// The database that is filled, on the server that recorded.
+/// Name of the filled database, on the server that recorded the statements.
 const DATABASE: &str = "prs_plans";
 
-/// What knows how to fill a table.
+/// The SQL that fills a table.
 const FILL: &str = include_str!("fill.sql");
 
-/// How many tables are filled at the same time.
+/// Number of tables that are filled at the same time.
 const FILLERS: usize = 2;
 
-/// What is executed before a statement that is explained in the database as it is.
+/// SQL without any effect. It runs before a statement that is explained in the unchanged database.
 const AS_IT_IS: &str = "SELECT";
 
-/// The column whose index is taken away.
+/// The column whose index is dropped, to check that a missing index is found.
 const TAKEN_AWAY: &str = "tx_hash";
 
-/// Judges all statements that a server recorded. `is_whole` says that all tests ran, so that excuses that
-/// nothing needs are told.
+/// Judges all statements that a server recorded. `is_whole` says that all tests ran, so that unused excuses are
+/// reported.
 pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     let begun = Instant::now();
     let statements = record::read(&server.log())?;
@@ -65,7 +65,8 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     let mut unnamed = owners::findings(&statements, &keyed(server)?);
     unused.extend(excuses::settle(excuses::ALL_OWNERS, &mut unnamed));
     findings.extend(unnamed);
-    // Which statements a run of tests makes depends on its moments too, so this stops nobody.
+    // Which statements a test run executes also depends on timing. An unused excuse is therefore only printed and is no
+    // failure.
     for (shape, why) in unused.iter().filter(|_| is_whole) {
         println!("{why}:\n  {shape}\n");
     }
@@ -74,7 +75,7 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     }
     if !findings.is_empty() {
         return Err(anyhow!(
-            "{} statements cost too much in a large database, or are about rows of nobody in particular",
+            "{} statements cost too much in a large database, or name no owner of their rows",
             findings.len()
         )
         .into());
@@ -89,7 +90,7 @@ pub(crate) fn judge(server: &Postgres, is_whole: bool) -> Outcome {
     Ok(())
 }
 
-/// Makes the database, with the schema of this tree and its rows.
+/// Creates a database with the schema of this source tree, and fills its tables.
 fn fill(server: &Postgres) -> Result<()> {
     let prs = workspace::build_prs()?;
     execute(
@@ -118,11 +119,12 @@ fn fill(server: &Postgres) -> Result<()> {
     )?;
     let tables = lines(server, "SELECT name FROM fill.tables ORDER BY rows DESC, name")?;
     for_each(server, &tables, |table| format!("SELECT fill.fill('{table}')"))?;
-    // Only now: while another table is being filled, no row of this one could be taken for one that everybody sees.
+    // First fills all tables and then vacuums them. While a fill is running, a vacuum could mark no row as visible to
+    // all transactions.
     for_each(server, &tables, |table| format!("VACUUM ANALYZE {table}"))
 }
 
-/// Executes a command for each table, some at the same time.
+/// Executes a command for each table, several at a time.
 fn for_each(server: &Postgres, tables: &[String], command: impl Fn(&str) -> String + Sync) -> Result<()> {
     let left = Mutex::new(VecDeque::from_iter(tables));
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -143,7 +145,7 @@ fn for_each(server: &Postgres, tables: &[String], command: impl Fn(&str) -> Stri
     })
 }
 
-/// Judges the plans of all statements, those that only read first: what the others did leaves dead rows.
+/// Judges the plans of all statements. Read-only statements come first, because statements that write leave dead rows.
 fn plans(server: &Postgres, statements: &Statements) -> Result<Vec<Finding>> {
     let large = large(server)?;
     let frequent = frequent(server)?;
@@ -183,13 +185,13 @@ fn plans(server: &Postgres, statements: &Statements) -> Result<Vec<Finding>> {
         .collect())
 }
 
-/// Further entries of a value that is a list, as JSON.
+/// The number of entries after the first, if the value is a list in JSON; otherwise 0.
 fn further_entries(value: &str) -> usize {
     let list: Option<Vec<serde_json::Value>> = serde_json::from_str(value.trim_matches('\'')).ok();
     list.map_or(0, |entries| entries.len().saturating_sub(1))
 }
 
-/// Takes away an index by which a statement finds its rows, and says what is found then.
+/// Drops an index that a statement uses, and returns the finding that results.
 fn without_index(server: &Postgres, statements: &Statements) -> Result<String> {
     let large = large(server)?;
     let by_column = |(shape, samples): (&'_ String, &'_ Vec<Sample>)| -> bool {
@@ -215,10 +217,10 @@ fn without_index(server: &Postgres, statements: &Statements) -> Result<String> {
             }
         }
     }
-    bail!("no index can be taken away so that it is found: the judgement of plans is worth nothing")
+    bail!("no dropped index produces a finding: the plan check is broken")
 }
 
-/// The tables, or their partitions, that are to be read by an index.
+/// The tables, or their partitions, that are so large that they must be read by an index.
 fn large(server: &Postgres) -> Result<HashSet<String>> {
     let query = format!(
         "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples >= {}",
@@ -227,7 +229,7 @@ fn large(server: &Postgres) -> Result<HashSet<String>> {
     Ok(lines(server, &query)?.into_iter().collect())
 }
 
-/// The tables whose rows belong to somebody.
+/// The tables whose rows have an owner.
 fn owned(server: &Postgres) -> Result<HashSet<String>> {
     let columns = hot::OWNERS.map(|column| format!("'{column}'")).join(", ");
     let query = format!(
@@ -237,7 +239,7 @@ fn owned(server: &Postgres) -> Result<HashSet<String>> {
     Ok(lines(server, &query)?.into_iter().collect())
 }
 
-/// The tables whose primary key begins with the owner, and the name of that column.
+/// The tables whose primary key begins with the owner's column, each with the name of that column.
 fn keyed(server: &Postgres) -> Result<owners::Keyed> {
     let columns = hot::OWNERS.map(|column| format!("'{column}'")).join(", ");
     let query = format!(

@@ -1,20 +1,22 @@
-//! Which statements change or lock rows without naming whose they are, in tables whose key begins with the owner: a database
-//! that is divided by owner does none of them, and every other one reads all parts of the table. Source: ADR-0025.
+//! Finds statements that change or lock rows without a condition on the owner, in tables whose primary key begins with
+//! the owner. If the database is divided by owner, it cannot execute such a statement. A read without the owner would
+//! query all parts of the table. Source: ADR-0025.
 
 use std::collections::BTreeMap;
 
 use super::{judge::Finding, record::Statements};
 
-/// Tables whose primary key begins with the owner, and the name of that column.
+/// The tables whose primary key begins with the owner, each with the name of that column.
 pub(super) type Keyed = BTreeMap<String, String>;
 
-/// How a statement locks rows.
+/// The clauses with which a statement locks rows.
 const LOCKS: [&str; 4] = [" FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE", " FOR KEY SHARE"];
 
-/// How it changes them. What it adds has an owner.
+/// First words of statements that change rows. Inserts are not listed, because an inserted row contains its owner.
 const WRITES: [&str; 3] = ["UPDATE ", "DELETE FROM ", "MERGE INTO "];
 
-/// Statements that change rows of such a table without the owner, or lock those of more than one.
+/// Lists two kinds of statements about these tables: those that change rows without a condition on the owner, and those
+/// that lock rows of several owners.
 pub(super) fn findings(statements: &Statements, keyed: &Keyed) -> Vec<Finding> {
     let judged = statements.iter().filter_map(|(shape, samples)| {
         let words: Vec<&str> = samples.first()?.text.split_whitespace().collect();
@@ -24,7 +26,7 @@ pub(super) fn findings(statements: &Statements, keyed: &Keyed) -> Vec<Finding> {
     judged.collect()
 }
 
-/// What is wrong with a statement without quotes, whose words have one blank between them.
+/// The problem of a statement, if any. The statement has no quotes, and one space between its words.
 fn finding(text: &str, keyed: &Keyed) -> Option<String> {
     let mut changes = WRITES.iter().flat_map(|verb| text.match_indices(verb));
     let unnamed = changes.find_map(|(at, verb)| {
@@ -50,8 +52,8 @@ fn finding(text: &str, keyed: &Keyed) -> Option<String> {
     unnamed.or_else(shared)
 }
 
-/// The table that a part of a statement begins with, where its key begins with the owner; that column; and the name that
-/// the statement has for it.
+/// If the text begins with one of these tables: the table, its owner's column, and the alias of the table. `None`
+/// otherwise.
 fn target<'t>(text: &'t str, keyed: &'t Keyed) -> Option<(&'t str, &'t str, &'t str)> {
     let text = text.strip_prefix("ONLY ").unwrap_or(text);
     let text = text.strip_prefix("public.").unwrap_or(text);
@@ -65,7 +67,7 @@ fn first_word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The condition of a query, not that of a query within it.
+/// The condition of a query's own `WHERE`, without those of its subqueries.
 fn condition(query: &str) -> &str {
     let behind = split_outside(query, " WHERE ").nth(1).unwrap_or_default();
     let ends = [" RETURNING ", " ORDER BY ", " LIMIT ", " GROUP BY "];
@@ -73,7 +75,7 @@ fn condition(query: &str) -> &str {
         .fold(behind, |text, end| split_outside(text, end).next().unwrap_or(text))
 }
 
-/// The terms that all have to hold; none where one of several is enough.
+/// The terms of a condition that are joined by `AND`. Empty if the terms are joined by `OR`.
 fn terms(condition: &str) -> Box<dyn Iterator<Item = &str> + '_> {
     let is_whole = condition.starts_with('(') && query_from(&condition[1..]).len() + 2 == condition.len();
     if is_whole {
@@ -88,7 +90,7 @@ fn terms(condition: &str) -> Box<dyn Iterator<Item = &str> + '_> {
     Box::new((!is_choice).then_some(condition).into_iter())
 }
 
-/// The parts of a text between separators that stand in no parenthesis.
+/// The parts of a text between separators; separators inside parentheses do not count.
 fn split_outside<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = &'t str> {
     let is_outside = |at: usize| text[..at].matches('(').count() == text[..at].matches(')').count();
     let ends = text.match_indices(separator).map(|(at, _)| at);
@@ -101,14 +103,14 @@ fn split_outside<'t>(text: &'t str, separator: &'t str) -> impl Iterator<Item = 
     })
 }
 
-/// Whether a term compares the owner of a table with a value, with that of a table beside it, or as the first of a key.
+/// Whether a term compares the owner's column of a table with a value or with the column of a joined table.
 fn names_owner(term: &str, name: &str, column: &str) -> bool {
     let of_another = |value: &str| !value.starts_with(name) && value.contains('.');
     compared(term, name, column).is_some_and(|value| is_given(value) || of_another(value))
         || is_of_key(term, name, column)
 }
 
-/// What a term compares a column of a table with by equality.
+/// The value or column with which a term compares a column of a table for equality.
 fn compared<'t>(term: &'t str, name: &str, column: &str) -> Option<&'t str> {
     behind(term, name, column)?.strip_prefix(" = ")
 }
@@ -117,7 +119,7 @@ fn is_given(value: &str) -> bool {
     value.starts_with('$')
 }
 
-/// Whether a term compares a key that begins with the column.
+/// Whether a term compares several columns at once with a key, and the first of these columns is this one.
 fn is_of_key(term: &str, name: &str, column: &str) -> bool {
     let key = term.strip_prefix('(').and_then(|term| behind(term, name, column));
     let rest = key.and_then(|key| key.strip_prefix(", "));
@@ -125,13 +127,13 @@ fn is_of_key(term: &str, name: &str, column: &str) -> bool {
     compared.is_some_and(|rest| rest.starts_with(") IN (SELECT") || rest.starts_with(") = ("))
 }
 
-/// What stands behind a column that a term begins with, by itself or as that of its table.
+/// The text that follows the column at the beginning of a term. The column may be preceded by the name of the table.
 fn behind<'t>(term: &'t str, name: &str, column: &str) -> Option<&'t str> {
     let of_table = term.strip_prefix(name).and_then(|term| term.strip_prefix('.'));
     of_table.unwrap_or(term).strip_prefix(column)
 }
 
-/// A query up to where the parenthesis ends that it stands in.
+/// The text of a query up to the parenthesis that closes it.
 fn query_from(text: &str) -> &str {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices() {
@@ -145,7 +147,7 @@ fn query_from(text: &str) -> &str {
     text
 }
 
-/// A query from where the parenthesis begins that it stands in.
+/// The text of a query after the parenthesis that opens it.
 fn query_before(text: &str) -> &str {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices().rev() {

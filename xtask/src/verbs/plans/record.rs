@@ -1,4 +1,4 @@
-//! The statements of a test run, as the server wrote them into its log.
+//! Reads the statements of a test run from the log of the server.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -8,13 +8,14 @@ use std::path::Path;
 use anyhow::Result;
 use xtask::machine::postgres;
 
-/// Who the service says it is to the server; tests and migrations say something else.
+/// The application name of the service; tests and migrations use other names.
 const SERVICE: &str = "prs";
 
-/// How many calls of one statement are kept, each with other words.
+/// Maximum number of recorded calls of one statement. Two recorded calls always differ in the words among their values.
 const SAMPLES_MAX: usize = 6;
 
-/// What a server does for statements of ours, as opposed to what moves transactions and sessions.
+/// First words of the statements that are checked. Statements that control transactions and sessions begin with other
+/// words.
 const VERBS: [&str; 5] = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
 
 /// One call of a statement.
@@ -22,17 +23,17 @@ const VERBS: [&str; 5] = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
 pub(crate) struct Sample {
     /// The text with its placeholders.
     pub(crate) text: String,
-    /// Literals for the placeholders, in their order.
+    /// Literals for the placeholders, in order.
     pub(crate) values: Vec<String>,
 }
 
-/// A call that is explained: the shape of its statement, the call, and the values in place of its own.
+/// A call to explain: the shape of its statement, the recorded call, and the values with which it is executed.
 pub(super) type Call<'s> = (&'s str, &'s Sample, Vec<String>);
 
-/// All calls that were kept, by the shape of their statement.
+/// All stored calls, by the shape of their statement.
 pub(crate) type Statements = BTreeMap<String, Vec<Sample>>;
 
-/// Reads the log of a server that recorded.
+/// Reads the log of a recording server.
 pub(crate) fn read(log: &Path) -> Result<Statements> {
     let mut statements = Statements::new();
     let mut seen = HashSet::new();
@@ -82,7 +83,8 @@ fn keep(statements: &mut Statements, seen: &mut HashSet<String>, sample: Sample)
     }
 }
 
-/// Beginnings of statements that tests prepare by themselves; others of theirs have neither placeholders nor quoted names.
+/// First words of prepared statements that belong to the tests themselves. Other statements of tests have no
+/// placeholders or no quoted names.
 const OF_TESTS: [&str; 7] = [
     "SELECT CAST(COUNT(*) AS BIGINT) AS rows FROM ",
     "UPDATE accounts SET email = $1, email_hash = NULL",
@@ -93,7 +95,7 @@ const OF_TESTS: [&str; 7] = [
     "UPDATE secure_payments SET recipient_identifier = $1 WHERE",
 ];
 
-/// The text of a prepared statement of the service that an entry of the log tells of.
+/// The text of a statement, if the log entry is about a prepared statement of the service.
 fn statement(entry: &str) -> Option<&str> {
     let (program, message) = postgres::recorded(entry)?;
     let (_, text) = message.strip_prefix("LOG:  execute ")?.split_once(": ")?;
@@ -102,7 +104,7 @@ fn statement(entry: &str) -> Option<&str> {
     (is_ours && (text.contains('$') || text.contains('"'))).then_some(text)
 }
 
-/// The literals of `DETAIL:  parameters: $1 = 'a', $2 = NULL`.
+/// The values in a log line such as `DETAIL:  parameters: $1 = 'a', $2 = NULL`, as SQL literals.
 fn parameters(entry: &str) -> Option<Vec<String>> {
     let (_, message) = postgres::recorded(entry)?;
     let mut rest = message.strip_prefix("DETAIL:  parameters: ")?;
@@ -115,7 +117,7 @@ fn parameters(entry: &str) -> Option<Vec<String>> {
     Some(values)
 }
 
-/// Where the literal at the beginning ends: `NULL`, or a text in quotes that doubles its own.
+/// Length of the literal at the start of a text: `NULL`, or a text in quotes, in which a quote is doubled.
 fn end_of_literal(text: &str) -> usize {
     let Some(inside) = text.strip_prefix('\'') else {
         return text.find(',').unwrap_or(text.len());
@@ -130,7 +132,7 @@ fn end_of_literal(text: &str) -> usize {
     text.len()
 }
 
-/// The statement without the numbers of its placeholders and the lengths of its lists.
+/// The shape of a statement: its text without the numbers of its placeholders and without the lengths of its lists.
 pub(crate) fn shape(text: &str) -> String {
     let mut shape = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
@@ -150,7 +152,7 @@ pub(crate) fn shape(text: &str) -> String {
     cases.join(" WHEN ")
 }
 
-/// What tells one call from another: its words, small numbers and gaps, not its keys and times.
+/// The values that distinguish two calls of one statement: words, small numbers and nulls. Keys and times are left out.
 fn words(values: &[String]) -> String {
     let word = |value: &String| match value.trim_matches('\'') {
         text if text == "NULL" || text.len() <= 4 => text.to_owned(),

@@ -1,11 +1,11 @@
-//! Which statements name the platform that they are for, and which are for no single one: those cross all parts of a
-//! database that is divided by platform.
+//! Finds statements that do not select one platform. In a database that is divided by platform, such a statement
+//! queries all parts.
 
 use std::collections::HashSet;
 
 use super::{hot, judge::Finding, record::Statements};
 
-/// Statements about tables with such a column that do not ask for one owner.
+/// Lists the statements about tables with an owner's column that do not select one owner.
 pub(super) fn findings(statements: &Statements, tables: &HashSet<String>) -> Vec<Finding> {
     let about_owners = |text: &str| {
         let mut words = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
@@ -19,7 +19,7 @@ pub(super) fn findings(statements: &Statements, tables: &HashSet<String>) -> Vec
         .collect()
 }
 
-/// Whether a row that is written has an owner, or one that is looked for belongs to a given one.
+/// Whether a statement writes an owner into the row, or looks for the rows of a given owner.
 fn carries_owner(text: &str) -> bool {
     let placeholders = text.matches('$').count();
     let looks_for = |key: &&str| (1..=placeholders).any(|number| hot::compared_with(text, number) == Some(*key));
@@ -33,7 +33,7 @@ mod tests {
     use crate::verbs::plans::record::Sample;
 
     #[test]
-    fn a_statement_about_rows_of_somebody_asks_for_one_owner() {
+    fn a_statement_about_owned_rows_names_one_owner() {
         let tables = HashSet::from(["payments".to_owned()]);
         let found = |text: &str| {
             let sample = Sample {

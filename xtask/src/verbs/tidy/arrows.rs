@@ -1,4 +1,4 @@
-//! Who may import whom among the layers of the service: the table of the architecture, enforced.
+//! Checks which layer of the service imports which other layer. The table in ARCHITECTURE.md says what is allowed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::paths::{self, Modules, module_path};
 
-/// Where the service is.
+/// Folder of the service.
 const SERVICE: &str = "src";
 
 /// Modules that have a row or a column in the table.
@@ -16,13 +16,15 @@ const LAYERS: [&str; 13] = [
     "main",
 ];
 
-/// Modules that put everything together and therefore see everything.
+/// Modules that put the service together. They may import every layer.
 const ASSEMBLY: [&str; 5] = ["", "main", "boot", "settings", "cli"];
 
-/// Stands in [`ROOMS`] for the nouns of `http`: every room that is not named there.
+/// Placeholder in [`ROOMS`] for every module of `http` that the list does not name. Each is named after a noun, such as
+/// `payouts`.
 const NOUNS: &str = "<noun>";
 
-/// The rooms of `http`, from below: each may import those before it, and no noun another one.
+/// The modules of `http`, the lowest layer first. A module may import the modules before it. A module of a noun may not
+/// import that of another noun.
 const ROOMS: [&str; 13] = [
     "forms",
     "tags",
@@ -39,13 +41,13 @@ const ROOMS: [&str; 13] = [
     "dev",
 ];
 
-/// Flows that are made of those of another noun: a payout is a request and the calldata that pays it, a schedule is a
-/// payout that repeats under the leader who follows payments, a secure payment hands out requests to strangers and
-/// screens who paid, what partners tell goes to the nouns that it is about, and rates say how much a request costs and
-/// what a payment is worth. Whoever hands out transactions does it by `paying`, and whoever works on what all platforms share
-/// waits for `admission`. A request that a bank account gets is paid with a quote for a payer, and its payments open and stop
-/// its order.
-const STANDS_ON: [(&str, &str); 25] = [
+/// Pairs of flows of which the first may use the second. A payout is a request plus the calldata that pays it. A
+/// schedule is a payout that repeats. A secure payment exposes requests to anonymous payers and screens them. Reports
+/// of partners reach the flows that they concern. Rates convert the amount of a request and the value of a payment.
+/// Flows that return transactions use `paying`. Flows on resources that all platforms share wait for `admission`. A
+/// request to a bank account is paid with a quote for a payer, and its payments open and stop its order.
+const STANDS_ON: [(&str, &str); 26] = [
+    ("events", "admission"),
     ("paying", "admission"),
     ("paying", "rates"),
     ("payouts", "admission"),
@@ -73,7 +75,7 @@ const STANDS_ON: [(&str, &str); 25] = [
     ("off_ramp", "rates"),
 ];
 
-/// What must be known about the service besides the file at hand.
+/// What the check of one file needs to know about all other files of the service.
 pub(crate) struct Table {
     modules: Modules,
     /// Modules directly below `flows`; every other name there is an item of `flows/mod.rs`.
@@ -94,7 +96,7 @@ impl Table {
         }
     }
 
-    /// Forbidden paths in a file of the service, as `line: what is wrong`.
+    /// The forbidden imports in a file of the service, as `line: what is wrong`.
     ///
     /// `file` is relative to the repository and starts with `src/`.
     pub(crate) fn violations(&self, file: &Path, source: &str) -> Result<Vec<String>> {
@@ -109,10 +111,11 @@ impl Table {
         let mut violations = Vec::new();
         for reference in read.references {
             let is_in_http = layer == "http" && reference.segments.first().is_some_and(|to| to == "http");
-            let allowed = match reference.inside {
-                // A test may look up: whether documents fit what they are made of.
-                true => is_in_http && reference.in_test || self.may_import(&module, &reference.segments),
-                false => may_use_crate(&module, &reference.segments),
+            let allowed = if reference.inside {
+                // A test may import a layer above its own, to check that documents match their sources.
+                is_in_http && reference.in_test || self.may_import(&module, &reference.segments)
+            } else {
+                may_use_crate(&module, &reference.segments)
             };
             if !allowed {
                 let prefix = if reference.inside { "crate::" } else { "" };
@@ -155,7 +158,8 @@ impl Table {
         }
     }
 
-    /// Flows share `flows/mod.rs`, `auth::identify`, `idempotency` and their own folder; some stand on another.
+    /// Whether a flow may import a path of the flows. Every flow may import `flows/mod.rs`, `auth::identify`,
+    /// `idempotency` and its own folder. Some may also import another flow.
     fn may_import_flow(&self, module: &[String], path: &[String]) -> bool {
         let Some(target) = path.get(1) else { return true };
         let own = module.get(1).is_none_or(|folder| folder == target);
@@ -167,7 +171,7 @@ impl Table {
     }
 }
 
-/// A room imports those below it.
+/// Whether one module of `http` may import another. Only lower modules are allowed.
 fn may_import_room(module: &[String], path: &[String]) -> bool {
     let height = |room: &str| ROOMS.iter().position(|one| *one == room);
     match (module.get(1), path.get(1)) {
@@ -194,21 +198,22 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// A file below `src`, what stands in it, and what is forbidden of that; `#` says what the rows below it show.
+    /// Each row has a file below `src`, its text, and the forbidden imports in it. A line with `#` describes the rows
+    /// after it.
     const CASES: &str = r#"
-# the domain imports nobody
+# the domain imports no other layer
 domain/request.rs | use crate::domain::amount::Amount; |
 domain/request.rs | use crate::ports::clock::Clock; | domain::request may not use crate::ports::clock::Clock
-# grouped imports are taken apart, expressions count, comments and texts do not
+# grouped imports are split, expressions count, comments and strings do not
 http/requests/mod.rs | use crate::{domain::amount, store::{self, requests}, ctx::Ctx}; | http::requests may not use crate::store & http::requests may not use crate::store::requests
 worker/watch.rs | fn f() { let x = crate::store::requests::find(1); } | worker::watch may not use crate::store::requests::find
 worker/watch.rs | use crate::flows; fn f() { flows::requests::create::run() } |
 domain/amount.rs | /* use crate::store::x; */ const A: &str = "use crate::store::x;"; |
-# super is resolved, below modules of a file too
+# super is resolved, also in inline modules
 http/v2/requests.rs | use super::super::super::store::requests; | http::v2::requests may not use crate::store::requests
 domain/amount.rs | mod tests { use super::*; use super::super::ids::Id; } |
 domain/amount.rs | mod tests { use super::super::super::store::Db; } | domain::amount may not use crate::store::Db
-# a flow sees its folder, the shared part and identify
+# a flow may import its folder, the shared part and identify
 flows/requests/create.rs | use crate::flows::{Fault, FlowResult, requests::read, auth::identify}; |
 flows/requests/create.rs | use crate::{domain::request, ports::clock::Clock, store, ctx::Ctx}; |
 flows/requests/create.rs | use crate::flows::payments::search; | flows::requests::create may not use crate::flows::payments::search
@@ -218,15 +223,15 @@ flows/requests/pay.rs | use crate::flows::payouts::create; | flows::requests::pa
 flows/schedules/create.rs | use crate::flows::{requests::create, payouts::create}; |
 flows/requests/create.rs | use crate::payloads::payments; | flows::requests::create may not use crate::payloads::payments
 flows/mod.rs | use crate::payloads::payments; |
-# ctx sees the handle of the database alone, and of http only the contract sees payloads
+# ctx may import only the database handle, and in http only the contract imports payloads
 ctx.rs | use crate::store::Db; use crate::ports::clock::Clock; |
 ctx.rs | use crate::store::Tx; | ctx may not use crate::store::Tx
 http/contract/webhooks_document.rs | use crate::payloads::payments; |
 http/error.rs | use crate::payloads::payments; | http::error may not use crate::payloads::payments
-# of the layers below it, http alone sees the settings
+# of the layers below the settings, only http may import them
 http/gate/rate_limits.rs | use crate::settings::RateLimitSettings; |
 flows/requests/create.rs | use crate::settings::Settings; | flows::requests::create may not use crate::settings::Settings
-# a room of http sees its own folder and the rooms below it: a noun no other noun, the contract every noun
+# a module of http may import its own folder and lower modules: a noun no other noun, the contract every noun
 http/requests/view.rs | use super::bodies::Recurrence; use crate::http::{forms::payment::Payment, operation::*}; |
 http/webhooks/mod.rs | use crate::http::orchestrators::Facts; | http::webhooks may not use crate::http::orchestrators::Facts
 http/wallets/mod.rs | fn f() { super::accounts::cookie() } | http::wallets may not use crate::http::accounts::cookie
@@ -239,7 +244,7 @@ http/error.rs | use crate::http::{forms::wire, routes::RouteTable, body}; | http
 http/forms/wire.rs | use crate::http::error::Problem; | http::forms::wire may not use crate::http::error::Problem
 http/gate/access.rs | #[cfg(test)] mod tests { use crate::http::contract::document; } |
 http/dev/mod.rs | use crate::http::{contract::described, operation::*}; |
-# assembly sees everything, and nobody else sees adapters
+# assembly may import everything, and no other layer imports adapters
 boot.rs | use crate::{adapters::evm, store, http}; |
 main.rs | use crate::{adapters::evm, store, http}; |
 lib.rs | use crate::{adapters::evm, store, http}; |
@@ -248,7 +253,7 @@ flows/requests/create.rs | use crate::adapters::evm; | flows::requests::create m
 http/mod.rs | use crate::adapters::evm; | http may not use crate::adapters::evm
 worker/mod.rs | use crate::adapters::evm; | worker may not use crate::adapters::evm
 store/mod.rs | use crate::adapters::evm; | store may not use crate::adapters::evm
-# the store seals what it stores
+# the store encrypts what it stores
 store/requests.rs | use crate::ports::sealer::Place; |
 # crates stay in their layers
 store/requests.rs | use sea_orm::EntityTrait; use entities::requests; |
@@ -265,7 +270,7 @@ domain/ids.rs | crate::domain!{} crate::text!(A); |
 extra/mod.rs | | `extra` is in no layer of the architecture"#;
 
     #[test]
-    fn every_layer_sees_what_it_may() {
+    fn every_layer_may_import_only_allowed_layers() {
         let flows = [
             "mod",
             "idempotency",

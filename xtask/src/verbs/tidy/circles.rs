@@ -1,8 +1,8 @@
-//! Circles of imports between the files of a crate, and between the folders and files that lie side by side in one.
+//! Finds import cycles between the files of a crate, and between the files and folders in one folder.
 //!
-//! A file has an arrow to another one when it names something that is defined there, wherever that is re-exported; a
-//! `mod.rs` that only declares and re-exports its children has none to them. Tests do not count. A folder has the arrows
-//! of all files in it.
+//! There is an *arrow* from one file to another if the first names an item that the second defines, even if the item is
+//! re-exported elsewhere. A `mod.rs` that only declares and re-exports its children has no arrow to them. Code of tests
+//! does not count. The arrows of a folder are those of all its files.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -11,32 +11,35 @@ use anyhow::{Context, Result};
 
 use super::paths::{self, Modules, Reading, Reference, module_path};
 
-/// Longer than any chain of re-exports.
+/// Maximum length of a chain of re-exports, longer than any in the repository.
 const REEXPORTS_MAX: usize = 16;
 
 type Module = Vec<String>;
 
-/// Which file names which other one, with the place where it does so first.
+/// For each file, the files from which it imports. Each has the line of the first import.
 type Arrows = BTreeMap<Module, BTreeMap<Module, String>>;
 
-/// The circles of one crate, each as one line with the places to look at.
+/// The import cycles of one crate. Each is a line that names the places of its imports.
 #[derive(Default)]
 pub(crate) struct Circles {
-    /// Among its files.
+    /// Between files.
     pub(crate) files: Vec<String>,
-    /// Among what lies side by side in a folder.
+    /// Cycles between the entries of one folder.
     pub(crate) folders: Vec<String>,
 }
 
-/// The circles among these files of one crate, whose text `read` gives.
+/// Finds the cycles between these files of one crate; `read` returns the text of a file.
 pub(crate) fn circles(root: &Path, files: &[PathBuf], read: impl Fn(&Path) -> Result<String>) -> Result<Circles> {
     let has_library = files.contains(&root.join("lib.rs"));
     let mut places: BTreeMap<Module, &Path> = files
         .iter()
         .filter_map(|file| Some((module_path(file, root)?, file.as_path())))
-        .map(|(module, file)| match module == ["main"] && !has_library {
-            true => (Module::new(), file),
-            false => (module, file),
+        .map(|(module, file)| {
+            if module == ["main"] && !has_library {
+                (Module::new(), file)
+            } else {
+                (module, file)
+            }
         })
         .collect();
     let modules: Modules = places.keys().cloned().collect();
@@ -86,7 +89,7 @@ impl Files<'_> {
         arrows
     }
 
-    /// The other files that a path makes this one depend on, each with what is named of it.
+    /// The files that a path in a file depends on, each with the item that is used from it.
     fn targets(&self, module: &Module, reading: &Reading, reference: &Reference) -> Vec<(Module, Module)> {
         if !reference.inside || reference.in_test {
             return Vec::new();
@@ -95,7 +98,7 @@ impl Files<'_> {
         let named = match reference.import.as_deref() {
             None => vec![path.clone()],
             Some("*") => self.used_of(path, reading, REEXPORTS_MAX),
-            // The import of a module is no use of it; paths that begin with its name are read on their own.
+            // An import of a module alone uses no item. Paths that begin with the module's name are read separately.
             Some(_) if self.readings.contains_key(path) => Vec::new(),
             Some(name) if reference.is_public && !reading.words.contains(name) => Vec::new(),
             Some(_) => vec![path.clone()],
@@ -104,7 +107,7 @@ impl Files<'_> {
         files.filter(|(target, _)| target != module).collect()
     }
 
-    /// What a file uses of all that a glob makes known to it.
+    /// If a file imports everything from a module with `*`: the paths of those items that the file uses.
     fn used_of(&self, module: &Module, reading: &Reading, reexports_left: usize) -> Vec<Module> {
         let Some(known) = self.readings.get(module).filter(|_| reexports_left > 0) else {
             return Vec::new();
@@ -118,7 +121,7 @@ impl Files<'_> {
         used.map(path).chain(behind).collect()
     }
 
-    /// The file that defines what a path names, behind re-exports.
+    /// The file that defines the item of a path; follows re-exports.
     fn file_of(&self, path: &[String]) -> Option<Module> {
         let mut path = path.to_vec();
         for _ in 0..REEXPORTS_MAX {
@@ -143,7 +146,7 @@ impl Files<'_> {
         None
     }
 
-    /// The path of an item that `use …::*` brings into a module.
+    /// The path of the item with this name that a file imports by `use …::*`.
     fn behind_a_glob(&self, reading: &Reading, name: &str) -> Option<Module> {
         let globs = reading.references.iter().filter(|one| one.is_a_glob());
         let mut targets = globs.filter(|glob| {
@@ -155,7 +158,8 @@ impl Files<'_> {
     }
 }
 
-/// The circles among what lies side by side in each folder; those of files alone are told as such.
+/// Finds the cycles between the files and folders in each folder. A cycle that consists only of files is reported as a
+/// cycle of files.
 fn of_folders(root: &Path, arrows: &Arrows) -> Vec<String> {
     let folders: BTreeSet<&[String]> = arrows
         .keys()
@@ -163,7 +167,7 @@ fn of_folders(root: &Path, arrows: &Arrows) -> Vec<String> {
         .collect();
     let mut circles = Vec::new();
     for folder in &folders {
-        // What the `mod.rs` of the folder defines stands beside what lies in it.
+        // The items of the folder's `mod.rs` count as one more entry of the folder.
         let room = |module: &Module| {
             let length = module.len().min(folder.len() + 1);
             module.starts_with(folder).then(|| module[..length].to_vec())
@@ -185,14 +189,14 @@ fn of_folders(root: &Path, arrows: &Arrows) -> Vec<String> {
                 .iter()
                 .any(|room| folders.contains(room.as_slice()) && room.len() > folder.len())
             {
-                circles.push(told(&rooms, &circle, &format!("rooms in {}", shown.display())));
+                circles.push(told(&rooms, &circle, &format!("modules in {}", shown.display())));
             }
         }
     }
     circles
 }
 
-/// The groups of modules that reach each other.
+/// Groups of modules in which every module is reachable from every other.
 fn groups(arrows: &Arrows) -> Vec<Vec<&Module>> {
     let mut left: BTreeSet<&Module> = arrows.keys().collect();
     let mut groups = Vec::new();
@@ -210,14 +214,14 @@ fn groups(arrows: &Arrows) -> Vec<Vec<&Module>> {
     groups
 }
 
-/// One line for a group: the shortest way round.
+/// One line that describes a group by its shortest cycle.
 fn told(arrows: &Arrows, group: &[&Module], what: &str) -> String {
     let ways = group.iter().filter_map(|start| way_round(arrows, start));
     let way = ways.min_by_key(Vec::len).unwrap_or_default();
-    format!("circle of {} {what}: {}", group.len(), way.join(", "))
+    format!("import cycle of {} {what}: {}", group.len(), way.join(", "))
 }
 
-/// The modules that can be reached from one, each with the module before it.
+/// The modules that are reachable from a module, each with its predecessor on the path.
 fn distances<'a>(arrows: &'a Arrows, start: &'a Module) -> BTreeMap<&'a Module, &'a Module> {
     let mut before = BTreeMap::new();
     let mut queue = VecDeque::from([start]);
@@ -232,7 +236,7 @@ fn distances<'a>(arrows: &'a Arrows, start: &'a Module) -> BTreeMap<&'a Module, 
     before
 }
 
-/// The shortest way from a module back to itself, as the places where each step is written.
+/// The shortest path from a module back to itself, as the places of each step.
 fn way_round(arrows: &Arrows, start: &Module) -> Option<Vec<String>> {
     let before = distances(arrows, start);
     let mut way = Vec::new();
@@ -274,7 +278,7 @@ mod tests {
         ]);
         assert_eq!(
             circle,
-            ["circle of 2 files: src/a.rs:1 names crate::b::B, src/b.rs:2 names crate::a::A"]
+            ["import cycle of 2 files: src/a.rs:1 names crate::b::B, src/b.rs:2 names crate::a::A"]
         );
     }
 
@@ -287,7 +291,10 @@ mod tests {
             ("src/d.rs", "use crate::a::g;"),
         ]);
         assert_eq!(circle.len(), 1);
-        assert!(circle[0].starts_with("circle of 3 files: src/a.rs:1"), "{circle:?}");
+        assert!(
+            circle[0].starts_with("import cycle of 3 files: src/a.rs:1"),
+            "{circle:?}"
+        );
     }
 
     #[test]
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_through_a_re_export_is_where_it_is_defined() {
+    fn an_item_named_through_a_re_export_counts_where_it_is_defined() {
         let files = [
             ("src/a/mod.rs", "mod b; pub use b::B;"),
             ("src/a/b.rs", "use crate::c::C; pub struct B;"),
@@ -335,12 +342,12 @@ mod tests {
         ];
         assert_eq!(
             found(&files),
-            ["circle of 2 files: src/a/b.rs:1 names crate::c::C, src/c.rs:1 names crate::a::B"]
+            ["import cycle of 2 files: src/a/b.rs:1 names crate::c::C, src/c.rs:1 names crate::a::B"]
         );
     }
 
     #[test]
-    fn what_a_glob_of_re_exports_makes_known_is_where_it_is_defined() {
+    fn an_item_from_a_glob_re_export_counts_where_it_is_defined() {
         let through = ("src/all.rs", "pub use crate::{low::Low, other::*};");
         let files = [
             ("src/low.rs", "use crate::user::User; pub struct Low(User);"),
@@ -354,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_name_each_other_are_a_circle_though_no_files_are() {
+    fn folders_that_name_each_other_are_a_circle_without_a_file_circle() {
         let files = [
             ("src/http/mod.rs", "mod error; mod gate;"),
             (
@@ -373,7 +380,7 @@ mod tests {
         assert_eq!(
             circles.folders,
             [
-                "circle of 2 rooms in src/http: src/http/error.rs:1 names crate::http::gate::page::Page, \
+                "import cycle of 2 modules in src/http: src/http/error.rs:1 names crate::http::gate::page::Page, \
               src/http/gate/limits.rs:1 names crate::http::error::Fail"
             ]
         );
@@ -381,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_whose_items_a_folder_names_and_who_names_another_is_a_circle() {
+    fn a_parent_and_a_folder_that_name_each_other_are_a_circle() {
         let files = [
             ("src/a/mod.rs", "pub mod b; pub struct Own; fn f() { b::d::g() }"),
             ("src/a/b/mod.rs", "pub mod c; pub mod d;"),
@@ -398,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_files_alone_is_told_once() {
+    fn a_circle_of_files_is_reported_once() {
         let circles = all(&[
             ("src/a/b.rs", "pub struct B(super::c::C);"),
             ("src/a/c.rs", "pub struct C(super::b::B);"),

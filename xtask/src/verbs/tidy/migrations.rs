@@ -1,4 +1,5 @@
-//! That no migration is edited which has landed: a database that has applied it never gets the change.
+//! Checks that no landed migration is edited. A database that has already applied the migration would never get the
+//! edit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// The migrations that have landed, as `sha256sum` lists them.
+/// The landed migrations, as `sha256sum` lists them.
 const LANDED: &str = "migration/landed.sha256";
 
-/// How the paths of migrations begin: their names begin with a year.
+/// Prefix of migration paths: their names begin with a year.
 const MIGRATIONS: &str = "migration/src/m2";
 
-/// Migrations that are not as they landed, and those that are not listed.
+/// Migrations that differ from their landed version, and those that are not listed.
 pub(super) fn violations(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let landed = fs::read_to_string(root.join(LANDED)).with_context(|| format!("{LANDED} cannot be read"))?;
     let paths = files.iter().filter_map(|file| file.to_str());
@@ -28,9 +29,9 @@ fn compared(landed: &str, present: &BTreeSet<String>) -> Vec<String> {
     let landed: BTreeSet<String> = landed.lines().map(str::to_owned).collect();
     let changed = landed.difference(present);
     let changed =
-        changed.map(|line| format!("{LANDED}: edited or gone is `{line}`; leave it, and write a new migration"));
+        changed.map(|line| format!("{LANDED}: `{line}` was edited or removed; restore it, and write a new migration"));
     let new = present.difference(&landed);
-    let new = new.map(|line| format!("{LANDED}: not listed is `{line}`; add this line when the migration is new"));
+    let new = new.map(|line| format!("{LANDED}: `{line}` is not listed; add this line if the migration is new"));
     changed.chain(new).collect()
 }
 
@@ -44,9 +45,9 @@ mod tests {
         assert!(compared("11  m2_a.rs\n22  m2_b.rs\n", &present).is_empty());
         let found = compared("00  m2_a.rs\n", &present).join("\n");
         for wanted in [
-            "edited or gone is `00  m2_a.rs`",
-            "not listed is `11  m2_a.rs`",
-            "not listed is `22  m2_b.rs`",
+            "`00  m2_a.rs` was edited or removed",
+            "`11  m2_a.rs` is not listed",
+            "`22  m2_b.rs` is not listed",
         ] {
             assert!(found.contains(wanted), "{found}");
         }

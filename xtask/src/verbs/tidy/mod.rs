@@ -1,7 +1,8 @@
-//! `cargo xtask tidy`: rules of this repository that no compiler checks.
+//! `cargo xtask tidy`: checks the rules of this repository that no compiler checks.
 
 mod arrows;
 mod circles;
+mod language;
 mod migrations;
 mod paths;
 mod sources;
@@ -18,38 +19,41 @@ use sha2::{Digest, Sha256};
 
 use self::arrows::Table;
 use self::circles::{Circles, circles};
+use self::language::Language;
 use self::sources::Citable;
 use xtask::machine::failure::{self, Failure, Outcome};
 use xtask::machine::{command, workspace};
 
-/// Names that say nothing about what is in a file.
+/// File names that do not say what the file contains.
 const EMPTY_NAMES: [&str; 11] = [
     "util", "utils", "helper", "helpers", "common", "manager", "managers", "misc", "data", "info", "shared",
 ];
 
-/// Marks of unfinished work; put together here so that this file does not contain them.
+/// Marks of unfinished work. Each is split in the source, so that this file does not contain it.
 const UNFINISHED_MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// Beginnings of paths that exist on one machine only.
+/// Prefixes of paths that exist on only one machine.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// The one file of the service that says which status an answer has.
+/// The one file of the service that defines response statuses.
 const STATUSES: &str = "src/http/error.rs";
 
 const SETTINGS: &str = "docs/settings.md";
 
-/// Checks everything and prints every violation.
+/// Runs all checks and prints every violation.
 pub(crate) fn run() -> Outcome {
     let files = workspace::files()?;
     let root = workspace::root();
     let table = Table::of_files(files.iter().map(PathBuf::as_path));
     let citable = Citable::of_repository(&root);
     let (mut found, mut arrows, mut sources) = (Vec::new(), Vec::new(), Vec::new());
+    let mut language = Language::default();
     for path in &files {
         let Ok(text) = fs::read_to_string(root.join(path)) else {
             continue;
         };
         found.extend(file_violations(path, &text)?);
+        language.add(path, &text)?;
         if path.extension().is_some_and(|extension| extension == "rs") {
             let place = |what: String| format!("{}:{what}", path.display());
             arrows.extend(table.violations(path, &text)?.into_iter().map(place));
@@ -58,7 +62,7 @@ pub(crate) fn run() -> Outcome {
     }
     let circles = all_circles(&root, &files)?;
     let counts = format!(
-        "{} circles of files, {} circles of folders, {} unresolved sources, {} forbidden arrows",
+        "{} import cycles of files, {} import cycles of folders, {} unresolved sources, {} forbidden imports",
         circles.files.len(),
         circles.folders.len(),
         sources.len(),
@@ -70,6 +74,7 @@ pub(crate) fn run() -> Outcome {
     found.append(&mut arrows);
     found.extend(record_violations(&root, &files)?);
     found.extend(migrations::violations(&root, &files)?);
+    found.extend(language.violations(&root)?);
     found.extend(changelog_violation(&root));
     found.extend(artifact_violations(&root)?);
     for violation in &found {
@@ -79,11 +84,7 @@ pub(crate) fn run() -> Outcome {
     let broken = if found.is_empty() {
         Ok(())
     } else {
-        Err(anyhow!(
-            "{} violations; repair them and run `cargo xtask tidy` again",
-            found.len()
-        )
-        .into())
+        Err(anyhow!("{} violations; fix them and run `cargo xtask tidy` again", found.len()).into())
     };
     failure::worst([broken, settings_are_documented()])
 }
@@ -100,12 +101,12 @@ fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
             .is_some_and(|extension| ["mjs", "js", "py", "sh"].iter().any(|known| extension == *known));
     if is_code && EMPTY_NAMES.contains(&stem) {
         found.push(format!(
-            "{shown}:1: `{stem}` says nothing, name the file after what it holds"
+            "{shown}:1: `{stem}` is too vague, name the file after its content"
         ));
     }
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(mark) = MACHINE_PATHS.iter().find(|mark| mentions_path(line, mark)) {
-            found.push(format!("{shown}:{number}: `{mark}` exists on one machine only"));
+            found.push(format!("{shown}:{number}: `{mark}` exists on only one machine"));
         }
         if is_rust && let Some(mark) = UNFINISHED_MARKS.iter().find(|mark| line.contains(*mark)) {
             found.push(format!("{shown}:{number}: {mark} marks unfinished work"));
@@ -113,7 +114,9 @@ fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
     }
     if is_rust {
         if !text.starts_with("//!") {
-            found.push(format!("{shown}:1: a module opens with `//!`: what it holds"));
+            found.push(format!(
+                "{shown}:1: a module must start with a `//!` line that describes it"
+            ));
         }
         let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{shown}: {error}"))?;
         let mut named = Vec::new();
@@ -126,7 +129,7 @@ fn file_violations(path: &Path, text: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Circles of imports inside each crate, and inside the benches.
+/// Import cycles inside each crate, and inside the benches.
 fn all_circles(root: &Path, files: &[PathBuf]) -> Result<Circles> {
     let tops = files
         .iter()
@@ -145,7 +148,7 @@ fn all_circles(root: &Path, files: &[PathBuf]) -> Result<Circles> {
     Ok(all)
 }
 
-/// Whether a line names a path of the machine, as opposed to a longer path that merely contains those letters.
+/// Whether a line contains a path of one machine. A longer path that merely contains the same letters does not count.
 fn mentions_path(line: &str, mark: &str) -> bool {
     line.match_indices(mark).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -182,7 +185,7 @@ fn token_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
             TokenTree::Ident(word) if word == "mod" && EMPTY_NAMES.contains(&ident(at + 1).as_str()) => {
                 found.push((
                     line,
-                    format!("module `{}` says nothing about what it holds", ident(at + 1)),
+                    format!("module `{}` does not describe its content", ident(at + 1)),
                 ));
             }
             TokenTree::Group(group) => {
@@ -198,7 +201,7 @@ fn token_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
     }
 }
 
-/// Statuses that are written down: `StatusCode::OK` and `Reply<201, T>`.
+/// Hard-coded statuses: `StatusCode::OK` and `Reply<201, T>`.
 fn status_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
@@ -212,12 +215,12 @@ fn status_violations(stream: TokenStream, found: &mut Vec<(usize, String)>) {
             || parameter.is_some_and(|first| first.is_ascii_digit())
         {
             let line = token.span().start().line;
-            found.push((line, format!("statuses are written down in {STATUSES} alone")));
+            found.push((line, format!("only {STATUSES} may name statuses")));
         }
     }
 }
 
-/// Decision records have a number, and an index names each of them.
+/// Checks that no two decision records have the same number, and that the index lists every record.
 fn record_violations(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let index = read("docs/adr/README.md") + &read("ARCHITECTURE.md");
@@ -227,7 +230,7 @@ fn record_violations(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
-            .context("a record has a nameless file")?;
+            .context("a record has no file name")?;
         if name == "README.md" {
             continue;
         }
@@ -256,7 +259,8 @@ fn changelog_violation(root: &Path) -> Option<String> {
     (!has_section).then(|| "CHANGELOG.md:1: there is no `## [Unreleased]` section".to_owned())
 }
 
-/// Compiled contracts of the local chain name the hashes of their sources; the sources must still be those.
+/// Each compiled contract of the local chain stores the hashes of its sources. Lists the contracts whose sources have
+/// changed since, and those that lack a source or an artifact.
 fn artifact_violations(root: &Path) -> Result<Vec<String>> {
     let (sources, artifacts) = (root.join("devnet/contracts"), root.join("devnet/artifacts"));
     let mut found = Vec::new();
@@ -286,7 +290,7 @@ fn artifact_violations(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The page of settings is generated from the code that reads them.
+/// Checks that the page of settings matches the code that generates it.
 fn settings_are_documented() -> Outcome {
     let prs = workspace::build_prs()?;
     let expected = command::capture(Command::new(prs).args(["export", "settings"]))?;
@@ -306,7 +310,8 @@ mod tests {
         file_violations(Path::new(path), text).unwrap()
     }
 
-    /// A file and what stands in it below its first line, and whether that is refused.
+    /// Each case has a file name, the text of the file after its first line, and whether the check must refuse the
+    /// file.
     const CASES: [(&str, &str, bool); 14] = [
         ("src/domain/amount.rs", "fn settle() {}", false),
         ("src/domain/utils.rs", "", true),
@@ -333,15 +338,15 @@ mod tests {
     }
 
     #[test]
-    fn modules_open_with_what_they_hold() {
+    fn modules_start_with_a_description() {
         assert_eq!(
             found("src/domain/amount.rs", "fn f() {}"),
-            ["src/domain/amount.rs:1: a module opens with `//!`: what it holds"]
+            ["src/domain/amount.rs:1: a module must start with a `//!` line that describes it"]
         );
     }
 
     #[test]
-    fn statuses_stand_in_one_file() {
+    fn only_one_file_names_statuses() {
         let status = |path: &str, code: &str| found(path, &format!("//! X.\n{code}"));
         for code in [
             "fn f() { answer(StatusCode::NOT_FOUND) }",
@@ -350,7 +355,7 @@ mod tests {
         ] {
             assert_eq!(
                 status("src/http/gate/page.rs", code),
-                ["src/http/gate/page.rs:2: statuses are written down in src/http/error.rs alone"]
+                ["src/http/gate/page.rs:2: only src/http/error.rs may name statuses"]
             );
             assert!(status(STATUSES, code).is_empty());
             assert!(status("tests/it/access.rs", code).is_empty());

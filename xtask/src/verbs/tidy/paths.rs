@@ -1,4 +1,4 @@
-//! The paths that a Rust file names: in `use` lines taken apart, and in the middle of expressions.
+//! Reads the paths that a Rust file names, in `use` trees and inside expressions.
 //!
 //! A file is read as tokens, so comments and strings do not count.
 
@@ -8,28 +8,29 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The modules of a crate: `src/flows/requests/create.rs` is `["flows", "requests", "create"]`, its root is empty.
+/// The modules of a crate, each as its path: `src/flows/requests/create.rs` is `["flows", "requests", "create"]`, and
+/// the root is empty.
 pub(crate) type Modules = BTreeSet<Vec<String>>;
 
 /// One path found in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
-    /// From the root of the crate, or starting with the name of another crate.
+    /// The segments of the path, from the root of the crate or from the name of another crate.
     pub(crate) segments: Vec<String>,
-    /// Whether it leads into the crate of the file.
+    /// Whether the path leads into the crate of the file.
     pub(crate) inside: bool,
-    /// Where it stands, counted from one.
+    /// Its line, counted from one.
     pub(crate) line: usize,
-    /// Whether it stands below `#[cfg(test)]`.
+    /// Whether it is below `#[cfg(test)]`.
     pub(crate) in_test: bool,
-    /// The name it has from here on, or `*`; nothing in an expression.
+    /// The name under which a `use` line imports the item, or `*`. `None` if the path is in an expression.
     pub(crate) import: Option<String>,
-    /// Whether others can import that name from here.
+    /// Whether the file re-exports the name, so that other modules can import it from there.
     pub(crate) is_public: bool,
 }
 
 impl Reference {
-    /// Whether it makes known everything that stands in a module of the crate.
+    /// Whether the path imports everything in a module of the crate.
     pub(crate) fn is_a_glob(&self) -> bool {
         self.inside && self.import.as_deref() == Some("*")
     }
@@ -38,11 +39,11 @@ impl Reference {
 /// What a file says about other modules.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// All paths, in their order.
+    /// All paths, in order.
     pub(crate) references: Vec<Reference>,
-    /// Names that `use` lines make known; nothing for what comes from another crate.
+    /// Names that `use` lines import; `None` for items of another crate.
     pub(crate) imports: BTreeMap<String, Option<Vec<String>>>,
-    /// Items that are defined here, outside of blocks.
+    /// Items that the file defines outside of blocks.
     pub(crate) items: BTreeSet<String>,
     /// Every word outside of `use` lines and tests.
     pub(crate) words: BTreeSet<String>,
@@ -50,7 +51,8 @@ pub(crate) struct Reading {
     pub(crate) test_modules: Vec<String>,
 }
 
-/// `src/flows/requests/create.rs` below `src` is `["flows", "requests", "create"]`; nothing for files elsewhere.
+/// The module of a file: for a root `src`, `src/flows/requests/create.rs` is `["flows", "requests", "create"]`; `None`
+/// for a file outside the root.
 pub(crate) fn module_path(file: &Path, root: &Path) -> Option<Vec<String>> {
     let inside = file.strip_prefix(root).ok()?;
     if inside.extension()? != "rs" {
@@ -82,12 +84,12 @@ struct Reader<'a> {
     modules: &'a Modules,
     module: Vec<String>,
     in_test: bool,
-    /// How many brackets are open that are not those of a module.
+    /// Number of open brackets; the brackets of modules do not count.
     depth: usize,
     found: Reading,
 }
 
-/// Words before the name of an item.
+/// Keywords that precede the name of a defined item.
 const DEFINITIONS: [&str; 8] = ["struct", "enum", "union", "trait", "fn", "type", "const", "static"];
 
 impl Reader<'_> {
@@ -135,7 +137,7 @@ impl Reader<'_> {
         self.in_test = was_in_test;
     }
 
-    /// Reads a `use` line; returns where it ends.
+    /// Reads a `use` line; returns the index of its end.
     fn import(&mut self, tokens: &[TokenTree], at: usize) -> usize {
         let length = tokens[at..].iter().take_while(|token| !is_mark(token, ';')).count();
         let before = at.checked_sub(1).map(|before| &tokens[before]);
@@ -168,7 +170,7 @@ impl Reader<'_> {
         at + length
     }
 
-    /// Reads a word or a path of several; returns where reading goes on.
+    /// Reads a word or a path; returns the index of the token after it.
     fn path(&mut self, tokens: &[TokenTree], at: usize) -> usize {
         let mut path = Vec::new();
         let mut end = at;
@@ -181,7 +183,7 @@ impl Reader<'_> {
             end += 2;
         }
         let before = word(tokens, at.wrapping_sub(1)).unwrap_or_default();
-        // What declares a module does not use an item of the same name.
+        // A declaration of a module is no use of an item with the same name.
         if !self.in_test && before != "mod" {
             self.found.words.extend(path.iter().cloned());
             if self.depth == 0 && DEFINITIONS.contains(&before.as_str()) {
@@ -191,7 +193,7 @@ impl Reader<'_> {
         if self.in_test && path[0] == "mod" && is_mark_at(tokens, end + 1, ';') {
             self.found.test_modules.extend(word(tokens, end));
         }
-        // A macro of the crate lives at its root and belongs to no module.
+        // A macro of the crate is defined in the crate root and belongs to no module.
         let is_macro = path.len() == 2 && path[0] == "crate" && is_mark_at(tokens, end, '!');
         let goes_on = at >= 2 && is_separator(tokens, at - 2);
         let is_visibility = at == 1 && word(tokens, 0).as_deref() == Some("in");
@@ -215,8 +217,8 @@ impl Reader<'_> {
         end
     }
 
-    /// A path from the root of the crate, and whether it stays inside it; nothing for what neither is a module of the
-    /// crate nor another crate.
+    /// Resolves a path to a full path from the root of its crate. The flag says whether that crate is the crate of the
+    /// file. `None` if the path begins with neither a module of this crate nor another crate.
     fn resolve(&self, path: &[String]) -> Option<(Vec<String>, bool)> {
         let mut base = self.module.clone();
         let mut rest = path;
@@ -243,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// The leaves of what stands after `use`: path, name and line of each.
+/// The single imports of a `use` tree: the path, the name and the line of each.
 fn tree(tokens: &[TokenTree], base: Vec<String>, leaves: &mut Vec<(Vec<String>, String, usize)>) {
     let mut path = base;
     let mut at = 0;

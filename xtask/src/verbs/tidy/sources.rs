@@ -1,10 +1,10 @@
-//! Every `Source:` in a Rust file leads to a row, a section or a record that this repository holds.
+//! Checks that every `Source:` in a Rust file names a row, a section or a record of this repository.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What can be cited, by what the citation begins with.
+/// Everything that a `Source:` may cite, in a list for each prefix.
 pub(super) struct Citable {
     /// `decisions D18`: rows of docs/decisions.md.
     decisions: BTreeSet<String>,
@@ -17,7 +17,7 @@ pub(super) struct Citable {
 }
 
 impl Citable {
-    /// Reads the lists of the repository; what is missing offers nothing.
+    /// Reads from the repository what may be cited. A missing file counts as empty.
     pub(super) fn of_repository(root: &Path) -> Self {
         let numbers = |path: &str| numbers(&fs::read_to_string(root.join(path)).unwrap_or_default());
         let records = fs::read_dir(root.join("docs/adr")).into_iter().flatten().flatten();
@@ -32,13 +32,13 @@ impl Citable {
         }
     }
 
-    /// Citations in a Rust file that lead nowhere, as `line: what is wrong`.
+    /// Citations in a Rust file that cannot be resolved, as `line: what is wrong`.
     pub(super) fn unresolved(&self, text: &str) -> Vec<String> {
         let mut found = Vec::new();
         for (line, cited) in citations(text) {
             for source in cited.split([';', ',']).map(str::trim) {
                 if !self.holds(source) {
-                    found.push(format!("{line}: `Source: {source}` leads nowhere"));
+                    found.push(format!("{line}: `Source: {source}` does not exist"));
                 }
             }
         }
@@ -63,7 +63,7 @@ impl Citable {
     }
 }
 
-/// What the rows of a page begin with, and its headings.
+/// The first cell of each table row in a document, and the headings of the document.
 fn numbers(text: &str) -> BTreeSet<String> {
     let number = |line: &str| match line.strip_prefix("| ") {
         Some(row) => Some(row.split_once(" |")?.0.to_owned()),
@@ -78,8 +78,8 @@ fn numbers(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(number).collect()
 }
 
-/// What stands behind each `Source:` of a comment up to the end of the sentence, explanations in brackets left out, with
-/// the line where it begins.
+/// The citations of a comment. A citation is the text after `Source:` up to the end of the sentence; explanations in
+/// parentheses are left out. Each has the line in which it begins.
 fn citations(text: &str) -> Vec<(usize, String)> {
     let comments: Vec<Option<&str>> = text
         .lines()
@@ -93,7 +93,7 @@ fn citations(text: &str) -> Vec<(usize, String)> {
     for (at, comment) in comments.iter().enumerate() {
         let Some(comment) = comment else { continue };
         for (start, mark) in comment.match_indices("Source:") {
-            // In quotes the word is what the comment is about.
+            // A `Source:` in backquotes is a mention of the word and no citation.
             if !comment[..start].ends_with('`') {
                 let rest = comments[at + 1..].iter().map_while(|line| *line);
                 let lines = [&comment[start + mark.len()..]].into_iter().chain(rest);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_repository_holds_can_be_cited() {
+    fn existing_sources_can_be_cited() {
         for source in [
             "decisions D18.",
             "decisions D6; rules A.4, rules D.10.",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_hold_is_refused() {
+    fn unknown_sources_are_refused() {
         for source in [
             "decisions D1",
             "rules A.5",
@@ -166,7 +166,7 @@ mod tests {
             let text = format!("//! Doc.\n\n//! Source: {source}.\n");
             assert_eq!(
                 citable().unresolved(&text),
-                [format!("3: `Source: {source}` leads nowhere")]
+                [format!("3: `Source: {source}` does not exist")]
             );
         }
         assert_eq!(citable().unresolved("/// Source: decisions D6; decisions D7.").len(), 1);

@@ -1,4 +1,5 @@
-//! The golden flow with the client of progenitor.
+//! Runs the golden flow with the client that progenitor generated. The golden flow is the fixed sequence of calls that
+//! `cargo xtask clients` makes in every language.
 
 #![deny(warnings)]
 
@@ -46,11 +47,11 @@ impl Flow {
             .get_payment_calldata(&id, None, None, None, None, None, None, None, Some(&wallet));
         match calldata.await?.into_inner() {
             PayResponse::Calldata(calldata) => self.dev.send(&calldata.transactions).await,
-            PayResponse::IntentCalldata(_) => Err("a payment on one chain is no intent".into()),
+            PayResponse::IntentCalldata(_) => Err("a payment on one chain must not be an intent".into()),
         }
     }
 
-    /// The ids of one page of payments, and where the next one begins.
+    /// The ids of one page of payments, and the cursor of the next page.
     async fn page(&self, cursor: Option<&str>) -> Outcome<(Vec<String>, Option<String>)> {
         let cursor = cursor.map(str::parse).transpose()?;
         let (limit, reference) = ("1".parse()?, self.reference.parse()?);
@@ -76,7 +77,7 @@ impl Flow {
     }
 }
 
-/// The typed body of a refusal.
+/// The typed error body, if the call was refused.
 fn refusal<T>(answer: Result<T, Error<ErrorBody>>) -> Outcome<ErrorBody> {
     match answer {
         Err(Error::ErrorResponse(answer)) => Ok(answer.into_inner()),
@@ -121,7 +122,7 @@ async fn main() -> Outcome<()> {
         .into_inner();
     check(
         again.request_id == created.request_id,
-        "an idempotency key creates once",
+        "an idempotency key must create only once",
     )?;
     step("create");
 
@@ -132,7 +133,7 @@ async fn main() -> Outcome<()> {
     step("webhook");
 
     let read = service.get_request(&created.request_id.parse()?).await?.into_inner();
-    check(read.has_been_paid, "a confirmed request is paid")?;
+    check(read.has_been_paid, "a confirmed request must be paid")?;
     let id = created.request_id.parse()?;
     let found = service.search_payments(
         None,
@@ -150,8 +151,8 @@ async fn main() -> Outcome<()> {
         None,
     );
     let found = found.await?.into_inner();
-    check(found.pagination.total == 1, "the payment is found by its request")?;
-    check(found.payments[0].amount.as_str() == "1.5", "the payment has its amount")?;
+    check(found.pagination.total == 1, "the payment must be found by its request")?;
+    check(found.payments[0].amount.as_str() == "1.5", "the payment must have its amount")?;
     step("search");
 
     let second = service.create_request(None, &flow.asked("1.5")?).await?.into_inner();
@@ -160,26 +161,26 @@ async fn main() -> Outcome<()> {
     let (mut seen, mut cursor) = (BTreeSet::new(), None);
     loop {
         let (ids, next) = flow.page(cursor.as_deref()).await?;
-        check(ids.len() <= 1, "a page has one payment")?;
+        check(ids.len() <= 1, "a page must have one payment")?;
         seen.extend(ids);
         cursor = next;
         if cursor.is_none() {
             break;
         }
     }
-    check(seen.len() == 2, "two payments are paged through")?;
+    check(seen.len() == 2, "two payments must be paged through")?;
     step("page");
 
-    // The document allows it, and the token has fewer digits.
+    // The document allows more decimal places than the token has.
     let refused = refusal(service.create_request(None, &flow.asked("0.0000000000000000001")?).await)?;
-    check(refused.status_code == 400, "an amount has the digits of its token")?;
+    check(refused.status_code == 400, "an amount must have at most the digits of its token")?;
     check(
         refused.errors.iter().any(|error| error.field.as_str() == "amount"),
-        "the refusal names the field",
+        "the refusal must name the field",
     )?;
     let unknown = format!("01{}", "0".repeat(64)).parse()?;
     let refused = refusal(service.get_request(&unknown).await)?;
-    check(refused.status_code == 404, "an unknown request is not found")?;
+    check(refused.status_code == 404, "an unknown request must not be found")?;
     step("refuse");
 
     let body = CreatePayoutBody {
@@ -196,7 +197,7 @@ async fn main() -> Outcome<()> {
         recurrence: None,
     };
     let PayoutAnswer::PayoutCreated(payout) = service.create_payout(None, &body).await?.into_inner() else {
-        return Err("a payout that is made once is no series".into());
+        return Err("a one-time payout must not be recurring".into());
     };
     dev.send(&payout.transactions).await?;
     hooks.confirmed(&payout.request_id, &hook.secret)?;
@@ -233,15 +234,15 @@ async fn main() -> Outcome<()> {
         .get_secure_payment(&link.token.parse()?, None, None, None, None, None)
         .await?;
     let SecurePaymentView::SingleSecurePayment(viewed) = viewed.into_inner() else {
-        return Err("the link has one amount".into());
+        return Err("the link must have one amount".into());
     };
-    check(viewed.amount.as_str() == "3", "the link shows its one amount")?;
+    check(viewed.amount.as_str() == "3", "the link must show its one amount")?;
     let (token, wallet) = (link.token.parse()?, dev.payer().parse()?);
     let calldata = service
         .get_secure_payment_calldata(&token, None, None, None, None, Some(&wallet))
         .await?;
     let SecureCalldata::SingleCalldata(calldata) = calldata.into_inner() else {
-        return Err("one amount is paid by a list of transactions".into());
+        return Err("one amount must be paid by a list of transactions".into());
     };
     dev.send(&calldata.transactions).await?;
     hooks.confirmed(&link.request_ids[0], &hook.secret)?;

@@ -1,4 +1,4 @@
-//! What is around a generated client: the running service, the chain on which is paid, a receiver of webhooks.
+//! What a generated client needs to run: the running service, a chain to pay on, and a receiver of webhooks.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ pub type Outcome<T> = Result<T, Box<dyn Error>>;
 const WAIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What `prs dev --json` says, as far as it is needed here.
+/// The members that the flow needs from the line that `prs dev --json` prints.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dev {
@@ -54,18 +54,18 @@ impl Dev {
         &self.chain.accounts[1].address
     }
 
-    /// A caller that sends the API key.
+    /// An HTTP client that sends the API key with every call.
     pub fn caller(&self) -> Outcome<reqwest::Client> {
         let key = HeaderValue::from_str(&self.api_key)?;
         let headers = HeaderMap::from_iter([(reqwest::header::HeaderName::from_static("x-api-key"), key)]);
         Ok(reqwest::Client::builder().default_headers(headers).build()?)
     }
 
-    /// Sends transactions in their order from an account that the local node has unlocked.
+    /// Sends transactions in order from an account that the local node has unlocked.
     pub async fn send<T: Serialize>(&self, transactions: &[T]) -> Outcome<()> {
         for transaction in transactions {
             let transaction = serde_json::to_value(transaction)?;
-            // Of a link the value is text, of a request an object.
+            // In a link the value is a string, in a request an object.
             let value = transaction["value"].as_str().or(transaction["value"]["hex"].as_str());
             let digits = value.ok_or("no value")?.trim_start_matches("0x").trim_start_matches('0');
             let value = format!("0x{}", if digits.is_empty() { "0" } else { digits });
@@ -78,7 +78,7 @@ impl Dev {
                 if !receipt.is_null() {
                     break receipt;
                 }
-                check(Instant::now() < deadline, "a transaction is in no block")?;
+                check(Instant::now() < deadline, "a transaction was not included in a block")?;
                 tokio::time::sleep(POLL).await;
             };
             check(receipt["status"] == "0x1", "a transaction failed on the chain")?;
@@ -95,7 +95,7 @@ impl Dev {
     }
 }
 
-/// Prints that a part of the flow held.
+/// Prints that a step of the flow passed.
 pub fn step(name: &str) {
     println!("step {name}");
 }
@@ -104,7 +104,7 @@ pub fn check(holds: bool, what: &str) -> Outcome<()> {
     if holds { Ok(()) } else { Err(what.into()) }
 }
 
-/// Whether the service wrote these bytes: an HMAC-SHA-256 over the body as it arrived, keyed with the shown secret.
+/// Whether the service signed these bytes: an HMAC-SHA-256 over the raw body, keyed with the shown secret.
 fn is_signed(body: &[u8], signature: &str, secret: &str) -> Outcome<bool> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())?;
     mac.update(body);
@@ -140,7 +140,8 @@ impl Hooks {
         Ok(Self { url, deliveries })
     }
 
-    /// Waits for the event that a request is paid, and checks that only its own bytes fit its signature.
+    /// Waits for the event that a request is paid. Checks that its signature matches the body, and no longer matches
+    /// when the body is changed.
     pub fn confirmed(&self, request_id: &str, secret: &str) -> Outcome<()> {
         loop {
             let Delivery { mut body, signature } = self.deliveries.recv_timeout(WAIT)?;
@@ -148,12 +149,12 @@ impl Hooks {
             if event["event"] == "payment.confirmed" && event["requestId"] == request_id {
                 check(
                     is_signed(&body, &signature, secret)?,
-                    "the signature does not fit the body",
+                    "the signature does not match the body",
                 )?;
                 body.push(b' ');
                 return check(
                     !is_signed(&body, &signature, secret)?,
-                    "the signature fits another body",
+                    "the signature matches another body",
                 );
             }
         }
