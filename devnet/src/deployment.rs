@@ -23,6 +23,9 @@ pub const RELAYER_INDEX: usize = 9;
 /// Index of the account that owns the deployed smart wallet.
 pub const SMART_WALLET_OWNER_INDEX: usize = 8;
 
+/// The factory contract of the node. Its input is a salt followed by creation code, and it deploys the contract.
+pub const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
+
 /// Price of one FAU, USDC, USDT or fee-on-transfer token, in USD with 8 decimals.
 pub const TOKEN_PRICE_E8_USD: u64 = 100_000_000;
 /// Price of one native coin, in USD with 8 decimals.

@@ -28,8 +28,8 @@ use tokio::sync::watch;
 
 pub use control::{Block, ReorgTransaction, TxReceiptLite};
 pub use deployment::{
-    Contracts, EUR_PRICE_E8_USD, GBP_PRICE_E8_USD, NATIVE_PRICE_E8_USD, RELAYER_INDEX, SMART_WALLET_OWNER_INDEX,
-    TOKEN_PRICE_E8_USD, Tokens, currency_hash, native_currency_hash,
+    Contracts, EUR_PRICE_E8_USD, FACTORY, GBP_PRICE_E8_USD, NATIVE_PRICE_E8_USD, RELAYER_INDEX,
+    SMART_WALLET_OWNER_INDEX, TOKEN_PRICE_E8_USD, Tokens, currency_hash, native_currency_hash,
 };
 pub use node::{Account, BlockTime, Options, anvil_path, dir};
 pub use rpc::RpcError;

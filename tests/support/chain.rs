@@ -2,9 +2,10 @@
 
 use super::TestApp;
 use alloy::{
-    primitives::{Address, B256, U256, address, keccak256},
+    primitives::{Address, B256, U256, keccak256},
     sol_types::SolCall,
 };
+pub use devnet::FACTORY;
 use devnet::TxReceiptLite;
 use prs::{
     ctx::Ctx,
@@ -150,9 +151,6 @@ impl TestApp {
         found["payments"].as_array().expect("a list").clone()
     }
 }
-
-/// The factory contract of the local node. Its input is a salt followed by creation code, and it deploys the contract.
-pub const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
 /// How a contract of `devnet/artifacts` is deployed with these constructor arguments: its future address, and the input
 /// for [`FACTORY`].

@@ -3,10 +3,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use alloy::primitives::{Address, B256, U256, address, keccak256};
+use alloy::primitives::{Address, B256, U256, keccak256};
 use anyhow::ensure;
 use axum::{Router, routing::post};
-use devnet::{Devnet, Options};
+use devnet::{Devnet, FACTORY, Options};
 use prs::{boot::dev, domain::network::Network};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -21,9 +21,6 @@ const SILENT_ENDPOINTS: usize = 100;
 
 /// Rate limit in calls per minute that no client reaches.
 const UNREACHED_PER_MINUTE: u32 = 100_000_000;
-
-/// The factory contract of the local node. Its input is a salt and creation code; it deploys the contract.
-const FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
 /// Creation code of a contract that loops without end: its code is `JUMPDEST PUSH1 0 JUMP`.
 const ENDLESS: [u8; 13] = [
