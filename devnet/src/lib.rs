@@ -19,6 +19,7 @@ mod deployment;
 mod node;
 pub mod off_ramp;
 mod rpc;
+pub mod safe;
 
 use std::time::Duration;
 

@@ -11,6 +11,7 @@ mod deployment;
 mod history;
 mod payments;
 mod recurring;
+mod safe;
 
 use alloy::primitives::U256;
 use devnet::{Devnet, Options, RpcError};
