@@ -66,6 +66,9 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// otherwise. Source: rules D.4.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_200);
 
+/// Longest wait for one response that the settings allow.
+const ANSWER_TIMEOUT_MAX: Duration = Duration::from_mins(1);
+
 /// Maximum number of connections in the PostgreSQL pool, and in the reader pool of SQLite.
 const CONNECTIONS_MAX: u32 = 16;
 const SQLITE_READERS_MAX: u32 = 8;
@@ -356,10 +359,12 @@ impl Db {
         self.writer.doubts.wait_for_given_up().await;
     }
 
-    /// The deadline for taking a connection and beginning a transaction: it is short even for a caller that may wait
-    /// longer for statements.
+    /// The deadline for taking a connection and beginning a transaction: it is short even for background work, which may
+    /// wait longer for statements. An operator who lets callers wait longer than background work gets this wait here
+    /// too.
     fn acquiring(&self) -> Option<Duration> {
-        self.reader.deadline.map(|limit| limit.min(ACQUIRE_TIMEOUT))
+        let acquiring = |limit: Duration| if limit > PATIENCE { limit } else { limit.min(ACQUIRE_TIMEOUT) };
+        self.reader.deadline.map(acquiring)
     }
 
     /// Applies all pending migrations. Waits for another process that migrates.
@@ -728,7 +733,8 @@ fn postgres_options(url: &str, doubts: &Arc<ConnectionDoubts>) -> ConnectOptions
     options
         .max_connections(CONNECTIONS_MAX)
         .min_connections(2)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // Every call has a shorter deadline of its own.
+        .acquire_timeout(ANSWER_TIMEOUT_MAX)
         .max_lifetime(Duration::from_secs(1_800))
         .test_before_acquire_if_idle_for(Duration::from_secs(30))
         .set_application_name("prs")

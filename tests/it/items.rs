@@ -37,12 +37,9 @@ fn changed(change: impl FnOnce(&mut Settings)) -> Settings {
     settings
 }
 
-/// A service with low caps. The time limit for a database connection is raised, because fifty concurrent calls may wait
-/// longer on a busy machine than in production.
+/// A service with low caps.
 async fn capped(change: impl FnOnce(&mut Settings)) -> TestApp {
-    let mut settings = changed(change);
-    settings.database.answer_timeout_ms = 10_000;
-    let app = TestApp::with(settings, None).await;
+    let app = TestApp::with(changed(change), None).await;
     app.is_paid_in("FAU-sepolia").await;
     app
 }

@@ -276,9 +276,12 @@ pub fn forged<'a>(app: &'a TestApp, method: Method, path: &str) -> Call<'a> {
     call.header("origin", PAGE)
 }
 
-/// Settings like those of `prs dev`. The service listens on no port unless a test makes it.
+/// Settings like those of `prs dev`. The service listens on no port unless a test makes it. Callers wait longer for the
+/// database than in production, because a busy machine can stop it for seconds.
 pub fn settings() -> Settings {
-    Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)))
+    let mut settings = Settings::development(SocketAddr::from(([127, 0, 0, 1], 8080)));
+    settings.database.answer_timeout_ms = 10_000;
+    settings
 }
 
 impl TestApp {
