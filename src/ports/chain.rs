@@ -8,6 +8,7 @@ use crate::domain::{
     network::Network,
     paying::PayerBalance,
     payment::{BlockRef, Finality, Hint, SettledBlock},
+    proven_tx::ProvenTx,
     session::WalletAnswer,
 };
 use alloy::primitives::{Address as EvmAddress, B256, U256};
@@ -162,6 +163,8 @@ pub trait StandingLookup: Send + Sync + 'static {
         token: Option<Address>,
         spender: Address,
     ) -> Result<PayerBalance, ChainError>;
+    /// Balance of an account in a token or, for `None`, in the native coin, on which enough distinct nodes agree.
+    async fn balance(&self, owner: Address, token: Option<Address>) -> Result<U256, ChainError>;
     /// Allowance of a token's owner for a spender, on which enough distinct nodes agree.
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError>;
 }
@@ -181,6 +184,15 @@ pub trait BatchFees: Send + Sync + 'static {
     async fn batch_fee(&self, contract: Address) -> Result<u16, ChainError>;
 }
 
+/// The contract to which a Safe account delegates, as the account states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SafeContract {
+    /// Address in the first storage slot.
+    pub singleton: Address,
+    /// Version that the account returns.
+    pub version: String,
+}
+
 /// Lookups on contract wallets. A contract wallet has no key with which a signature could be checked.
 #[async_trait]
 pub trait WalletLookup: Send + Sync + 'static {
@@ -195,6 +207,47 @@ pub trait WalletLookup: Send + Sync + 'static {
     /// Whether an account has delegated to the code of a wallet (EIP-7702). Returns true only if all reachable nodes
     /// agree.
     async fn has_delegated(&self, wallet: Address, account: Address) -> Result<bool, ChainError>;
+    /// The contract to which a Safe account delegates; `None` for an account that is certainly no Safe. All reachable
+    /// nodes must agree on a contract. Any contract can imitate a Safe, so the caller compares the result with known
+    /// contracts.
+    async fn safe_at(&self, wallet: Address) -> Result<Option<SafeContract>, ChainError>;
+    /// The nonce of the next transaction of a Safe, from one node. It only shows where to look.
+    async fn safe_nonce(&self, safe: Address) -> Result<u64, ChainError>;
+}
+
+/// A contract whose events are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Emitter {
+    /// The contract.
+    pub contract: Address,
+    /// First block to search.
+    pub from: u64,
+}
+
+/// Transactions with events of a contract, as nodes report them. They only show where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedEmissions {
+    /// Hashes of the transactions.
+    pub tx_hashes: BTreeSet<B256>,
+    /// Last searched block; `None` if a node returned no events of this contract, so the search must be repeated.
+    pub read_to: Option<u64>,
+}
+
+/// Proofs of single transactions.
+#[async_trait]
+pub trait TxProofs: Send + Sync + 'static {
+    /// A transaction with all its events, in a block at `final_to` or below. Enough distinct nodes agree on this block,
+    /// and its content is proven. `None` if the nodes know no such transaction: this proves nothing, because a node
+    /// can conceal one.
+    async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError>;
+    /// Transactions up to block `to` with an event of each contract that has one of the first topics, in the order of
+    /// the contracts. Enough distinct nodes are asked, and every transaction that one of them names is listed.
+    async fn list_emissions(
+        &self,
+        emitters: &[Emitter],
+        topics: &[B256],
+        to: u64,
+    ) -> Result<Vec<ReportedEmissions>, ChainError>;
 }
 
 /// Capabilities of the enabled networks.
@@ -210,6 +263,8 @@ pub struct Chains {
     pub batch_fees: BTreeMap<Network, Arc<dyn BatchFees>>,
     /// Networks with contract wallets.
     pub wallets: BTreeMap<Network, Arc<dyn WalletLookup>>,
+    /// Networks whose single transactions can be proven.
+    pub proofs: BTreeMap<Network, Arc<dyn TxProofs>>,
 }
 
 /// Capabilities of one network.
@@ -224,6 +279,8 @@ pub struct ChainParts {
     pub batch_fees: Option<Arc<dyn BatchFees>>,
     /// Its contract wallets.
     pub wallets: Option<Arc<dyn WalletLookup>>,
+    /// Its proofs of single transactions.
+    pub proofs: Option<Arc<dyn TxProofs>>,
 }
 
 impl Chains {
@@ -234,5 +291,6 @@ impl Chains {
         self.price_feeds.extend(parts.price_feeds.map(|feeds| (network, feeds)));
         self.batch_fees.extend(parts.batch_fees.map(|fees| (network, fees)));
         self.wallets.extend(parts.wallets.map(|wallets| (network, wallets)));
+        self.proofs.extend(parts.proofs.map(|proofs| (network, proofs)));
     }
 }

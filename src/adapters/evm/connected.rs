@@ -26,6 +26,7 @@ pub fn connect(options: EvmChainOptions) -> anyhow::Result<ConnectedNetwork> {
             price_feeds: Some(for_payers.clone()),
             batch_fees: Some(for_payers),
             wallets: Some(Arc::new(wallets)),
+            proofs: Some(chain.clone()),
         },
         chain,
     })

@@ -3,7 +3,7 @@
 //! Any value that a payer can put into an event is accepted. Data that no contract of the protocol would emit is an
 //! error and never replaced by a default. Source: rules G.2.
 
-use super::{evidence::ProvenTx, wire::RawLog};
+use super::{evidence::SettledTx, wire::RawLog};
 use crate::domain::{
     address::Address,
     currency::{ContractKind, KnownContract},
@@ -216,7 +216,7 @@ impl Watched {
     }
 
     /// Reads the payments of a proven transaction.
-    pub(super) fn read(&self, transaction: &ProvenTx, block: &BlockRef) -> TxProof {
+    pub(super) fn read(&self, transaction: &SettledTx, block: &BlockRef) -> TxProof {
         let on = |bytes| Address::on(self.network, bytes);
         let mut proof = TxProof {
             tx_hash: transaction.tx_hash,
@@ -463,7 +463,7 @@ mod tests {
         let placed = in_order(logs)?;
         let transactions = placed.chunk_by(|one, other| one.tx_hash == other.tx_hash);
         let read = transactions.map(|logs| {
-            let transaction = ProvenTx {
+            let transaction = SettledTx {
                 tx_hash: logs[0].tx_hash,
                 index: logs[0].tx_index,
                 succeeded: true,

@@ -13,7 +13,7 @@ use super::{
 use crate::domain::network::Network;
 use alloy::{
     consensus::{Header, proofs::ordered_trie_root_encoded},
-    primitives::{Address, B256, Bloom, Bytes, Keccak256, U64, keccak256},
+    primitives::{Address, B256, Bloom, Bytes, Keccak256, U64, U256, keccak256},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -69,7 +69,7 @@ pub(super) struct ProvenHeader {
 
 /// A proven transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProvenTx {
+pub(super) struct SettledTx {
     /// Hash.
     pub(super) tx_hash: B256,
     /// Index in its block.
@@ -80,6 +80,8 @@ pub(super) struct ProvenTx {
     pub(super) from: Address,
     /// Called contract; `None` when the transaction created a contract.
     pub(super) to: Option<Address>,
+    /// Units of the native coin that the transaction sends.
+    pub(super) value: U256,
     /// Call data.
     pub(super) input: Bytes,
     /// Every event of the receipt, in order: the position of an event is its index in this list. The positions that the
@@ -248,13 +250,14 @@ impl TransactionPosition<'_> {
     }
 }
 
-fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<ProvenTx, UnprovenReceipt> {
-    Ok(ProvenTx {
+fn proven(transaction: StatedTransaction, receipt: StatedReceipt, index: u64) -> Result<SettledTx, UnprovenReceipt> {
+    Ok(SettledTx {
         tx_hash: transaction.hash,
         index,
         succeeded: receipt.succeeded()?,
         from: transaction.from,
         to: transaction.to,
+        value: transaction.value,
         input: transaction.input,
         logs: receipt.logs,
     })
@@ -280,7 +283,7 @@ fn check_form(form: &EncodedTransaction, bytes: &[u8], stated: &StatedTransactio
 /// Proves transactions and receipts of a whole block by the roots in its header. The node must return every transaction
 /// and receipt: an omission, repetition, reordering or change gives another root.
 ///
-/// Returns the transactions with relevant events, in block order. Every receipt is proven. Senders are recovered only
+/// Returns the wanted transactions, in block order. Every receipt is proven. Senders are recovered only
 /// for the returned transactions, because recovery takes longer than all other steps.
 ///
 /// Source: ADR-0012.
@@ -289,8 +292,8 @@ pub(super) fn settle_by_roots(
     transactions: &[RawTransaction],
     receipts: &[RawReceipt],
     network: Network,
-    is_wanted: impl Fn(&[RawLog]) -> bool,
-) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    is_wanted: impl Fn(&StatedReceipt) -> bool,
+) -> Result<Vec<SettledTx>, UnprovenReceipt> {
     let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut forms = Vec::with_capacity(pairs.len());
     let (mut transaction_bytes, mut receipt_bytes) = (Vec::new(), Vec::new());
@@ -315,7 +318,7 @@ pub(super) fn settle_by_roots(
     let mut settled = Vec::new();
     let proofs = forms.iter().zip(&transaction_bytes);
     for (index, ((_, transaction, receipt), (form, bytes))) in (0..).zip(pairs.into_iter().zip(proofs)) {
-        if is_wanted(&receipt.logs) {
+        if is_wanted(&receipt) {
             check_form(form, bytes, &transaction)?;
             settled.push(proven(transaction, receipt, index)?);
         }
@@ -333,8 +336,8 @@ pub(super) fn settle_by_word(
     transactions: &[RawTransaction],
     receipts: &[RawReceipt],
     network: Network,
-    is_wanted: impl Fn(&[RawLog]) -> bool,
-) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    is_wanted: impl Fn(&StatedReceipt) -> bool,
+) -> Result<Vec<SettledTx>, UnprovenReceipt> {
     let StatedContents { pairs } = StatedContents::read(header, transactions, receipts, network)?;
     let mut told = Bloom::ZERO;
     let mut settled = Vec::new();
@@ -348,7 +351,7 @@ pub(super) fn settle_by_word(
             ));
         }
         told |= bloom;
-        if !is_wanted(&receipt.logs) {
+        if !is_wanted(&receipt) {
             continue;
         }
         match EncodedTransaction::of(raw, &transaction, network) {

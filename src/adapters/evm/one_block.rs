@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ports::chain::ChainError;
 use alloy::{
-    primitives::{Address as EvmAddress, B256, Bytes, U64},
+    primitives::{Address as EvmAddress, B256, Bytes, U64, U256},
     sol_types::SolCall,
 };
 use futures_util::future::join;
@@ -74,6 +74,18 @@ impl EvmChain {
         let elected = self.elect_by(&what, wanted, is_confirmed, Vec::new(), patience, question);
         let ((_, said), _) = elected.await?;
         said.map_err(ChainError::Reverted)
+    }
+
+    /// The balance of an account in the native coin, on which enough distinct nodes agree.
+    pub(super) async fn agreed_balance(&self, owner: EvmAddress) -> Result<U256, ChainError> {
+        let patience = self.lookup();
+        let number = self.common_height(patience).await?;
+        let question = |line: NodeLookup| async move {
+            line.call::<U256>("eth_getBalance", (owner, U64::from(number))).await
+        };
+        let what = format!("balance of {owner} at block {number}");
+        let elected = self.elect_by(&what, self.agreement, U256::eq, Vec::new(), patience, question);
+        Ok(elected.await?.0)
     }
 
     /// The lowest head among as many nodes as must agree, if these heads are close to each other. So a single node can

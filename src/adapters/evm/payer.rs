@@ -108,6 +108,17 @@ impl StandingLookup for EvmChain {
         self.ask(self.lookup(), question).await
     }
 
+    async fn balance(&self, owner: Address, token: Option<Address>) -> Result<U256, ChainError> {
+        let owner = owner.bytes();
+        match token {
+            Some(token) => {
+                let call = Token::balanceOfCall { owner };
+                self.agreed_answer(token.bytes(), call, |balance| balance, U256::eq).await
+            }
+            None => self.agreed_balance(owner).await,
+        }
+    }
+
     async fn allowance(&self, owner: Address, token: Address, spender: Address) -> Result<U256, ChainError> {
         let (owner, spender) = (owner.bytes(), spender.bytes());
         let call = Token::allowanceCall { owner, spender };

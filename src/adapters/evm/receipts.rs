@@ -47,6 +47,8 @@ pub(super) struct StatedTransaction {
     pub(super) from: Address,
     /// Called contract.
     pub(super) to: Option<Address>,
+    /// Units of the native coin that it sends.
+    pub(super) value: U256,
     /// Call data.
     pub(super) input: Bytes,
     /// Type.

@@ -3,11 +3,10 @@
 use super::{
     EvmChain, LookupTimeout, block_ref,
     decode::Watched,
-    evidence::{self, Proof, ProvenHeader, ProvenTx},
+    evidence::{self, Proof, ProvenHeader, SettledTx},
     node::{NodeFailure, NodeLookup},
     read_header,
-    receipts::{RawReceipt, RawTransaction, UnprovenReceipt, read},
-    wire::RawLog,
+    receipts::{RawReceipt, RawTransaction, StatedReceipt, UnprovenReceipt, read},
 };
 use crate::{
     domain::{
@@ -16,7 +15,7 @@ use crate::{
     },
     ports::chain::ChainError,
 };
-use alloy::primitives::U64;
+use alloy::primitives::{B256, U64};
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use std::sync::Arc;
@@ -26,6 +25,24 @@ const RECEIPTS_PER_BATCH: usize = 100;
 
 /// Transactions and receipts of a block from a node.
 type BlockContent = (Vec<RawTransaction>, Vec<RawReceipt>);
+
+/// The transactions of a block to return.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WantedTransactions {
+    /// Those with events of payment contracts.
+    Payments,
+    /// The one with this hash.
+    One(B256),
+}
+
+impl WantedTransactions {
+    fn includes(self, watched: &Watched, receipt: &StatedReceipt) -> bool {
+        match self {
+            Self::Payments => watched.are_in(&receipt.logs),
+            Self::One(tx_hash) => receipt.transaction_hash == tx_hash,
+        }
+    }
+}
 
 impl EvmChain {
     /// A final block: its header is agreed. Its content is proven by the roots in the header, or, on networks whose
@@ -40,7 +57,7 @@ impl EvmChain {
             return Ok(settled);
         }
         let network = self.network;
-        match self.prove(&header).await {
+        match self.prove(&header, WantedTransactions::Payments).await {
             Ok(transactions) => {
                 let settled = self.read_block(&header, &transactions)?;
                 self.kept.keep(&settled);
@@ -55,13 +72,18 @@ impl EvmChain {
         }
     }
 
-    async fn prove(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
+    /// The wanted transactions of a block whose header is agreed.
+    pub(super) async fn prove(
+        &self,
+        header: &ProvenHeader,
+        wanted: WantedTransactions,
+    ) -> Result<Vec<SettledTx>, ChainError> {
         if evidence::proof_of(self.network) == Proof::Roots
-            && let Some(transactions) = self.by_roots(header).await?
+            && let Some(transactions) = self.by_roots(header, wanted).await?
         {
             return Ok(transactions);
         }
-        self.by_agreement(header).await
+        self.by_agreement(header, wanted).await
     }
 
     /// A block near the head from one node: its hash proves its header, and its content is proven against the header.
@@ -74,7 +96,7 @@ impl EvmChain {
             let transactions = transactions.unwrap_or_default();
             let receipts = receipts(&line, &header, &transactions).await?;
             let proof = move |watched: &Watched, network| {
-                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                let is_wanted = |receipt: &StatedReceipt| watched.are_in(&receipt.logs);
                 let by_roots = match evidence::proof_of(network) {
                     Proof::Roots => evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted),
                     Proof::Agreement => Err(UnprovenReceipt::Unknown(String::new())),
@@ -96,13 +118,17 @@ impl EvmChain {
 
     /// The transactions of a block, proven by the roots of its header. `None` if nodes return a transaction or receipt
     /// of unknown encoding, and no node returns a provable response.
-    async fn by_roots(&self, header: &ProvenHeader) -> Result<Option<Vec<ProvenTx>>, ChainError> {
+    async fn by_roots(
+        &self,
+        header: &ProvenHeader,
+        wanted: WantedTransactions,
+    ) -> Result<Option<Vec<SettledTx>>, ChainError> {
         let question = |line: NodeLookup| async move {
             let (transactions, receipts) = content(&line, header).await?;
             self.learn_transactions(transactions.len());
             let header = header.clone();
             let proof = move |watched: &Watched, network| {
-                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                let is_wanted = |receipt: &StatedReceipt| wanted.includes(watched, receipt);
                 evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted)
             };
             match self.compute(proof).await? {
@@ -114,12 +140,16 @@ impl EvmChain {
         self.ask_for(LookupTimeout::Content, question).await
     }
 
-    async fn by_agreement(&self, header: &ProvenHeader) -> Result<Vec<ProvenTx>, ChainError> {
+    async fn by_agreement(
+        &self,
+        header: &ProvenHeader,
+        wanted: WantedTransactions,
+    ) -> Result<Vec<SettledTx>, ChainError> {
         let question = |line: NodeLookup| async move {
             let (transactions, receipts) = content(&line, header).await?;
             let header = header.clone();
             let proof = move |watched: &Watched, network| {
-                let is_wanted = |logs: &[RawLog]| watched.are_in(logs);
+                let is_wanted = |receipt: &StatedReceipt| wanted.includes(watched, receipt);
                 evidence::settle_by_word(&header, &transactions, &receipts, network, is_wanted)
             };
             self.compute(proof).await?.map_err(untrue)
@@ -143,7 +173,7 @@ impl EvmChain {
     pub(super) fn read_block(
         &self,
         header: &ProvenHeader,
-        transactions: &[ProvenTx],
+        transactions: &[SettledTx],
     ) -> Result<SettledBlock, ChainError> {
         let block = block_ref(header).map_err(|failure| self.malformed(failure.to_string()))?;
         let read = transactions

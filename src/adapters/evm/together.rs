@@ -9,7 +9,7 @@ use super::{
     locked,
     node::{NodeFailure, NodeLookup},
     range::headers,
-    receipts::{RawReceipt, RawTransaction, read},
+    receipts::{RawReceipt, RawTransaction, StatedReceipt, read},
     settle::{untrue, with_transactions},
     share::BlocksPerQuery,
     store,
@@ -101,7 +101,7 @@ impl EvmChain {
         }
         let proof = move |watched: &super::Watched, network| {
             let proofs = agreed.into_iter().map(|(header, transactions, receipts)| {
-                let is_wanted = |logs: &[super::wire::RawLog]| watched.are_in(logs);
+                let is_wanted = |receipt: &StatedReceipt| watched.are_in(&receipt.logs);
                 let proven = evidence::settle_by_roots(&header, &transactions, &receipts, network, is_wanted);
                 (header, proven)
             });

@@ -24,12 +24,12 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 impl NodeClaims {
-    fn settled(&self, network: Network) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    fn settled(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenReceipt> {
         let (transactions, receipts) = self.read()?;
         settle_by_roots(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
     }
 
-    fn by_word(&self, network: Network) -> Result<Vec<ProvenTx>, UnprovenReceipt> {
+    fn by_word(&self, network: Network) -> Result<Vec<SettledTx>, UnprovenReceipt> {
         let (transactions, receipts) = self.read()?;
         settle_by_word(&header(&raw(&self.block))?, &transactions, &receipts, network, |_| true)
     }
@@ -562,7 +562,7 @@ async fn proving_a_thousand_receipts_is_fast() {
     let transfers: Vec<Value> = (1..=1_000).map(|units| local.transfer(units)).collect();
     let told = local.block_of(&transfers).await;
     let proven = header(&raw(&told.block)).unwrap();
-    let is_wanted = |logs: &[RawLog]| logs[0].log_index == Some(U64::from(500));
+    let is_wanted = |receipt: &StatedReceipt| receipt.logs[0].log_index == Some(U64::from(500));
     let started = Instant::now();
     let (transactions, receipts) = told.read().unwrap();
     let settled = settle_by_roots(&proven, &transactions, &receipts, Network::Sepolia, is_wanted).unwrap();
