@@ -11,6 +11,7 @@ use sha2::Sha256;
 use std::{
     collections::HashMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
 };
 
 /// Time limit of one attempt, including the body. Source: interface §6.1 (5).
@@ -220,6 +221,8 @@ pub struct FinishedAttempt {
     pub outcome: TryOutcome,
     /// What follows.
     pub after: AfterTry,
+    /// Monotonic time at the end of the attempt. It shows whether the clock has jumped since then.
+    pub ended: Duration,
 }
 
 /// Decides what follows an attempt. The pause counts from the end of the failed attempt.

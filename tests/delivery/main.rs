@@ -501,6 +501,33 @@ async fn a_clock_jump_loses_no_attempt_and_delays_no_new_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_events_after_a_clock_jump_do_not_delay_records() {
+    let service = Service::start().await;
+    let receiver = Receiver::start().await;
+    let endpoint = service.endpoint(&receiver.url("ok")).await;
+    let worker = work(&service.ctx, USUAL);
+    service.publish(std::slice::from_ref(&endpoint), 1).await;
+    service.wait_until_done(LONG).await;
+    service.clock.jump(TWO_HOURS_MS);
+    // The worker always has a reason to claim, as when events arrive all the time.
+    let due = service.ctx.due.clone();
+    let end = Instant::now() + LONG;
+    let notices = tokio::spawn(async move {
+        while Instant::now() < end {
+            due.notify_one();
+            tokio::task::yield_now().await;
+        }
+    });
+    let event = service.publish(std::slice::from_ref(&endpoint), 1).await.remove(0);
+    // For ten seconds after a jump, claims and records do not overlap.
+    service
+        .wait_for_tries(&event, &endpoint, 1, Duration::from_secs(5))
+        .await;
+    notices.abort();
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_a_jump_ends_repeats_the_delivery_and_records_it_once() {
     let service = Service::start().await;
     let receiver = Receiver::start().await;

@@ -3,7 +3,9 @@
 use crate::support::{TestApp, events::tell, receiver::Receiver};
 use chrono::TimeDelta;
 use prs::flows::webhooks::{
+    deliver,
     follow_clock::{self, Jump},
+    opened::OpenedSecrets,
     recover,
 };
 
@@ -49,6 +51,29 @@ async fn clock_jumps_do_not_change_pauses_between_attempts() {
     app.advance_ms(1);
     app.deliver().await;
     assert_eq!(receiver.received().await.len(), 3, "not later");
+}
+
+#[tokio::test]
+async fn an_attempt_recorded_after_two_clock_jumps_is_repeated_in_time() {
+    let app = TestApp::on_chain().await;
+    let receiver = Receiver::start().await;
+    receiver.answer(500);
+    app.register(&receiver.url()).await;
+    app.paid_request("1").await;
+    app.follow().await;
+    let claimed = app.claim().await.remove(0);
+    let tried = deliver::send(&app.ctx, &OpenedSecrets::default(), claimed)
+        .await
+        .expect("sent");
+    jump(&app, -TimeDelta::hours(2)).await;
+    jump(&app, -TimeDelta::hours(3)).await;
+    deliver::record(&app.ctx, &[tried]).await.expect("recorded");
+    app.advance_ms(999);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 1, "not earlier");
+    app.advance_ms(1);
+    app.deliver().await;
+    assert_eq!(receiver.received().await.len(), 2, "not later");
 }
 
 #[tokio::test]

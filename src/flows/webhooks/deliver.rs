@@ -11,7 +11,11 @@ use crate::{
     },
     flows::{
         FlowResult,
-        webhooks::{opened::OpenedSecrets, recover::DeliveryVerdicts},
+        webhooks::{
+            follow_clock::{Jump, TimeReading},
+            opened::OpenedSecrets,
+            recover::DeliveryVerdicts,
+        },
         without_persons,
     },
     ports::outbound::OutboundPost,
@@ -58,6 +62,7 @@ pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) 
             return None;
         }
     };
+    let ended = ctx.clock.steady();
     crate::fail_at("send", "after");
     let after = match after_try(delivery.retry_count, &outcome) {
         // A test delivery is not retried, because its caller waits for the result.
@@ -76,6 +81,7 @@ pub async fn send(ctx: &Ctx, opened: &OpenedSecrets, delivery: ClaimedDelivery) 
         delivery,
         outcome,
         after,
+        ended,
     })
 }
 
@@ -153,20 +159,22 @@ pub async fn record(ctx: &Ctx, tried: &[FinishedAttempt]) -> FlowResult<()> {
     if tried.is_empty() {
         return Ok(());
     }
+    let verdicts = DeliveryVerdicts::of(tried);
+    let tx = ctx.db.begin("record_tries").await?;
+    let locked = verdicts.lock(&tx).await?;
+    // The clock is read after these waits, which may be long.
+    let now = (ctx.clock.now(), ctx.clock.steady());
     let rows: Vec<_> = tried
         .iter()
         .map(|tried| {
             (
                 tried.delivery.clone(),
                 tried.outcome.clone(),
-                tried.after,
+                after_jumps(tried, now),
                 ctx.ids.ulid(),
             )
         })
         .collect();
-    let verdicts = DeliveryVerdicts::of(tried);
-    let tx = ctx.db.begin("record_tries").await?;
-    let locked = verdicts.lock(&tx).await?;
     let recorded = store::outbox::finish_batch(&tx, &rows).await?;
     let disabled = verdicts.note(ctx, &tx, &recorded, locked).await?;
     tx.commit().await?;
@@ -178,6 +186,15 @@ pub async fn record(ctx: &Ctx, tried: &[FinishedAttempt]) -> FlowResult<()> {
         ctx.due.notify_one();
     }
     Ok(())
+}
+
+/// What follows an attempt. The time of a retry is adjusted to all jumps of the clock since the end of the attempt. The
+/// worker adjusts times that are stored later only to the last jump.
+fn after_jumps(tried: &FinishedAttempt, now: TimeReading) -> AfterTry {
+    match (tried.after, Jump::between((tried.outcome.ended_at, tried.ended), now)) {
+        (AfterTry::RetryAt(at), Some(jump)) => AfterTry::RetryAt(at + jump.by),
+        (after, _) => after,
+    }
 }
 
 /// Vacuums the table of queued deliveries. The database server would do this only once a minute.

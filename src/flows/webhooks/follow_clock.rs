@@ -7,6 +7,11 @@ use crate::{
     store,
 };
 use chrono::{DateTime, TimeDelta, Utc};
+use std::time::Duration;
+
+/// Minimum size of a clock step that counts as a jump. Drift corrections are smaller, and all pauses and leases are
+/// shorter.
+const JUMP_MIN: TimeDelta = TimeDelta::seconds(60);
 
 /// How far in the future the time of a retry or of the end of a lease can be.
 fn horizon() -> TimeDelta {
@@ -21,6 +26,19 @@ pub struct Jump {
     pub before: DateTime<Utc>,
     /// Size of the jump.
     pub by: TimeDelta,
+}
+
+/// The time that the clock of the machine shows, and monotonic time at the same moment.
+pub type TimeReading = (DateTime<Utc>, Duration);
+
+impl Jump {
+    /// The jump between two readings. Several jumps count as one, and are no jump if they cancel out.
+    pub fn between(first: TimeReading, second: TimeReading) -> Option<Self> {
+        let passed = TimeDelta::from_std(second.1.saturating_sub(first.1)).unwrap_or(TimeDelta::MAX);
+        let before = first.0.checked_add_signed(passed)?;
+        let by = second.0 - before;
+        (by.abs() >= JUMP_MIN).then_some(Self { before, by })
+    }
 }
 
 /// Moves pending retry times by the size of the jump.

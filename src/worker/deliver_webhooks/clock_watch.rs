@@ -14,12 +14,8 @@ use crate::{
         webhooks::follow_clock::{self, Jump},
     },
 };
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use std::time::{Duration, Instant};
-
-/// Minimum size of a clock step that counts as a jump. Drift corrections are smaller, and all pauses and leases are
-/// shorter.
-const JUMP_MIN: TimeDelta = TimeDelta::seconds(60);
 
 /// How long times of the old clock may still be written after a jump, by attempts that began before the jump.
 const JUMP_ECHO: Duration = Duration::from_millis(TRY_TIMEOUT_MS + 5_000);
@@ -50,10 +46,7 @@ impl ClockWatch {
 
     /// A jump since the last check.
     fn jump(&self, wall: DateTime<Utc>, at: Duration) -> Option<Jump> {
-        let passed = TimeDelta::from_std(at.saturating_sub(self.at)).unwrap_or(TimeDelta::MAX);
-        let before = self.wall.checked_add_signed(passed)?;
-        let by = wall - before;
-        (by.abs() >= JUMP_MIN).then_some(Jump { before, by })
+        Jump::between((self.wall, self.at), (wall, at))
     }
 
     /// Adjusts pending retry times. If it returns an error, the times are not adjusted yet, and the caller must not
@@ -84,6 +77,7 @@ impl ClockWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::TimeDelta;
 
     /// Result of a check when the clock moved by `shown_s` while `passed_s` passed.
     fn look(shown_s: i64, passed_s: u64) -> Option<i64> {

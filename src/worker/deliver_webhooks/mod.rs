@@ -62,6 +62,7 @@ pub async fn run(ctx: Ctx, options: DeliveryOptions, stop: CancellationToken) {
     let mut sending = Sending::new(options);
     let mut claims = ClaimSchedule::new(options);
     let mut records = Records::default();
+    let mut was_record = false;
     while !stop.is_cancelled() {
         if let Err(error) = clock.follow(&ctx).await {
             tracing::warn!(%error, "pending retry times could not be adjusted to the clock");
@@ -69,13 +70,23 @@ pub async fn run(ctx: Ctx, options: DeliveryOptions, stop: CancellationToken) {
             continue;
         }
         sending.start(&ctx);
-        // After a clock jump, a record may contain times of the old clock. No claim starts while a record is written,
-        // so that these times are adjusted before the next claim.
-        if !clock.is_echoing() || records.writing.is_empty() {
+        if !clock.is_echoing() {
             claims.start(&ctx, clock.wall(), &mut sending.turns);
-        }
-        if !clock.is_echoing() || claims.asking.is_empty() {
             records.start(&ctx, sending.tasks.is_empty());
+        } else if claims.asking.is_empty() && records.writing.is_empty() {
+            // After a clock jump, a record may contain times of the old clock. No claim starts while a record is
+            // written, so that these times are adjusted before the next claim. Records and claims take turns, so that
+            // a stream of new events delays no record, and a stream of finished attempts no claim.
+            if was_record {
+                claims.start(&ctx, clock.wall(), &mut sending.turns);
+            }
+            if claims.asking.is_empty() {
+                records.start(&ctx, sending.tasks.is_empty());
+            }
+            was_record = !records.writing.is_empty();
+            if !was_record {
+                claims.start(&ctx, clock.wall(), &mut sending.turns);
+            }
         }
         tokio::select! {
             () = ctx.due.notified() => claims.hear(),
