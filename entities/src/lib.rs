@@ -54,6 +54,7 @@ pub mod secure_payment_intents;
 pub mod secure_payment_items;
 pub mod secure_payment_owners;
 pub mod secure_payment_refusals;
+pub mod secure_payment_safes;
 pub mod secure_payments;
 pub mod sessions;
 pub mod wallet_challenges;

@@ -34,6 +34,8 @@ pub struct Model {
     /// Fees of an orchestrator, captured at creation: a JSON array; none without any.
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub orchestrator_fees: Option<Json>,
+    /// Token of the link that pays the same request alone; none unless the secure payment is a multicall.
+    pub child_token: Option<String>,
 }
 
 /// Joins from this table.

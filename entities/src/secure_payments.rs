@@ -69,6 +69,14 @@ pub struct Model {
     pub completed_at: Option<DateTimeUtc>,
     /// Orchestrator whose key was sent with the call that created the secure payment.
     pub orchestrator_id: Option<String>,
+    /// Until when a Safe that is about to pay locks the secure payment; none without a lock.
+    pub locked_until: Option<DateTimeUtc>,
+    /// Canonical address of this Safe, if it is known.
+    pub locked_by: Option<String>,
+    /// Hash of the transaction of this Safe, 64 hexadecimal digits; none without a lock.
+    pub lock_hash: Option<String>,
+    /// When the owner last ended a lock; callers with a public credential cannot lock the secure payment after it.
+    pub locks_released_at: Option<DateTimeUtc>,
 }
 
 /// Joins from this table.

@@ -18,6 +18,8 @@ mod m20261202_0013_create_payers;
 mod m20261202_0014_create_off_ramp;
 mod m20261203_0015_link_orchestrators;
 mod m20261203_0016_create_fee_configs;
+mod m20261204_0017_lock_links_for_safes;
+mod m20261204_0018_keep_multicalls;
 mod months;
 mod tables;
 
@@ -45,6 +47,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261202_0014_create_off_ramp::MIGRATION),
             Box::new(m20261203_0015_link_orchestrators::Migration),
             Box::new(m20261203_0016_create_fee_configs::Migration),
+            Box::new(m20261204_0017_lock_links_for_safes::Migration),
+            Box::new(m20261204_0018_keep_multicalls::Migration),
         ]
     }
 }
