@@ -120,6 +120,18 @@ wire_text! {
         Erc20RecurringPaymentProxy = "ERC20RecurringPaymentProxy",
         /// Batches on Tron.
         Erc20BatchPayments = "ERC20BatchPayments",
+        /// Contract of Safe accounts, version 1.3.0.
+        Safe130 = "Safe_1_3_0",
+        /// The same for networks whose Safes report every transaction.
+        SafeL2130 = "SafeL2_1_3_0",
+        /// Contract of Safe accounts, version 1.4.1.
+        Safe141 = "Safe_1_4_1",
+        /// The same for networks whose Safes report every transaction.
+        SafeL2141 = "SafeL2_1_4_1",
+        /// Contract of Safe accounts, version 1.5.0.
+        Safe150 = "Safe_1_5_0",
+        /// The same for networks whose Safes report every transaction.
+        SafeL2150 = "SafeL2_1_5_0",
     }
 }
 

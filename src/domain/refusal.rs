@@ -13,6 +13,8 @@ pub enum RefusalKind {
     NotFound,
     /// The state of the object does not allow this.
     Conflict,
+    /// Another payment of the object is in progress.
+    Locked,
     /// Too many calls.
     TooMany,
     /// A node or partner did not respond.

@@ -6,6 +6,7 @@ use crate::domain::{
     ids::IntentId,
     network::Network,
     refusal::{Checks, Refusal},
+    wire_text::wire_text,
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
@@ -43,17 +44,103 @@ impl SecurePayment {
     }
 }
 
-/// A transaction that a payer reports as sent. The report settles nothing. Source: interface §4.7.
+wire_text! {
+    /// What the hash of a report identifies.
+    pub enum IntentKind {
+        /// A transaction.
+        Transaction = "transaction",
+        /// A transaction of a Safe, which its owners sign before one of them executes it.
+        Safe = "safe",
+        /// A user operation of a smart account.
+        UserOperation = "user_operation",
+    }
+}
+
+impl IntentKind {
+    /// The kind in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Transaction => "transaction",
+            Self::Safe => "transaction of a Safe",
+            Self::UserOperation => "user operation",
+        }
+    }
+
+    /// The field of the API that contains a hash of this kind.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Transaction => "txHash",
+            Self::Safe => "safeTxHash",
+            Self::UserOperation => "userOpHash",
+        }
+    }
+}
+
+wire_text! {
+    /// State of a report.
+    pub enum IntentState {
+        /// Nothing more is known about it.
+        Reported = "reported",
+        /// The execution of the Safe is searched on chain.
+        AwaitingExecution = "awaiting_execution",
+        /// The Safe has executed the transaction.
+        Executed = "executed",
+        /// The Safe used the nonce of the transaction, and its calls failed.
+        Failed = "failed",
+        /// The deadline passed before an execution was found. This proves nothing.
+        DeadlinePassed = "deadline_passed",
+        /// The owner of the link ended the wait.
+        Released = "released",
+    }
+}
+
+impl IntentState {
+    /// Whether a repeated report of a Safe locks the link again: nothing is known about its execution, and the owner has
+    /// not ended the wait.
+    pub const fn may_lock(self) -> bool {
+        match self {
+            Self::Reported | Self::AwaitingExecution | Self::DeadlinePassed => true,
+            Self::Executed | Self::Failed | Self::Released => false,
+        }
+    }
+}
+
+/// Which call of a user operation pays which part of a multicall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionIndex {
+    /// Position of the part.
+    pub child_position: u32,
+    /// Index of the call.
+    pub transaction_index: u32,
+}
+
+/// A payment that a payer reports as sent or proposed. The report settles nothing. Source: interface §4.7.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentIntent {
     /// Row.
     pub id: IntentId,
-    /// Hash of the transaction.
-    pub tx_hash: B256,
+    /// What the hash identifies.
+    pub kind: IntentKind,
+    /// The hash.
+    pub hash: B256,
+    /// Network and token with which the payer pays.
+    pub source: Source,
+    /// Amount that the payer reported.
+    pub amount: Option<String>,
     /// Account that pays.
     pub payer: Option<Address>,
     /// Externally owned account behind it.
     pub payer_eoa: Option<Address>,
+    /// State.
+    pub state: IntentState,
+    /// Until when a Safe may execute; `None` unless a Safe pays.
+    pub deadline: Option<DateTime<Utc>>,
+    /// Last block in which the execution was searched; `None` unless it is searched.
+    pub searched_to: Option<u64>,
+    /// The transaction in which the Safe executed.
+    pub executed_by: Option<B256>,
+    /// Calls of a user operation.
+    pub transaction_indices: Vec<TransactionIndex>,
     /// When it was said.
     pub created_at: DateTime<Utc>,
 }

@@ -5,9 +5,11 @@ pub mod attempt;
 pub mod fee_plan;
 mod flow;
 pub mod intent;
+pub mod multicall;
 pub mod options;
 pub mod plan;
 pub mod redirect;
+pub mod safe_lock;
 pub mod step;
 
 use super::{
@@ -25,6 +27,7 @@ use attempt::WalletAttempts;
 use chrono::{DateTime, TimeDelta, Utc};
 pub use flow::PaymentFlow;
 use redirect::RedirectButton;
+use safe_lock::SafeLock;
 
 /// How long a reported payment counts as in flight. Source: interface §4.7 (an intent is a hint).
 const HINT_LASTS: TimeDelta = TimeDelta::minutes(2);
@@ -89,6 +92,8 @@ pub struct PaymentItem {
     pub request_id: RequestId,
     /// Fees on top of the amount, as fixed when the secure payment was created.
     pub charges: Charges,
+    /// The link that pays the same request alone; `None` unless the secure payment is a multicall.
+    pub child: Option<SecurePaymentToken>,
 }
 
 /// A secure payment.
@@ -118,6 +123,10 @@ pub struct SecurePayment {
     pub hinted_at: Option<DateTime<Utc>>,
     /// Attempts that payment pages recorded.
     pub attempts: WalletAttempts,
+    /// The last lock by a Safe that was about to pay.
+    pub lock: Option<SafeLock>,
+    /// When the owner last ended a lock.
+    pub locks_released_at: Option<DateTime<Utc>>,
     /// Time of creation.
     pub created_at: DateTime<Utc>,
     /// Time of expiry.
@@ -171,6 +180,11 @@ impl SecurePayment {
             [] | [_] => SecurePaymentKind::Single,
             _ => SecurePaymentKind::Batch,
         }
+    }
+
+    /// Whether the secure payment is a multicall: it pays the requests of other links, which stay payable.
+    pub fn is_multicall(&self) -> bool {
+        self.items.iter().any(|item| item.child.is_some())
     }
 
     /// State at a time. An unpaid link expires by itself. At the moment of expiry it can still be paid.
@@ -273,6 +287,8 @@ pub(crate) mod tests {
             about: LinkDetails::default(),
             hinted_at: None,
             attempts: WalletAttempts::default(),
+            lock: None,
+            locks_released_at: None,
             created_at: at(0),
             expires_at: at(100),
             completed_at: None,

@@ -1,0 +1,212 @@
+//! Multicalls: links that pay the requests of several payout links in one transaction. The other links, its children,
+//! stay payable on their own.
+
+use super::{PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus};
+use crate::domain::{ids::SecurePaymentToken, ledger::RequestStatus, network::Network, request::Request, wire_text::wire_text};
+use chrono::{DateTime, Utc};
+
+/// Maximum number of children on one network.
+pub const CHILDREN_MAX: usize = 150;
+
+/// Maximum number of children on several networks.
+pub const CHILDREN_ACROSS_MAX: usize = 20;
+
+wire_text! {
+    /// How a multicall is paid.
+    pub enum ExecutionKind {
+        /// On one EVM network.
+        EvmSameChain = "evm_same_chain",
+        /// From one EVM network to another.
+        EvmCrossChain = "evm_cross_chain",
+        /// Several payments at once on Tron.
+        TronBatch = "tron_batch",
+    }
+}
+
+wire_text! {
+    /// State of a multicall. Source: rules S.3.
+    pub enum MulticallStatus {
+        /// Nothing is paid.
+        Pending = "pending",
+        /// Nothing is paid, and the first child has expired.
+        Expired = "expired",
+        /// Every child is paid.
+        Completed = "completed",
+        /// Some children are paid.
+        PartiallySettled = "partially_settled",
+    }
+}
+
+wire_text! {
+    /// Why a multicall cannot pay a link. Source: rules P.3.7.
+    pub enum BlockReason {
+        /// No such link exists.
+        NotFound = "not_found",
+        /// The link belongs to another user.
+        NotOwned = "not_owned",
+        /// The link pays its creator, not a recipient.
+        NotOutgoing = "not_outgoing",
+        /// The link has several requests.
+        NotSinglePayment = "not_single_payment",
+        /// The link appears twice, or its creator differs from that of the first link.
+        InvalidChildLinkage = "invalid_child_linkage",
+        /// It is paid.
+        AlreadyPaid = "already_paid",
+        /// A payment is in flight, or a Safe is about to pay.
+        RequestProcessing = "request_processing",
+        /// It has expired.
+        SecurePaymentExpired = "secure_payment_expired",
+        /// The link was withdrawn, or combined with others.
+        SecurePaymentNotPending = "secure_payment_not_pending",
+        /// The recipient may not be paid.
+        ComplianceFailed = "compliance_failed",
+        /// Its request cannot be paid.
+        NotPayableChild = "not_payable_child",
+    }
+}
+
+wire_text! {
+    /// How to continue when a multicall cannot pay a link.
+    pub enum RecoveryAction {
+        /// Create the multicall without this link.
+        RemoveChild = "remove_child",
+        /// Create the multicall with fewer links.
+        RecreateReduced = "recreate_reduced",
+        /// Wait for a new quote.
+        WaitForQuoteRefresh = "wait_for_quote_refresh",
+        /// Choose another route.
+        SwitchRoute = "switch_route",
+        /// Wait until the payment in flight is decided.
+        RecreateAfterCooldown = "recreate_after_cooldown",
+        /// Ask the operator.
+        SupportRequired = "support_required",
+    }
+}
+
+impl BlockReason {
+    /// How to continue.
+    pub const fn recovery(self) -> RecoveryAction {
+        match self {
+            Self::RequestProcessing => RecoveryAction::RecreateAfterCooldown,
+            Self::ComplianceFailed => RecoveryAction::SupportRequired,
+            Self::NotPayableChild => RecoveryAction::SwitchRoute,
+            _ => RecoveryAction::RemoveChild,
+        }
+    }
+}
+
+/// Code of an exceeded number of children.
+pub const CAP_EXCEEDED: &str = "cap_exceeded";
+
+/// An exceeded number of children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExceededCap {
+    /// The maximum.
+    pub maximum: usize,
+    /// The number in the call.
+    pub actual: usize,
+}
+
+/// A link that a multicall cannot pay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildFailure {
+    /// Position in the call, from 0.
+    pub position: usize,
+    /// Token in the call.
+    pub token: SecurePaymentToken,
+    /// The reason.
+    pub reason: BlockReason,
+    /// Facts about the link, if the caller may see them.
+    pub facts: Option<ChildFacts>,
+}
+
+/// Facts about a child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildFacts {
+    /// Public id of its request.
+    pub request_id: String,
+    /// Whether the whole amount has arrived.
+    pub has_been_paid: bool,
+    /// State of the link.
+    pub status: SecurePaymentStatus,
+    /// State of the request.
+    pub request_status: RequestStatus,
+    /// When the link expires.
+    pub expires_at: DateTime<Utc>,
+    /// Network of the payment.
+    pub network: Network,
+    /// Id of its currency.
+    pub currency: String,
+}
+
+impl ChildFacts {
+    /// Facts about a link with its request.
+    pub fn of(link: &SecurePayment, request: &Request, now: DateTime<Utc>) -> Self {
+        Self {
+            request_id: request.id.0.clone(),
+            has_been_paid: request.ledger.has_been_paid(),
+            status: link.status_at(now),
+            request_status: request.ledger.status,
+            expires_at: link.expires_at,
+            network: link.network,
+            currency: request.terms.payment_currency.clone(),
+        }
+    }
+}
+
+/// Why a multicall cannot pay a link; `None` if it can. `is_seen` says whether the chain shows an unconfirmed payment.
+pub fn block_of(link: &SecurePayment, requests: &[Request], is_seen: bool, now: DateTime<Utc>) -> Option<BlockReason> {
+    if link.flow != PaymentFlow::Pay {
+        return Some(BlockReason::NotOutgoing);
+    }
+    if link.kind() != SecurePaymentKind::Single || link.is_multicall() {
+        return Some(BlockReason::NotSinglePayment);
+    }
+    match link.status_at(now) {
+        SecurePaymentStatus::Completed => Some(BlockReason::AlreadyPaid),
+        SecurePaymentStatus::Expired => Some(BlockReason::SecurePaymentExpired),
+        SecurePaymentStatus::Invalidated => Some(BlockReason::SecurePaymentNotPending),
+        SecurePaymentStatus::ComplianceFailed => Some(BlockReason::ComplianceFailed),
+        SecurePaymentStatus::Pending if requests.iter().all(|request| request.payable().is_err()) => {
+            Some(BlockReason::NotPayableChild)
+        }
+        SecurePaymentStatus::Pending
+            if link.locked_at(now).is_some() || link.in_flight_until(is_seen, now).is_some() =>
+        {
+            Some(BlockReason::RequestProcessing)
+        }
+        SecurePaymentStatus::Pending => None,
+    }
+}
+
+impl MulticallStatus {
+    /// The state of a multicall with this many paid children.
+    pub const fn of(paid: usize, all: usize, is_over: bool) -> Self {
+        match (paid, is_over) {
+            (0, true) => Self::Expired,
+            (0, false) => Self::Pending,
+            (paid, _) if paid == all => Self::Completed,
+            _ => Self::PartiallySettled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_multicall_follows_from_its_paid_children() {
+        use MulticallStatus::{Completed, Expired, PartiallySettled, Pending};
+        for (paid, is_over, expected) in [
+            (0, false, Pending),
+            (0, true, Expired),
+            (1, false, PartiallySettled),
+            (1, true, PartiallySettled),
+            (2, false, Completed),
+            (2, true, Completed),
+        ] {
+            assert_eq!(MulticallStatus::of(paid, 2, is_over), expected, "{paid} {is_over}");
+        }
+    }
+}

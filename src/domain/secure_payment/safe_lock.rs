@@ -1,0 +1,169 @@
+//! Locks of a link while the owners of a Safe sign its payment. Meanwhile nobody else gets calldata, so that the link is
+//! not paid twice. A lock never stops a payment from being credited.
+
+use super::SecurePayment;
+use crate::domain::{address::Address, refusal::Refusal};
+use alloy::primitives::B256;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+/// Longest lock of a link by one Safe, counted from its first lock, and the default of a secret credential.
+const LOCK_MAX: TimeDelta = TimeDelta::hours(24);
+
+/// How long a report with a public credential locks a link.
+const PUBLIC_LOCK: TimeDelta = TimeDelta::hours(1);
+
+/// A lock of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SafeLock {
+    /// Hash of the transaction of the Safe.
+    pub safe_tx_hash: B256,
+    /// The Safe; `None` if a secret credential locked the link without naming it.
+    pub safe: Option<Address>,
+    /// When the lock ends.
+    pub until: DateTime<Utc>,
+}
+
+/// Who asks for a lock, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct AskedLock {
+    /// Hash of the transaction of the Safe.
+    pub safe_tx_hash: B256,
+    /// The Safe.
+    pub safe: Option<Address>,
+    /// Asked end.
+    pub deadline: Option<DateTime<Utc>>,
+    /// Whether the caller has a secret credential of the owner of the link.
+    pub is_of_owner: bool,
+    /// When the Safe first locked the link.
+    pub first_locked_at: Option<DateTime<Utc>>,
+}
+
+impl SecurePayment {
+    /// The lock at a time; `None` if anybody may get calldata.
+    pub fn locked_at(&self, now: DateTime<Utc>) -> Option<&SafeLock> {
+        self.payable_at(now).ok()?;
+        self.lock.as_ref().filter(|lock| lock.until >= now)
+    }
+
+    /// When a lock that begins now ends, unless the report says otherwise.
+    pub fn usual_deadline(&self, is_of_owner: bool, now: DateTime<Utc>) -> DateTime<Utc> {
+        let lasts = if is_of_owner { LOCK_MAX } else { PUBLIC_LOCK };
+        (now + lasts).min(self.expires_at)
+    }
+
+    /// The lock for a Safe.
+    ///
+    /// A secret credential locks until the asked deadline, by default for a day, and at most until the link expires. A
+    /// public credential locks for an hour from now or less. Each Safe locks a link for at most a day in total.
+    ///
+    /// Errors: another transaction locks the link (409); the deadline is in the past (400); the owner released a lock, or
+    /// the Safe has used up its day (403).
+    pub fn lock_for(&self, asked: &AskedLock, now: DateTime<Utc>) -> Result<SafeLock, Refusal> {
+        if let Some(lock) = self.locked_at(now)
+            && lock.safe_tx_hash != asked.safe_tx_hash
+        {
+            let until = lock.until.to_rfc3339_opts(SecondsFormat::Secs, true);
+            let sentence = format!("Secure payment is in progress: another transaction of a Safe locks it until {until}");
+            return Err(Refusal::conflict(sentence));
+        }
+        if asked.deadline.is_some_and(|deadline| deadline <= now) {
+            let sentence = format!("must be in the future: Unix seconds after {}", now.timestamp());
+            return Err(Refusal::field("safePaymentDeadline", sentence));
+        }
+        let usual = self.usual_deadline(asked.is_of_owner, now);
+        let mut until = match asked.deadline {
+            Some(deadline) if asked.is_of_owner => deadline.min(self.expires_at),
+            Some(deadline) => deadline.min(usual),
+            None => usual,
+        };
+        if !asked.is_of_owner {
+            if self.locks_released_at.is_some() {
+                let sentence = "The creator of this link ended the lock of a Safe, so only the creator can lock it again";
+                return Err(Refusal::forbidden(sentence));
+            }
+            let end = asked.first_locked_at.unwrap_or(now) + LOCK_MAX;
+            if end <= now {
+                let sentence = "This Safe has locked this link for 24 hours; pay without a lock, or ask the creator";
+                return Err(Refusal::forbidden(sentence));
+            }
+            until = until.min(end);
+        }
+        Ok(SafeLock {
+            safe_tx_hash: asked.safe_tx_hash,
+            safe: asked.safe,
+            until,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            SecurePaymentStatus,
+            tests::{at, link},
+        },
+        *,
+    };
+
+    const HOUR: i64 = 3_600;
+    const DAY: i64 = 24 * HOUR;
+
+    fn asked(hash: u8, is_of_owner: bool) -> AskedLock {
+        AskedLock {
+            safe_tx_hash: B256::repeat_byte(hash),
+            safe: None,
+            deadline: None,
+            is_of_owner,
+            first_locked_at: None,
+        }
+    }
+
+    fn long_link() -> SecurePayment {
+        SecurePayment {
+            expires_at: at(10 * DAY),
+            ..link(SecurePaymentStatus::Pending)
+        }
+    }
+
+    #[test]
+    fn a_lock_lasts_as_long_as_the_credential_allows() {
+        let day_ago = |second| Some(at(second - DAY));
+        for (is_of_owner, deadline, first, now, until) in [
+            (true, None, None, 0, Some(DAY)),
+            (true, Some(3 * DAY), None, 0, Some(3 * DAY)),
+            (true, Some(20 * DAY), None, 0, Some(10 * DAY)),
+            (true, None, None, 10 * DAY - 5, Some(10 * DAY)),
+            (true, Some(5), None, 5, None),
+            (false, None, None, 0, Some(HOUR)),
+            (false, Some(60), None, 0, Some(60)),
+            (false, Some(3 * DAY), None, 0, Some(HOUR)),
+            (false, None, Some(at(0)), DAY - 60, Some(DAY)),
+            (false, None, day_ago(2 * DAY), 2 * DAY, None),
+        ] {
+            let asked = AskedLock {
+                deadline: deadline.map(at),
+                first_locked_at: first,
+                ..asked(1, is_of_owner)
+            };
+            let lock = long_link().lock_for(&asked, at(now)).ok();
+            assert_eq!(lock.map(|lock| lock.until), until.map(at), "{is_of_owner} {deadline:?} {now}");
+        }
+    }
+
+    #[test]
+    fn one_transaction_locks_a_link_until_its_end() {
+        let mut payment = long_link();
+        payment.lock = payment.lock_for(&asked(1, false), at(0)).ok();
+        assert!(payment.locked_at(at(HOUR)).is_some());
+        assert!(payment.locked_at(at(HOUR + 1)).is_none());
+        assert!(payment.lock_for(&asked(2, false), at(HOUR)).is_err());
+        assert!(payment.lock_for(&asked(1, false), at(HOUR)).is_ok());
+        assert!(payment.lock_for(&asked(2, false), at(HOUR + 1)).is_ok());
+        payment.locks_released_at = Some(at(5));
+        assert!(payment.lock_for(&asked(1, false), at(10)).is_err());
+        assert!(payment.lock_for(&asked(1, true), at(10)).is_ok());
+        payment.status = SecurePaymentStatus::Completed;
+        assert!(payment.locked_at(at(10)).is_none(), "a paid link is not locked");
+    }
+}
