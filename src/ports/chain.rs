@@ -220,6 +220,8 @@ pub trait WalletLookup: Send + Sync + 'static {
 pub struct Emitter {
     /// The contract.
     pub contract: Address,
+    /// Value that the second topic of the events, or the first word of their data, must have.
+    pub mark: B256,
     /// First block to search.
     pub from: u64,
 }
@@ -240,8 +242,8 @@ pub trait TxProofs: Send + Sync + 'static {
     /// and its content is proven. `None` if the nodes know no such transaction: this proves nothing, because a node
     /// can conceal one.
     async fn proven(&self, tx_hash: B256, final_to: u64) -> Result<Option<ProvenTx>, ChainError>;
-    /// Transactions up to block `to` with an event of each contract that has one of the first topics, in the order of
-    /// the contracts. Enough distinct nodes are asked, and every transaction that one of them names is listed.
+    /// Transactions up to block `to` with an event of each contract that has one of the first topics and the mark, in the
+    /// order of the contracts. Enough distinct nodes are asked, and every transaction that one of them names is listed.
     async fn list_emissions(
         &self,
         emitters: &[Emitter],

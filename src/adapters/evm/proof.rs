@@ -106,12 +106,15 @@ impl EmissionSearch {
     /// The transactions of the events that a node returned. Errors: an event that was not requested.
     fn read(&self, logs: &[RawLog], topics: &[B256]) -> Result<BTreeSet<B256>, NodeFailure> {
         let contract = self.emitter.contract.bytes();
-        let read = |log: &RawLog| {
-            let is_requested = log.address == contract && log.topics.first().is_some_and(|topic| topics.contains(topic));
-            log.transaction_hash.filter(|_| is_requested)
+        let is_requested = |log: &RawLog| {
+            log.address == contract && log.topics.first().is_some_and(|topic| topics.contains(topic))
         };
-        let read: Option<BTreeSet<B256>> = logs.iter().map(read).collect();
-        read.ok_or_else(|| NodeFailure::Untrue("the node returned an event that was not requested".to_owned()))
+        if !logs.iter().all(is_requested) {
+            return Err(NodeFailure::Untrue("the node returned an event that was not requested".to_owned()));
+        }
+        let mark = self.emitter.mark;
+        let is_marked = |log: &&RawLog| log.topics.get(1) == Some(&mark) || log.data.starts_with(mark.as_slice());
+        Ok(logs.iter().filter(is_marked).filter_map(|log| log.transaction_hash).collect())
     }
 }
 
