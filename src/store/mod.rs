@@ -53,6 +53,7 @@ pub mod recovery;
 pub mod relays;
 pub mod repeats;
 pub mod requests;
+pub mod safe_payers;
 pub mod schedules;
 mod schema;
 pub mod screenings;

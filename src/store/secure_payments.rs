@@ -13,21 +13,23 @@ use crate::domain::{
     },
     interop_address::{DestinationKey, InteropAddress},
     ledger::RequestStatus,
+    network::Network,
     paying::charge::{Charge, FeeOrigin},
     request::{Origin, Request},
     secure_payment::{
         LinkDetails, MerchantNames, PaymentFlow, PaymentItem, SecurePayment, SecurePaymentStatus,
         access::AccessPolicy,
         attempt::{Attempt, AttemptId, WalletAttempts},
-        intent::PaymentIntent,
+        intent::{IntentKind, IntentState, PaymentIntent, Source, TransactionIndex},
         redirect::RedirectButton,
+        safe_lock::SafeLock,
     },
 };
 use alloy::primitives::B256;
 use chrono::{DateTime, Utc};
 use entities::{
     requests as request_rows, screening_questions, screenings, secure_payment_intents, secure_payment_items,
-    secure_payment_owners, secure_payment_refusals,
+    secure_payment_owners, secure_payment_refusals, secure_payment_safes,
     secure_payments::{ActiveModel, Column, Entity, Model},
 };
 use screening_questions::Column as Asked;
@@ -41,6 +43,7 @@ use secure_payment_intents::Column as IntentColumn;
 use secure_payment_items::Column as Part;
 use secure_payment_owners::Column as Owner;
 use secure_payment_refusals::Column as Refused;
+use secure_payment_safes::Column as OfSafe;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -133,7 +136,22 @@ fn to_row(conn: &impl Sealing, payment: &SecurePayment, names: &MerchantNames) -
         expires_at: payment.expires_at,
         completed_at: payment.completed_at,
         orchestrator_id: origin.orchestrator.as_ref().map(|orchestrator| orchestrator.0.clone()),
+        locked_until: payment.lock.as_ref().map(|lock| lock.until),
+        locked_by: payment.lock.as_ref().and_then(|lock| lock.safe).map(|safe| safe.canonical()),
+        lock_hash: payment.lock.as_ref().map(|lock| columns::hash_text(&lock.safe_tx_hash)),
+        locks_released_at: payment.locks_released_at,
     })
+}
+
+fn lock(row: &Model) -> Result<Option<SafeLock>, StoreError> {
+    let Some((until, hash)) = row.locked_until.zip(row.lock_hash.as_deref()) else {
+        return Ok(None);
+    };
+    Ok(Some(SafeLock {
+        safe_tx_hash: columns::hash("lock_hash", hash)?,
+        safe: columns::address_option("locked_by", row.locked_by.as_deref())?,
+        until,
+    }))
 }
 
 fn from_row(row: Model, items: Vec<PaymentItem>) -> Result<SecurePayment, StoreError> {
@@ -147,7 +165,10 @@ fn from_row(row: Model, items: Vec<PaymentItem>) -> Result<SecurePayment, StoreE
     let provider = |text: &String| columns::known("access_provider", text, ScreeningProvider::from_wire);
     let allowed: Vec<String> = columns::from_json("allowed_payers", row.allowed_payers)?;
     let allowed = allowed.iter().map(|text| columns::address("allowed_payers", text));
+    let lock = lock(&row)?;
     Ok(SecurePayment {
+        lock,
+        locks_released_at: row.locks_released_at,
         id: SecurePaymentId(row.id),
         token: SecurePaymentToken(row.token),
         origin: Origin {
@@ -210,6 +231,7 @@ fn item_row(
         protocol_address: protocol.map(|fee| fee.receiver.canonical()),
         protocol_cap: protocol.and_then(|fee| fee.cap).map(|cap| cap.to_string()),
         orchestrator_fees: captured.transpose()?,
+        child_token: item.child.as_ref().map(|child| child.0.clone()),
     })
 }
 
@@ -244,6 +266,7 @@ fn item(row: secure_payment_items::Model) -> Result<PaymentItem, StoreError> {
         .collect::<Result<_, _>>()?;
     Ok(PaymentItem {
         charges: platform.into_iter().chain(protocol).chain(captured).collect(),
+        child: row.child_token.map(SecurePaymentToken),
         request: RequestRowId(row.request_row),
         request_id: RequestId(row.request_id),
     })
@@ -391,6 +414,21 @@ pub async fn lock_all(
         .all(conn)
         .await?;
     with_items(conn, rows).await
+}
+
+/// Reads a secure payment and locks it until the transaction ends.
+pub async fn lock_one(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    id: &SecurePaymentId,
+) -> Result<Option<SecurePayment>, StoreError> {
+    let rows = Entity::find()
+        .filter(Column::PlatformId.eq(platform.as_str()))
+        .filter(Column::Id.eq(id.as_str()))
+        .lock(LockType::NoKeyUpdate)
+        .all(conn)
+        .await?;
+    Ok(with_items(conn, rows).await?.pop())
 }
 
 /// The newest secure payment of a platform that pays a request.
@@ -681,6 +719,7 @@ pub async fn forget(
             ),
             delete::<secure_payment_refusals::Entity>(owner, Refused::PlatformId, Refused::SecurePaymentId, &ids),
             delete::<secure_payment_owners::Entity>(owner, Owner::PlatformId, Owner::SecurePaymentId, &ids),
+            delete::<secure_payment_safes::Entity>(owner, OfSafe::PlatformId, OfSafe::SecurePaymentId, &ids),
             delete::<screenings::Entity>(owner, Screened::PlatformId, Screened::SecurePaymentId, &ids),
             delete::<screening_questions::Entity>(owner, Asked::PlatformId, Asked::SecurePaymentId, &ids),
             delete::<Entity>(owner, Column::PlatformId, Column::Id, &ids),
@@ -789,27 +828,57 @@ pub async fn tokens_of(
     Ok(tokens)
 }
 
-/// The transaction with this hash that a payer reported.
+/// The report with this hash on a network.
 pub async fn find_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
-    tx_hash: &B256,
+    network: Network,
+    hash: &B256,
 ) -> Result<Option<PaymentIntent>, StoreError> {
     let row = said(payment)
-        .filter(IntentColumn::TxHash.eq(columns::hash_text(tx_hash)))
+        .filter(IntentColumn::Network.eq(network.id()))
+        .filter(IntentColumn::Hash.eq(columns::hash_text(hash)))
         .one(conn)
         .await?;
-    row.map(|row| {
-        Ok(PaymentIntent {
-            id: IntentId(row.id),
-            tx_hash: columns::hash("tx_hash", &row.tx_hash)?,
-            payer: columns::address_option("payer", row.payer.as_deref())?,
-            payer_eoa: columns::address_option("payer_eoa", row.payer_eoa.as_deref())?,
-            created_at: row.created_at,
-        })
-    })
-    .transpose()
+    row.map(intent).transpose()
 }
+
+pub(super) fn intent(row: secure_payment_intents::Model) -> Result<PaymentIntent, StoreError> {
+    let executed_by = row.executed_by.as_deref();
+    let searched_to = row.searched_to;
+    let indices = row.transaction_indices;
+    let indices = indices.map(|stored| columns::from_json::<Vec<StoredIndex>>("transaction_indices", stored));
+    Ok(PaymentIntent {
+        id: IntentId(row.id),
+        kind: columns::known("kind", &row.kind, IntentKind::from_wire)?,
+        hash: columns::hash("hash", &row.hash)?,
+        source: Source {
+            network: columns::network(&row.network)?,
+            token: row.token,
+        },
+        amount: row.amount,
+        payer: columns::address_option("payer", row.payer.as_deref())?,
+        payer_eoa: columns::address_option("payer_eoa", row.payer_eoa.as_deref())?,
+        state: columns::known("state", &row.state, IntentState::from_wire)?,
+        deadline: row.deadline,
+        searched_to: searched_to.map(|number| columns::number("searched_to", number)).transpose()?,
+        executed_by: executed_by.map(|hash| columns::hash("executed_by", hash)).transpose()?,
+        transaction_indices: indices
+            .transpose()?
+            .unwrap_or_default()
+            .into_iter()
+            .map(|StoredIndex(child_position, transaction_index)| TransactionIndex {
+                child_position,
+                transaction_index,
+            })
+            .collect(),
+        created_at: row.created_at,
+    })
+}
+
+/// Position of a part of a multicall, and index of the call that pays it.
+#[derive(Serialize, Deserialize)]
+struct StoredIndex(u32, u32);
 
 fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Entity> {
     secure_payment_intents::Entity::find()
@@ -817,28 +886,87 @@ fn said(payment: &SecurePayment) -> sea_orm::Select<secure_payment_intents::Enti
         .filter(IntentColumn::SecurePaymentId.eq(payment.id.as_str()))
 }
 
-/// Number of transactions that payers reported.
+/// Number of reports of payers.
 pub async fn count_intents(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
     Ok(said(payment).count(conn).await?)
 }
 
-/// Stores a transaction that a payer reported; the secure payment is locked.
+/// Stores a report of a payer; the secure payment is locked.
 pub async fn insert_intent(
     conn: &impl ConnectionTrait,
     payment: &SecurePayment,
     intent: &PaymentIntent,
 ) -> Result<(), StoreError> {
+    let indices = intent.transaction_indices.iter();
+    let indices: Vec<StoredIndex> = indices
+        .map(|index| StoredIndex(index.child_position, index.transaction_index))
+        .collect();
+    let indices = (!indices.is_empty()).then(|| columns::to_json("transaction_indices", &indices));
+    let searched_to = intent.searched_to;
     let row = secure_payment_intents::Model {
         id: intent.id.0.clone(),
         secure_payment_id: payment.id.0.clone(),
         platform_id: payment.origin.platform.0.clone(),
-        tx_hash: columns::hash_text(&intent.tx_hash),
+        hash: columns::hash_text(&intent.hash),
         payer: intent.payer.map(|payer| payer.canonical()),
         payer_eoa: intent.payer_eoa.map(|payer| payer.canonical()),
         created_at: intent.created_at,
+        network: intent.source.network.id().to_owned(),
+        token: intent.source.token.clone(),
+        kind: intent.kind.wire().to_owned(),
+        state: intent.state.wire().to_owned(),
+        amount: intent.amount.clone(),
+        deadline: intent.deadline,
+        searched_to: searched_to.map(|number| columns::number("searched_to", number)).transpose()?,
+        executed_by: intent.executed_by.as_ref().map(columns::hash_text),
+        transaction_indices: indices.transpose()?,
     };
     secure_payment_intents::Entity::insert(secure_payment_intents::ActiveModel::from(row))
         .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// Number of reports of Safes that failed.
+pub async fn count_failed(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
+    let failed = said(payment).filter(IntentColumn::State.eq(IntentState::Failed.wire()));
+    Ok(failed.count(conn).await?)
+}
+
+/// Writes the state, deadline and execution of a report; the secure payment is locked.
+pub async fn set_intent(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    intent: &PaymentIntent,
+) -> Result<(), StoreError> {
+    secure_payment_intents::Entity::update_many()
+        .col_expr(IntentColumn::State, Expr::value(intent.state.wire()))
+        .col_expr(IntentColumn::Deadline, Expr::value(intent.deadline))
+        .col_expr(
+            IntentColumn::ExecutedBy,
+            Expr::value(intent.executed_by.as_ref().map(columns::hash_text)),
+        )
+        .filter(IntentColumn::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(IntentColumn::Id.eq(intent.id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// Writes the lock of a secure payment, and when its owner last ended one; the secure payment is locked in the
+/// database.
+pub async fn set_lock(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<(), StoreError> {
+    let lock = payment.lock.as_ref();
+    let safe = lock.and_then(|lock| lock.safe).map(|safe| safe.canonical());
+    let hash = lock.map(|lock| columns::hash_text(&lock.safe_tx_hash));
+    Entity::update_many()
+        .col_expr(Column::LockedUntil, Expr::value(lock.map(|lock| lock.until)))
+        .col_expr(Column::LockedBy, Expr::value(safe))
+        .col_expr(Column::LockHash, Expr::value(hash))
+        .col_expr(Column::LocksReleasedAt, Expr::value(payment.locks_released_at))
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::Id.eq(payment.id.as_str()))
+        .exec(conn)
         .await?;
     Ok(())
 }

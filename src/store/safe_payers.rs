@@ -1,0 +1,162 @@
+//! Safes that got calldata of a secure payment, and the search for what they executed.
+
+use super::{StoreError, columns, secure_payments::intent};
+use crate::domain::{
+    address::Address,
+    ids::{PlatformId, SecurePaymentId},
+    network::Network,
+    safe::SafeVersion,
+    secure_payment::{
+        SecurePayment,
+        intent::{IntentState, PaymentIntent},
+    },
+};
+use chrono::{DateTime, Utc};
+use entities::{
+    secure_payment_intents::{Column as Intent, Entity as Intents},
+    secure_payment_safes::{ActiveModel, Column, Entity, Model},
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::{Expr, OnConflict},
+};
+
+/// A Safe that got calldata of a secure payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HandedSafe {
+    /// When it first locked the link.
+    pub locked_at: Option<DateTime<Utc>>,
+}
+
+fn key(payment: &SecurePayment, safe: &Address) -> Condition {
+    Condition::all()
+        .add(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .add(Column::SecurePaymentId.eq(payment.id.as_str()))
+        .add(Column::Safe.eq(safe.canonical()))
+}
+
+/// Records that a Safe got calldata of a secure payment.
+pub async fn note_handed(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    safe: &Address,
+    version: SafeVersion,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let row = ActiveModel::from(Model {
+        platform_id: payment.origin.platform.0.clone(),
+        secure_payment_id: payment.id.0.clone(),
+        safe: safe.canonical(),
+        version: version.wire().to_owned(),
+        handed_at: now,
+        locked_at: None,
+    });
+    let again = OnConflict::columns([Column::PlatformId, Column::SecurePaymentId, Column::Safe])
+        .update_columns([Column::HandedAt, Column::Version])
+        .to_owned();
+    Entity::insert(row)
+        .on_conflict(again)
+        .exec_without_returning(conn)
+        .await?;
+    Ok(())
+}
+
+/// A Safe that got calldata of a secure payment; `None` if it got none.
+pub async fn find(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    safe: &Address,
+) -> Result<Option<HandedSafe>, StoreError> {
+    let row = Entity::find().filter(key(payment, safe)).one(conn).await?;
+    Ok(row.map(|row| HandedSafe {
+        locked_at: row.locked_at,
+    }))
+}
+
+/// Number of Safes that got calldata of a secure payment.
+pub async fn count(conn: &impl ConnectionTrait, payment: &SecurePayment) -> Result<u64, StoreError> {
+    let of_payment = Entity::find()
+        .filter(Column::PlatformId.eq(payment.origin.platform.as_str()))
+        .filter(Column::SecurePaymentId.eq(payment.id.as_str()));
+    Ok(of_payment.count(conn).await?)
+}
+
+/// Records when a Safe first locked the link.
+pub async fn note_locked(
+    conn: &impl ConnectionTrait,
+    payment: &SecurePayment,
+    safe: &Address,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    Entity::update_many()
+        .col_expr(Column::LockedAt, Expr::value(now))
+        .filter(key(payment, safe))
+        .filter(Column::LockedAt.is_null())
+        .exec(conn)
+        .await?;
+    Ok(())
+}
+
+/// A report whose execution is searched, with its secure payment.
+#[derive(Debug, Clone)]
+pub struct AwaitedExecution {
+    /// Tenant.
+    pub platform: PlatformId,
+    /// The secure payment.
+    pub payment: SecurePaymentId,
+    /// The report.
+    pub intent: PaymentIntent,
+}
+
+/// Reports of Safes whose execution is searched on a network, those first that were searched longest ago.
+pub async fn awaited(
+    conn: &impl ConnectionTrait,
+    network: Network,
+    limit: u64,
+) -> Result<Vec<AwaitedExecution>, StoreError> {
+    let rows = Intents::find()
+        .filter(Intent::Network.eq(network.id()))
+        .filter(Intent::State.eq(IntentState::AwaitingExecution.wire()))
+        .order_by_asc(Intent::SearchedTo)
+        .limit(limit)
+        .all(conn)
+        .await?;
+    let read = rows.into_iter().map(|row| {
+        Ok(AwaitedExecution {
+            platform: PlatformId(row.platform_id.clone()),
+            payment: SecurePaymentId(row.secure_payment_id.clone()),
+            intent: intent(row)?,
+        })
+    });
+    read.collect()
+}
+
+/// Number of executions that are searched on a network for a platform, counted up to `up_to`.
+pub async fn count_awaited(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    network: Network,
+    up_to: u64,
+) -> Result<u64, StoreError> {
+    let awaited = Intents::find()
+        .filter(Intent::Network.eq(network.id()))
+        .filter(Intent::State.eq(IntentState::AwaitingExecution.wire()))
+        .filter(Intent::PlatformId.eq(platform.as_str()));
+    Ok(awaited.limit(up_to).count(conn).await?)
+}
+
+/// Records up to which block the execution of a Safe was searched.
+pub async fn note_searched(
+    conn: &impl ConnectionTrait,
+    awaited: &AwaitedExecution,
+    to: u64,
+) -> Result<(), StoreError> {
+    let to: i64 = columns::number("searched_to", to)?;
+    Intents::update_many()
+        .col_expr(Intent::SearchedTo, Expr::value(to))
+        .filter(Intent::PlatformId.eq(awaited.platform.as_str()))
+        .filter(Intent::Id.eq(awaited.intent.id.as_str()))
+        .exec(conn)
+        .await?;
+    Ok(())
+}
