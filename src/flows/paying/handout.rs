@@ -49,13 +49,19 @@ pub struct PayingWallet {
     pub address: Option<Address>,
     /// Whether the token approvals are unlimited or for exactly the needed amount.
     pub allowing: ApprovalAmount,
+    /// Whether the wallet is a Safe. Its owners sign approvals and payment together, and any account executes them, so
+    /// every approval is included, and the coins of the wallet pay no network fee.
+    pub is_safe: bool,
 }
 
 impl PayingWallet {
     /// A wallet with unlimited approvals.
     pub fn allowing_everything(address: Option<Address>) -> Self {
-        let allowing = ApprovalAmount::Everything;
-        Self { address, allowing }
+        Self {
+            address,
+            allowing: ApprovalAmount::Everything,
+            is_safe: false,
+        }
     }
 }
 
@@ -99,11 +105,19 @@ pub struct Handout {
     pub charges: Vec<PaidCharge>,
     /// Balances of the payer; `None` if the call does not say who pays.
     pub payer: Option<PayerMeans>,
+    /// Whether a Safe pays.
+    pub is_of_safe: bool,
     /// When the quotes expire.
     pub ends_at: Option<DateTime<Utc>>,
 }
 
 impl Handout {
+    /// Whether the payer's coins cover the network fees; `None` if the call does not say who pays, and for a Safe.
+    pub fn has_enough_gas(&self) -> Option<bool> {
+        let payer = self.payer.as_ref().filter(|_| !self.is_of_safe);
+        payer.map(|payer| payer.has_enough_gas)
+    }
+
     /// Whether the payer's balance is sufficient; true if the call does not say who pays.
     pub fn has_enough_balance(&self) -> bool {
         self.payer.as_ref().is_none_or(|payer| payer.shortages.is_empty())

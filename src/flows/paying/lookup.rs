@@ -95,6 +95,13 @@ impl Lookup {
         standings.standing(payer, token, spender).await
     }
 
+    /// Balance of an account, on which enough nodes agree.
+    pub async fn balance(&self, owner: Address, token: Option<Address>) -> Result<U256, ChainError> {
+        let standings = self.offered(self.chain.standings.as_deref())?;
+        let _permit = self.permit().await?;
+        standings.balance(owner, token).await
+    }
+
     /// Converts units by price feeds. With a rate cache it computes like the contracts: the product with the rate,
     /// rounded down. Source: rules G.2 (7).
     pub async fn convert(&self, path: &[EvmAddress], units: U256) -> Result<ConvertedUnits, ChainError> {

@@ -85,11 +85,14 @@ pub async fn hand_out(
             Some(address) => standings(lookup, executor.as_ref(), address).await?,
             None => PayerBalances::new(),
         };
-        let steps = executor.steps(wallet.allowing, &standings);
+        let unknown = PayerBalances::new();
+        let allowances = if wallet.is_safe { &unknown } else { &standings };
+        let steps = executor.steps(wallet.allowing, allowances);
         Ok(Handout {
             charges: executor.paid().to_vec(),
             spendings: executor.spendings().to_vec(),
             payer: PayerMeans::of(executor.as_ref(), steps.approvals.len(), standings),
+            is_of_safe: wallet.is_safe,
             ends_at: match payments.as_slice() {
                 [sole] => sole.quote.map(|quote| quote.until),
                 _ => None,

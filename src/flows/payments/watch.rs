@@ -42,7 +42,7 @@ use crate::{
         payment::{BlockRef, Observation},
         request::Request,
     },
-    flows::FlowResult,
+    flows::{FlowResult, secure_payments::safe_outcomes},
     ports::chain::{Chain, ChainTip, NewBlock},
     store::{
         self, Tx,
@@ -132,6 +132,10 @@ pub async fn run(ctx: &Ctx, chain: &dyn Chain, leadership: &Leadership) -> FlowR
         if let Some(reason) = cursor.halted_reason {
             return Ok(WatchResult::Halted(reason));
         }
+    }
+    if is_awaited && let Err(error) = safe_outcomes::run(ctx, network, cursor.finalized.number).await {
+        // A lock only keeps others from paying twice, so the step still succeeds.
+        tracing::warn!(%network, %error, "the executions of Safes could not be searched");
     }
     if is_awaited {
         let mut noted = cursor.clone();

@@ -32,7 +32,9 @@ pub async fn note(
     let look = LinkVisit {
         payer: Some(payer),
         source: None,
+        is_safe: false,
     };
+    opened.unlocked()?;
     open::check(ctx, opened, &look)?;
     access::require(ctx, &opened.payment, &payer).await?;
     let now = ctx.clock.now();

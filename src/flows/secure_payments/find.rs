@@ -11,8 +11,10 @@ use crate::{
         caller::PlatformCaller,
         refusal::Refusal,
         screening::Screening,
-        secure_payment::{MerchantNames, PaymentFlow, SecurePaymentKind, SecurePaymentStatus},
-        wire_text::wire_text,
+        secure_payment::{
+            MerchantNames,
+            multicall::{BlockReason, block_of},
+        },
     },
     flows::FlowResult,
     store::{self, Scope},
@@ -23,26 +25,6 @@ const SCREENINGS_MAX: u64 = 1_000;
 
 /// Maximum number of payments that are searched for the payment that completed the request, to find its payer.
 const PAYMENTS_MAX: u64 = 100;
-
-wire_text! {
-    /// Why a secure payment cannot be combined with others into one payout. Source: rules P.3.7.
-    pub enum BlockReason {
-        /// The secure payment pays its creator, not a recipient.
-        NotOutgoing = "not_outgoing",
-        /// The secure payment has several requests.
-        NotSinglePayment = "not_single_payment",
-        /// It is paid.
-        AlreadyPaid = "already_paid",
-        /// It has expired.
-        SecurePaymentExpired = "secure_payment_expired",
-        /// The secure payment was withdrawn, or combined with others.
-        SecurePaymentNotPending = "secure_payment_not_pending",
-        /// The recipient may not be paid.
-        ComplianceFailed = "compliance_failed",
-        /// Its request cannot be paid.
-        NotPayableChild = "not_payable_child",
-    }
-}
 
 /// A secure payment as its owner sees it.
 #[derive(Debug, Clone)]
@@ -59,7 +41,7 @@ pub struct FoundLink {
     pub is_claimed: bool,
     /// Newest screening results of wallets that wanted to pay the link, or of the recipient of a payout.
     pub screenings: Vec<Screening>,
-    /// Why the secure payment cannot be combined with others into one payout; `None` if it can.
+    /// Why a multicall cannot pay the link; `None` if it can.
     pub block: Option<BlockReason>,
 }
 
@@ -87,7 +69,7 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, request_id: &str) -> FlowRe
         url: url(ctx, &opened.payment),
         payer: payer(ctx, &opened).await?,
         is_claimed,
-        block: block(&opened),
+        block: block_of(&opened.payment, &opened.requests, opened.is_seen(ctx).await?, opened.now),
         opened,
     })
 }
@@ -101,22 +83,4 @@ pub async fn payer(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<Option<Address>
         .iter()
         .find(|payment| Some(payment.tx_hash) == last.ledger.tx_hash);
     Ok(completing.and_then(|payment| payment.payer))
-}
-
-fn block(opened: &OpenedLink) -> Option<BlockReason> {
-    let payment = &opened.payment;
-    if payment.flow != PaymentFlow::Pay {
-        return Some(BlockReason::NotOutgoing);
-    }
-    if payment.kind() != SecurePaymentKind::Single {
-        return Some(BlockReason::NotSinglePayment);
-    }
-    match opened.status() {
-        SecurePaymentStatus::Completed => Some(BlockReason::AlreadyPaid),
-        SecurePaymentStatus::Expired => Some(BlockReason::SecurePaymentExpired),
-        SecurePaymentStatus::Invalidated => Some(BlockReason::SecurePaymentNotPending),
-        SecurePaymentStatus::ComplianceFailed => Some(BlockReason::ComplianceFailed),
-        SecurePaymentStatus::Pending if opened.unpaid().is_empty() => Some(BlockReason::NotPayableChild),
-        SecurePaymentStatus::Pending => None,
-    }
 }

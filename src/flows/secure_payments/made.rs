@@ -70,6 +70,7 @@ impl LinkDraft {
             request: request.row.clone(),
             request_id: request.id.clone(),
             charges: charges.clone(),
+            child: None,
         };
         let payment = SecurePayment {
             id: SecurePaymentId(ctx.ids.ulid()),
@@ -87,6 +88,8 @@ impl LinkDraft {
             about: self.about,
             hinted_at: None,
             attempts: WalletAttempts::default(),
+            lock: None,
+            locks_released_at: None,
             created_at: ctx.clock.now(),
             expires_at: self.expires_at,
             completed_at: None,

@@ -1,6 +1,6 @@
 //! Opens a secure payment for a payer before paying it.
 
-use super::{access, opened::OpenedLink, options};
+use super::{access, opened::OpenedLink, options, safe};
 use crate::{
     ctx::Ctx,
     domain::{
@@ -29,6 +29,8 @@ pub struct LinkVisit {
     pub payer: Option<LinkPayer>,
     /// Chain and token to pay from.
     pub source: Option<Source>,
+    /// Whether the paying wallet is a Safe.
+    pub is_safe: bool,
 }
 
 /// A secure payment as a payer sees it.
@@ -46,12 +48,15 @@ pub struct LinkView {
 
 /// Returns a payable secure payment.
 ///
-/// Errors: the payment can no longer be paid (403); it is paid (409); a wallet of another network or a chain without a
-/// route (400). Source: interface §4.7; rules P.3.7.
+/// Errors: the payment can no longer be paid (403); it is paid (409); a Safe is about to pay it (423); a wallet of another
+/// network, a chain without a route, or a wallet that is no Safe although the call says so (400). Source: interface
+/// §4.7; rules P.3.7.
 pub async fn run(ctx: &Ctx, opened: &OpenedLink, look: &LinkVisit) -> FlowResult<LinkView> {
     opened.payable().map_err(Refusal::from)?;
+    opened.unlocked()?;
     check(ctx, opened, look)?;
     let payment = &opened.payment;
+    safe::find(ctx, payment, look).await?;
     let access = match &look.payer {
         Some(payer) => access::decide(ctx, payment, payer).await?,
         None => None,

@@ -7,7 +7,7 @@ use crate::{
         client_id::ClientId,
         ids::SecurePaymentToken,
         paying::charge::Charges,
-        refusal::Refusal,
+        refusal::{Refusal, RefusalKind},
         request::{Origin, Request},
         secure_payment::{
             SecurePayment, SecurePaymentStatus, UnpayableLink,
@@ -119,6 +119,19 @@ impl OpenedLink {
     /// Errors: the payment can no longer be paid (403); it is paid (409).
     pub fn payable(&self) -> Result<(), UnpayableLink> {
         self.payment.payable_at(self.now)
+    }
+
+    /// Errors: a Safe is about to pay the link (423).
+    pub fn unlocked(&self) -> Result<(), Refusal> {
+        match self.payment.locked_at(self.now) {
+            Some(_) => Err(Refusal::new(RefusalKind::Locked, "Secure payment is in progress")),
+            None => Ok(()),
+        }
+    }
+
+    /// When the lock of a Safe that the caller reports now ends, unless the report says otherwise.
+    pub fn safe_deadline(&self, caller: &PlatformCaller) -> DateTime<Utc> {
+        self.payment.usual_deadline(self.is_of(caller), self.now)
     }
 
     /// The requests and the fees of each request.

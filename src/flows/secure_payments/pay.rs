@@ -1,19 +1,25 @@
 //! Returns the calldata that pays a secure payment.
 
-use super::{access, open, open::LinkVisit, opened::OpenedLink};
+use super::{access, open, open::LinkVisit, opened::OpenedLink, safe};
 use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
+        address::Address,
         caller::PlatformCaller,
         paying::{ApprovalAmount, BundleError},
         refusal::Refusal,
+        safe::SafeVersion,
         secure_payment::{SecurePaymentKind, UnpayableLink},
     },
     flows::{
         FlowError, FlowResult,
         paying::{Handout, HandoutError, PayingWallet, PaymentDue, PaymentPacking, hand_out, keep, lookup::Lookup},
     },
+    store,
 };
+
+/// Maximum number of Safes of a link that are remembered. Anyone with the token can name a Safe.
+const SAFES_MAX: u64 = 100;
 
 /// Returns the calldata for the amount due, with allowances of exactly that amount; paid requests are left out.
 ///
@@ -24,7 +30,8 @@ use crate::{
 /// Errors:
 /// - 403: the payment can no longer be paid, or the payer may not pay it.
 /// - 409: it is paid.
-/// - 400: no wallet is given where one is required.
+/// - 423: a Safe is about to pay it.
+/// - 400: no wallet is given where one is required, or the wallet is no Safe although the call says so.
 /// - 502: no node responds.
 ///
 /// Source: interface §4.7; rules P.3.7; decisions D38.
@@ -35,6 +42,20 @@ pub async fn run(
     caller: Option<&PlatformCaller>,
 ) -> FlowResult<Handout> {
     opened.payable().map_err(Refusal::from)?;
+    opened.unlocked()?;
+    let handout = hand(ctx, opened, look, caller).await?;
+    let safe = safe::find(ctx, &opened.payment, look).await?;
+    await_payments(ctx, opened, &handout, safe).await?;
+    Ok(handout)
+}
+
+/// The calldata of [`run`], of which nothing is stored.
+pub(super) async fn hand(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    look: &LinkVisit,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<Handout> {
     open::check(ctx, opened, look)?;
     let payment = &opened.payment;
     match &look.payer {
@@ -56,25 +77,30 @@ pub async fn run(
     if due.is_empty() {
         return Err(Refusal::forbidden(UnpayableLink::ComplianceFailed.sentence()).into());
     }
+    let wallet = PayingWallet {
+        address: look.payer.map(|payer| payer.wallet),
+        allowing: ApprovalAmount::WhatIsNeeded,
+        is_safe: look.is_safe,
+    };
+    let packing = match payment.kind() {
+        SecurePaymentKind::Single => PaymentPacking::Alone,
+        SecurePaymentKind::Batch => PaymentPacking::Together { gas_max: None },
+    };
+    let lookup = lookup(ctx, opened, caller);
+    let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
+    handout.map_err(|error| refused(error, packing))
+}
+
+/// Chain lookups for a caller of a link.
+pub(super) fn lookup(ctx: &Ctx, opened: &OpenedLink, caller: Option<&PlatformCaller>) -> Lookup {
+    let payment = &opened.payment;
     let is_own = caller.is_some_and(|caller| opened.is_of(caller));
     let holder = PermitHolder {
         platform: payment.origin.platform.clone(),
         is_public: !is_own,
         link: (!is_own).then(|| payment.id.clone()),
     };
-    let wallet = PayingWallet {
-        address: look.payer.map(|payer| payer.wallet),
-        allowing: ApprovalAmount::WhatIsNeeded,
-    };
-    let packing = match payment.kind() {
-        SecurePaymentKind::Single => PaymentPacking::Alone,
-        SecurePaymentKind::Batch => PaymentPacking::Together { gas_max: None },
-    };
-    let lookup = Lookup::of_holder(ctx, holder, payment.network);
-    let handout = hand_out(ctx, &lookup, due, wallet, packing).await;
-    let handout = handout.map_err(|error| refused(error, packing))?;
-    await_payments(ctx, &handout).await?;
-    Ok(handout)
+    Lookup::of_holder(ctx, holder, payment.network)
 }
 
 /// Converts a refusal of a payment to one with the parameters of the call.
@@ -88,15 +114,33 @@ fn refused(error: HandoutError, packing: PaymentPacking) -> FlowError {
     }
 }
 
-/// Marks the payments of requests as expected, unless they already are. The calldata of a link follows the price terms
-/// of its requests, so no other terms are stored.
-async fn await_payments(ctx: &Ctx, handout: &Handout) -> FlowResult<()> {
+/// Marks the payments of requests as expected, unless they already are, and stores the Safe that got the calldata. The
+/// calldata of a link follows the price terms of its requests, so no other terms are stored.
+async fn await_payments(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    handout: &Handout,
+    safe: Option<(Address, SafeVersion)>,
+) -> FlowResult<()> {
+    let payment = &opened.payment;
+    let safe = match safe {
+        Some((wallet, _)) => {
+            let reader = ctx.db.reader();
+            let is_known = store::safe_payers::find(reader, payment, &wallet).await?.is_some();
+            let has_room = is_known || store::safe_payers::count(reader, payment).await? < SAFES_MAX;
+            safe.filter(|_| has_room)
+        }
+        None => None,
+    };
     let requests = handout.payments.iter().map(|payment| &payment.request);
     let silent = keep::silent(requests.collect());
-    if silent.is_empty() {
+    if silent.is_empty() && safe.is_none() {
         return Ok(());
     }
     let tx = ctx.db.begin("issue_calldata").await?;
     keep::await_payments(&tx, &silent).await?;
+    if let Some((wallet, version)) = safe {
+        store::safe_payers::note_handed(&tx, payment, &wallet, version, opened.now).await?;
+    }
     Ok(tx.commit().await?)
 }

@@ -1,38 +1,84 @@
-//! Stores a transaction that a payer reports. The report is a hint that a payment is in flight, and settles nothing.
+//! Stores a payment that a payer reports as sent, or that the owners of a Safe are about to sign. The report settles
+//! nothing. A report of a Safe locks the link.
 
-use super::{access, open, open::LinkVisit, opened::OpenedLink};
+use super::{access, open, open::LinkVisit, opened::OpenedLink, pay};
 use crate::{
     ctx::Ctx,
     domain::{
         address::Address,
+        caller::PlatformCaller,
         ids::IntentId,
         reference::PaymentReference,
         refusal::{Refusal, RefusalKind},
         secure_payment::{
             SecurePayment,
             access::LinkPayer,
-            intent::{INTENTS_MAX, PaymentIntent, Source},
+            intent::{INTENTS_MAX, IntentKind, IntentState, PaymentIntent, Source, TransactionIndex},
+            safe_lock::AskedLock,
         },
     },
     flows::FlowResult,
-    store::{self, Scope, Sealing},
+    store::{self, Scope, Sealing, Tx},
 };
 use alloy::primitives::B256;
+use chrono::{DateTime, Utc};
 
-/// Seconds that a caller waits after reporting too many transactions.
+/// Seconds that a caller waits after reporting too many payments.
 const RETRY_AFTER_S: u32 = 600;
+
+/// Maximum number of executions that are searched for a platform on a network at once.
+const AWAITED_MAX: u64 = 100;
 
 /// A report of a payer; every value is valid on its own.
 #[derive(Debug, Clone)]
-pub struct SentTransaction {
-    /// Hash of the transaction.
-    pub tx_hash: B256,
-    /// Chain and token from which the payer sent the payment.
+pub struct ReportedPayment {
+    /// The hash, and what it identifies.
+    pub hash: ReportedHash,
+    /// Network and token with which the payer pays.
     pub source: Source,
+    /// Amount that the payer sent, as text.
+    pub amount: Option<String>,
     /// Account that pays.
     pub payer: Option<Address>,
     /// Externally owned account behind it.
     pub payer_eoa: Option<Address>,
+}
+
+/// The hash of a report.
+#[derive(Debug, Clone)]
+pub enum ReportedHash {
+    /// Of a transaction.
+    Transaction(B256),
+    /// Of a transaction of a Safe.
+    Safe {
+        /// The hash.
+        hash: B256,
+        /// Until when the Safe executes it.
+        deadline: Option<DateTime<Utc>>,
+    },
+    /// Of a user operation.
+    UserOperation {
+        /// The hash.
+        hash: B256,
+        /// Which call pays which part of a multicall.
+        indices: Vec<TransactionIndex>,
+    },
+}
+
+impl ReportedHash {
+    const fn hash(&self) -> B256 {
+        match self {
+            Self::Transaction(hash) | Self::Safe { hash, .. } | Self::UserOperation { hash, .. } => *hash,
+        }
+    }
+
+    const fn kind(&self) -> IntentKind {
+        match self {
+            Self::Transaction(_) => IntentKind::Transaction,
+            Self::Safe { .. } => IntentKind::Safe,
+            Self::UserOperation { .. } => IntentKind::UserOperation,
+        }
+    }
 }
 
 /// A stored report.
@@ -46,16 +92,22 @@ pub struct RecordedIntent {
     pub is_listening: bool,
 }
 
-/// Stores a transaction once per hash.
+/// Stores a payment once per hash and network. The report of a Safe locks the link, and a repeated report extends the
+/// lock.
 ///
 /// Errors:
-/// - 403: the payment can no longer be paid, or the payer may not pay it.
-/// - 409: it is paid.
-/// - 400: there is no route from this chain, or no payer is given while the link is hidden until a wallet is approved.
-/// - 429: too many transactions were reported.
+/// - 403: the payment can no longer be paid, the payer may not pay it, or the caller may not lock it.
+/// - 409: it is paid, or another transaction of a Safe locks it.
+/// - 400: there is no route from this chain, or no payer is given although the link or the lock needs one.
+/// - 429: too many payments were reported.
 ///
 /// Source: interface §4.7; rules P.3.7.
-pub async fn run(ctx: &Ctx, opened: &OpenedLink, sent: &SentTransaction) -> FlowResult<RecordedIntent> {
+pub async fn run(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    sent: &ReportedPayment,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<RecordedIntent> {
     opened.payable().map_err(Refusal::from)?;
     let look = LinkVisit {
         payer: sent.payer.map(|wallet| LinkPayer {
@@ -63,6 +115,7 @@ pub async fn run(ctx: &Ctx, opened: &OpenedLink, sent: &SentTransaction) -> Flow
             eoa: sent.payer_eoa,
         }),
         source: Some(sent.source.clone()),
+        is_safe: false,
     };
     open::check(ctx, opened, &look).map_err(by_body)?;
     let payment = &opened.payment;
@@ -77,44 +130,188 @@ pub async fn run(ctx: &Ctx, opened: &OpenedLink, sent: &SentTransaction) -> Flow
     // This message does not say whether the network or the token is wrong. Different messages would reveal both to a
     // caller that tries values on a link that hides them.
     open::check_source_unseen(ctx, opened, &look)?;
+    check_parts(payment, sent)?;
     let now = ctx.clock.now();
     // Anyone with the token can repeat this call, so a call that would change nothing takes no lock.
     let reader = ctx.db.reader();
-    if let Some(known) = store::secure_payments::find_intent(reader, payment, &sent.tx_hash).await? {
-        return recorded(opened, known);
+    let (network, hash) = (sent.source.network, sent.hash.hash());
+    let known = store::secure_payments::find_intent(reader, payment, network, &hash).await?;
+    let asks_for_lock = match (&sent.hash, &known) {
+        (ReportedHash::Safe { .. }, Some(known)) => known.state.may_lock(),
+        (ReportedHash::Safe { .. }, None) => true,
+        _ => false,
+    };
+    match known {
+        Some(known) if known.kind != sent.hash.kind() => {
+            let sentence = format!("must be a new hash: it was reported as a {}", known.kind.words());
+            return Err(Refusal::field(sent.hash.kind().field(), sentence).into());
+        }
+        Some(known) if !asks_for_lock => return recorded(opened, known),
+        Some(_) => {}
+        None => admit_another(reader, payment).await?,
     }
-    admit_another(reader, payment).await?;
+    let is_of_owner = caller.is_some_and(|caller| opened.is_of(caller));
+    if asks_for_lock && !is_of_owner {
+        require_means(ctx, opened, sent, caller).await?;
+    }
+    let searched_to = store::cursors::load(reader, network).await?;
+    let searched_to = searched_to.map(|cursor| cursor.finalized.number);
     let tx = ctx.db.begin("record_intent").await?;
     let owner = Scope {
         platform: payment.origin.platform.clone(),
         client: None,
     };
     let locked = store::secure_payments::lock_all(&tx, &owner, std::slice::from_ref(&payment.token)).await?;
-    for present in &locked {
-        present.payable_at(now).map_err(Refusal::from)?;
-    }
-    let intent = match store::secure_payments::find_intent(&tx, payment, &sent.tx_hash).await? {
-        Some(known) => known,
+    let present = locked
+        .into_iter()
+        .next()
+        .ok_or_else(|| Refusal::not_found("Secure payment not found"))?;
+    present.payable_at(now).map_err(Refusal::from)?;
+    let known = store::secure_payments::find_intent(&tx, &present, network, &hash).await?;
+    let mut intent = match &known {
+        Some(known) => known.clone(),
         None => {
-            admit_another(&tx, payment).await?;
-            let intent = PaymentIntent {
-                id: IntentId(ctx.ids.ulid()),
-                tx_hash: sent.tx_hash,
-                payer: sent.payer,
-                payer_eoa: sent.payer_eoa,
-                created_at: now,
-            };
-            store::secure_payments::insert_intent(&tx, payment, &intent).await?;
-            crate::fail_at("record_intent", "inserted");
-            store::secure_payments::hint(&tx, payment, now).await?;
-            intent
+            admit_another(&tx, &present).await?;
+            new_intent(ctx, sent, now)
         }
     };
+    if let ReportedHash::Safe { deadline, .. } = sent.hash
+        && asks_for_lock
+        && (known.is_none() || intent.state.may_lock())
+    {
+        let asked = AskedLock {
+            safe_tx_hash: hash,
+            safe: sent.payer.or(intent.payer),
+            deadline,
+            is_of_owner,
+            first_locked_at: first_locked_at(&tx, &present, sent.payer).await?,
+        };
+        let lock = present.lock_for(&asked, now)?;
+        intent.payer = lock.safe;
+        intent.deadline = Some(lock.until);
+        if lock.safe.is_some() {
+            intent.state = IntentState::AwaitingExecution;
+            intent.searched_to = intent.searched_to.or(searched_to);
+        }
+        if known.is_none() {
+            admit_search(&tx, &present, &intent).await?;
+        }
+        if let Some(safe) = &lock.safe {
+            store::safe_payers::note_locked(&tx, &present, safe, now).await?;
+        }
+        let after = SecurePayment {
+            lock: Some(lock),
+            ..present.clone()
+        };
+        store::secure_payments::set_lock(&tx, &after).await?;
+        crate::fail_at("record_intent", "locked");
+    }
+    if known.is_none() {
+        store::secure_payments::insert_intent(&tx, &present, &intent).await?;
+        crate::fail_at("record_intent", "inserted");
+        store::secure_payments::hint(&tx, &present, now).await?;
+    } else {
+        store::secure_payments::set_intent(&tx, &present, &intent).await?;
+    }
     tx.commit().await?;
     recorded(opened, intent)
 }
 
-/// Errors: too many transactions were reported (429).
+fn new_intent(ctx: &Ctx, sent: &ReportedPayment, now: DateTime<Utc>) -> PaymentIntent {
+    PaymentIntent {
+        id: IntentId(ctx.ids.ulid()),
+        kind: sent.hash.kind(),
+        hash: sent.hash.hash(),
+        source: sent.source.clone(),
+        amount: sent.amount.clone(),
+        payer: sent.payer,
+        payer_eoa: sent.payer_eoa,
+        state: IntentState::Reported,
+        deadline: None,
+        searched_to: None,
+        executed_by: None,
+        transaction_indices: match &sent.hash {
+            ReportedHash::UserOperation { indices, .. } => indices.clone(),
+            _ => Vec::new(),
+        },
+        created_at: now,
+    }
+}
+
+/// Errors: the report names a part that the link does not have, or the link has no parts (400).
+fn check_parts(payment: &SecurePayment, sent: &ReportedPayment) -> Result<(), Refusal> {
+    let ReportedHash::UserOperation { indices, .. } = &sent.hash else {
+        return Ok(());
+    };
+    if !payment.is_multicall() {
+        let sentence = "must be absent: this link pays no other links; report txHash or safeTxHash";
+        return Err(Refusal::field("userOpHash", sentence));
+    }
+    let parts = payment.items.len();
+    let is_wrong = |index: &TransactionIndex| usize::try_from(index.child_position).is_ok_and(|place| place >= parts);
+    match indices.iter().position(is_wrong) {
+        Some(place) => Err(Refusal::field(
+            format!("transactionIndices[{place}].childPosition"),
+            format!("must be less than {parts}, the number of links that this one pays"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Errors: the caller with a public credential names no Safe (400); the Safe got no calldata of the link, or holds too
+/// little to pay it (403).
+async fn require_means(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    sent: &ReportedPayment,
+    caller: Option<&PlatformCaller>,
+) -> FlowResult<()> {
+    let Some(safe) = sent.payer else {
+        let sentence = "is required with safeTxHash: the Safe that pays";
+        return Err(Refusal::field("payerAddress", sentence).into());
+    };
+    let handed = store::safe_payers::find(ctx.db.reader(), &opened.payment, &safe).await?;
+    if handed.is_none() {
+        let sentence = "Only a Safe that got the calldata of this link can lock it: get the calldata with isSafe=true first";
+        return Err(Refusal::forbidden(sentence).into());
+    }
+    let look = LinkVisit {
+        payer: Some(LinkPayer { wallet: safe, eoa: None }),
+        source: None,
+        is_safe: true,
+    };
+    let handout = pay::hand(ctx, opened, &look, caller).await?;
+    let lookup = pay::lookup(ctx, opened, caller);
+    for spending in &handout.spendings {
+        if lookup.balance(safe, spending.token).await? < spending.units {
+            let sentence = "Only a Safe that holds the amount can lock this link";
+            return Err(Refusal::forbidden(sentence).into());
+        }
+    }
+    Ok(())
+}
+
+/// When a Safe first locked the link.
+async fn first_locked_at(tx: &Tx, payment: &SecurePayment, safe: Option<Address>) -> FlowResult<Option<DateTime<Utc>>> {
+    let Some(safe) = safe else { return Ok(None) };
+    let handed = store::safe_payers::find(tx, payment, &safe).await?;
+    Ok(handed.and_then(|handed| handed.locked_at))
+}
+
+/// Errors: too many executions are searched for the platform (429).
+async fn admit_search(tx: &Tx, payment: &SecurePayment, intent: &PaymentIntent) -> FlowResult<()> {
+    if intent.state != IntentState::AwaitingExecution {
+        return Ok(());
+    }
+    let (platform, network) = (&payment.origin.platform, intent.source.network);
+    if store::safe_payers::count_awaited(tx, platform, network, AWAITED_MAX).await? < AWAITED_MAX {
+        return Ok(());
+    }
+    let sentence = format!("{AWAITED_MAX} links of this platform already wait for Safes on {network}");
+    Err(Refusal::new(RefusalKind::TooMany, sentence).after(RETRY_AFTER_S).into())
+}
+
+/// Errors: too many payments were reported (429).
 async fn admit_another(conn: &impl Sealing, payment: &SecurePayment) -> FlowResult<()> {
     if store::secure_payments::count_intents(conn, payment).await? < INTENTS_MAX {
         return Ok(());

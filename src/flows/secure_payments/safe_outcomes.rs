@@ -1,0 +1,197 @@
+//! Follows the transactions of Safes that lock a link, until they are executed or their deadline passes.
+//!
+//! The events of a Safe only show where to look. A proven transaction ends a lock; a missing event proves nothing, so
+//! nothing happens without one until the deadline.
+
+use crate::{
+    ctx::Ctx,
+    domain::{
+        event::{ChainTransaction, Event, PaymentFailed},
+        network::Network,
+        proven_tx::ProvenTx,
+        request::Request,
+        safe::{OUTCOME_TOPICS, SafeCall, SafeOutcome, executed_calls, outcome_in},
+        secure_payment::{
+            SecurePayment,
+            intent::{IntentState, PaymentIntent},
+        },
+    },
+    flows::{FlowResult, publish_all},
+    ports::chain::{Emitter, ReportedEmissions, TxProofs},
+    store::{self, Scope, safe_payers::AwaitedExecution},
+};
+use alloy::primitives::Address as EvmAddress;
+
+/// Maximum number of executions that are searched on a network at once.
+const SEARCHED_AT_ONCE: u64 = 100;
+
+/// Maximum number of transactions that are proven for one execution at once. Nodes can name transactions that do not
+/// exist.
+const PROVEN_AT_ONCE: usize = 10;
+
+/// Code of the failure in `payment.failed`.
+const FAILED: &str = "safe_execution_failed";
+
+/// Searches, up to the final block `final_to`, the executions that Safes owe on a network.
+pub async fn run(ctx: &Ctx, network: Network, final_to: u64) -> FlowResult<()> {
+    let awaited = store::safe_payers::awaited(ctx.db.reader(), network, SEARCHED_AT_ONCE).await?;
+    let Some(proofs) = ctx.partners.chains.proofs.get(&network).filter(|_| !awaited.is_empty()) else {
+        return Ok(());
+    };
+    let now = ctx.clock.earliest();
+    let (over, live): (Vec<_>, Vec<_>) = awaited
+        .into_iter()
+        .partition(|awaited| awaited.intent.deadline.is_none_or(|deadline| deadline < now));
+    for awaited in &over {
+        conclude(ctx, awaited, IntentState::DeadlinePassed, None).await?;
+    }
+    let searched: Vec<(AwaitedExecution, Emitter)> = live
+        .into_iter()
+        .filter_map(|awaited| emitter(&awaited, final_to).map(|emitter| (awaited, emitter)))
+        .collect();
+    let emitters: Vec<Emitter> = searched.iter().map(|(_, emitter)| *emitter).collect();
+    if emitters.is_empty() {
+        return Ok(());
+    }
+    let reported = proofs.list_emissions(&emitters, &OUTCOME_TOPICS, final_to).await?;
+    for ((awaited, emitter), reported) in searched.iter().zip(reported) {
+        follow(ctx, proofs.as_ref(), awaited, *emitter, &reported, final_to).await?;
+    }
+    Ok(())
+}
+
+/// The Safe of a report, with the blocks that are still to be searched.
+fn emitter(awaited: &AwaitedExecution, final_to: u64) -> Option<Emitter> {
+    let from = awaited.intent.searched_to? + 1;
+    let contract = awaited.intent.payer?;
+    (from <= final_to).then_some(Emitter {
+        contract,
+        mark: awaited.intent.hash,
+        from,
+    })
+}
+
+async fn follow(
+    ctx: &Ctx,
+    proofs: &dyn TxProofs,
+    awaited: &AwaitedExecution,
+    emitter: Emitter,
+    reported: &ReportedEmissions,
+    final_to: u64,
+) -> FlowResult<()> {
+    let (safe, hash) = (emitter.contract, awaited.intent.hash);
+    let mut is_complete = true;
+    for tx_hash in reported.tx_hashes.iter().take(PROVEN_AT_ONCE) {
+        match proofs.proven(*tx_hash, final_to).await {
+            Ok(Some(proven)) => match outcome_in(&proven, &safe, &hash) {
+                Some(SafeOutcome::Executed) => {
+                    return conclude(ctx, awaited, IntentState::Executed, Some((&proven, Vec::new()))).await;
+                }
+                Some(SafeOutcome::Failed) => {
+                    let calls = calls(ctx, awaited, &proven).await;
+                    return conclude(ctx, awaited, IntentState::Failed, Some((&proven, calls))).await;
+                }
+                None => {}
+            },
+            Ok(None) => {}
+            Err(error) => {
+                is_complete = false;
+                tracing::debug!(safe = %safe, %error, "the execution of a Safe could not be proven");
+            }
+        }
+    }
+    match reported.read_to.filter(|_| is_complete) {
+        Some(read_to) => Ok(store::safe_payers::note_searched(ctx.db.writer(), awaited, read_to).await?),
+        None => Ok(()),
+    }
+}
+
+/// The calls of a failed transaction of a Safe; none when its hash does not prove them.
+async fn calls(ctx: &Ctx, awaited: &AwaitedExecution, proven: &ProvenTx) -> Vec<SafeCall> {
+    let network = awaited.intent.source.network;
+    let (Some(safe), Some(wallets)) = (awaited.intent.payer, ctx.partners.chains.wallets.get(&network)) else {
+        return Vec::new();
+    };
+    let Ok(next_nonce) = wallets.safe_nonce(safe).await else {
+        return Vec::new();
+    };
+    executed_calls(proven, &safe, network.chain_id(), &awaited.intent.hash, next_nonce).unwrap_or_default()
+}
+
+/// Ends the wait for an execution and the lock of the link. If the failed calls contain a payment of the link, an event
+/// reports the failure.
+async fn conclude(
+    ctx: &Ctx,
+    awaited: &AwaitedExecution,
+    state: IntentState,
+    execution: Option<(&ProvenTx, Vec<SafeCall>)>,
+) -> FlowResult<()> {
+    let now = ctx.clock.now();
+    let tx = ctx.db.begin("end_safe_lock").await?;
+    let Some(payment) = store::secure_payments::lock_one(&tx, &awaited.platform, &awaited.payment).await? else {
+        return Ok(());
+    };
+    let known = &awaited.intent;
+    let found = store::secure_payments::find_intent(&tx, &payment, known.source.network, &known.hash).await?;
+    // Another instance may have ended it, and a repeated report may have extended the deadline.
+    let is_same = |found: &PaymentIntent| found.state == known.state && found.deadline == known.deadline;
+    let Some(found) = found.filter(is_same) else {
+        return Ok(());
+    };
+    let failures = store::secure_payments::count_failed(&tx, &payment).await?;
+    let ended = PaymentIntent {
+        state,
+        executed_by: execution.as_ref().map(|(proven, _)| proven.tx_hash),
+        ..found
+    };
+    store::secure_payments::set_intent(&tx, &payment, &ended).await?;
+    crate::fail_at("end_safe_lock", "ended");
+    if payment.lock.as_ref().is_some_and(|lock| lock.safe_tx_hash == known.hash) {
+        let unlocked = SecurePayment {
+            lock: None,
+            ..payment.clone()
+        };
+        store::secure_payments::set_lock(&tx, &unlocked).await?;
+    }
+    if let Some((proven, calls)) = execution.filter(|_| payment.payable_at(now).is_ok()) {
+        let owner = Scope {
+            platform: payment.origin.platform.clone(),
+            client: None,
+        };
+        let ids: Vec<String> = payment.items.iter().map(|item| item.request_id.0.clone()).collect();
+        let requests = store::requests::find_all(&tx, &owner, &ids).await?;
+        let contracts: Vec<EvmAddress> = ctx
+            .catalogue
+            .contracts(payment.network)
+            .iter()
+            .map(|contract| contract.address.bytes())
+            .collect();
+        let is_paid_by = |request: &&Request| calls.iter().any(|call| call.pays(&contracts, request.reference));
+        let execution = u32::try_from(failures).unwrap_or(u32::MAX).saturating_add(1);
+        let mut failed: Vec<&Request> = requests.values().filter(is_paid_by).collect();
+        failed.sort_by(|one, other| one.row.cmp(&other.row));
+        let events: Vec<Event> = failed
+            .into_iter()
+            .map(|request| failure(request, payment.network, proven, execution))
+            .collect();
+        publish_all(ctx, &tx, &events).await?;
+    }
+    tx.commit().await?;
+    ctx.due.notify_one();
+    Ok(())
+}
+
+fn failure(request: &Request, network: Network, proven: &ProvenTx, execution: u32) -> Event {
+    Event::PaymentFailed(Box::new(PaymentFailed {
+        request: request.clone(),
+        reason: FAILED.to_owned(),
+        message: Some("The Safe executed the transaction, and its calls failed".to_owned()),
+        execution,
+        recurring_payment: None,
+        transaction: Some(ChainTransaction {
+            network,
+            hash: proven.tx_hash.to_string(),
+        }),
+        at: proven.block.time,
+    }))
+}
