@@ -12,7 +12,7 @@ use crate::{
             branding::Branding,
             null::OrNull,
             reason::plain,
-            wire::{RequestIdText, TxHash},
+            wire::{CurrencyIdText, Instant, NetworkText, RequestIdText, TxHash},
         },
         routes::{ALLOW_READS, RouteTable},
     },
@@ -58,6 +58,9 @@ const NOT_UTF_8: &str = "must be percent-encoded UTF-8 text";
 const LARGE_BODY: &str = "The body is too large";
 const SLOW_BODY: &str = "The body did not arrive in time";
 
+/// Code of a refused multicall.
+const MULTICALL_CODE: &str = "multicall_validation_failed";
+
 /// Call id used in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
@@ -92,15 +95,21 @@ pub struct ErrorBody {
     /// How to resolve the error.
     #[oai(skip_serializing_if_is_none, validator(max_length = 1000))]
     pub hint: Option<String>,
-    /// Status of a paid secure payment: `completed`. Example: `completed`
+    /// Status of a secure payment that is paid, `completed`, or that a Safe is about to pay, `pending`. Example: `completed`
     #[oai(skip_serializing_if_is_none, validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
     pub status: Option<String>,
-    /// Branding of the payment page of a paid secure payment; absent when the page has none
+    /// Branding of the payment page of such a secure payment; absent when the page has none
     #[oai(skip_serializing_if_is_none)]
     pub branding: Option<Branding>,
-    /// Payment status of the requests of a paid secure payment.
+    /// Payment status of the requests of such a secure payment.
     #[oai(skip_serializing_if_is_none, validator(max_items = 200))]
     pub request_statuses: Option<Vec<RequestPaid>>,
+    /// The links that keep a multicall from being created or paid, in the order of the call.
+    #[oai(skip_serializing_if_is_none, validator(max_items = 1000))]
+    pub failures: Option<Vec<ChildFailureView>>,
+    /// The exceeded number of links of a multicall.
+    #[oai(skip_serializing_if_is_none)]
+    pub cap: Option<ExceededCapView>,
     /// Id of the call, as in the x-request-id header; include it when you contact support.
     #[oai(
         skip_serializing_if_is_none,
@@ -111,21 +120,120 @@ pub struct ErrorBody {
 
 /// Payment status of one request of a secure payment.
 #[derive(Debug, Clone, Object)]
-#[oai(rename_all = "camelCase")]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct RequestPaid {
     /// Id of the request
     pub request_id: RequestIdText,
     /// Whether the whole amount has arrived. Example: `true`
     pub has_been_paid: bool,
-    /// Transaction that completed the payment; null until then
-    pub tx_hash: OrNull<TxHash>,
+    /// Transaction that completed the payment; null until then, absent while a Safe is about to pay
+    pub tx_hash: Option<OrNull<TxHash>>,
+    /// Hash of the transaction of the Safe that is about to pay; absent otherwise
+    pub safe_tx_hash: Option<TxHash>,
+    /// Chain ID of the network of the Safe; absent unless a Safe is about to pay. Example: `11155111`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub chain_id: Option<u64>,
+    /// Unix seconds until which the link waits for the Safe; absent unless a Safe is about to pay. Example: `1767225600`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub safe_payment_deadline: Option<i64>,
 }
 
-/// A paid secure payment.
+impl RequestPaid {
+    /// A request of a paid secure payment.
+    pub fn paid(request_id: RequestIdText, has_been_paid: bool, tx_hash: Option<TxHash>) -> Self {
+        Self {
+            request_id,
+            has_been_paid,
+            tx_hash: Some(OrNull(tx_hash)),
+            safe_tx_hash: None,
+            chain_id: None,
+            safe_payment_deadline: None,
+        }
+    }
+}
+
+/// The progress of a secure payment that nobody else can pay now.
 #[derive(Debug, Clone)]
-pub struct CompletedLink {
-    /// Payment status of the requests of a paid secure payment.
+pub struct LinkProgress {
+    /// Status of the secure payment.
+    pub status: &'static str,
+    /// Payment status of its requests.
     pub requests: Vec<RequestPaid>,
+}
+
+/// Why a link cannot be paid with a multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ChildFailureView {
+    /// Token of the link; `*` for all of them. Example: `01JZX4T9QK3M7N8P2R5S6V0WYC`
+    #[oai(validator(max_length = 26))]
+    pub secure_payment_token: String,
+    /// Reason, as a code. Example: `already_paid`
+    #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
+    pub reason: String,
+    /// Key of a message for this reason. Example: `multicall.child.already_paid`
+    #[oai(validator(max_length = 128, pattern = "^[a-z][a-z_.]*$"))]
+    pub message_key: String,
+    /// The link, as far as the caller may see it
+    pub context: ChildContextView,
+    /// How to continue. Example: `remove_child`
+    #[oai(validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
+    pub recovery_action: OrNull<String>,
+}
+
+/// A link of a multicall.
+#[derive(Debug, Clone, Default, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct ChildContextView {
+    /// Id of its request; absent for an unknown link
+    pub request_id: Option<RequestIdText>,
+    /// Its token; absent when all links are meant
+    #[oai(validator(max_length = 26))]
+    pub secure_payment_token: Option<String>,
+    /// Its position, from 0; absent when all links are meant. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub position: Option<u32>,
+    /// Whether the whole amount has arrived; absent for an unknown link. Example: `false`
+    pub has_been_paid: Option<bool>,
+    /// Status of the link; absent for an unknown link. Example: `pending`
+    #[oai(validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
+    pub secure_payment_status: Option<String>,
+    /// Status of the request; absent for an unknown link. Example: `pending`
+    #[oai(validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
+    pub request_status: Option<String>,
+    /// When the link expires; absent for an unknown link
+    pub expires_at: Option<Instant>,
+    /// Network of the payment; absent for an unknown link
+    pub network: Option<NetworkText>,
+    /// Currency of the payment; absent for an unknown link
+    pub currency: Option<CurrencyIdText>,
+}
+
+/// An exceeded limit.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct ExceededCapView {
+    /// What is limited. Example: `child_count`
+    #[oai(rename = "type", validator(max_length = 64, pattern = "^[a-z][a-z_]*$"))]
+    pub kind: String,
+    /// The limit. Example: `150`
+    #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
+    pub maximum: u32,
+    /// The number in the call. Example: `151`
+    #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
+    pub actual: u32,
+    /// How many must be left out. Example: `1`
+    #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
+    pub reduce_by: u32,
+}
+
+/// The links that keep a multicall from being created or paid.
+#[derive(Debug, Clone)]
+pub struct BlockedMulticall {
+    /// The links.
+    pub failures: Vec<ChildFailureView>,
+    /// The exceeded number of links.
+    pub cap: Option<ExceededCapView>,
 }
 
 /// One wrong field of the input.
@@ -152,6 +260,8 @@ impl Example for ErrorBody {
             status: None,
             branding: None,
             request_statuses: None,
+            failures: None,
+            cap: None,
             request_id: Some(CALL_ID.to_owned()),
         }
     }
@@ -180,8 +290,10 @@ pub struct Problem {
     pub hint: Option<Cow<'static, str>>,
     /// Seconds after which the caller should retry.
     pub retry_after_s: Option<u64>,
-    /// The secure payment, when it is already paid.
-    pub completed: Option<Box<CompletedLink>>,
+    /// The secure payment, when nobody else can pay it now.
+    pub link: Option<Box<LinkProgress>>,
+    /// The links that block a multicall.
+    pub multicall: Option<Box<BlockedMulticall>>,
 }
 
 impl Problem {
@@ -192,7 +304,8 @@ impl Problem {
             fields: Vec::new(),
             hint: None,
             retry_after_s: None,
-            completed: None,
+            link: None,
+            multicall: None,
         }
     }
 
@@ -222,8 +335,15 @@ impl Problem {
 
     /// Adds the payment status of a secure payment.
     #[must_use]
-    pub fn with_completed(mut self, completed: CompletedLink) -> Self {
-        self.completed = Some(Box::new(completed));
+    pub fn with_progress(mut self, progress: LinkProgress) -> Self {
+        self.link = Some(Box::new(progress));
+        self
+    }
+
+    /// Adds the links that block a multicall.
+    #[must_use]
+    pub fn with_multicall(mut self, blocked: BlockedMulticall) -> Self {
+        self.multicall = Some(Box::new(blocked));
         self
     }
 
@@ -243,11 +363,13 @@ impl Problem {
             message: self.message.clone(),
             error: self.status.canonical_reason().unwrap_or("Error").to_owned(),
             errors: (!self.fields.is_empty()).then(|| details.collect()),
-            code: None,
+            code: self.multicall.as_ref().map(|_| MULTICALL_CODE.to_owned()),
             hint: hint.map(str::to_owned),
-            status: self.completed.as_ref().map(|_| "completed".to_owned()),
+            status: self.link.as_ref().map(|link| link.status.to_owned()),
             branding: None,
-            request_statuses: self.completed.as_ref().map(|completed| completed.requests.clone()),
+            request_statuses: self.link.as_ref().map(|link| link.requests.clone()),
+            failures: self.multicall.as_ref().map(|blocked| blocked.failures.clone()),
+            cap: self.multicall.as_ref().and_then(|blocked| blocked.cap.clone()),
             request_id: request_id.map(str::to_owned),
         }
     }
@@ -283,6 +405,7 @@ impl From<Refusal> for Problem {
             RefusalKind::Forbidden => StatusCode::FORBIDDEN,
             RefusalKind::NotFound => StatusCode::NOT_FOUND,
             RefusalKind::Conflict => StatusCode::CONFLICT,
+            RefusalKind::Locked => StatusCode::LOCKED,
             RefusalKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
             RefusalKind::Upstream => StatusCode::BAD_GATEWAY,
         };
@@ -391,6 +514,8 @@ pub mod s {
     pub const CONFLICT: u16 = 1 << 3;
     /// 502.
     pub const BAD_GATEWAY: u16 = 1 << 4;
+    /// 423.
+    pub const LOCKED: u16 = 1 << 6;
     /// 401, for operations without a security scheme that can still reject a credential.
     pub const UNAUTHORIZED: u16 = 1 << 5;
 }
@@ -450,6 +575,7 @@ documented! {
         "The Idempotency-Key was used with a different body, or the first call with this key is still in progress.",
         "Idempotency-Key was already used with a different body; use a new key";
     413 Body "PayloadTooLarge": "The body is larger than the service accepts.", LARGE_BODY;
+    423 Declared (LOCKED): "Another payment is in progress.", "Secure payment is in progress";
     429 Always "TooManyRequests": "Too many calls; Retry-After says when to retry.", TOO_MANY;
     500 Always "InternalServerError":
         "Unexpected failure; the operator can find it in the log by the id of the call.", INTERNAL;
@@ -537,16 +663,30 @@ impl DocumentedStatus {
         problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
     }
 
-    /// The example body of an operation for a paid secure payment; `sentence` is its message.
-    pub(in crate::http) fn completed_example(&self, sentence: &str) -> Value {
+    /// The example body of an operation for a secure payment that nobody else can pay now; `sentence` is its message.
+    pub(in crate::http) fn progress_example(&self, sentence: &str) -> Value {
         let status = StatusCode::from_u16(self.status).unwrap_or_default();
-        let problem = Problem::new(status, sentence).with_completed(CompletedLink {
-            requests: vec![RequestPaid {
-                request_id: RequestIdText::example(),
-                has_been_paid: true,
-                tx_hash: OrNull(Some(TxHash::example())),
-            }],
-        });
+        let request_id = RequestIdText::example();
+        let progress = if self.bit == s::LOCKED {
+            let locked = RequestPaid {
+                request_id,
+                has_been_paid: false,
+                tx_hash: None,
+                safe_tx_hash: Some(TxHash::example()),
+                chain_id: Some(11_155_111),
+                safe_payment_deadline: Some(1_767_225_600),
+            };
+            LinkProgress {
+                status: "pending",
+                requests: vec![locked],
+            }
+        } else {
+            LinkProgress {
+                status: "completed",
+                requests: vec![RequestPaid::paid(request_id, true, Some(TxHash::example()))],
+            }
+        };
+        let problem = Problem::new(status, sentence).with_progress(progress);
         let body = ErrorBody {
             branding: None,
             ..problem.body(Some(CALL_ID))

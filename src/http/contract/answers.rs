@@ -3,7 +3,7 @@
 //! Lines at the end of the doc comment of an operation describe its responses, one line for each status: the body of a
 //! success (`201: The new endpoint and its secret`) or the message of an error (`404: Webhook not found`). A status
 //! with several causes has several lines. A 400 without such a line shows the error for one wrong field, derived from
-//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`), and a 409 that reports the
+//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`), and a 409 or 423 that reports the
 //! requests of a secure payment names their member (`409 requestStatuses: …`). Errors that are the same for every
 //! operation are defined once, in the components.
 
@@ -175,7 +175,7 @@ struct StatusSentence {
 impl StatusSentence {
     fn example(&self, failure: &DocumentedStatus) -> Value {
         if self.field.as_deref() == Some(REQUESTS_PAID) {
-            return failure.completed_example(&self.sentence);
+            return failure.progress_example(&self.sentence);
         }
         let wrong = self.field.as_ref().map(|field| FieldError::new(field, &self.sentence));
         failure.example(Some(&self.sentence), wrong.into_iter().collect(), None)

@@ -16,7 +16,7 @@ use crate::{
         attempt,
         opened::OpenedLink,
         pay,
-        record_intent::{self, SentTransaction},
+        record_intent::{self, ReportedHash, ReportedPayment},
         user_event,
     },
     http::{
@@ -195,13 +195,14 @@ pub(super) async fn intent(visit: PageVisit, body: Body) -> poem::Result<Respons
     let mut checks = Checks::new();
     let tx_hash = checks.take("txHash", sent.tx_hash.value());
     let payer = checks.take("payerAddress", sent.payer_address.value());
-    let sent = SentTransaction {
-        tx_hash: checks.finish_with(tx_hash).map_err(Problem::from)?,
+    let sent = ReportedPayment {
+        hash: ReportedHash::Transaction(checks.finish_with(tx_hash).map_err(Problem::from)?),
         source: source(&visit, &opened)?,
+        amount: None,
         payer,
         payer_eoa: None,
     };
-    record_intent::run(&visit.ctx, &opened, &sent)
+    record_intent::run(&visit.ctx, &opened, &sent, None)
         .await
         .map_err(Problem::from)?;
     Ok(error::empty())

@@ -129,7 +129,7 @@ impl PageVisit {
         wallet: &str,
     ) -> Result<VisitedLink, Problem> {
         let look = look(wallet)?;
-        if opened.payable().is_err() {
+        if opened.payable().is_err() || opened.unlocked().is_err() {
             return self.shown(page, opened).await;
         }
         let shown = open::run(&self.ctx, opened, &look).await?;
@@ -150,6 +150,7 @@ pub(super) fn look(wallet: &str) -> Result<LinkVisit, Problem> {
     Ok(LinkVisit {
         payer: Some(LinkPayer { wallet, eoa: None }),
         source: None,
+        is_safe: false,
     })
 }
 

@@ -9,9 +9,9 @@ use crate::{
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletAccountType},
+            multicall::BlockReason,
         },
     },
-    flows::secure_payments::find::BlockReason,
     http::{
         forms::{branding::Branding, handout::PlatformFee},
         operation::*,
@@ -25,7 +25,7 @@ words! {
     AccessStatus as "AccessStatus";
     /// Kind of a wallet
     WalletAccountType as "WalletType";
-    /// Why a payout cannot be combined with others
+    /// Why a multicall cannot pay a link
     BlockReason as "BlockReason";
 }
 
@@ -497,6 +497,10 @@ pub struct SecureCalldataMetadata {
     pub estimated_payment_network_fee: Option<String>,
     /// Always `samechain`. Example: `samechain`
     pub route_type: Option<RouteType>,
+    /// Unix seconds until which a report with `safeTxHash` locks the link by default; absent unless a Safe pays.
+    /// Example: `1767225600`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub safe_payment_deadline: Option<i64>,
 }
 
 /// A transaction for the payer to sign and send, in the format of wallets.
@@ -594,23 +598,37 @@ pub enum SecureCalldata {
     Batch(BatchCalldata),
 }
 
-/// Transaction that a payer reports as sent.
+/// Which call of a user operation pays which link of a multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct TransactionIndexBody {
+    /// Position of the link, from 0. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub child_position: u32,
+    /// Index of the call in the user operation, from 0. Example: `1`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub transaction_index: u32,
+}
+
+/// Payment that a payer reports.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none, example)]
 pub struct RecordIntentBody {
-    /// Hash of the transaction; required
+    /// Hash of a sent transaction
     #[oai(nullable)]
     pub tx_hash: Option<TxHash>,
-    /// Must be absent: Safe accounts cannot pay on this service yet
+    /// Hash of a transaction of a Safe, which its owners are about to sign; locks the link
     #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
-    /// Must be absent: Safe accounts cannot pay on this service yet. Example: `1767225600`
+    /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1767225600`
     #[oai(nullable, validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
-    /// Chain on which the transaction was sent; must be the chain of the payment
+    /// Chain on which the payment is sent; must be the chain of the payment
     pub chain: PaymentChain,
-    /// Symbol of the token that was sent; must be the token of the payment. Example: `FAU`
-    pub token: SymbolText,
+    /// Symbol of the token that is sent; must be the token of the payment. Required unless `userOpHash` is set.
+    /// Example: `FAU`
+    #[oai(nullable)]
+    pub token: Option<SymbolText>,
     /// Account that pays
     #[oai(nullable)]
     pub payer_address: Option<WalletText>,
@@ -620,27 +638,30 @@ pub struct RecordIntentBody {
     /// Must be absent or `evm_same_chain`: cross-chain payments are not supported yet. Example: `evm_same_chain`
     #[oai(nullable, validator(max_length = 32))]
     pub execution_kind: Option<String>,
-    /// Id of the network on which the transaction was sent; must be the network of `chain`. Example: `sepolia`
+    /// Id of the network on which the payment is sent; must be the network of `chain`. Example: `sepolia`
     #[oai(nullable, validator(max_length = 64))]
     pub source_network: Option<String>,
-    /// Symbol of the token that was sent; must be the same as `token`. Example: `FAU`
+    /// Symbol of the token that is sent; must be the same as `token`. Example: `FAU`
     #[oai(nullable, validator(max_length = 64))]
     pub source_token: Option<String>,
-    /// Amount that was sent; not stored, because the chain shows what arrives. Example: `10`
-    #[oai(nullable, validator(max_length = 108))]
-    pub source_amount: Option<String>,
+    /// Amount that is sent; only stored, because the chain shows what arrives
+    #[oai(nullable)]
+    pub source_amount: Option<AskedAmountText>,
     /// Must be absent or `same_chain`: cross-chain payments and swaps are not supported yet. Example: `same_chain`
     #[oai(nullable, validator(max_length = 32))]
     pub route_kind: Option<String>,
     /// Must be absent: cross-chain payments are not supported yet. Example: `across`
     #[oai(nullable, validator(max_length = 32))]
     pub bridge_tool: Option<String>,
-    /// Must be absent: paying several links at once is not supported yet. Example: `0x70997970C51812dc3A010C7d01b50e0d17dc79C8`
-    #[oai(nullable, validator(max_length = 64))]
-    pub smart_account_address: Option<String>,
-    /// Must be absent: paying several links at once is not supported yet. Example: `0x8f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071`
-    #[oai(nullable, validator(max_length = 80))]
-    pub user_op_hash: Option<String>,
+    /// Smart account that pays a multicall; needs `userOpHash`
+    #[oai(nullable)]
+    pub smart_account_address: Option<WalletText>,
+    /// Hash of a user operation that pays a multicall; needs `smartAccountAddress` and `transactionIndices`
+    #[oai(nullable)]
+    pub user_op_hash: Option<TxHash>,
+    /// Which call of the user operation pays which link of the multicall; needs `userOpHash`
+    #[oai(nullable, validator(max_items = 250))]
+    pub transaction_indices: Option<Vec<TransactionIndexBody>>,
 }
 
 impl Example for RecordIntentBody {
@@ -650,7 +671,7 @@ impl Example for RecordIntentBody {
             safe_tx_hash: None,
             safe_payment_deadline: None,
             chain: PaymentChain::Sepolia,
-            token: SymbolText::written("FAU"),
+            token: Some(SymbolText::written("FAU")),
             payer_address: None,
             payer_eoa_address: None,
             execution_kind: None,
@@ -661,11 +682,25 @@ impl Example for RecordIntentBody {
             bridge_tool: None,
             smart_account_address: None,
             user_op_hash: None,
+            transaction_indices: None,
         }
     }
 }
 
-/// A recorded transaction. It settles nothing: a payment counts when the chain shows it.
+/// Values that the response about a user operation repeats.
+#[derive(Debug, Clone)]
+pub struct EchoedIntent {
+    /// Hash of the transaction.
+    pub tx_hash: Option<TxHash>,
+    /// Hash of the transaction of a Safe.
+    pub safe_tx_hash: Option<TxHash>,
+    /// Deadline of the Safe.
+    pub safe_payment_deadline: Option<i64>,
+    /// Chain of the payment.
+    pub chain: PaymentChain,
+}
+
+/// A recorded payment. It settles nothing: a payment counts when the chain shows it.
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
 pub struct IntentRecorded {
@@ -673,12 +708,69 @@ pub struct IntentRecorded {
     pub intent_id: UlidText,
     /// Reference that the payment carries on chain
     pub payment_reference: ReferenceText,
-    /// Hash of the transaction
-    pub tx_hash: TxHash,
+    /// Hash of the transaction; for a Safe, the transaction that executed the payment, absent until then
+    pub tx_hash: Option<TxHash>,
+    /// Hash of the transaction of the Safe; absent unless a Safe pays
+    pub safe_tx_hash: Option<TxHash>,
+    /// Unix seconds until which the link is locked; absent unless a Safe pays. Example: `1767225600`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub safe_payment_deadline: Option<i64>,
     /// Whether a payment is expected. Example: `true`
     pub is_listening: bool,
     /// Account that pays; absent when it was not given
     pub payer_address: Option<WalletText>,
+}
+
+/// A recorded user operation that pays a multicall. It decides nothing: each link is paid when the chain shows its
+/// payment.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallReceipt {
+    /// Id of the record; another report of the same user operation returns the same id
+    pub receipt_id: UlidText,
+    /// Token of the multicall
+    pub multicall_id: UlidText,
+    /// Token of the multicall
+    pub parent_token: UlidText,
+    /// Hash of the transaction, as reported; absent if it was not
+    pub tx_hash: Option<TxHash>,
+    /// Hash of the transaction of a Safe, as reported; absent if it was not
+    pub safe_tx_hash: Option<TxHash>,
+    /// Deadline of the Safe, as reported; absent if it was not. Example: `1767225600`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub safe_payment_deadline: Option<i64>,
+    /// Chain on which the payment is sent
+    pub source_chain: PaymentChain,
+    /// Smart account that pays
+    pub smart_account_address: WalletText,
+    /// Hash of the user operation
+    pub user_op_hash: TxHash,
+    /// Which call of the user operation pays which link
+    #[oai(validator(min_items = 1, max_items = 250))]
+    pub transaction_indices: Vec<TransactionIndexBody>,
+    /// Always false: a user operation is not followed. Example: `false`
+    pub is_listening: bool,
+}
+
+/// A recorded payment.
+#[derive(Debug, Clone, Union)]
+pub enum RecordedIntentView {
+    /// A transaction, or a transaction of a Safe
+    Single(IntentRecorded),
+    /// A user operation
+    Multicall(MulticallReceipt),
+}
+
+/// A released link.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct SecurePaymentReleased {
+    /// Token of the link
+    pub token: UlidText,
+    /// State
+    pub status: SecurePaymentStatus,
+    /// Whether a Safe locks the link: always false. Example: `false`
+    pub is_locked: bool,
 }
 
 /// Whether the page of a secure payment has custom branding.

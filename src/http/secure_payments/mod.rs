@@ -6,17 +6,22 @@ mod view;
 
 use crate::{
     domain::{
+        address::Address,
         network::Network,
-        refusal::Refusal,
-        secure_payment::{UnpayableLink, access::LinkPayer, intent::Source},
+        refusal::{Refusal, RefusalKind},
+        secure_payment::{
+            UnpayableLink,
+            access::LinkPayer,
+            intent::{Source, TransactionIndex},
+        },
     },
     flows::{
-        self, FlowResult,
+        self, FlowError, FlowResult,
         secure_payments::{
             open::LinkVisit,
             opened::{self, OpenedLink},
             preview_fees,
-            record_intent::SentTransaction,
+            record_intent::{ReportedHash, ReportedPayment},
         },
     },
     http::{
@@ -28,6 +33,7 @@ use crate::{
 };
 pub use answers::*;
 pub use bodies::*;
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 /// Secure payments.
@@ -211,7 +217,8 @@ impl SecurePayments {
     ///
     /// Returns what a payer sees before paying. The token is the only credential. With `wallet`, the response says
     /// whether that wallet may pay and what it holds on each chain. If the creator requires it, amounts and parties
-    /// stay hidden until the wallet is approved. A paid link returns 409 with `status` and `requestStatuses`.
+    /// stay hidden until the wallet is approved. A paid link returns 409, and a link that a Safe is about to pay returns
+    /// 423, both with `status` and `requestStatuses`.
     ///
     /// When: a payer opens a link
     /// Needs: the token of the link; `wallet` once a wallet is connected
@@ -221,6 +228,7 @@ impl SecurePayments {
     /// 403: Secure payment has expired
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
+    /// 423 requestStatuses: Secure payment is in progress
     #[oai(path = "/secure-payments/:token", method = "get", operation_id = "getSecurePayment")]
     #[expect(
         clippy::too_many_arguments,
@@ -243,14 +251,18 @@ impl SecurePayments {
         /// pay once the chain proves that the account controls it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account; Safe accounts cannot pay in this version
+        /// Whether `wallet` is a Safe account of version 1.3.0, 1.4.1 or 1.5.0; needs `wallet`, and excludes `eoaWallet`,
+        /// `chain` and `token`
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
-    ) -> Result<Json<SecurePaymentView>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
+    ) -> Result<
+        Json<SecurePaymentView>,
+        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::LOCKED | s::BAD_GATEWAY }>,
+    > {
         let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
-        let shown = unless_paid(&opened, shown)?;
+        let shown = with_progress(&opened, shown)?;
         let is_seen = opened.is_seen(&ctx).await?;
         Ok(Json(view::shown(&opened, &shown, is_seen)))
     }
@@ -261,6 +273,10 @@ impl SecurePayments {
     /// requests. Approvals allow exactly the amount needed. With `wallet`, the response includes balances and allowance
     /// and leaves out approvals that are not needed.
     ///
+    /// With `isSafe=true`, the approvals are always included, because the owners of the Safe sign all transactions
+    /// together. Report the hash that they sign with `POST /v2/secure-payments/{token}/intent`: the link is then locked
+    /// until `safePaymentDeadline`, so that nobody else pays it meanwhile.
+    ///
     /// When: the payer is about to pay a link
     /// Needs: the token of the link; `wallet`, if approvals that the wallet does not need should be left out
     /// Next: send the transactions in order, then report the payment with `POST /v2/secure-payments/{token}/intent`
@@ -269,6 +285,7 @@ impl SecurePayments {
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
+    /// 423 requestStatuses: Secure payment is in progress
     #[oai(
         path = "/secure-payments/:token/pay",
         method = "get",
@@ -295,31 +312,41 @@ impl SecurePayments {
         /// pay once the chain proves that the account controls it
         #[oai(name = "eoaWallet")]
         eoa_wallet: Checked<WalletText>,
-        /// Whether `wallet` is a Safe account; Safe accounts cannot pay in this version
+        /// Whether `wallet` is a Safe account of version 1.3.0, 1.4.1 or 1.5.0; needs `wallet`, and excludes `eoaWallet`,
+        /// `chain` and `token`
         #[oai(name = "isSafe")]
         is_safe: Checked<SafeFlag>,
     ) -> Result<
         Json<SecureCalldata>,
-        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
+        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::LOCKED | s::BAD_GATEWAY }>,
     > {
         let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
         let handout = flows::secure_payments::pay::run(&ctx, &opened, &look, Some(&*caller)).await;
-        let handout = unless_paid(&opened, handout)?;
-        Ok(Json(view::paying(&ctx, &opened, &handout)))
+        let handout = with_progress(&opened, handout)?;
+        let deadline = opened.safe_deadline(&caller);
+        Ok(Json(view::paying(&ctx, &opened, &handout, deadline)))
     }
 
-    /// Report a sent transaction
+    /// Report a payment
     ///
-    /// Records the transaction that a payer sent, once per hash, so that others see that a payment is in flight. The
-    /// record settles nothing and triggers no event. If `payerAddress` is given, that wallet must be allowed to pay.
-    /// `payerAddress` is required when the link hides its content until a wallet is approved.
+    /// Records a payment, once per hash, so that others see that it is in flight. The record settles nothing. Send
+    /// exactly one of three hashes: `txHash` of a sent transaction; `safeTxHash` of a transaction that the owners of a
+    /// Safe are about to sign; or `userOpHash` of a user operation that pays a multicall, with `smartAccountAddress` and
+    /// `transactionIndices`. If `payerAddress` is given, that wallet must be allowed to pay. `payerAddress` is required
+    /// when the link hides its content until a wallet is approved.
     ///
-    /// When: the wallet has sent the payment
-    /// Needs: the hash of the transaction
+    /// `safeTxHash` locks the link: until the deadline, nobody else opens the link or gets calldata (423). With a secret
+    /// credential of the creator, the lock ends at `safePaymentDeadline`, by default after 24 hours. With a client ID
+    /// that has domains, `payerAddress` is required and must be a Safe that got the calldata and holds the amount; the
+    /// lock ends after at most one hour, and a repeated report extends it, for 24 hours in total. The lock also ends when
+    /// the Safe has executed the transaction, and when the creator releases it. A payment is credited during a lock too.
+    ///
+    /// When: the wallet has sent the payment, or the owners of a Safe are about to sign it
+    /// Needs: the hash
     /// Next: poll `GET /v2/secure-payments/{token}` until it returns 409 with `completed`
-    /// Events: none; `payment.confirmed` once the payment is final
-    /// 200: The transaction is recorded
+    /// Events: `payment.confirmed` once the payment is final; `payment.failed` if the Safe executes the transaction and its calls fail
+    /// 200: The payment is recorded
     /// 403: Wallet is not allowed to pay this secure payment
     /// 404: Secure payment not found
     /// 409 requestStatuses: Secure payment has already been completed
@@ -331,16 +358,53 @@ impl SecurePayments {
     async fn record_intent(
         &self,
         ctx: Data<&Ctx>,
-        _caller: Auth<LinkReader>,
+        caller: Auth<LinkReader>,
         /// Token of the link
         token: Path<UlidText>,
         body: Body<RecordIntentBody>,
-    ) -> Result<Json<IntentRecorded>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT }>> {
-        let sent = body.0.read()?;
+    ) -> Result<
+        Json<RecordedIntentView>,
+        Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::NOT_FOUND | s::CONFLICT | s::BAD_GATEWAY }>,
+    > {
+        let echoed = body.0.echoed();
+        let asked = body.0.read()?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
-        let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent).await;
-        let recorded = unless_paid(&opened, recorded)?;
-        Ok(Json(view::recorded(&recorded)))
+        let sent = asked.from_link(&ctx, &opened)?;
+        let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent, Some(&*caller)).await;
+        let recorded = with_progress(&opened, recorded)?;
+        Ok(Json(view::recorded(&opened, &recorded, echoed)))
+    }
+
+    /// Release a link from a Safe
+    ///
+    /// Ends the lock of a link that a Safe is about to pay, so that anyone can pay it again. From then on, only you can
+    /// lock the link: a report with a client ID that has domains no longer locks it. A repeated call returns the same
+    /// response. If the Safe still executes its transaction, the payment is credited. Added by this service.
+    ///
+    /// When: the owners of the Safe do not sign, and someone else is to pay
+    /// Needs: the token of one of your links
+    /// Next: send the link to the payer again
+    /// Events: none
+    /// 200: The link is released
+    /// 404: Secure payment not found
+    #[oai(
+        path = "/secure-payments/:token/release",
+        method = "post",
+        operation_id = "releaseSecurePayment"
+    )]
+    async fn release(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkEnder>,
+        /// Token of the link
+        token: Path<UlidText>,
+    ) -> Result<Json<SecurePaymentReleased>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let released = flows::secure_payments::release::run(&ctx, &caller, token.as_str()).await?;
+        Ok(Json(SecurePaymentReleased {
+            token: UlidText::written(released.token.as_str()),
+            status: released.status_at(ctx.clock.now()),
+            is_locked: false,
+        }))
     }
 
     /// Report a payer action
@@ -409,13 +473,15 @@ impl SecurePayments {
     }
 }
 
-/// The result of an operation on a link. Errors: those of the flow; for a paid link also the status of its requests
-/// (409).
-fn unless_paid<T>(opened: &OpenedLink, given: FlowResult<T>) -> Result<T, Problem> {
+/// The result of an operation on a link. Errors: those of the flow. For a paid link (409), and for a link that a Safe is
+/// about to pay (423), the error contains the status of its requests.
+fn with_progress<T>(opened: &OpenedLink, given: FlowResult<T>) -> Result<T, Problem> {
     given.map_err(|error| {
+        let is_locked = matches!(&error, FlowError::Refused(refusal) if refusal.kind == RefusalKind::Locked);
         let problem = Problem::from(error);
-        match opened.payable() {
-            Err(UnpayableLink::Completed) => problem.with_completed(view::completed(opened)),
+        match (opened.payable(), opened.payment.locked_at(opened.now)) {
+            (Err(UnpayableLink::Completed), _) => problem.with_progress(view::completed(opened)),
+            (_, Some(lock)) if is_locked => problem.with_progress(view::locked(opened, lock)),
             _ => problem,
         }
     })
@@ -438,11 +504,20 @@ fn look(
     if eoa.is_given() && !wallet.is_given() {
         checks.fail("wallet", "is required with eoaWallet: the smart account that pays");
     }
-    if let Some(SafeFlag::True) = is_safe.take(&mut checks) {
-        checks.fail(
-            "isSafe",
-            "must be false or absent: Safe accounts cannot pay on this service yet",
-        );
+    let is_safe = is_safe.take(&mut checks) == Some(SafeFlag::True);
+    if is_safe {
+        for (name, is_given) in [
+            ("eoaWallet", eoa.is_given()),
+            ("chain", chain.is_given()),
+            ("token", symbol.is_given()),
+        ] {
+            if is_given {
+                checks.fail(name, "must be absent with isSafe: a Safe pays on the network and in the token of the link");
+            }
+        }
+        if !wallet.is_given() {
+            checks.fail("wallet", "is required with isSafe: the Safe that pays");
+        }
     }
     let chain = chain.take(&mut checks);
     let symbol = symbol.take(&mut checks);
@@ -454,22 +529,63 @@ fn look(
             network: chain.network(),
             token: token.into(),
         }),
+        is_safe,
     })
 }
 
 /// Message for a field that asks for a payment from another chain or in another token than the link has.
 const ACROSS_LATER: &str = "cross-chain payments and other tokens are not supported yet";
 
-/// Message for a field that asks to pay several links with one payment.
-const SEVERAL_LATER: &str = "paying several links at once is not supported yet";
+/// Latest deadline in Unix seconds: the year 9999.
+const DEADLINE_MAX_S: i64 = 253_402_300_799;
+
+/// A reported payment without the token of a multicall, which its link determines.
+struct AskedIntent {
+    hash: ReportedHash,
+    network: Network,
+    token: Option<String>,
+    amount: Option<String>,
+    payer: Option<Address>,
+    payer_eoa: Option<Address>,
+}
+
+impl AskedIntent {
+    /// The report of a payment of a link.
+    fn from_link(self, ctx: &Ctx, opened: &OpenedLink) -> Result<ReportedPayment, Problem> {
+        let first = opened.requests.first();
+        let currency = first.and_then(|request| ctx.catalogue.find(&request.terms.payment_currency));
+        let own = currency.map(|currency| currency.symbol.clone());
+        let token = self.token.or(own).ok_or_else(Problem::internal)?;
+        Ok(ReportedPayment {
+            hash: self.hash,
+            source: Source {
+                network: self.network,
+                token,
+            },
+            amount: self.amount,
+            payer: self.payer,
+            payer_eoa: self.payer_eoa,
+        })
+    }
+}
 
 impl RecordIntentBody {
-    /// Reports every field that asks for a cross-chain payment, a swap, or one payment of several links. The fields are
-    /// compared only with each other, so that the message reveals nothing about the link.
+    /// The values of a user operation that the response repeats.
+    fn echoed(&self) -> EchoedIntent {
+        EchoedIntent {
+            tx_hash: self.tx_hash.clone(),
+            safe_tx_hash: self.safe_tx_hash.clone(),
+            safe_payment_deadline: self.safe_payment_deadline,
+            chain: self.chain,
+        }
+    }
+
+    /// Reports every field that asks for a cross-chain payment or a swap. The fields are compared only with each other,
+    /// so that the message reveals nothing about the link.
     fn check_route(&self, checks: &mut Checks) {
         let network = self.source_network.as_deref();
         let is_own = |id: &str| Network::from_id(id) == Some(self.chain.network());
-        let token = self.source_token.as_deref();
+        let (source_token, token) = (self.source_token.as_deref(), self.token.as_ref());
         let right = [
             ("executionKind", self.execution_kind.as_deref(), "evm_same_chain"),
             ("routeKind", self.route_kind.as_deref(), "same_chain"),
@@ -483,61 +599,114 @@ impl RecordIntentBody {
             let sentence = format!("must be absent or the network of `chain`: {ACROSS_LATER}");
             checks.fail("sourceNetwork", sentence);
         }
-        if token.is_some_and(|token| !token.eq_ignore_ascii_case(self.token.as_str())) {
+        let is_other = |given: &str| !token.is_some_and(|token| given.eq_ignore_ascii_case(token.as_str()));
+        if source_token.is_some_and(is_other) {
             checks.fail(
                 "sourceToken",
                 format!("must be absent or equal to token: {ACROSS_LATER}"),
             );
         }
-        let refused = [
-            ("bridgeTool", self.bridge_tool.is_some(), ACROSS_LATER),
-            (
-                "smartAccountAddress",
-                self.smart_account_address.is_some(),
-                SEVERAL_LATER,
-            ),
-            ("userOpHash", self.user_op_hash.is_some(), SEVERAL_LATER),
-        ];
-        for (name, is_given, why) in refused {
-            if is_given {
-                checks.fail(name, format!("must be absent: {why}"));
+        if self.bridge_tool.is_some() {
+            checks.fail("bridgeTool", format!("must be absent: {ACROSS_LATER}"));
+        }
+    }
+
+    /// Reads the values. Errors: every wrong field, including fields for other chains.
+    fn read(self) -> Result<AskedIntent, Refusal> {
+        let mut checks = Checks::new();
+        self.check_route(&mut checks);
+        let is_operation =
+            self.user_op_hash.is_some() || self.smart_account_address.is_some() || self.transaction_indices.is_some();
+        let deadline = self.deadline(is_operation, &mut checks);
+        let amount = self
+            .source_amount
+            .as_ref()
+            .and_then(|amount| checks.take("sourceAmount", amount.value()));
+        let payer = self
+            .payer_address
+            .as_ref()
+            .and_then(|text| checks.take("payerAddress", text.value()));
+        let payer_eoa = self
+            .payer_eoa_address
+            .as_ref()
+            .and_then(|text| checks.take("payerEoaAddress", text.value()));
+        let (hash, payer) = if is_operation {
+            let (hash, account) = self.operation(&mut checks);
+            if payer.is_some() {
+                checks.fail("payerAddress", "must be absent with userOpHash: smartAccountAddress pays");
+            }
+            (hash, account)
+        } else {
+            (self.transaction(deadline, &mut checks), payer)
+        };
+        let network = self.chain.network();
+        let token = self.token.map(String::from);
+        if token.is_none() && !is_operation {
+            checks.fail("token", "is required: the symbol of the token of the payment");
+        }
+        Ok(AskedIntent {
+            hash: checks.finish_with(hash)?,
+            network,
+            token,
+            amount: amount.map(|amount| amount.to_string()),
+            payer,
+            payer_eoa,
+        })
+    }
+
+    fn deadline(&self, is_operation: bool, checks: &mut Checks) -> Option<DateTime<Utc>> {
+        let seconds = self.safe_payment_deadline?;
+        if self.safe_tx_hash.is_none() && !is_operation {
+            checks.fail("safePaymentDeadline", "must be absent without safeTxHash");
+        }
+        let deadline = DateTime::from_timestamp(seconds, 0).filter(|_| seconds <= DEADLINE_MAX_S);
+        checks.take("safePaymentDeadline", deadline.ok_or("must be Unix seconds before the year 10000"))
+    }
+
+    /// The hash of the single form.
+    fn transaction(&self, deadline: Option<DateTime<Utc>>, checks: &mut Checks) -> Option<ReportedHash> {
+        match (&self.tx_hash, &self.safe_tx_hash) {
+            (Some(text), None) => checks.take("txHash", text.value()).map(ReportedHash::Transaction),
+            (None, Some(text)) => {
+                let hash = checks.take("safeTxHash", text.value())?;
+                Some(ReportedHash::Safe { hash, deadline })
+            }
+            (Some(_), Some(_)) => {
+                checks.fail("safeTxHash", "must be absent with txHash: send exactly one of them");
+                None
+            }
+            (None, None) => {
+                checks.fail("txHash", format!("or safeTxHash is required: {}", TxHash::HINT));
+                None
             }
         }
     }
 
-    /// Reads the values. Errors: every wrong field, including fields for Safe accounts and other chains.
-    fn read(self) -> Result<SentTransaction, Refusal> {
-        let mut checks = Checks::new();
-        self.check_route(&mut checks);
-        for (name, is_given) in [
-            ("safeTxHash", self.safe_tx_hash.is_some()),
-            ("safePaymentDeadline", self.safe_payment_deadline.is_some()),
-        ] {
-            if is_given {
-                checks.fail(name, "must be absent: Safe accounts cannot pay on this service yet");
-            }
-        }
-        let tx_hash = match &self.tx_hash {
-            Some(text) => checks.take("txHash", text.value()),
+    /// The hash of the form for a user operation, and its account.
+    fn operation(&self, checks: &mut Checks) -> (Option<ReportedHash>, Option<Address>) {
+        let hash = match &self.user_op_hash {
+            Some(text) => checks.take("userOpHash", text.value()),
             None => {
-                checks.fail("txHash", format!("is required: {}", TxHash::HINT));
+                checks.fail("userOpHash", "is required with smartAccountAddress and transactionIndices");
                 None
             }
         };
-        let payer = self
-            .payer_address
-            .and_then(|text| checks.take("payerAddress", text.value()));
-        let payer_eoa = self
-            .payer_eoa_address
-            .and_then(|text| checks.take("payerEoaAddress", text.value()));
-        Ok(SentTransaction {
-            tx_hash: checks.finish_with(tx_hash)?,
-            source: Source {
-                network: self.chain.network(),
-                token: self.token.into(),
-            },
-            payer,
-            payer_eoa,
-        })
+        let account = match &self.smart_account_address {
+            Some(text) => checks.take("smartAccountAddress", text.value()),
+            None => {
+                checks.fail("smartAccountAddress", "is required with userOpHash: the account that pays");
+                None
+            }
+        };
+        let indices = self.transaction_indices.as_deref().unwrap_or_default();
+        if indices.is_empty() {
+            checks.fail("transactionIndices", "is required with userOpHash: 1 to 250 items");
+        }
+        let indices = indices.iter().map(|index| TransactionIndex {
+            child_position: index.child_position,
+            transaction_index: index.transaction_index,
+        });
+        let indices = indices.collect();
+        (hash.map(|hash| ReportedHash::UserOperation { hash, indices }), account)
     }
 }

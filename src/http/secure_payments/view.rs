@@ -16,9 +16,11 @@ use crate::{
         request::Request,
         screening::{self, Screening},
         secure_payment::{
-            PaymentFlow, SecurePayment, SecurePaymentKind, access,
+            PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access,
             fee_plan::{FeePlan, FeePlanLine},
+            intent::IntentKind,
             options::PaymentOption,
+            safe_lock::SafeLock,
         },
     },
     flows::{
@@ -28,12 +30,13 @@ use crate::{
         },
     },
     http::{
-        error::{CompletedLink, RequestPaid},
+        error::{LinkProgress, RequestPaid},
         forms::handout::{HandoutTexts, StepTexts},
         operation::*,
     },
 };
 use alloy::primitives::U256;
+use chrono::{DateTime, Utc};
 
 pub(super) fn created(made: &CreatedSecurePayment) -> SecurePaymentCreated {
     let ids = made
@@ -106,15 +109,40 @@ fn fee_plan_line(line: &FeePlanLine) -> FeePlanLineView {
     }
 }
 
-/// The status of the requests of a paid secure payment. Fields that are hidden until a payer is approved stay hidden.
-pub(super) fn completed(opened: &OpenedLink) -> CompletedLink {
+/// The requests of a link, unless they are hidden until a payer is approved.
+fn open_requests(opened: &OpenedLink) -> impl Iterator<Item = &Request> {
     let shown = (!opened.payment.policy.hides_until_approved).then_some(&opened.requests);
-    let requests = shown.into_iter().flatten().map(|request| RequestPaid {
-        request_id: RequestIdText::written(&request.id),
-        has_been_paid: request.ledger.has_been_paid(),
-        tx_hash: OrNull(request.ledger.tx_hash.map(TxHash::written)),
+    shown.into_iter().flatten()
+}
+
+/// The status of the requests of a paid secure payment. Fields that are hidden until a payer is approved stay hidden.
+pub(super) fn completed(opened: &OpenedLink) -> LinkProgress {
+    let requests = open_requests(opened).map(|request| {
+        RequestPaid::paid(
+            RequestIdText::written(&request.id),
+            request.ledger.has_been_paid(),
+            request.ledger.tx_hash.map(TxHash::written),
+        )
     });
-    CompletedLink {
+    LinkProgress {
+        status: SecurePaymentStatus::Completed.wire(),
+        requests: requests.collect(),
+    }
+}
+
+/// The status of the requests of a link that a Safe is about to pay. Fields that are hidden until a payer is approved
+/// stay hidden.
+pub(super) fn locked(opened: &OpenedLink, lock: &SafeLock) -> LinkProgress {
+    let requests = open_requests(opened).map(|request| RequestPaid {
+        request_id: RequestIdText::written(&request.id),
+        has_been_paid: false,
+        tx_hash: None,
+        safe_tx_hash: Some(TxHash::written(lock.safe_tx_hash)),
+        chain_id: Some(opened.payment.network.chain_id()),
+        safe_payment_deadline: Some(lock.until.timestamp()),
+    });
+    LinkProgress {
+        status: SecurePaymentStatus::Pending.wire(),
         requests: requests.collect(),
     }
 }
@@ -369,10 +397,10 @@ fn bundle(opened: &OpenedLink, texts: HandoutTexts<'_>) -> FeeBundle {
     }
 }
 
-/// The transactions that pay a secure payment.
-pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout) -> SecureCalldata {
+/// The transactions that pay a secure payment; `deadline` is the default deadline of a Safe.
+pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, deadline: DateTime<Utc>) -> SecureCalldata {
     match opened.payment.kind() {
-        SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout)),
+        SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout, deadline)),
         SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
     }
 }
@@ -388,46 +416,53 @@ impl From<StepTexts> for SecureTransaction {
     }
 }
 
-fn one(opened: &OpenedLink, handout: &Handout) -> SingleCalldata {
+fn one(opened: &OpenedLink, handout: &Handout, deadline: DateTime<Utc>) -> SingleCalldata {
     let texts = HandoutTexts(handout);
-    let token = handout.bundle.legs.first().and_then(|leg| leg.token);
-    let human = |units: U256| texts.amount(0, units);
-    let payer = handout.payer.as_ref();
-    let standing = payer.and_then(|payer| payer.standings.get(&token));
     SingleCalldata {
         payment_type: opened.payment.kind(),
         transactions: texts.steps().map(Into::into).collect(),
         fee_bundle: OrNull(Some(bundle(opened, texts))),
-        metadata: SecureCalldataMetadata {
-            steps_required: texts.steps_required(),
-            needs_approval: texts.approval_index().is_some(),
-            transaction_sponsorship_fee_usd: OrNull(None),
-            approval_transaction_index: texts.approval_index(),
-            approval_transactions_count: Some(texts.payment_index()),
-            payment_transaction_index: texts.payment_index(),
-            has_enough_balance: payer.map(|_| handout.has_enough_balance()),
-            has_enough_gas: payer.map(|payer| payer.has_enough_gas),
-            has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
-            platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
-            protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
-            balance: standing.map(|standing| human(standing.balance)),
-            allowance: standing
-                .filter(|_| token.is_some())
-                .map(|standing| human(standing.allowance)),
-            required_amount: Some(human(spent(&handout.spendings, token))),
-            native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
-            estimated_network_fee: payer.map(|payer| texts.coins(payer.costs.total())),
-            estimated_approval_network_fee: payer.map(|payer| texts.coins(payer.costs.approvals)),
-            estimated_payment_network_fee: payer.map(|payer| texts.coins(payer.costs.payment)),
-            route_type: Some(RouteType::Samechain),
-        },
+        metadata: metadata(texts, deadline),
+    }
+}
+
+/// Facts about the transactions and their payer.
+fn metadata(texts: HandoutTexts<'_>, deadline: DateTime<Utc>) -> SecureCalldataMetadata {
+    let handout = texts.0;
+    let token = handout.bundle.legs.first().and_then(|leg| leg.token);
+    let human = |units: U256| texts.amount(0, units);
+    let payer = handout.payer.as_ref();
+    let standing = payer.and_then(|payer| payer.standings.get(&token));
+    SecureCalldataMetadata {
+        steps_required: texts.steps_required(),
+        needs_approval: texts.approval_index().is_some(),
+        transaction_sponsorship_fee_usd: OrNull(None),
+        approval_transaction_index: texts.approval_index(),
+        approval_transactions_count: Some(texts.payment_index()),
+        payment_transaction_index: texts.payment_index(),
+        has_enough_balance: payer.map(|_| handout.has_enough_balance()),
+        has_enough_gas: handout.has_enough_gas(),
+        has_enough_allowance: payer.map(|_| texts.approval_index().is_none()),
+        platform_fee: texts.charge(FeeKind::Platform).map(Into::into),
+        protocol_fee: texts.charge(FeeKind::Protocol).map(Into::into),
+        balance: standing.map(|standing| human(standing.balance)),
+        allowance: standing
+            .filter(|_| token.is_some())
+            .map(|standing| human(standing.allowance)),
+        required_amount: Some(human(spent(&handout.spendings, token))),
+        native_balance: standing.map(|standing| texts.coins(standing.native_balance)),
+        estimated_network_fee: payer.map(|payer| texts.coins(payer.costs.total())),
+        estimated_approval_network_fee: payer.map(|payer| texts.coins(payer.costs.approvals)),
+        estimated_payment_network_fee: payer.map(|payer| texts.coins(payer.costs.payment)),
+        route_type: Some(RouteType::Samechain),
+        safe_payment_deadline: handout.is_of_safe.then(|| deadline.timestamp()),
     }
 }
 
 fn several(ctx: &Ctx, opened: &OpenedLink, handout: &Handout) -> BatchCalldata {
     let texts = HandoutTexts(handout);
     let payer = handout.payer.as_ref();
-    let has_enough_gas = payer.map(|payer| payer.has_enough_gas);
+    let has_enough_gas = handout.has_enough_gas();
     let shortages = payer.map_or(&[][..], |payer| &payer.shortages).iter();
     let requests = handout.payments.iter().map(|payment| &payment.request);
     BatchCalldata {
@@ -437,7 +472,7 @@ fn several(ctx: &Ctx, opened: &OpenedLink, handout: &Handout) -> BatchCalldata {
         metadata: BatchCalldataMetadata {
             has_enough_balance: handout.has_enough_balance(),
             has_enough_gas: OrNull(has_enough_gas),
-            can_make_payment: OrNull(has_enough_gas.map(|has_gas| has_gas && handout.has_enough_balance())),
+            can_make_payment: OrNull(payer.map(|_| has_enough_gas != Some(false) && handout.has_enough_balance())),
             insufficient_tokens: shortages.map(|short| insufficient(ctx, texts, short)).collect(),
         },
         fee_bundle: OrNull(Some(bundle(opened, texts))),
@@ -467,14 +502,41 @@ fn insufficient(ctx: &Ctx, texts: HandoutTexts<'_>, shortage: &Shortage) -> Insu
     }
 }
 
-pub(super) fn recorded(recorded: &RecordedIntent) -> IntentRecorded {
-    IntentRecorded {
-        intent_id: UlidText::written(recorded.intent.id.as_str()),
-        payment_reference: ReferenceText::written(recorded.reference),
-        tx_hash: TxHash::written(recorded.intent.tx_hash),
-        is_listening: recorded.is_listening,
-        payer_address: recorded.intent.payer.map(WalletText::written),
+/// A recorded payment; `echoed` are the values that the response about a user operation repeats.
+pub(super) fn recorded(opened: &OpenedLink, recorded: &RecordedIntent, echoed: EchoedIntent) -> RecordedIntentView {
+    let intent = &recorded.intent;
+    let id = UlidText::written(intent.id.as_str());
+    let hash_of = |kind| (intent.kind == kind).then(|| TxHash::written(intent.hash));
+    let account = intent.payer.map(WalletText::written);
+    if let (Some(user_op_hash), Some(account)) = (hash_of(IntentKind::UserOperation), account.clone()) {
+        let token = UlidText::written(opened.payment.token.as_str());
+        let indices = intent.transaction_indices.iter().map(|index| TransactionIndexBody {
+            child_position: index.child_position,
+            transaction_index: index.transaction_index,
+        });
+        return RecordedIntentView::Multicall(MulticallReceipt {
+            receipt_id: id,
+            multicall_id: token.clone(),
+            parent_token: token,
+            tx_hash: echoed.tx_hash,
+            safe_tx_hash: echoed.safe_tx_hash,
+            safe_payment_deadline: echoed.safe_payment_deadline,
+            source_chain: echoed.chain,
+            smart_account_address: account,
+            user_op_hash,
+            transaction_indices: indices.collect(),
+            is_listening: false,
+        });
     }
+    RecordedIntentView::Single(IntentRecorded {
+        intent_id: id,
+        payment_reference: ReferenceText::written(recorded.reference),
+        tx_hash: hash_of(IntentKind::Transaction).or_else(|| intent.executed_by.map(TxHash::written)),
+        safe_tx_hash: hash_of(IntentKind::Safe),
+        safe_payment_deadline: intent.deadline.map(|deadline| deadline.timestamp()),
+        is_listening: recorded.is_listening,
+        payer_address: account,
+    })
 }
 
 /// A secure payment as its owner sees it.
