@@ -6,6 +6,7 @@ pub mod amount;
 pub mod block_range;
 pub mod caller;
 pub mod caps;
+pub mod child_failure;
 pub mod client_id;
 pub mod client_limits;
 pub mod client_link;

@@ -1,5 +1,7 @@
 //! How a rule rejects an operation: a kind that the caller can act on, and messages that name the field.
 
+use super::child_failure::BlockedChildren;
+
 /// Kinds of refusals, by what the caller can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
@@ -56,6 +58,8 @@ pub struct Refusal {
     pub retry_after_s: Option<u32>,
     /// How to resolve the problem, if the fixed message does not say so.
     pub hint: Option<&'static str>,
+    /// The links that block a multicall.
+    pub blocked: Option<Box<BlockedChildren>>,
 }
 
 impl Refusal {
@@ -67,12 +71,21 @@ impl Refusal {
             fields: Vec::new(),
             retry_after_s: None,
             hint: None,
+            blocked: None,
         }
     }
 
     /// Rejects the input as a whole.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Invalid, message)
+    }
+
+    /// Rejects a multicall because of its links. Source: rules P.1.1.1.
+    pub fn blocked(blocked: BlockedChildren) -> Self {
+        Self {
+            blocked: Some(Box::new(blocked)),
+            ..Self::invalid("Multicall validation failed")
+        }
     }
 
     /// Rejects one field of the input.
@@ -90,6 +103,7 @@ impl Refusal {
             fields,
             retry_after_s: None,
             hint: None,
+            blocked: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! The payer bears the fees of the platform and of the service, whatever the default says. The fee config of an
 //! orchestrator decides who bears the fee of the orchestrator. Source: rules P.7.1.
 
-use super::PaymentFlow;
+use super::{PaymentFlow, multicall::AmountTotals};
 use crate::domain::{
     amount::format_units,
     currency::{Currency, DOLLAR_DECIMALS},
@@ -132,6 +132,16 @@ impl FeePlan {
             payer_borne,
             payee_borne,
         })
+    }
+
+    /// The sums in dollars.
+    pub fn totals(&self) -> AmountTotals {
+        AmountTotals {
+            gross: self.gross,
+            by_payer: self.payer_borne,
+            by_payee: self.payee_borne,
+            decimals: DOLLAR_DECIMALS,
+        }
     }
 
     /// The requested amount.

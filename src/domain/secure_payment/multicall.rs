@@ -2,7 +2,14 @@
 //! stay payable on their own.
 
 use super::{PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus};
-use crate::domain::{ids::SecurePaymentToken, ledger::RequestStatus, network::Network, request::Request, wire_text::wire_text};
+use crate::domain::{
+    child_failure::{BlockedChildren, ChildFacts, ChildFailure, ExceededCap},
+    ids::SecurePaymentToken,
+    refusal::Refusal,
+    request::Request,
+    wire_text::wire_text,
+};
+use alloy::primitives::U256;
 use chrono::{DateTime, Utc};
 
 /// Maximum number of children on one network.
@@ -98,59 +105,87 @@ impl BlockReason {
 /// Code of an exceeded number of children.
 pub const CAP_EXCEEDED: &str = "cap_exceeded";
 
-/// An exceeded number of children.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExceededCap {
-    /// The maximum.
-    pub maximum: usize,
-    /// The number in the call.
-    pub actual: usize,
+/// Facts about a child; the link is `None` when it no longer exists.
+pub fn facts_of(link: Option<&SecurePayment>, request: &Request, now: DateTime<Utc>) -> ChildFacts {
+    ChildFacts {
+        request_id: request.id.0.clone(),
+        has_been_paid: request.ledger.has_been_paid(),
+        status: link.map(|link| link.status_at(now).wire()),
+        request_status: request.ledger.status.wire(),
+        expires_at: link.map(|link| link.expires_at),
+        network: request.terms.network,
+        currency: request.terms.payment_currency.clone(),
+    }
 }
 
-/// A link that a multicall cannot pay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildFailure {
-    /// Position in the call, from 0.
-    pub position: usize,
-    /// Token in the call.
-    pub token: SecurePaymentToken,
-    /// The reason.
-    pub reason: BlockReason,
-    /// Facts about the link, if the caller may see them.
-    pub facts: Option<ChildFacts>,
-}
-
-/// Facts about a child.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildFacts {
-    /// Public id of its request.
-    pub request_id: String,
-    /// Whether the whole amount has arrived.
-    pub has_been_paid: bool,
-    /// State of the link.
-    pub status: SecurePaymentStatus,
-    /// State of the request.
-    pub request_status: RequestStatus,
-    /// When the link expires.
-    pub expires_at: DateTime<Utc>,
-    /// Network of the payment.
-    pub network: Network,
-    /// Id of its currency.
-    pub currency: String,
-}
-
-impl ChildFacts {
-    /// Facts about a link with its request.
-    pub fn of(link: &SecurePayment, request: &Request, now: DateTime<Utc>) -> Self {
-        Self {
-            request_id: request.id.0.clone(),
-            has_been_paid: request.ledger.has_been_paid(),
-            status: link.status_at(now),
-            request_status: request.ledger.status,
-            expires_at: link.expires_at,
-            network: link.network,
-            currency: request.terms.payment_currency.clone(),
+impl BlockReason {
+    /// The failure of a child.
+    pub fn failure(self, position: usize, token: &SecurePaymentToken, facts: Option<ChildFacts>) -> ChildFailure {
+        ChildFailure {
+            position: Some(position),
+            token: token.0.clone(),
+            reason: self.wire(),
+            recovery: self.recovery().wire(),
+            facts,
         }
+    }
+}
+
+/// Checks the number of children. Errors: there are too many (400).
+pub fn check_count(actual: usize, is_across: bool) -> Result<(), Refusal> {
+    let maximum = if is_across { CHILDREN_ACROSS_MAX } else { CHILDREN_MAX };
+    if actual <= maximum {
+        return Ok(());
+    }
+    Err(Refusal::blocked(BlockedChildren {
+        failures: vec![ChildFailure {
+            position: None,
+            token: "*".to_owned(),
+            reason: CAP_EXCEEDED,
+            recovery: RecoveryAction::RecreateReduced.wire(),
+            facts: None,
+        }],
+        cap: Some(ExceededCap { maximum, actual }),
+    }))
+}
+
+/// Checks the children of a multicall. Errors: every child that it cannot pay, in their order (400).
+pub fn check_children(failures: Vec<ChildFailure>) -> Result<(), Refusal> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::blocked(BlockedChildren { failures, cap: None }))
+}
+
+/// Sums of a multicall in one currency or in dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AmountTotals {
+    /// Sum of the requested amounts.
+    pub gross: U256,
+    /// Sum of the fees that payers bear.
+    pub by_payer: U256,
+    /// Sum of the fees that payees bear.
+    pub by_payee: U256,
+    /// Decimals of the sums.
+    pub decimals: u8,
+}
+
+impl AmountTotals {
+    /// The sums of several payments; `None` without payments, for different decimals, and beyond 256 bits.
+    pub fn of(parts: impl Iterator<Item = Self>) -> Option<Self> {
+        let add = |sum: Option<Self>, part: Self| {
+            let Some(sum) = sum else { return Some(Some(part)) };
+            let is_same = sum.decimals == part.decimals;
+            is_same.then_some(())?;
+            Some(Some(Self {
+                gross: sum.gross.checked_add(part.gross)?,
+                by_payer: sum.by_payer.checked_add(part.by_payer)?,
+                by_payee: sum.by_payee.checked_add(part.by_payee)?,
+                decimals: sum.decimals,
+            }))
+        };
+        let mut parts = parts;
+        parts.try_fold(None, add)?
     }
 }
 
