@@ -49,13 +49,7 @@ fn topics_of(kind: ContractKind) -> &'static [B256] {
         ContractKind::EthereumProxy => &[CoinProxy::TransferWithReference::SIGNATURE_HASH],
         ContractKind::Erc20ConversionProxy => &[TOKEN_FEE, COMPANION],
         ContractKind::EthConversionProxy => &[COIN_FEE, COMPANION],
-        ContractKind::ChainlinkConversionPath
-        | ContractKind::BatchPayments
-        | ContractKind::BatchConversionPayments
-        | ContractKind::Erc20SwapToPay
-        | ContractKind::SingleRequestProxyFactory
-        | ContractKind::Erc20RecurringPaymentProxy
-        | ContractKind::Erc20BatchPayments => &[],
+        _ => &[],
     }
 }
 
