@@ -156,6 +156,7 @@ fn lock(row: &Model) -> Result<Option<SafeLock>, StoreError> {
 
 fn from_row(row: Model, items: Vec<PaymentItem>) -> Result<SecurePayment, StoreError> {
     let network = columns::network(&row.network)?;
+    let lock = lock(&row)?;
     let wallet = columns::address_option("destination_wallet", row.destination_wallet.as_deref())?;
     let token = columns::address_option("destination_token", row.destination_token.as_deref())?;
     let destination = wallet.zip(token).map(|(wallet, token)| DestinationKey {
@@ -165,7 +166,6 @@ fn from_row(row: Model, items: Vec<PaymentItem>) -> Result<SecurePayment, StoreE
     let provider = |text: &String| columns::known("access_provider", text, ScreeningProvider::from_wire);
     let allowed: Vec<String> = columns::from_json("allowed_payers", row.allowed_payers)?;
     let allowed = allowed.iter().map(|text| columns::address("allowed_payers", text));
-    let lock = lock(&row)?;
     Ok(SecurePayment {
         lock,
         locks_released_at: row.locks_released_at,
@@ -431,7 +431,7 @@ pub async fn lock_one(
     Ok(with_items(conn, rows).await?.pop())
 }
 
-/// The newest secure payment of a platform that pays a request.
+/// The newest secure payment of a platform that pays a request, without multicalls.
 pub async fn of_request(
     conn: &impl ConnectionTrait,
     platform: &PlatformId,
@@ -439,7 +439,7 @@ pub async fn of_request(
 ) -> Result<Option<SecurePayment>, StoreError> {
     let row = Entity::find()
         .filter(Column::PlatformId.eq(platform.as_str()))
-        .filter(of_any(paying(conn, &[request])))
+        .filter(of_any(paying_directly(conn, &[request])))
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id)
         .limit(1)
@@ -456,7 +456,7 @@ pub async fn newest_of_requests(
 ) -> Result<(HashMap<RequestRowId, SecurePayment>, Vec<UnreadableLink>), StoreError> {
     let mut rows = Vec::new();
     for requests in requests.chunks(columns::ROWS_MAX) {
-        let some = Entity::find().filter(of_any(paying(conn, requests)));
+        let some = Entity::find().filter(of_any(paying_directly(conn, requests)));
         rows.extend(some.all(conn).await?);
     }
     rows.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
@@ -524,11 +524,36 @@ fn of_any(selected: SelectStatement) -> Expr {
 
 /// Platforms and ids of the secure payments that pay requests.
 fn paying(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
+    parts_of(conn, requests).into_query()
+}
+
+/// Like [`paying`], without multicalls.
+fn paying_directly(conn: &impl ConnectionTrait, requests: &[&Request]) -> SelectStatement {
+    parts_of(conn, requests).filter(Part::ChildToken.is_null()).into_query()
+}
+
+fn parts_of(conn: &impl ConnectionTrait, requests: &[&Request]) -> sea_orm::Select<secure_payment_items::Entity> {
     secure_payment_items::Entity::find()
         .select_only()
         .columns([Part::PlatformId, Part::SecurePaymentId])
         .filter(columns::among_requests(conn, PART_REQUEST, requests))
-        .into_query()
+}
+
+/// The secure payments of a platform with these tokens.
+pub async fn by_tokens(
+    conn: &impl ConnectionTrait,
+    platform: &PlatformId,
+    tokens: &[SecurePaymentToken],
+) -> Result<Vec<SecurePayment>, StoreError> {
+    let scope = Scope {
+        platform: platform.clone(),
+        client: None,
+    };
+    let mut rows = Vec::new();
+    for tokens in tokens.chunks(columns::ROWS_MAX) {
+        rows.extend(Entity::find().filter(owned(&scope, tokens)).all(conn).await?);
+    }
+    with_items(conn, rows).await
 }
 
 /// The secure payments that pay requests, locked until the transaction ends. The caller must have locked the requests,
@@ -811,7 +836,7 @@ pub async fn tokens_of(
         let named: Vec<(String, String)> = Entity::find()
             .select_only()
             .columns([Column::Id, Column::Token])
-            .filter(of_any(paying(conn, requests)))
+            .filter(of_any(paying_directly(conn, requests)))
             .into_tuple()
             .all(conn)
             .await?;
