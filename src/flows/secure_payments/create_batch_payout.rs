@@ -149,6 +149,8 @@ fn chosen(
             checks.fail(entry, "must be a link with exactly one payout");
         } else if let Err(why) = payment.payable_at(now) {
             checks.fail(entry, format!("{NOT_FOUND}: {}", why.sentence()));
+        } else if payment.locked_at(now).is_some() {
+            checks.fail(entry, format!("{NOT_FOUND}: a Safe is about to pay it"));
         }
         chosen.push(payment);
     }
@@ -193,9 +195,9 @@ fn orchestrator(caller: &PlatformCaller, originals: &[SecurePayment]) -> Result<
     Ok(involved.into_iter().next().cloned())
 }
 
-/// The policy of the combined payout: the strictest value of each setting. Payer lists are stored on payouts but not
+/// The policy of a link that pays several payouts: the strictest value of each setting. Payer lists are stored on payouts but not
 /// enforced.
-fn strictest(originals: &[SecurePayment]) -> AccessPolicy {
+pub(super) fn strictest(originals: &[SecurePayment]) -> AccessPolicy {
     let policies = originals.iter().map(|payment| &payment.policy);
     let screening = policies.clone().find(|policy| policy.provider.is_some());
     AccessPolicy {

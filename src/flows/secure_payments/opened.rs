@@ -5,7 +5,8 @@ use crate::{
     domain::{
         caller::PlatformCaller,
         client_id::ClientId,
-        ids::SecurePaymentToken,
+        ids::{RequestRowId, SecurePaymentToken},
+        network::Network,
         paying::charge::Charges,
         refusal::{Refusal, RefusalKind},
         request::{Origin, Request},
@@ -15,12 +16,12 @@ use crate::{
         },
     },
     flows::{Fault, FlowResult},
-    store::{self, Scope},
+    store::{self, Scope, Sealing},
 };
 use alloy::primitives::{B256, U256};
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A secure payment with its requests, in order, at the time of the call.
 #[derive(Debug, Clone)]
@@ -84,6 +85,25 @@ pub async fn has_foreign_redirect(ctx: &Ctx, opened: &OpenedLink) -> FlowResult<
     Ok(maker.is_some_and(|maker| !maker.lists(&redirect.url)))
 }
 
+/// The unpaid requests of which the chain shows an unconfirmed payment on a network.
+pub(super) async fn seen_requests(
+    ctx: &Ctx,
+    conn: &impl Sealing,
+    network: Network,
+    requests: &[Request],
+) -> FlowResult<HashSet<RequestRowId>> {
+    let awaiting = requests.iter().filter(|request| request.payable().is_ok());
+    let awaiting: HashMap<B256, &Request> = awaiting.map(|request| (request.reference.topic(), request)).collect();
+    let topics: Vec<B256> = awaiting.keys().copied().collect();
+    let seen = store::observations::list_seen_by_topics(conn, network, &topics).await?;
+    let matching = seen.iter().filter_map(|observed| {
+        let request = awaiting.get(&observed.reference_topic)?;
+        let is_match = request.matches(observed, &[], &ctx.catalogue);
+        is_match.then(|| request.row.clone())
+    });
+    Ok(matching.collect())
+}
+
 impl OpenedLink {
     /// Whether the caller has a secret credential of the platform. Any other caller may be anyone with the token.
     pub(super) fn is_of(&self, caller: &PlatformCaller) -> bool {
@@ -101,14 +121,8 @@ impl OpenedLink {
         if self.payable().is_err() {
             return Ok(false);
         }
-        let awaiting = self.requests.iter().filter(|request| request.payable().is_ok());
-        let awaiting: HashMap<B256, &Request> = awaiting.map(|request| (request.reference.topic(), request)).collect();
-        let topics: Vec<B256> = awaiting.keys().copied().collect();
-        let seen = store::observations::list_seen_by_topics(ctx.db.reader(), self.payment.network, &topics).await?;
-        Ok(seen.iter().any(|observed| {
-            let request = awaiting.get(&observed.reference_topic);
-            request.is_some_and(|request| request.matches(observed, &[], &ctx.catalogue))
-        }))
+        let network = self.payment.network;
+        Ok(!seen_requests(ctx, ctx.db.reader(), network, &self.requests).await?.is_empty())
     }
 
     /// Until when a payment counts as in flight; `None` if no payment is seen and no payer reported one.

@@ -1,6 +1,6 @@
 //! Returns the calldata that pays a secure payment.
 
-use super::{access, open, open::LinkVisit, opened::OpenedLink, safe};
+use super::{access, multicall, open, open::LinkVisit, opened::OpenedLink, safe};
 use crate::{
     ctx::{Ctx, PermitHolder},
     domain::{
@@ -9,7 +9,7 @@ use crate::{
         paying::{ApprovalAmount, BundleError},
         refusal::Refusal,
         safe::SafeVersion,
-        secure_payment::{SecurePaymentKind, UnpayableLink},
+        secure_payment::{SecurePaymentKind, UnpayableLink, multicall::check_children},
     },
     flows::{
         FlowError, FlowResult,
@@ -31,6 +31,7 @@ const SAFES_MAX: u64 = 100;
 /// - 403: the payment can no longer be paid, or the payer may not pay it.
 /// - 409: it is paid.
 /// - 423: a Safe is about to pay it.
+/// - 400: a multicall cannot pay one of its links.
 /// - 400: no wallet is given where one is required, or the wallet is no Safe although the call says so.
 /// - 502: no node responds.
 ///
@@ -43,6 +44,10 @@ pub async fn run(
 ) -> FlowResult<Handout> {
     opened.payable().map_err(Refusal::from)?;
     opened.unlocked()?;
+    if opened.payment.is_multicall() {
+        let multicall = multicall::of(ctx, opened).await?;
+        check_children(multicall.failures(opened))?;
+    }
     let handout = hand(ctx, opened, look, caller).await?;
     let safe = safe::find(ctx, &opened.payment, look).await?;
     await_payments(ctx, opened, &handout, safe).await?;

@@ -34,8 +34,11 @@ pub async fn run(ctx: &Ctx, caller: &PlatformCaller, token: &str) -> FlowResult<
     }
     let withdrawn = SecurePayment { status, ..payment };
     store::secure_payments::set_status(&tx, &withdrawn).await?;
-    let rows: Vec<_> = withdrawn.items.iter().map(|item| &item.request).collect();
-    store::requests::set_link_until(&tx, &caller.platform, &rows, NEVER).await?;
+    // The requests of a multicall stay payable with their own links.
+    if !withdrawn.is_multicall() {
+        let rows: Vec<_> = withdrawn.items.iter().map(|item| &item.request).collect();
+        store::requests::set_link_until(&tx, &caller.platform, &rows, NEVER).await?;
+    }
     tx.commit().await?;
     Ok(withdrawn)
 }
