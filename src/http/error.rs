@@ -4,7 +4,10 @@
 //! Source: decisions D12.
 
 use crate::{
-    domain::refusal::{FieldError, Refusal, RefusalKind},
+    domain::{
+        child_failure::{BlockedChildren, ChildFacts, ChildFailure},
+        refusal::{FieldError, Refusal, RefusalKind},
+    },
     flows::FlowError,
     http::{
         call_id::CallId,
@@ -340,13 +343,6 @@ impl Problem {
         self
     }
 
-    /// Adds the links that block a multicall.
-    #[must_use]
-    pub fn with_multicall(mut self, blocked: BlockedMulticall) -> Self {
-        self.multicall = Some(Box::new(blocked));
-        self
-    }
-
     fn body(&self, request_id: Option<&str>) -> ErrorBody {
         let are_all_named = self.fields.len() <= FIELDS_MAX;
         let hint = if are_all_named {
@@ -412,10 +408,54 @@ impl From<Refusal> for Problem {
         let mut problem = Self::new(status, refusal.message);
         problem.fields = refusal.fields;
         problem.hint = refusal.hint.map(Cow::Borrowed);
+        problem.multicall = refusal.blocked.map(|children| Box::new(blocked(&children)));
         if status == StatusCode::TOO_MANY_REQUESTS {
             problem.retry_after_s = Some(refusal.retry_after_s.map_or(1, u64::from));
         }
         problem
+    }
+}
+
+/// Key of the message for a reason.
+pub fn message_key(reason: &str) -> String {
+    format!("multicall.child.{reason}")
+}
+
+/// The links that block a multicall.
+fn blocked(blocked: &BlockedChildren) -> BlockedMulticall {
+    let failure = |failure: &ChildFailure| ChildFailureView {
+        secure_payment_token: failure.token.clone(),
+        reason: failure.reason.to_owned(),
+        message_key: message_key(failure.reason),
+        context: ChildContextView {
+            secure_payment_token: failure.position.map(|_| failure.token.clone()),
+            position: failure.position.and_then(|position| u32::try_from(position).ok()),
+            ..failure.facts.as_ref().map(context).unwrap_or_default()
+        },
+        recovery_action: OrNull(Some(failure.recovery.to_owned())),
+    };
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    BlockedMulticall {
+        failures: blocked.failures.iter().map(failure).collect(),
+        cap: blocked.cap.map(|cap| ExceededCapView {
+            kind: "child_count".to_owned(),
+            maximum: count(cap.maximum),
+            actual: count(cap.actual),
+            reduce_by: count(cap.actual.saturating_sub(cap.maximum)),
+        }),
+    }
+}
+
+fn context(facts: &ChildFacts) -> ChildContextView {
+    ChildContextView {
+        request_id: Some(RequestIdText::written(&facts.request_id)),
+        has_been_paid: Some(facts.has_been_paid),
+        secure_payment_status: facts.status.map(str::to_owned),
+        request_status: Some(facts.request_status.to_owned()),
+        expires_at: facts.expires_at.map(Instant),
+        network: Some(NetworkText::written(facts.network)),
+        currency: Some(CurrencyIdText::written(&facts.currency)),
+        ..ChildContextView::default()
     }
 }
 

@@ -104,7 +104,7 @@ access! {
 
     /// For the servers, people and backends of the platform: to withdraw a link.
     LinkEnder: PlatformCaller [ApiKey, ClientId, SessionBearer, Session] as Secret {
-        withdrawSecurePayment
+        withdrawSecurePayment releaseSecurePayment
     }
 
     /// For anyone who acts for a platform: to create links. Links created with a public client ID may come from
@@ -122,7 +122,7 @@ access! {
     /// visitor may have created their links, and combining links withdraws them. A client ID that is linked to an
     /// orchestrator needs the key of the orchestrator.
     LinkCombiner: PlatformCaller [ApiKey, ClientId, SessionBearer, Session, Paired] as Secret Unlinked {
-        combineSecurePayouts
+        combineSecurePayouts createMulticallPayout
     }
 
     /// For any caller with the token of a link: to open and pay this link, of any platform.
@@ -138,7 +138,7 @@ access! {
 
     /// For people who signed in: to find their own links.
     LinkFinder: PlatformCaller [SessionBearer, Session] {
-        findSecurePayment
+        findSecurePayment getMulticallPayout
     }
 
     /// For the servers, people and backends of the platform: to export payments. Public client IDs are refused; they

@@ -9,7 +9,7 @@ use crate::{
         secure_payment::{
             PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AccessStatus, WalletAccountType},
-            multicall::BlockReason,
+            multicall::{BlockReason, ExecutionKind, MulticallStatus, RecoveryAction},
         },
     },
     http::{
@@ -27,6 +27,12 @@ words! {
     WalletAccountType as "WalletType";
     /// Why a multicall cannot pay a link
     BlockReason as "BlockReason";
+    /// How a secure payment is paid; currently always on one EVM network
+    ExecutionKind as "ExecutionKind";
+    /// State of a multicall
+    MulticallStatus as "MulticallStatus";
+    /// How to continue when a multicall cannot pay a link
+    RecoveryAction as "RecoveryAction";
 }
 
 /// Chain to pay from
@@ -62,18 +68,6 @@ impl PaymentChain {
             Self::Sepolia => Network::Sepolia,
         }
     }
-}
-
-/// How a secure payment is paid; currently always on one EVM network
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[oai(rename_all = "snake_case")]
-pub enum ExecutionKind {
-    /// On one EVM network
-    EvmSameChain,
-    /// From one EVM network to another
-    EvmCrossChain,
-    /// Several payments at once on Tron
-    TronBatch,
 }
 
 /// How a secure payment was created
@@ -347,6 +341,189 @@ pub struct BatchSecurePayment {
     pub facts: SecurePaymentFacts,
 }
 
+/// Always `multicall`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[oai(rename_all = "snake_case")]
+pub enum MulticallType {
+    /// A link that pays other links
+    Multicall,
+}
+
+/// A link that a multicall pays.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct MulticallChildView {
+    /// Token of the link
+    pub secure_payment_token: UlidText,
+    /// Its request
+    pub request_id: RequestIdText,
+    /// Position, from 0. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub position: u32,
+    /// Whether the multicall can pay the link now. Example: `true`
+    pub executable: bool,
+    /// Why it cannot
+    pub block_reason: OrNull<BlockReason>,
+    /// Key of a message for this reason. Example: `multicall.child.already_paid`
+    #[oai(validator(max_length = 128, pattern = "^[a-z][a-z_.]*$"))]
+    pub message_key: OrNull<String>,
+    /// The link
+    pub context: MulticallChildContext,
+    /// How to continue
+    pub recovery_action: OrNull<RecoveryAction>,
+    /// Fees in US dollars; null unless the payment is in a stablecoin, and while the link is hidden
+    pub fee_plan: OrNull<FeePlanView>,
+    /// Amount, human units; null while the link is hidden. Example: `100`
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
+    pub amount: OrNull<String>,
+    /// Recipient; masked as `0x1234...abcd` when the creator requires it, null while the link is hidden
+    pub payee: OrNull<PayeeText>,
+    /// Reference of the merchant; null while the link is hidden
+    pub reference: OrNull<MerchantReference>,
+}
+
+/// Context of a link that a multicall pays.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallChildContext {
+    /// Its request
+    pub request_id: RequestIdText,
+    /// Token of the link
+    pub secure_payment_token: UlidText,
+    /// Position, from 0. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub position: u32,
+    /// Whether the whole amount has arrived. Example: `false`
+    pub has_been_paid: bool,
+    /// State of the link; absent when it no longer exists
+    pub secure_payment_status: Option<SecurePaymentStatus>,
+    /// State of the request. Example: `pending`
+    #[oai(validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
+    pub request_status: Option<String>,
+    /// When the link expires; absent when it no longer exists
+    pub expires_at: Option<Instant>,
+    /// Network of the payment
+    pub network: Option<NetworkText>,
+    /// Id of the currency
+    pub currency: Option<CurrencyIdText>,
+}
+
+/// Sum of a multicall in one currency.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct CurrencyTotalView {
+    /// Network
+    pub network: NetworkText,
+    /// Id of the currency
+    pub currency: CurrencyIdText,
+    /// Sum of the amounts, human units. Example: `250`
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
+    pub total_amount: String,
+}
+
+/// Sums of a multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallTotals {
+    /// Number of links. Example: `2`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub child_count: u32,
+    /// Number of links that the multicall cannot pay now. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub blocked_child_count: u32,
+    /// Sums by currency; empty while the link is hidden
+    #[oai(validator(max_items = 150))]
+    pub by_destination_currency: Vec<CurrencyTotalView>,
+    /// Sums in the currency of all links, or in US dollars if all are in stablecoins. Absent when neither is possible,
+    /// and while the link is hidden
+    pub amount_summary: Option<FeeAmountSummary>,
+}
+
+/// A secure payment that pays other links in one transaction.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallSecurePayment {
+    /// Always `multicall`
+    pub payment_type: MulticallType,
+    /// State
+    pub status: MulticallStatus,
+    /// Token of the multicall
+    pub token: UlidText,
+    /// Page for the payer; absent for payers. Added by this service
+    pub secure_payment_url: Option<PayPageText>,
+    /// Whether the transaction that pays all links can be issued now. Example: `true`
+    pub can_execute: bool,
+    /// Time of expiry: when the first of the links expires
+    pub expires_at: Instant,
+    /// Time of creation
+    pub created_at: Instant,
+    /// The links, in the order of the call
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub children: Vec<MulticallChildView>,
+    /// Sums
+    pub totals: MulticallTotals,
+    /// Where the payer can go after the payment; always null. Example: `https://shop.example.com/thanks`
+    #[oai(validator(max_length = 2048))]
+    pub redirect_url: OrNull<String>,
+    /// Text of the button; always null. Example: `Back to the shop`
+    #[oai(validator(max_length = 255))]
+    pub redirect_label: OrNull<String>,
+    /// Orchestrator that created the links with a linked client ID, or null
+    pub orchestrator_id: OrNull<UlidText>,
+    /// Branding of the page
+    pub branding: OrNull<Branding>,
+    /// What the wallet could pay with: one member for each chain, and within it one member for each token. Absent
+    /// without a wallet that may pay
+    pub payment_options: Option<PaymentOptionsView>,
+    /// Analytics
+    pub analytics: SecurePaymentAnalytics,
+    /// The requests, in the order of the links
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub request_ids: Vec<RequestIdText>,
+    /// Whether the payer may pay; absent without a wallet and when any wallet may pay. Added by this service
+    pub access_decision: Option<AccessDecisionView>,
+    /// Whether another payment could be a duplicate, as for other links. Added by this service. Example: `false`
+    pub in_flight: bool,
+}
+
+/// A link of a created multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallItem {
+    /// Token of the link
+    pub secure_payment_token: UlidText,
+    /// Its request
+    pub request_id: RequestIdText,
+    /// Position, from 0. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub position: u32,
+    /// Always `eligible`: a link that cannot be paid keeps the multicall from being created. Example: `eligible`
+    #[oai(validator(max_length = 32, pattern = "^[a-z][a-z_]*$"))]
+    pub eligibility: String,
+}
+
+/// A created multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct MulticallCreated {
+    /// Always `multicall`
+    #[oai(rename = "type")]
+    pub kind: MulticallType,
+    /// Token of the multicall
+    pub token: UlidText,
+    /// Page for the payer
+    pub secure_payment_url: PayPageText,
+    /// State: always `pending`
+    pub status: MulticallStatus,
+    /// Time of expiry: when the first of the links expires
+    pub expires_at: Instant,
+    /// Time of creation
+    pub created_at: Instant,
+    /// The links, in the order of the call
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub items: Vec<MulticallItem>,
+}
+
 // Its name is last in alphabetical order: the Go generator tries the alternatives in that order, and this one matches
 // wherever the others do.
 /// A secure payment that hides its content until its payer is approved.
@@ -374,6 +551,8 @@ pub enum SecurePaymentView {
     Single(SingleSecurePayment),
     /// Of several
     Batch(BatchSecurePayment),
+    /// Of several other links
+    Multicall(Box<MulticallSecurePayment>),
     /// Before its payer is approved
     Withheld(WithheldSecurePayment),
 }
@@ -589,6 +768,78 @@ pub struct BatchCalldata {
     pub request_ids: Vec<RequestIdText>,
 }
 
+/// A payment of a multicall.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct MulticallLeg {
+    /// Position of the link, from 0. Example: `0`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub position: u32,
+    /// Token of the link
+    pub secure_payment_token: UlidText,
+    /// Its request
+    pub request_id: RequestIdText,
+    /// Recipient
+    pub payee: WalletText,
+    /// Amount that the recipient gets, human units. Example: `100`
+    #[oai(validator(max_length = 108, pattern = r"^(0|[1-9][0-9]{0,76})(\.[0-9]{1,30})?$"))]
+    pub amount: String,
+    /// Id of the currency
+    pub payment_currency: CurrencyIdText,
+    /// Reference that the payment carries on chain
+    pub payment_reference: OrNull<ReferenceText>,
+    /// Contract of the token; null for a native coin
+    pub payment_currency_address: OrNull<WalletText>,
+    /// Contract of the token that the payer sends; null for a native coin
+    pub source_token_address: OrNull<WalletText>,
+    /// Contract of the token; null for a native coin
+    pub token_address: OrNull<WalletText>,
+    /// Network of the payment
+    pub network: NetworkText,
+}
+
+/// The transactions that pay a multicall: one payment transaction after the approvals.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase")]
+pub struct MulticallCalldata {
+    /// Always `multicall`
+    pub payment_type: MulticallType,
+    /// How the multicall is paid
+    pub execution_kind: ExecutionKind,
+    /// Token of the multicall
+    pub token: UlidText,
+    /// Network of the payment
+    pub network: NetworkText,
+    /// Chain ID of the network. Example: `11155111`
+    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    pub chain_id: u64,
+    /// Tokens of the links, in order
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub child_tokens: Vec<UlidText>,
+    /// The requests, in order
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub request_ids: Vec<RequestIdText>,
+    /// The payments, in order
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub children: Vec<MulticallLeg>,
+    /// Recipients, in order
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub payees: Vec<WalletText>,
+    /// Amounts that the recipients get, in order, human units
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub amounts: Vec<AmountText>,
+    /// References of the payments, in order
+    #[oai(validator(min_items = 1, max_items = 150))]
+    pub references: Vec<OrNull<ReferenceText>>,
+    /// Approvals of exactly the amounts needed, then the transaction that makes all payments or none
+    #[oai(validator(min_items = 1, max_items = 400))]
+    pub transactions: Vec<SecureTransaction>,
+    /// Fees included in the payment
+    pub fee_bundle: OrNull<FeeBundle>,
+    /// Facts about the transactions and their payer
+    pub metadata: SecureCalldataMetadata,
+}
+
 /// The transactions that pay a secure payment.
 #[derive(Debug, Clone, Union)]
 pub enum SecureCalldata {
@@ -596,6 +847,8 @@ pub enum SecureCalldata {
     Single(SingleCalldata),
     /// For several requests
     Batch(BatchCalldata),
+    /// For several other links
+    Multicall(Box<MulticallCalldata>),
 }
 
 /// Which call of a user operation pays which link of a multicall.

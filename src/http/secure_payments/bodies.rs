@@ -6,6 +6,7 @@ use crate::{
         amount::Percent,
         currency::Catalogue,
         destination::ScreeningProvider,
+        ids::SecurePaymentToken,
         interop_address::DestinationKey,
         network::{Family, Network},
         paying::charge::{FeeBearer, FeeKind, FeeOrigin},
@@ -15,10 +16,12 @@ use crate::{
             LinkDetails, MerchantNames, PaymentFlow, SecurePaymentKind, SecurePaymentStatus,
             access::{AskedMode, AskedPolicy},
             fee_plan::FeeBearerSource,
+            multicall::ExecutionKind,
             plan::{ItemDestination, NamedFee, NewItem, NewPayoutLink, NewSecurePayment, unreadable_destination},
             redirect::{LABEL_ALONE, RedirectButton, checked_url, is_plain},
         },
     },
+    flows::secure_payments::create_multicall::NewMulticall,
     http::{
         forms::{
             shape::shape,
@@ -366,6 +369,40 @@ impl Example for CombinePayoutsBody {
                 .to_vec(),
             redirect_url: None,
             redirect_label: None,
+        }
+    }
+}
+
+/// Payout links that one transaction pays.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none, deny_unknown_fields, example)]
+pub struct CreateMulticallBody {
+    /// Tokens of unpaid payout links of one creator, at most 150, and 20 on several networks; these links stay payable
+    #[oai(validator(min_items = 2, max_items = 1000))]
+    pub child_tokens: Vec<UlidText>,
+    /// How the multicall is to be paid; if absent, this follows from the links. Example: `evm_same_chain`
+    #[oai(nullable)]
+    pub requested_execution_kind: Option<ExecutionKind>,
+}
+
+impl Example for CreateMulticallBody {
+    fn example() -> Self {
+        Self {
+            child_tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYC", "01JZX4T9QK3M7N8P2R5S6V0WYD"]
+                .map(UlidText::written)
+                .to_vec(),
+            requested_execution_kind: None,
+        }
+    }
+}
+
+impl CreateMulticallBody {
+    /// The multicall to create.
+    pub(super) fn read(self) -> NewMulticall {
+        let tokens = self.child_tokens.into_iter();
+        NewMulticall {
+            tokens: tokens.map(|token| SecurePaymentToken(token.into())).collect(),
+            kind: self.requested_execution_kind,
         }
     }
 }

@@ -179,6 +179,70 @@ impl SecurePayments {
         .await
     }
 
+    /// Create a multicall
+    ///
+    /// Creates a link that pays up to 150 of your unpaid payout links on one network in one transaction. The links stay
+    /// payable on their own, and each of them is confirmed by its own reference; a link that is paid both alone and with
+    /// the multicall is overpaid. The multicall expires when the first of the links expires. All links must have been
+    /// created with the same client ID, or without one, and by the same orchestrator. If a link cannot be paid now,
+    /// nothing is created, and the response lists every such link in `failures`.
+    ///
+    /// Links on several networks (at most 20) can be combined, but this version cannot issue a transaction for them.
+    ///
+    /// When: one signature is to pay several payouts, and each payout keeps its own link
+    /// Needs: tokens of unpaid payout links
+    /// Next: send `securePaymentUrl` to the payer
+    /// Events: `payment.confirmed` for each request
+    /// 201: The multicall
+    /// 400: Multicall validation failed
+    /// 429: This call has 200 items; the limit is 600 items per minute and 200 items at once: retry after the number of seconds in Retry-After
+    #[oai(
+        path = "/secure-payments/multicall-payouts",
+        method = "post",
+        operation_id = "createMulticallPayout"
+    )]
+    async fn create_multicall(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkCombiner>,
+        meter: Option<Data<&Arc<Meter>>>,
+        key: Keyed,
+        body: Body<CreateMulticallBody>,
+    ) -> Result<Created<MulticallCreated>, Fail<{ s::BAD_REQUEST | s::FORBIDDEN | s::CONFLICT }>> {
+        let once = key.once(op::createMulticallPayout, &body.0);
+        let asked = body.0.read();
+        let items = Meter::of_items(meter.as_deref().copied(), &caller, asked.tokens.len());
+        answer_once(once, view::multicall_created, async |call| {
+            flows::secure_payments::create_multicall::run(&ctx, &caller, asked, call.admitted_by(items)).await
+        })
+        .await
+    }
+
+    /// Get a multicall
+    ///
+    /// Returns one of your multicalls in any state, with the state of each of its links. Only for signed-in users.
+    ///
+    /// When: you want to see which payouts of a multicall are paid
+    /// Needs: a multicall that you created
+    /// Next: create another multicall without the blocked links
+    /// 200: The multicall
+    /// 404: Multicall payout not found
+    #[oai(
+        path = "/secure-payments/multicall-payouts/:token",
+        method = "get",
+        operation_id = "getMulticallPayout"
+    )]
+    async fn get_multicall(
+        &self,
+        ctx: Data<&Ctx>,
+        caller: Auth<LinkFinder>,
+        /// Token of the multicall
+        token: Path<UlidText>,
+    ) -> Result<Json<MulticallSecurePayment>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
+        let found = flows::secure_payments::multicall::find(&ctx, &caller, token.as_str()).await?;
+        Ok(Json(view::found_multicall(&ctx, &found)))
+    }
+
     /// Preview the fees of a link
     ///
     /// Returns the fees in US dollars that a link in a stablecoin would have, without a fee that the call creating the
@@ -261,6 +325,13 @@ impl SecurePayments {
     > {
         let look = look(wallet, chain, symbol, eoa_wallet, is_safe)?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
+        if opened.payment.is_multicall() {
+            let multicall = flows::secure_payments::multicall::open(&ctx, &opened, &look).await;
+            let (multicall, shown) = with_progress(&opened, multicall)?;
+            return Ok(Json(SecurePaymentView::Multicall(Box::new(view::multicall(
+                &ctx, &opened, &multicall, &shown,
+            )))));
+        }
         let shown = flows::secure_payments::open::run(&ctx, &opened, &look).await;
         let shown = with_progress(&opened, shown)?;
         let is_seen = opened.is_seen(&ctx).await?;

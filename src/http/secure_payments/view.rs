@@ -6,7 +6,7 @@ use crate::{
         address::Address,
         amount::format_units,
         interop_address::{DestinationKey, InteropAddress},
-        network::Family,
+        network::{Family, Network},
         paying::{
             Shortage,
             charge::{FeeBearer, FeeKind},
@@ -19,6 +19,7 @@ use crate::{
             PaymentFlow, SecurePayment, SecurePaymentKind, SecurePaymentStatus, access,
             fee_plan::{FeePlan, FeePlanLine},
             intent::IntentKind,
+            multicall::{BlockReason, ExecutionKind, MulticallStatus},
             options::PaymentOption,
             safe_lock::SafeLock,
         },
@@ -26,11 +27,16 @@ use crate::{
     flows::{
         paying::Handout,
         secure_payments::{
-            CreatedSecurePayment, find::FoundLink, open::LinkView, opened::OpenedLink, record_intent::RecordedIntent,
+            CreatedSecurePayment,
+            find::FoundLink,
+            multicall::{FoundMulticall, MulticallChild, OpenedMulticall},
+            open::LinkView,
+            opened::OpenedLink,
+            record_intent::RecordedIntent,
         },
     },
     http::{
-        error::{LinkProgress, RequestPaid},
+        error::{LinkProgress, RequestPaid, message_key},
         forms::handout::{HandoutTexts, StepTexts},
         operation::*,
     },
@@ -400,6 +406,9 @@ fn bundle(opened: &OpenedLink, texts: HandoutTexts<'_>) -> FeeBundle {
 /// The transactions that pay a secure payment; `deadline` is the default deadline of a Safe.
 pub(super) fn paying(ctx: &Ctx, opened: &OpenedLink, handout: &Handout, deadline: DateTime<Utc>) -> SecureCalldata {
     match opened.payment.kind() {
+        _ if opened.payment.is_multicall() => {
+            SecureCalldata::Multicall(Box::new(multicall_calldata(opened, handout, deadline)))
+        }
         SecurePaymentKind::Single => SecureCalldata::Single(one(opened, handout, deadline)),
         SecurePaymentKind::Batch => SecureCalldata::Batch(several(ctx, opened, handout)),
     }
@@ -589,5 +598,210 @@ pub(super) fn found(ctx: &Ctx, found: &FoundLink) -> OwnSecurePayment {
         allowed_payer_addresses: payment.policy.allowed.iter().map(WalletText::written).collect(),
         payer_identifier: OrNull(found.names.payer.clone()),
         recipient_identifier: OrNull(found.names.recipient.clone()),
+    }
+}
+
+pub(super) fn multicall_created(made: &CreatedSecurePayment) -> MulticallCreated {
+    let payment = &made.payment;
+    let items = (0..).zip(&payment.items).filter_map(|(position, item)| {
+        Some(MulticallItem {
+            secure_payment_token: UlidText::written(item.child.as_ref()?.as_str()),
+            request_id: RequestIdText::written(&item.request_id),
+            position,
+            eligibility: "eligible".to_owned(),
+        })
+    });
+    MulticallCreated {
+        kind: MulticallType::Multicall,
+        token: UlidText::written(payment.token.as_str()),
+        secure_payment_url: PayPageText::written(&made.url),
+        status: MulticallStatus::Pending,
+        expires_at: Instant(payment.expires_at),
+        created_at: Instant(payment.created_at),
+        items: items.collect(),
+    }
+}
+
+/// A multicall as its owner sees it.
+pub(super) fn found_multicall(ctx: &Ctx, found: &FoundMulticall) -> MulticallSecurePayment {
+    let shown = LinkView {
+        is_masked: false,
+        access: None,
+        options: None,
+        fee_plan: found.opened.fee_plan(ctx),
+    };
+    let view = multicall_of(ctx, &found.opened, &found.multicall, &shown, false);
+    MulticallSecurePayment {
+        secure_payment_url: Some(PayPageText::written(&found.url)),
+        ..view
+    }
+}
+
+/// A multicall as a payer sees it.
+pub(super) fn multicall(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    multicall: &OpenedMulticall,
+    shown: &LinkView,
+) -> MulticallSecurePayment {
+    multicall_of(ctx, opened, multicall, shown, opened.payment.policy.hides_payee)
+}
+
+fn multicall_of(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    multicall: &OpenedMulticall,
+    shown: &LinkView,
+    hides_payees: bool,
+) -> MulticallSecurePayment {
+    let payment = &opened.payment;
+    let children = (0..).zip(&multicall.children);
+    let children = children.map(|(position, child)| multicall_child(ctx, opened, child, position, shown, hides_payees));
+    let plan = shown.fee_plan.as_ref();
+    MulticallSecurePayment {
+        payment_type: MulticallType::Multicall,
+        status: multicall.status,
+        token: UlidText::written(payment.token.as_str()),
+        secure_payment_url: None,
+        can_execute: multicall.can_execute,
+        expires_at: Instant(payment.expires_at),
+        created_at: Instant(payment.created_at),
+        children: children.collect(),
+        totals: multicall_totals(ctx, multicall, shown.is_masked),
+        redirect_url: OrNull(None),
+        redirect_label: OrNull(None),
+        orchestrator_id: orchestrator(payment),
+        branding: OrNull(None),
+        payment_options: shown.options.as_deref().map(options),
+        analytics: analytics(opened, plan.filter(|_| !shown.is_masked), hides_payees || shown.is_masked),
+        request_ids: opened
+            .requests
+            .iter()
+            .map(|request| RequestIdText::written(&request.id))
+            .collect(),
+        access_decision: shown.access.as_ref().map(decision),
+        in_flight: opened.in_flight_until(false).is_some(),
+    }
+}
+
+fn multicall_child(
+    ctx: &Ctx,
+    opened: &OpenedLink,
+    child: &MulticallChild,
+    position: u32,
+    shown: &LinkView,
+    hides_payees: bool,
+) -> MulticallChildView {
+    let request = &child.request;
+    let open = (!shown.is_masked).then_some(());
+    let decimals = ctx.catalogue.find(&request.terms.payment_currency).map(|known| known.decimals);
+    let plan = child.fee_plan.as_ref().filter(|_| !hides_payees);
+    let reference = child.link.as_ref().and_then(|link| link.about.reference.clone());
+    let facts = child.facts(opened);
+    MulticallChildView {
+        secure_payment_token: UlidText::written(child.token.as_str()),
+        request_id: RequestIdText::written(&request.id),
+        position,
+        executable: child.block.is_none(),
+        block_reason: OrNull(child.block),
+        message_key: OrNull(child.block.map(|block| message_key(block.wire()))),
+        context: MulticallChildContext {
+            request_id: RequestIdText::written(&request.id),
+            secure_payment_token: UlidText::written(child.token.as_str()),
+            position,
+            has_been_paid: facts.has_been_paid,
+            secure_payment_status: child.link.as_ref().map(|link| link.status_at(opened.now)),
+            request_status: Some(facts.request_status.to_owned()),
+            expires_at: facts.expires_at.map(Instant),
+            network: Some(NetworkText::written(facts.network)),
+            currency: open.map(|()| CurrencyIdText::written(&facts.currency)),
+        },
+        recovery_action: OrNull(child.block.map(BlockReason::recovery)),
+        fee_plan: OrNull(open.and(plan).map(fee_plan)),
+        amount: OrNull(open.and(decimals).map(|decimals| format_units(child.gross(), decimals))),
+        payee: OrNull(
+            open.and(request.terms.payee)
+                .map(|payee| PayeeText::written(address(payee, hides_payees))),
+        ),
+        reference: OrNull(open.and(reference).map(MerchantReference::written)),
+    }
+}
+
+fn multicall_totals(ctx: &Ctx, multicall: &OpenedMulticall, is_masked: bool) -> MulticallTotals {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let children = &multicall.children;
+    let mut sums: Vec<(Network, &str, U256)> = Vec::new();
+    for child in children {
+        let terms = &child.request.terms;
+        let key = (terms.network, terms.payment_currency.as_str());
+        match sums.iter_mut().find(|(network, currency, _)| (*network, *currency) == key) {
+            Some((_, _, sum)) => *sum = sum.saturating_add(child.gross()),
+            None => sums.push((key.0, key.1, child.gross())),
+        }
+    }
+    let sums = sums.into_iter().filter(|_| !is_masked).filter_map(|(network, currency, sum)| {
+        Some(CurrencyTotalView {
+            network: NetworkText::written(network),
+            currency: CurrencyIdText::written(currency),
+            total_amount: format_units(sum, ctx.catalogue.find(currency)?.decimals),
+        })
+    });
+    MulticallTotals {
+        child_count: count(children.len()),
+        blocked_child_count: count(children.iter().filter(|child| child.block.is_some()).count()),
+        by_destination_currency: sums.collect(),
+        amount_summary: multicall.totals(ctx).filter(|_| !is_masked).map(|totals| {
+            let human = |units: U256| format_units(units, totals.decimals);
+            FeeAmountSummary {
+                gross_amount: human(totals.gross),
+                net_recipient_amount: human(totals.gross.saturating_sub(totals.by_payee)),
+                total_fees: human(totals.by_payer.saturating_add(totals.by_payee)),
+                payee_borne_fees: human(totals.by_payee),
+                payer_borne_fees: human(totals.by_payer),
+                payer_total: human(totals.gross.saturating_add(totals.by_payer)),
+            }
+        }),
+    }
+}
+
+fn multicall_calldata(opened: &OpenedLink, handout: &Handout, deadline: DateTime<Utc>) -> MulticallCalldata {
+    let texts = HandoutTexts(handout);
+    let network = handout.bundle.network;
+    let tokens = opened.payment.items.iter().filter_map(|item| item.child.as_ref());
+    let tokens: Vec<UlidText> = tokens.map(|token| UlidText::written(token.as_str())).collect();
+    let legs = (0..).zip(&handout.bundle.legs).zip(&handout.payments).zip(&tokens);
+    let children: Vec<MulticallLeg> = legs
+        .map(|(((position, leg), payment), token)| {
+            let contract = leg.token.map(WalletText::written);
+            MulticallLeg {
+                position,
+                secure_payment_token: token.clone(),
+                request_id: RequestIdText::written(&payment.request.id),
+                payee: WalletText::written(leg.payee),
+                amount: format_units(leg.units, payment.decimals),
+                payment_currency: CurrencyIdText::written(&payment.request.terms.payment_currency),
+                payment_reference: OrNull(Some(ReferenceText::written(leg.reference))),
+                payment_currency_address: OrNull(contract.clone()),
+                source_token_address: OrNull(contract.clone()),
+                token_address: OrNull(contract),
+                network: NetworkText::written(network),
+            }
+        })
+        .collect();
+    MulticallCalldata {
+        payment_type: MulticallType::Multicall,
+        execution_kind: ExecutionKind::EvmSameChain,
+        token: UlidText::written(opened.payment.token.as_str()),
+        network: NetworkText::written(network),
+        chain_id: network.chain_id(),
+        child_tokens: tokens,
+        request_ids: children.iter().map(|child| child.request_id.clone()).collect(),
+        payees: children.iter().map(|child| child.payee.clone()).collect(),
+        amounts: children.iter().map(|child| AmountText::written(&child.amount)).collect(),
+        references: children.iter().map(|child| child.payment_reference.clone()).collect(),
+        transactions: texts.steps().map(Into::into).collect(),
+        fee_bundle: OrNull(Some(bundle(opened, texts))),
+        metadata: metadata(texts, deadline),
+        children,
     }
 }
