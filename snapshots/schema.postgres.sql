@@ -702,13 +702,23 @@ CREATE UNIQUE INDEX screenings_pkey ON public.screenings USING btree (platform_i
 column secure_payment_intents.id text not null
 column secure_payment_intents.secure_payment_id text not null
 column secure_payment_intents.platform_id text not null
-column secure_payment_intents.tx_hash text not null
+column secure_payment_intents.hash text not null
 column secure_payment_intents.payer text
 column secure_payment_intents.payer_eoa text
 column secure_payment_intents.created_at timestamp with time zone not null
+column secure_payment_intents.network text not null default ''::text
+column secure_payment_intents.token text not null default ''::text
+column secure_payment_intents.kind text not null default 'transaction'::text
+column secure_payment_intents.state text not null default 'reported'::text
+column secure_payment_intents.amount text
+column secure_payment_intents.deadline timestamp with time zone
+column secure_payment_intents.searched_to bigint
+column secure_payment_intents.executed_by text
+column secure_payment_intents.transaction_indices jsonb
 constraint secure_payment_intents.secure_payment_intents_pkey PRIMARY KEY (platform_id, id)
-CREATE UNIQUE INDEX secure_payment_intents_key ON public.secure_payment_intents USING btree (platform_id, secure_payment_id, tx_hash)
+CREATE INDEX secure_payment_intents_awaited_idx ON public.secure_payment_intents USING btree (network, searched_to) WHERE (state = 'awaiting_execution'::text)
 CREATE UNIQUE INDEX secure_payment_intents_pkey ON public.secure_payment_intents USING btree (platform_id, id)
+CREATE UNIQUE INDEX secure_payment_intents_place_key ON public.secure_payment_intents USING btree (platform_id, secure_payment_id, network, hash)
 column secure_payment_items.secure_payment_id text not null
 column secure_payment_items.position integer not null
 column secure_payment_items.platform_id text not null
@@ -721,6 +731,7 @@ column secure_payment_items.protocol_basis_points integer
 column secure_payment_items.protocol_address text
 column secure_payment_items.protocol_cap text
 column secure_payment_items.orchestrator_fees jsonb
+column secure_payment_items.child_token text
 constraint secure_payment_items.secure_payment_items_pkey PRIMARY KEY (platform_id, secure_payment_id, "position")
 CREATE UNIQUE INDEX secure_payment_items_pkey ON public.secure_payment_items USING btree (platform_id, secure_payment_id, "position")
 CREATE INDEX secure_payment_items_request_idx ON public.secure_payment_items USING btree (platform_id, request_row)
@@ -738,6 +749,14 @@ column secure_payment_refusals.occasions bigint not null
 column secure_payment_refusals.told_at timestamp with time zone not null
 constraint secure_payment_refusals.secure_payment_refusals_pkey PRIMARY KEY (platform_id, secure_payment_id, wallet)
 CREATE UNIQUE INDEX secure_payment_refusals_pkey ON public.secure_payment_refusals USING btree (platform_id, secure_payment_id, wallet)
+column secure_payment_safes.platform_id text not null
+column secure_payment_safes.secure_payment_id text not null
+column secure_payment_safes.safe text not null
+column secure_payment_safes.version text not null
+column secure_payment_safes.handed_at timestamp with time zone not null
+column secure_payment_safes.locked_at timestamp with time zone
+constraint secure_payment_safes.secure_payment_safes_pkey PRIMARY KEY (platform_id, secure_payment_id, safe)
+CREATE UNIQUE INDEX secure_payment_safes_pkey ON public.secure_payment_safes USING btree (platform_id, secure_payment_id, safe)
 column secure_payments.id text not null
 column secure_payments.token text not null
 column secure_payments.platform_id text not null
@@ -767,6 +786,10 @@ column secure_payments.expires_at timestamp with time zone not null
 column secure_payments.completed_at timestamp with time zone
 column secure_payments.attempts jsonb
 column secure_payments.orchestrator_id text
+column secure_payments.locked_until timestamp with time zone
+column secure_payments.locked_by text
+column secure_payments.lock_hash text
+column secure_payments.locks_released_at timestamp with time zone
 constraint secure_payments.secure_payments_pkey PRIMARY KEY (platform_id, id)
 CREATE INDEX secure_payments_expiry_idx ON public.secure_payments USING btree (status, expires_at)
 CREATE UNIQUE INDEX secure_payments_pkey ON public.secure_payments USING btree (platform_id, id)
