@@ -463,6 +463,7 @@ mod tests {
                 succeeded: true,
                 from: EvmAddress::ZERO,
                 to: None,
+                value: alloy::primitives::U256::ZERO,
                 input: Bytes::new(),
                 logs: logs.iter().map(|placed| placed.log.clone()).collect(),
             };
