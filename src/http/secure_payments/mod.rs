@@ -440,7 +440,7 @@ impl SecurePayments {
         let echoed = body.0.echoed();
         let asked = body.0.read()?;
         let opened = opened::by_token(&ctx, token.as_str()).await?;
-        let sent = asked.from_link(&ctx, &opened)?;
+        let sent = asked.of_link(&ctx, &opened)?;
         let recorded = flows::secure_payments::record_intent::run(&ctx, &opened, &sent, Some(&*caller)).await;
         let recorded = with_progress(&opened, recorded)?;
         Ok(Json(view::recorded(&opened, &recorded, echoed)))
@@ -622,7 +622,7 @@ struct AskedIntent {
 
 impl AskedIntent {
     /// The report of a payment of a link.
-    fn from_link(self, ctx: &Ctx, opened: &OpenedLink) -> Result<ReportedPayment, Problem> {
+    fn of_link(self, ctx: &Ctx, opened: &OpenedLink) -> Result<ReportedPayment, Problem> {
         let first = opened.requests.first();
         let currency = first.and_then(|request| ctx.catalogue.find(&request.terms.payment_currency));
         let own = currency.map(|currency| currency.symbol.clone());
