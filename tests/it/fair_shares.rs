@@ -246,6 +246,10 @@ impl StandingLookup for Slow {
         })
     }
 
+    async fn balance(&self, _: Address, _: Option<Address>) -> Result<U256, ChainError> {
+        Ok(U256::MAX)
+    }
+
     async fn allowance(&self, _: Address, _: Address, _: Address) -> Result<U256, ChainError> {
         Ok(U256::MAX)
     }
@@ -332,6 +336,7 @@ async fn one_link_leaves_lookup_slots_for_other_payers_of_its_platform() {
             eoa: None,
         }),
         source: None,
+        is_safe: false,
     };
     let ask = |link: usize, caller: Option<PlatformCaller>| {
         let (ctx, look, token) = (ctx.clone(), look.clone(), links[link].clone());
@@ -389,6 +394,7 @@ async fn a_burst_on_one_link_leaves_balance_lookups_for_other_links() {
                 eoa: None,
             }),
             source: None,
+            is_safe: false,
         };
         tokio::spawn(async move {
             let opened = secure_payments::opened::by_token(&ctx, &token).await.expect("a link");

@@ -167,6 +167,7 @@ impl TestApp {
         let wallet = PayingWallet {
             address: Some(payer),
             allowing: ApprovalAmount::WhatIsNeeded,
+            is_safe: false,
         };
         let holder = PermitHolder {
             platform: self.platform.clone(),

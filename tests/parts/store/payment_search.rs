@@ -442,6 +442,7 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         request: request.row.clone(),
         request_id: request.id.clone(),
         charges: Charges::default(),
+        child: None,
     };
     SecurePayment {
         id: SecurePaymentId(format!("link-{}", numbers[0])),
@@ -456,6 +457,8 @@ fn hiding(numbers: &[u64], policy: AccessPolicy) -> SecurePayment {
         about: LinkDetails::default(),
         hinted_at: None,
         attempts: WalletAttempts::default(),
+        lock: None,
+        locks_released_at: None,
         created_at: at(0),
         expires_at: at(1_000),
         completed_at: None,
