@@ -678,8 +678,23 @@ pub struct SecureCalldataMetadata {
     pub route_type: Option<RouteType>,
     /// Unix seconds until which a report with `safeTxHash` locks the link by default; absent unless a Safe pays.
     /// Example: `1767225600`
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
+}
+
+/// Facts about the transactions of a multicall and their payer.
+#[derive(Debug, Clone, Object)]
+#[oai(rename_all = "camelCase", skip_serializing_if_is_none)]
+pub struct MulticallCalldataMetadata {
+    /// Number of links. Example: `2`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub child_count: u32,
+    /// Number of links that the payment pays: always all of them. Example: `2`
+    #[oai(validator(minimum(value = "0"), maximum(value = "1000")))]
+    pub executable_leg_count: u32,
+    /// Common facts
+    #[oai(flatten)]
+    pub facts: SecureCalldataMetadata,
 }
 
 /// A transaction for the payer to sign and send, in the format of wallets.
@@ -837,7 +852,7 @@ pub struct MulticallCalldata {
     /// Fees included in the payment
     pub fee_bundle: OrNull<FeeBundle>,
     /// Facts about the transactions and their payer
-    pub metadata: SecureCalldataMetadata,
+    pub metadata: MulticallCalldataMetadata,
 }
 
 /// The transactions that pay a secure payment.
@@ -874,7 +889,7 @@ pub struct RecordIntentBody {
     #[oai(nullable)]
     pub safe_tx_hash: Option<TxHash>,
     /// Until when the Safe executes the transaction, Unix seconds; needs `safeTxHash`. Example: `1767225600`
-    #[oai(nullable, validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(nullable, validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain on which the payment is sent; must be the chain of the payment
     pub chain: PaymentChain,
@@ -966,7 +981,7 @@ pub struct IntentRecorded {
     /// Hash of the transaction of the Safe; absent unless a Safe pays
     pub safe_tx_hash: Option<TxHash>,
     /// Unix seconds until which the link is locked; absent unless a Safe pays. Example: `1767225600`
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Whether a payment is expected. Example: `true`
     pub is_listening: bool,
@@ -990,7 +1005,7 @@ pub struct MulticallReceipt {
     /// Hash of the transaction of a Safe, as reported; absent if it was not
     pub safe_tx_hash: Option<TxHash>,
     /// Deadline of the Safe, as reported; absent if it was not. Example: `1767225600`
-    #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
+    #[oai(validator(minimum(value = "0", exclusive), maximum(value = "9007199254740991")))]
     pub safe_payment_deadline: Option<i64>,
     /// Chain on which the payment is sent
     pub source_chain: PaymentChain,

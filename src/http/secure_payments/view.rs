@@ -788,6 +788,12 @@ fn multicall_calldata(opened: &OpenedLink, handout: &Handout, deadline: DateTime
             }
         })
         .collect();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let metadata = MulticallCalldataMetadata {
+        child_count: count(tokens.len()),
+        executable_leg_count: count(children.len()),
+        facts: metadata(texts, deadline),
+    };
     MulticallCalldata {
         payment_type: MulticallType::Multicall,
         execution_kind: ExecutionKind::EvmSameChain,
@@ -801,7 +807,7 @@ fn multicall_calldata(opened: &OpenedLink, handout: &Handout, deadline: DateTime
         references: children.iter().map(|child| child.payment_reference.clone()).collect(),
         transactions: texts.steps().map(Into::into).collect(),
         fee_bundle: OrNull(Some(bundle(opened, texts))),
-        metadata: metadata(texts, deadline),
+        metadata,
         children,
     }
 }
