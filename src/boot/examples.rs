@@ -26,7 +26,7 @@ use crate::{
         payers::{PaymentDetailsBody, RegisterPayerBody},
         payouts::CreatePayoutBody,
         requests::CreateRequestBody,
-        secure_payments::{CombinePayoutsBody, CreateSecurePaymentBody, CreateSecurePayoutBody},
+        secure_payments::{CombinePayoutsBody, CreateMulticallBody, CreateSecurePaymentBody, CreateSecurePayoutBody},
     },
     ports::ids::Ids,
     settings::Settings,
@@ -57,6 +57,9 @@ const FEE_CONFIG: &str = "01JZX4T9QK3M7N8P2R5S6V0WYG";
 
 /// Id of the orchestrator's webhook endpoint. In all other examples, the endpoint is the platform's, with another id.
 const ORCHESTRATOR_ENDPOINT: &str = "01JZX4T9QK3M7N8P2R5S6V0WYE";
+
+/// Token of the multicall. The links that it pays are those of the example that creates a multicall.
+const MULTICALL: &str = "01JZX4T9QK3M7N8P2R5S6V0WYK";
 
 /// Days for which events are stored. The id of the example event encodes an old time, so a shorter retention would
 /// delete it.
@@ -244,11 +247,18 @@ fn makings<'a>(settings: &Settings, ctx: &Ctx, callers: &Callers<'a>) -> anyhow:
             .ulids([None, None, Some(one)])
             .request(2),
     ];
-    for token in CombinePayoutsBody::example().tokens {
+    let multicall = CreateMulticallBody::example();
+    for token in CombinePayoutsBody::example()
+        .tokens
+        .iter()
+        .chain(&multicall.child_tokens)
+    {
         let making = ExampleCall::new("/v2/secure-payments/payouts", &platform, payout.clone());
         makings.push(making.ulids([None, None, Some(token.as_str())]));
     }
     makings.extend([
+        ExampleCall::new("/v2/secure-payments/multicall-payouts", &platform, json(&multicall))
+            .ulids([None, Some(MULTICALL)]),
         ExampleCall::new("/v1/webhook", &platform, receiver.clone()).ulids([Some(one)]),
         ExampleCall::new("/v2/orchestrators/webhooks", &orchestrator, receiver).ulids([Some(ORCHESTRATOR_ENDPOINT)]),
         // The fee config is disabled, so that payments of the orchestrator carry no fee that the reader did not set.

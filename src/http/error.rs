@@ -67,6 +67,9 @@ const MULTICALL_CODE: &str = "multicall_validation_failed";
 /// Call id used in examples.
 const CALL_ID: &str = "01JZX4T9QK3M7N8P2R5S6V0WYB";
 
+/// Token of a link of a multicall, used in examples.
+const CHILD: &str = "01JZX4T9QK3M7N8P2R5S6V0WYH";
+
 /// Maximum number of wrong fields in one response. The API documents state this number too.
 pub(in crate::http) const FIELDS_MAX: usize = 1_000;
 
@@ -168,7 +171,7 @@ pub struct LinkProgress {
 #[derive(Debug, Clone, Object)]
 #[oai(rename_all = "camelCase")]
 pub struct ChildFailureView {
-    /// Token of the link; `*` for all of them. Example: `01JZX4T9QK3M7N8P2R5S6V0WYC`
+    /// Token of the link; `*` for all of them. Example: `01JZX4T9QK3M7N8P2R5S6V0WYH`
     #[oai(validator(max_length = 26))]
     pub secure_payment_token: String,
     /// Reason, as a code. Example: `already_paid`
@@ -733,6 +736,24 @@ impl DocumentedStatus {
         };
         body.to_json().unwrap_or_default()
     }
+
+    /// The example body of an operation for a multicall that one of its links blocks; `sentence` is its message.
+    pub(in crate::http) fn multicall_example(&self, sentence: &str) -> Value {
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        let mut problem = Problem::new(status, sentence);
+        let failure = ChildFailure {
+            position: Some(0),
+            token: CHILD.to_owned(),
+            reason: "not_found",
+            recovery: "remove_child",
+            facts: None,
+        };
+        problem.multicall = Some(Box::new(blocked(&BlockedChildren {
+            failures: vec![failure],
+            cap: None,
+        })));
+        problem.body(Some(CALL_ID)).to_json().unwrap_or_default()
+    }
 }
 
 /// A failure whose documented statuses are the bit set `S`: `Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>`.
@@ -952,6 +973,7 @@ mod tests {
             (RefusalKind::Forbidden, 403),
             (RefusalKind::NotFound, 404),
             (RefusalKind::Conflict, 409),
+            (RefusalKind::Locked, 423),
             (RefusalKind::TooMany, 429),
             (RefusalKind::Upstream, 502),
         ];

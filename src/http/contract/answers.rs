@@ -3,9 +3,10 @@
 //! Lines at the end of the doc comment of an operation describe its responses, one line for each status: the body of a
 //! success (`201: The new endpoint and its secret`) or the message of an error (`404: Webhook not found`). A status
 //! with several causes has several lines. A 400 without such a line shows the error for one wrong field, derived from
-//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`), and a 409 or 423 that reports the
-//! requests of a secure payment names their member (`409 requestStatuses: …`). Errors that are the same for every
-//! operation are defined once, in the components.
+//! the operation's parameters and body. A line can name its field (`400 firstOnly: …`). A 409 or 423 that reports the
+//! requests of a secure payment names their member (`409 requestStatuses: …`), and so does a 400 that lists the links that
+//! block a multicall (`400 failures: …`). Errors that are the same for every operation are defined once, in the
+//! components.
 
 use crate::{
     domain::refusal::FieldError,
@@ -25,6 +26,9 @@ use std::collections::BTreeMap;
 
 /// The member of an error body with the payment status of requests.
 const REQUESTS_PAID: &str = "requestStatuses";
+
+/// The member of an error body with the links that block a multicall.
+const BLOCKED_LINKS: &str = "failures";
 
 /// Headers of every response.
 const HEADERS: [&str; 5] = [
@@ -174,8 +178,10 @@ struct StatusSentence {
 
 impl StatusSentence {
     fn example(&self, failure: &DocumentedStatus) -> Value {
-        if self.field.as_deref() == Some(REQUESTS_PAID) {
-            return failure.progress_example(&self.sentence);
+        match self.field.as_deref() {
+            Some(REQUESTS_PAID) => return failure.progress_example(&self.sentence),
+            Some(BLOCKED_LINKS) => return failure.multicall_example(&self.sentence),
+            _ => {}
         }
         let wrong = self.field.as_ref().map(|field| FieldError::new(field, &self.sentence));
         failure.example(Some(&self.sentence), wrong.into_iter().collect(), None)

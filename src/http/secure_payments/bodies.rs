@@ -388,7 +388,7 @@ pub struct CreateMulticallBody {
 impl Example for CreateMulticallBody {
     fn example() -> Self {
         Self {
-            child_tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYC", "01JZX4T9QK3M7N8P2R5S6V0WYD"]
+            child_tokens: ["01JZX4T9QK3M7N8P2R5S6V0WYH", "01JZX4T9QK3M7N8P2R5S6V0WYJ"]
                 .map(UlidText::written)
                 .to_vec(),
             requested_execution_kind: None,

@@ -194,7 +194,7 @@ impl SecurePayments {
     /// Next: send `securePaymentUrl` to the payer
     /// Events: `payment.confirmed` for each request
     /// 201: The multicall
-    /// 400: Multicall validation failed
+    /// 400 failures: Multicall validation failed
     /// 429: This call has 200 items; the limit is 600 items per minute and 200 items at once: retry after the number of seconds in Retry-After
     #[oai(
         path = "/secure-payments/multicall-payouts",
@@ -236,7 +236,7 @@ impl SecurePayments {
         &self,
         ctx: Data<&Ctx>,
         caller: Auth<LinkFinder>,
-        /// Token of the multicall
+        /// Token of the multicall. Example: `01JZX4T9QK3M7N8P2R5S6V0WYK`
         token: Path<UlidText>,
     ) -> Result<Json<MulticallSecurePayment>, Fail<{ s::BAD_REQUEST | s::NOT_FOUND }>> {
         let found = flows::secure_payments::multicall::find(&ctx, &caller, token.as_str()).await?;
