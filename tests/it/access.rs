@@ -7,6 +7,7 @@ use crate::support::{
     Answer, TestApp,
     app::{Call, PAGE},
     contract::resolved,
+    links::payout_of,
     payers::{person, with_partner},
     requests::{PAYEE, fau},
     schedules::waiting,
@@ -315,6 +316,13 @@ pub async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, St
     let schedule = waiting(app, client_id, owner.wallet.address()).await;
     let link = json!({ "requests": [{ "amount": "10.5" }] });
     let link = post("/v2/secure-payments", link).await;
+    let mut children = Vec::new();
+    for amount in ["1", "2"] {
+        let made = post("/v2/secure-payments/payouts", payout_of(PAYEE, amount)).await;
+        children.push(made["token"].clone());
+    }
+    let multicall = json!({ "childTokens": children });
+    let multicall = post("/v2/secure-payments/multicall-payouts", multicall).await;
     let payer = "user-of-access";
     if app.ctx.partners.off_ramp.is_some() {
         let key = &owner.good[Scheme::ApiKey.id()];
@@ -348,6 +356,7 @@ pub async fn objects(app: &TestApp, owner: &Tenant) -> BTreeMap<&'static str, St
         ("/v2/orchestrators/webhooks/{id}", text(&partner_hook["webhook"]["id"])),
         ("/v2/orchestrators/fee-configs/{id}", text(&fee_config["id"])),
         ("/v2/payouts/recurring/{id}", schedule.id.to_string()),
+        (MULTICALL_PATH, text(&multicall["token"])),
         ("{requestId}", request),
         ("{webhookId}", text(&webhook["id"])),
         ("{eventId}", text(&events["events"][0]["id"])),
@@ -373,6 +382,7 @@ pub fn unknown() -> BTreeMap<&'static str, String> {
         ("/v2/orchestrators/webhooks/{id}", ulid.to_owned()),
         ("/v2/orchestrators/fee-configs/{id}", ulid.to_owned()),
         ("/v2/payouts/recurring/{id}", ulid.to_owned()),
+        (MULTICALL_PATH, ulid.to_owned()),
         ("{requestId}", format!("01{}", "ab".repeat(32))),
         ("{webhookId}", ulid.to_owned()),
         ("{eventId}", ulid.to_owned()),
@@ -384,6 +394,9 @@ pub fn unknown() -> BTreeMap<&'static str, String> {
         (OF_LINK, format!("01{}", "ab".repeat(32))),
     ])
 }
+
+/// The path of the operation that reads a multicall. Its token is not the token of another link.
+const MULTICALL_PATH: &str = "/v2/secure-payments/multicall-payouts/{token}";
 
 /// Key under which [`objects`] stores the request of a link. The owner finds a link by its request.
 const OF_LINK: &str = "request of the link";
@@ -687,19 +700,20 @@ async fn leak(
     found.map(|id| format!("the response contains {id}: {}", answer.text))
 }
 
-/// Query parameters whose examples this test leaves out. Cross-chain payments (`chain`, `token`) and Safe accounts
-/// (`isSafe`) are not implemented, and the other two parameters apply only to payments to bank accounts.
+/// Query parameters whose examples this test leaves out. Cross-chain payments (`chain`, `token`) are not implemented,
+/// `isSafe` needs a Safe on the chain, and the other two parameters apply only to payments to bank accounts.
 const NOT_BUILT: [&str; 5] = ["chain", "token", "clientUserId", "paymentDetailsId", "isSafe"];
 
 /// Operations whose examples this test cannot execute. Some values come from a previous call or from a wallet, some
 /// exist only in `prs dev`, and `replayEvent` needs the event of a payment.
-const NOT_ALONE: [&str; 12] = [
+const NOT_ALONE: [&str; 13] = [
     "linkClientId",
     "listFeeConfigs",
     "logIn",
     "changePassword",
     "activateRecurringPayment",
     "combineSecurePayouts",
+    "createMulticallPayout",
     "verifyWalletChallenge",
     "addPayeeDestination",
     "deactivatePayeeDestination",

@@ -60,7 +60,7 @@ async fn body_of(
             let other = app.another_client(&[]).await;
             (json!({ "clientId": client_id }), Some(json!({ "clientId": other })))
         }
-        "combineSecurePayouts" => {
+        name @ ("combineSecurePayouts" | "createMulticallPayout") => {
             let mut tokens = Vec::new();
             for amount in ["1", "2"] {
                 let call = app.post("/v2/secure-payments/payouts");
@@ -68,7 +68,12 @@ async fn body_of(
                 let made = call.json(&payout_of(PAYEE, amount)).send().await.expect(201);
                 tokens.push(token_of(&made));
             }
-            (json!({ "tokens": tokens }), None)
+            let list = if name == "combineSecurePayouts" {
+                "tokens"
+            } else {
+                "childTokens"
+            };
+            (json!({ list: tokens }), None)
         }
         _ => (operation.example.clone(), None),
     }

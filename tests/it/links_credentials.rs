@@ -25,7 +25,7 @@ type Statuses = [u16; 8];
 
 /// Each operation with two rows of statuses: for credentials of the link's tenant, and for credentials of another
 /// tenant.
-const CELLS: [(&str, Statuses, Statuses); 11] = [
+const CELLS: [(&str, Statuses, Statuses); 15] = [
     (
         "createSecurePayment",
         [403, 201, 201, 201, 201, 201, 403, 403],
@@ -47,6 +47,21 @@ const CELLS: [(&str, Statuses, Statuses); 11] = [
         "combine what it made",
         [403, 201, 201, 403, 201, 201, 201, 403],
         [403, 201, 201, 403, 201, 201, 201, 403],
+    ),
+    (
+        "createMulticallPayout",
+        [403, 201, 400, 403, 201, 201, 400, 403],
+        [403, 400, 400, 403, 400, 400, 400, 403],
+    ),
+    (
+        "multicall of what it made",
+        [403, 201, 201, 403, 201, 201, 201, 403],
+        [403, 201, 201, 403, 201, 201, 201, 403],
+    ),
+    (
+        "getMulticallPayout",
+        [403, 403, 403, 403, 200, 200, 403, 403],
+        [403, 403, 403, 403, 404, 404, 403, 403],
     ),
     (
         "previewSecurePaymentFees",
@@ -80,6 +95,11 @@ const CELLS: [(&str, Statuses, Statuses); 11] = [
     ),
     (
         "withdrawSecurePayment",
+        [403, 200, 200, 403, 200, 200, 403, 200],
+        [403, 404, 404, 403, 404, 404, 403, 404],
+    ),
+    (
+        "releaseSecurePayment",
         [403, 200, 200, 403, 200, 200, 403, 200],
         [403, 404, 404, 403, 404, 404, 403, 404],
     ),
@@ -126,7 +146,19 @@ async fn call(
             paths(name),
             json!({ "tokens": [token, token_of(&own[1])] }),
         ),
-        "combine what it made" => {
+        "createMulticallPayout" => (
+            operation(name),
+            paths(name),
+            json!({ "childTokens": [token, token_of(&own[1])] }),
+        ),
+        "getMulticallPayout" => {
+            let body = json!({ "childTokens": [token, token_of(&own[1])] });
+            let made = by_key(app.post("/v2/secure-payments/multicall-payouts"), owner);
+            let made = made.json(&body).send().await.expect(201);
+            let path = operation(name).path.replace("{token}", &token_of(&made));
+            (operation(name), path, json!({}))
+        }
+        "combine what it made" | "multicall of what it made" => {
             let mut tokens = Vec::new();
             for _ in 0..2 {
                 let making = operation("createSecurePayout");
@@ -135,8 +167,11 @@ async fn call(
                     .await;
                 tokens.extend((made.status == 201).then(|| token_of(&made.json())));
             }
-            let combining = operation("combineSecurePayouts");
-            (combining, combining.path.clone(), json!({ "tokens": tokens }))
+            let (combining, list) = match name {
+                "combine what it made" => (operation("combineSecurePayouts"), "tokens"),
+                _ => (operation("createMulticallPayout"), "childTokens"),
+            };
+            (combining, combining.path.clone(), json!({ list: tokens }))
         }
         "previewSecurePaymentFees" => {
             let body = json!({ "amount": "1", "currency": "USDC", "flow": "get_paid" });
@@ -350,6 +385,7 @@ impl Stranger {
             "/v2/secure-payments" => link_of(&["1"]),
             "/v2/secure-payments/payouts" => payout_of(OTHER, "1"),
             "/v2/secure-payments/batch-payouts" => json!({ "tokens": tokens }),
+            "/v2/secure-payments/multicall-payouts" => json!({ "childTokens": tokens }),
             "/v2/secure-payments/fees/preview" => json!({ "amount": "1", "currency": "USDC", "flow": "pay" }),
             path if path.ends_with("/intent") && path.starts_with("/v2") => {
                 json!({ "txHash": HASH, "chain": "SEPOLIA", "token": "FAU" })
