@@ -252,6 +252,25 @@ pub(crate) const DESTINATIONS: &[Step] = &[
     step("withdrawSecurePayment", Wallet, 200)
         .path(&[("token", "{ownToken}")])
         .ends("ownToken"),
+    step("createSecurePayout", Wallet, 201)
+        .body(r#"{"recipient":"{payee}","creatorWalletAddress":"{payer}","network":"{network}","currency":"{currency}","amount":"1","reference":"{name}"}"#)
+        .keep(&[("ownFirstToken", "/token")]),
+    step("createSecurePayout", Wallet, 201)
+        .body(r#"{"recipient":"{payee}","creatorWalletAddress":"{payer}","network":"{network}","currency":"{currency}","amount":"2","reference":"{name}"}"#)
+        .keep(&[("ownSecondToken", "/token")]),
+    step("createMulticallPayout", Wallet, 201)
+        .body(r#"{"childTokens":["{ownFirstToken}","{ownSecondToken}"]}"#)
+        .keep(&[("ownMulticallToken", "/token")]),
+    step("getMulticallPayout", Wallet, 200).path(&[("token", "{ownMulticallToken}")]),
+    step("withdrawSecurePayment", Wallet, 200)
+        .path(&[("token", "{ownMulticallToken}")])
+        .ends("ownMulticallToken"),
+    step("withdrawSecurePayment", Wallet, 200)
+        .path(&[("token", "{ownFirstToken}")])
+        .ends("ownFirstToken"),
+    step("withdrawSecurePayment", Wallet, 200)
+        .path(&[("token", "{ownSecondToken}")])
+        .ends("ownSecondToken"),
     step("deactivateOwnDestination", Wallet, 200)
         .body(r#"{"destinationId":"{ownDestinationId}"}"#)
         .ends("ownDestinationId"),
@@ -289,6 +308,11 @@ pub(crate) const LINKS: &[Step] = &[
         .body(r#"{"recipient":"{payee}","creatorWalletAddress":"{payer}","network":"{network}","currency":"{currency}","amount":"2","reference":"{name}"}"#)
         .keep(&[("secondToken", "/token")]),
     step("getSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
+    // A transaction of a Safe locks the link until its owner releases it.
+    step("recordSecurePaymentIntent", Key, 200)
+        .path(&[("token", "{firstToken}")])
+        .body(r#"{"safeTxHash":"0x5f4e1b2a7c6d5e9f0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6072","chain":"{chain}","token":"{symbol}"}"#),
+    step("releaseSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
     step("combineSecurePayouts", Key, 201)
         .body(r#"{"tokens":["{firstToken}","{secondToken}"]}"#)
         .keep(&[("token", "/token")])
@@ -387,6 +411,9 @@ pub(crate) const LEFT: &[Step] = &[
     step("revokeApiKey", Account, 200).path(&[("id", "{rotatedKeyId}")]),
     step("revokeOwnClientId", Account, 200).path(&[("id", "{ownClientIdId}")]),
     step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownToken}")]),
+    step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownMulticallToken}")]),
+    step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownFirstToken}")]),
+    step("withdrawSecurePayment", Wallet, 200).path(&[("token", "{ownSecondToken}")]),
     step("deactivateOwnDestination", Wallet, 200).body(r#"{"destinationId":"{ownDestinationId}"}"#),
     step("withdrawSecurePayment", Key, 200).path(&[("token", "{givenToken}")]),
     step("withdrawSecurePayment", Key, 200).path(&[("token", "{firstToken}")]),
